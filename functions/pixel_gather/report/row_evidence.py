@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from pixel_gather.errors import StoreError
 from pixel_gather.model.outcome import BandStats, Outcome
 from pixel_gather.model.source import Cost, CubeRow, Source
 from pixel_gather.model.status import Status
@@ -24,9 +25,30 @@ def evidence_of(plan: CubePlan, values: Mapping[str, Values]) -> Rows:
     Args:
         plan: Plan of the cube.
         values: The columns of `table_values` of these rows.
+
+    Raises:
+        StoreError: A status is none that this version knows.
     """
     table = _Table(plan, values)
     return [(table.row(row), table.outcomes(row)) for row in range(len(values["href"]))]
+
+
+def stored_status(value: int, *, place: str) -> Status:
+    """Return the status that a cube stores as a number.
+
+    Args:
+        value: The number.
+        place: Names the cube or its file in an error.
+
+    Raises:
+        StoreError: No status has this number.
+    """
+    try:
+        return Status(value)
+    except ValueError as error:
+        raise StoreError(
+            f"{place}: no status has the number {value}; it is damaged, or a newer version wrote it"
+        ) from error
 
 
 class _Table:
@@ -80,7 +102,7 @@ class _Table:
         ours = tuple((each.scale, each.offset) for each in self._plan.of_slot(slot))
         transform = told["transform"]
         return Outcome(
-            status=Status(self._band["status"][row][positions[0]]),
+            status=stored_status(self._band["status"][row][positions[0]], place="rows.parquet"),
             reason=told["failure"] or None,
             etag=told["etag"] or None,
             object_nbytes=told["object_bytes"],

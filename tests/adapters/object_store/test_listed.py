@@ -1,5 +1,6 @@
 """Listings that break off."""
 
+from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any
 
@@ -8,7 +9,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from pixel_gather.adapters.object_store import listed as listed_module
-from pixel_gather.adapters.object_store.listed import listed
+from pixel_gather.adapters.object_store.listed import folders_of, listed
 from support.local_server import Answer, LocalServer, serving
 
 _KEYS = ("a/1.tif", "a/2.tif")
@@ -51,6 +52,15 @@ def test_a_listing_that_breaks_off_is_started_again(n_cut: int, pauses: list[flo
 
     assert [each["path"] for each in found] == list(_KEYS)
     assert pauses == [0.1, 0.5, 2.0][:n_cut]
+
+
+def test_folders_are_listed_again_as_well() -> None:
+    """Only the root's folders are named."""
+    body = b"<ListBucketResult><CommonPrefixes><Prefix>a/</Prefix></CommonPrefixes></ListBucketResult>"
+    whole = Answer(status=200, body=body)
+
+    with serving(_script(replace(whole, n_sent=30), whole)) as server:
+        assert folders_of(_store(server)) == ["a"]
 
 
 def test_a_listing_that_always_breaks_off_fails() -> None:

@@ -12,10 +12,10 @@ from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
 from pixel_gather.model.source import CubeRow, ListColumn, Source
-from pixel_gather.model.status import Status
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.report.drift import Version
 from pixel_gather.report.row_coordinates import CHUNK_ROWS, NO_TIME, RESERVED_NAMES, Values
+from pixel_gather.report.row_evidence import stored_status
 
 _ALL_BANDS: Final = "band_"
 """Names of measurements of a list without bands: ``band_1``, ``band_2`` ..."""
@@ -99,12 +99,16 @@ class StoredCube:
             yield CubeRow(time_us=time_us, sources=sources)
 
     def versions(self, start: int, stop: int) -> list[list[Version]]:
-        """Return how each source of rows [start, stop) was read."""
+        """Return how each source of rows [start, stop) was read.
+
+        Raises:
+            StoreError: A status is none that this version knows.
+        """
         etags = self._per_source("etag", start, stop)
         statuses = self._per_source("status", start, stop)
         return [
             [
-                Version(status=Status(int(status)), etag=etag or None)
+                Version(status=stored_status(int(status), place=self.place), etag=etag or None)
                 for etag, status in zip(of_row, of_status, strict=True)
             ]
             for of_row, of_status in zip(etags, statuses, strict=True)

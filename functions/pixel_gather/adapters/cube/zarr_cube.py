@@ -39,6 +39,7 @@ from pixel_gather.adapters.cube.zarr_metadata import (
     zarr_codecs,
 )
 from pixel_gather.adapters.object_store.conditional_put import NO_ETAG, etag_of, put_if
+from pixel_gather.adapters.object_store.listed import folders_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.claim import check_can_continue, check_found_claim
@@ -392,8 +393,11 @@ class ZarrCube:
 
     def _array_names(self) -> set[str]:
         """Return the names of all arrays. zarr-python's own listing would warn of the other folders."""
-        folders = obstore.list_with_delimiter(self.store)["common_prefixes"]
-        return {folder for folder in folders if f"{folder}/" not in (CONTROL_FOLDER, VERSIONS_FOLDER)}
+        return {
+            folder
+            for folder in folders_of(self.store)
+            if f"{folder}/" not in (CONTROL_FOLDER, VERSIONS_FOLDER)
+        }
 
     def _add_attributes(self, name: str, attributes: Mapping[str, Any]) -> None:
         """Add attributes to an array. zarr-python would have to know all of its codecs."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.adapters.export.cube_rows import CubeRows, array_of, dims_of, measurements_of
-from pixel_gather.model.status import Status
+from pixel_gather.report.row_evidence import stored_status
 
 _AFFINE: Final = "abcdef"
 
@@ -73,7 +73,7 @@ def _flat(name: str, values: Any, labels: list[Any]) -> Iterator[tuple[str, list
     if name == "time":
         yield name, [_iso(each) for each in values]
     elif name.split("_", maxsplit=1)[0] == "status":
-        yield name, [Status(int(each)).name.lower() for each in values]
+        yield name, [stored_status(int(each), place=name).name.lower() for each in values]
     else:
         yield name, [_plain(each) for each in values.tolist()]
 

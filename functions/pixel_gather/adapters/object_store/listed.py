@@ -1,5 +1,6 @@
 """Lists objects. obstore sends a request again that fails at once, but not one whose answer breaks off."""
 
+from collections.abc import Callable
 from itertools import chain
 from time import sleep
 from typing import TYPE_CHECKING, Final
@@ -21,12 +22,21 @@ def listed(store: Store, prefix: str) -> list["ObjectMeta"]:
     Raises:
         obstore.exceptions.BaseError, OSError: The store refuses, or the last try broke off as well.
     """
+    return _whole(lambda: list(chain.from_iterable(obstore.list(store, prefix))))
+
+
+def folders_of(store: Store) -> list[str]:
+    """Return the folders at the root of a store. As `listed`."""
+    return _whole(lambda: list(obstore.list_with_delimiter(store)["common_prefixes"]))
+
+
+def _whole[T](list_all: Callable[[], T]) -> T:
     for pause_s in _PAUSES_S:
         try:
-            return list(chain.from_iterable(obstore.list(store, prefix)))
+            return list_all()
         except (obstore.exceptions.BaseError, OSError) as error:
             *_, n_retries = judge(error)
             if not n_retries:
                 raise
         sleep(pause_s)
-    return list(chain.from_iterable(obstore.list(store, prefix)))
+    return list_all()
