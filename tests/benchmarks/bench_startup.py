@@ -49,11 +49,13 @@ _READERS: Final = {
 
 _GATHER: Final = f"gather in process, {_N_TILES} files"
 
+CASES: Final = ("worker", _GATHER, *(f"{name}, {n} tiles" for name in _READERS for n in (1, _N_TILES)))
+
 type Answers = dict[str, list[dict[str, float]]]
 """By case, what each round told: seconds since the start of the process."""
 
 
-def measure(*, ttfb_ms: float, times: int) -> Answers:
+def measure(*, ttfb_ms: float, times: int, cases: Sequence[str] = CASES) -> Answers:
     """Fill a first shard by the worker from its package, and read the same tiles by the peers."""
     with _server() as (folder, server):
         names = list(make_workload(default_folder(), n_files=_N_TILES))
@@ -61,7 +63,6 @@ def measure(*, ttfb_ms: float, times: int) -> Answers:
         server.behave(Behaviour(ttfb_s=ttfb_ms / 1000))
         package = str(bundle("shard", machine=platform.machine(), is_emulated=False))
         answers: Answers = {}
-        cases = ["worker", _GATHER, *(f"{name}, {n} tiles" for name in _READERS for n in (1, _N_TILES))]
         for number, case in rounds(cases, times, warm_ups=1):
             if case == "worker":
                 answer = _run("worker", package, plan, python=_BARE, endpoint=server.url)

@@ -33,7 +33,8 @@ def _worker(given: dict[str, Any]) -> dict[str, Any]:
     open_cube, open_control = worker.deployment.cube, worker.deployment.control
     worker.deployment.cube = lambda gather: _NoStore(open_cube(gather))
     worker.deployment.control = lambda *names, **rights: _NoStore(open_control(*names, **rights))
-    worker._reader = _Watched(worker._reader, moments)
+    reader_of = worker._readers.of
+    worker._readers.of = lambda sign: _Watched(reader_of(sign), moments)
     task = msgspec.convert(given["task"], ShardTask)
     filled: list[Any] = []
     times = ShardTimes(left_s=800.0, limit_s=None, late_s=None)
