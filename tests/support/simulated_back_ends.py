@@ -71,6 +71,9 @@ class Store:
     slow_s: float = 0.1
     max_rate: float | None = None
     max_retries: int = 6
+    refused_share: float = 0.0
+    """Requests that are refused, however few are sent."""
+
     missing_share: float = 0.0
     known_share: float = 0.0
     spread: float = 0.0
@@ -113,6 +116,7 @@ class Store:
             await limiter.turn(ROOT)
             self.n_requests += 1
             is_granted = self._throttle is None or self._throttle.grants(loop.time())
+            is_granted &= self._random.random() >= self.refused_share
             is_slow = self._random.random() < self.slow_share
             answer_s = self._answer_s() + is_slow * self.slow_s
             await asyncio.sleep(answer_s)

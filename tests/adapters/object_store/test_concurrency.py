@@ -152,6 +152,23 @@ def test_adaptive_limiter_waste_little_on_a_store_that_throttles(max_rate: float
     assert 2 * pace > 0.8 * max_rate
 
 
+@pytest.mark.parametrize(("refused_share", "least"), [(0.003, 0.5), (0.014, 0.4), (0.03, 0.25), (0.1, 0.07)])
+def test_adaptive_limiter_keep_their_pace_at_a_store_that_refuses_at_every_rate(
+    refused_share: float, least: float
+) -> None:
+    """No source fails. Sending less would not lower the share of refused requests."""
+
+    async def run(share: float) -> tuple[Store, float]:
+        store = Store(0.015, refused_share=share)
+        return store, await gather_from(store, adaptive(), n_sources=N_SOURCES)
+
+    store, pace = run_virtually(run(refused_share))
+    _, calm_pace = run_virtually(run(0.0))
+
+    assert store.n_failed == 0
+    assert pace > least * calm_pace
+
+
 def test_adaptive_limiter_remember_what_a_store_grants() -> None:
     """In the second gather, a store that throttles refuses almost no request."""
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.throttle import Throttle
-from pixel_gather.adapters.object_store.limiter.request_rate import Rate
+from pixel_gather.adapters.object_store.limiter.request_rate import Rate, tcp_per_s
 
 ROUND_TRIP_S = 0.02
 
@@ -366,11 +366,82 @@ def test_granted_is_known_from_16_answers_or_from_a_second(
     assert answers(*granted_at)._granted(10.0).is_known is is_known
 
 
-def test_no_more_than_64_answers_are_remembered() -> None:
+def test_no_more_than_128_answers_are_remembered() -> None:
     """More would be older than what counts."""
     rate = Rate()
     rate.round_trip_s = 1.0
     for n in range(200):
         rate._answers.append((10.0 + n / 1000, True))
 
-    assert rate._granted(10.2).per_s == pytest.approx(64 / 1.0)
+    assert rate._granted(10.2).per_s == pytest.approx(128 / 1.0)
+
+
+def refuse_each(rate: Rate, every: int, *, n: int, now_s: float = 0.0) -> float:
+    """Send ``n`` requests as soon as allowed. One of ``every`` is refused at any rate. Return the time."""
+    for index in range(1, n + 1):
+        while pause_s := rate.pause_s(now_s):
+            now_s += pause_s
+        if index % every:
+            rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
+        else:
+            rate.throttled(now_s)
+        now_s += 0.001
+    return now_s
+
+
+@pytest.mark.parametrize(("every", "least_per_s"), [(100, 500), (50, 400), (20, 200), (10, 100), (5, 40)])
+def test_a_store_that_refuses_at_every_rate_is_not_sent_ever_less(every: int, least_per_s: float) -> None:
+    """Three cuts in vain show it. The rate stays below that of eight connections of TCP."""
+    rate = Rate()
+
+    refuse_each(rate, every, n=4000)
+
+    assert rate.per_s is not None
+    assert rate.per_s > least_per_s
+    assert rate.per_s < 1.5 * 8 * tcp_per_s(1 / every, round_trip_s=rate.round_trip_s)
+
+
+def test_a_store_that_throttles_after_all_is_sent_less() -> None:
+    """More is refused than before, so the rate matters again."""
+    rate = Rate()
+    now_s = refuse_each(rate, 50, n=4000)
+    before_per_s = rate.per_s
+    throttle = Throttle(100)
+
+    now_s, _ = send(rate, throttle, n=1000, from_s=now_s)
+    ended_s, refused = send(rate, throttle, n=2000, from_s=now_s)
+
+    assert before_per_s is not None
+    assert before_per_s > 400
+    assert refused < 0.02 * 2000
+    assert 85 <= 2000 / (ended_s - now_s) <= 101
+
+
+def test_cuts_after_which_much_is_granted_are_not_in_vain() -> None:
+    """A store that refuses one of three hundred requests may throttle: each 503 lowers the rate."""
+    rate = Rate()
+    now_s = refuse_each(rate, 300, n=900)
+
+    heeded = []
+    for _ in range(6):
+        for _ in range(299):
+            now_s += rate.pause_s(now_s) or 0.001
+            rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
+        heeded.append(rate.throttled(now_s))
+
+    assert all(heeded)
+
+
+def test_one_503_of_a_round_trip_is_heeded() -> None:
+    """`throttled` tells which one lowers the rate."""
+    rate = Rate()
+
+    assert [rate.throttled(0.0), rate.throttled(0.01), rate.throttled(1.0)] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("lost", "packets_a_round_trip"), [(0.0001, 122), (0.01, 11.2), (0.1, 1.77), (0.5, 0.042)]
+)
+def test_rate_of_tcp_is_that_of_its_specification(lost: float, packets_a_round_trip: float) -> None:
+    """Few losses: 1.22 packets a round trip by the root of the lost share. Many: time-outs rule."""
+    assert tcp_per_s(lost, round_trip_s=0.5) == pytest.approx(packets_a_round_trip / 0.5, rel=0.02)

@@ -97,9 +97,9 @@ class Gate:
     def throttled(self) -> None:
         """Record a 503."""
         now_s = self._clock()
-        self._rate.throttled(now_s)
         rate = self._rate
-        self._climb.throttled(now_s, round_trip_s=rate.round_trip_s, enough=rate.in_flight)
+        if rate.throttled(now_s):
+            self._climb.throttled(now_s, round_trip_s=rate.round_trip_s, enough=rate.in_flight)
 
     async def enter(self, weight: int) -> tuple[int, float]:
         """Wait until a source is admitted. Return the limit's number of moves, and the time."""

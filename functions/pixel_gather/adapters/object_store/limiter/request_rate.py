@@ -5,11 +5,16 @@ meanwhile is the first rate. It grows fast until the next 503, and slowly from t
 comes, the faster it grows. Slow growth is counted in granted requests, not in seconds. So the share of
 requests that are lost to find the rate is the same at a slow store and at a fast one.
 
+Some stores refuse one request in fifty at every rate. Lower rates are of no use there. Such a store is
+known by cuts in vain: it refuses again soon after each. Then its 503s no longer lower the rate, as long as
+the share of refused requests stays near what it was.
+
 A worker outlives its shards and may be frozen for minutes between them. Such a pause does not let the rate
 grow, and does not count as time in which the store granted nothing.
 """
 
 from collections import deque
+from math import sqrt
 from typing import Final, NamedTuple
 
 _BELOW: Final = 0.9
@@ -28,11 +33,24 @@ _SLOW_GROWTH: Final = 0.0005
 _SLOW_GROWTH_DOUBLES_AFTER: Final = 600
 """Granted requests since the last 503 after which slow growth has doubled. It rises with their square."""
 
+_GRANTED_AFTER_A_CUT: Final = 150
+"""A store that throttles grants more requests than this after a cut. Slow growth undoes it in some 280."""
+
+_VAIN_CUTS: Final = 3
+"""So many more cuts in vain than others show that the store refuses at every rate."""
+
+_MORE: Final = 2.0
+_MORE_BY: Final = 0.03
+"""The rate matters again where more is refused than so many times the share, and this besides."""
+
+_FLOWS: Final = 8
+"""A worker may send as much as so many connections of TCP."""
+
 _BURST_S: Final = 0.02
 """An idle store may be sent this many seconds' worth of requests at once."""
 
-_MEMORY: Final = 64
-"""Answers from which the granted rate is computed."""
+_MEMORY: Final = 128
+"""Answers from which the granted rate and the refused share are computed."""
 
 _LEAST_SAMPLE: Final = 16
 _LEAST_SPAN_S: Final = 1.0
@@ -53,6 +71,10 @@ class Rate:
         """One and a half times the recent time to the first byte."""
 
         self._answers: deque[tuple[float, bool]] = deque(maxlen=_MEMORY)
+        self._n_after_cut = 0
+        self._n_vain_cuts = 0
+        self._uncut_per_s = 0.0
+        self._refused_anyway: float | None = None
         self._grows_fast = True
         self._since = 0
         self._grown_s = 0.0
@@ -65,6 +87,7 @@ class Rate:
     def answered(self, now_s: float, *, first_byte_s: float) -> None:
         """Record an answer."""
         self._answers.append((now_s, True))
+        self._n_after_cut += now_s >= self._deaf_until_s
         seen = max(1.5 * first_byte_s, _LEAST_ROUND_TRIP_S)
         self.round_trip_s += (seen - self.round_trip_s) / 8
         if self.per_s is None or now_s - self._waited_s > self.round_trip_s:
@@ -75,13 +98,17 @@ class Rate:
         self.per_s *= 2 ** min(fast if self._grows_fast else slow, fast)
         self._grown_s = now_s
 
-    def throttled(self, now_s: float) -> None:
-        """Record a 503. Several within one round trip count once."""
+    def throttled(self, now_s: float) -> bool:
+        """Record a 503. Several within one round trip count once.
+
+        Returns:
+            Whether it lowers the rate.
+        """
         self._answers.append((now_s, False))
-        if now_s < self._deaf_until_s:
-            return
+        if now_s < self._deaf_until_s or (self.per_s is not None and self._is_refused_anyway(self.per_s)):
+            return False
         self._deaf_until_s = now_s + self.round_trip_s
-        self._since = 0
+        self._since = self._n_after_cut = 0
         if self.per_s is None:
             self._stopped_until_s = self._deaf_until_s
             self.per_s = _LOWEST
@@ -91,6 +118,7 @@ class Rate:
             granted = self._granted(now_s)
             per_s = granted.per_s if granted.is_known else self.per_s
             self.per_s = max(min(below * per_s, self.per_s), _LOWEST)
+        return True
 
     def pause_s(self, now_s: float) -> float:
         """Return how long the next request still has to wait. 0 means that it may be sent, and counts it."""
@@ -119,6 +147,26 @@ class Rate:
         """Twice the number of requests in flight that use up the rate: as many again wait for their turn."""
         return 0.0 if self.per_s is None else 2 * self.per_s * self.round_trip_s
 
+    def _is_refused_anyway(self, per_s: float) -> bool:
+        """Tell whether the store refuses as much at every rate. When this is found, undo the cuts in vain."""
+        refused = sum(not is_granted for _, is_granted in self._answers) / len(self._answers)
+        fair_per_s = _FLOWS * tcp_per_s(refused, round_trip_s=self.round_trip_s)
+        if self._refused_anyway is not None:
+            if refused <= _MORE * self._refused_anyway + _MORE_BY:
+                self.per_s = max(min(per_s, fair_per_s), _LOWEST)
+                return True
+            self._refused_anyway, self._n_vain_cuts = None, 0
+        elif not self._grows_fast:
+            was_vain = self._n_after_cut < _GRANTED_AFTER_A_CUT
+            self._n_vain_cuts = max(self._n_vain_cuts + (1 if was_vain else -1), 0)
+            if self._n_vain_cuts >= _VAIN_CUTS:
+                self._refused_anyway = refused
+                self.per_s = max(min(self._uncut_per_s, fair_per_s), per_s)
+                return True
+        if not self._n_vain_cuts:
+            self._uncut_per_s = per_s
+        return False
+
     def _granted(self, now_s: float) -> "_Granted":
         """Return the rate granted until ``now_s``. Later answers count, too."""
         n = n_granted = 0
@@ -134,6 +182,20 @@ class Rate:
             share=n_granted / max(n, 1),
             is_known=n >= _LEAST_SAMPLE or span_s >= _LEAST_SPAN_S,
         )
+
+
+def tcp_per_s(lost: float, *, round_trip_s: float) -> float:
+    """Return the packets per second of a connection of TCP.
+
+    Many workers may share a store, and none can tell whether its own rate matters. TCP shares networks by
+    this rule: https://www.rfc-editor.org/rfc/rfc5348#section-3.1, with a time-out of four round trips.
+
+    Args:
+        lost: Share of the packets that are lost, above 0.
+        round_trip_s: Time of a round trip.
+    """
+    time_outs = 12 * sqrt(3 * lost / 8) * lost * (1 + 32 * lost * lost)
+    return 1 / (round_trip_s * (sqrt(2 * lost / 3) + time_outs))
 
 
 class _Granted(NamedTuple):
