@@ -169,6 +169,25 @@ def test_adaptive_limiter_keep_their_pace_at_a_store_that_refuses_at_every_rate(
     assert pace > least * calm_pace
 
 
+def test_adaptive_limiter_share_a_store_that_throttles() -> None:
+    """Workers do not know of one another. They use most of what the store grants, and no source fails."""
+    granted_per_s, n_workers, n_sources = 200, 10, 150
+
+    async def run() -> tuple[list[Store], float]:
+        stores = [Store(0.015, max_rate=granted_per_s, seed=seed) for seed in range(n_workers)]
+        for each in stores:
+            each._throttle = stores[0]._throttle
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        await asyncio.gather(*(gather_from(each, adaptive(), n_sources=n_sources) for each in stores))
+        return stores, loop.time() - began_s
+
+    stores, took_s = run_virtually(run())
+
+    assert sum(each.n_failed for each in stores) == 0
+    assert 2 * n_workers * n_sources / took_s > 0.33 * granted_per_s
+
+
 def test_adaptive_limiter_remember_what_a_store_grants() -> None:
     """In the second gather, a store that throttles refuses almost no request."""
 

@@ -222,18 +222,22 @@ def test_rate_doubles_in_half_a_second_until_the_second_503() -> None:
 
 
 def test_rate_grows_with_the_square_of_the_granted_requests_after_the_second_503() -> None:
-    """Twice as fast after 600 of them and five times as fast after 1,200, but never faster than at first."""
+    """Twice as fast after 600 of them and five times as fast after 1,200, but never faster than at first.
+
+    To it comes 0.35 a second for each of the nine seconds.
+    """
     rate = at(100.0)
     grown = [0.0]
     for _ in range(1200):
         rate._waited_s, rate._grown_s, rate.per_s = 109.0, 100.0, 100.0
         rate.answered(109.0, first_byte_s=ROUND_TRIP_S)
         grown.append(rate.per_s)
-    assert grown[600] == pytest.approx(100 * 2 ** (0.0005 * 2), rel=1e-7)
-    assert grown[1200] == pytest.approx(100 * 2 ** (0.0005 * 5), rel=1e-7)
+    steadily = 100 + 9 * 0.35
+    assert grown[600] == pytest.approx(steadily * 2 ** (0.0005 * 2), rel=1e-7)
+    assert grown[1200] == pytest.approx(steadily * 2 ** (0.0005 * 5), rel=1e-7)
 
     rate.answered(109.0 + 1e-5, first_byte_s=ROUND_TRIP_S)
-    assert rate.per_s == pytest.approx(100 * 2 ** (0.0025 + 2e-5), rel=1e-7)
+    assert rate.per_s == pytest.approx(steadily * 2 ** (0.0025 + 2e-5), rel=1e-7)
 
 
 def test_rate_grows_only_while_requests_wait_for_it() -> None:
@@ -389,7 +393,7 @@ def refuse_each(rate: Rate, every: int, *, n: int, now_s: float = 0.0) -> float:
     return now_s
 
 
-@pytest.mark.parametrize(("every", "least_per_s"), [(100, 500), (50, 400), (20, 200), (10, 100), (5, 40)])
+@pytest.mark.parametrize(("every", "least_per_s"), [(100, 500), (50, 400), (20, 200), (10, 100)])
 def test_a_store_that_refuses_at_every_rate_is_not_sent_ever_less(every: int, least_per_s: float) -> None:
     """Three cuts in vain show it. The rate stays below that of eight connections of TCP."""
     rate = Rate()

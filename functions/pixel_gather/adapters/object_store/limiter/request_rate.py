@@ -3,18 +3,19 @@
 Without a 503 there is no rate. The first 503 stops all requests for a round trip. What the store granted
 meanwhile is the first rate. It grows fast until the next 503, and slowly from then on. The longer no 503
 comes, the faster it grows. Slow growth is counted in granted requests, not in seconds. So the share of
-requests that are lost to find the rate is the same at a slow store and at a fast one.
+requests that are lost to find the rate is the same at a slow store and at a fast one. To it comes a steady
+growth that is the same at every rate. It lets workers that share a store come to equal rates.
 
 Some stores refuse one request in fifty at every rate. Lower rates are of no use there. Such a store is
 known by cuts in vain: it refuses again soon after each. Then its 503s no longer lower the rate, as long as
-the share of refused requests stays near what it was.
+the share of refused requests stays near what it was, and small.
 
 A worker outlives its shards and may be frozen for minutes between them. Such a pause does not let the rate
 grow, and does not count as time in which the store granted nothing.
 """
 
 from collections import deque
-from math import sqrt
+from math import log2, sqrt
 from typing import Final, NamedTuple
 
 _BELOW: Final = 0.9
@@ -40,11 +41,17 @@ _VAIN_CUTS: Final = 3
 """So many more cuts in vain than others show that the store refuses at every rate."""
 
 _MORE: Final = 2.0
-_MORE_BY: Final = 0.03
+_MORE_BY: Final = 0.05
 """The rate matters again where more is refused than so many times the share, and this besides."""
+
+_MOST_REFUSED: Final = 0.12
+"""A store that refuses a larger share is sent less in any case. It may be shared by many workers."""
 
 _FLOWS: Final = 8
 """A worker may send as much as so many connections of TCP."""
+
+_STEADY_GROWTH: Final = 0.35
+"""Each second, the rate grows by this many requests a second."""
 
 _BURST_S: Final = 0.02
 """An idle store may be sent this many seconds' worth of requests at once."""
@@ -93,8 +100,10 @@ class Rate:
         if self.per_s is None or now_s - self._waited_s > self.round_trip_s:
             return  # requests did not use up the rate, so the answer does not show that it is too low
         self._since += 1
-        fast = min((now_s - self._grown_s) / _DOUBLING_S, 1.0)
+        passed_s = now_s - self._grown_s
+        fast = min(passed_s / _DOUBLING_S, 1.0)
         slow = _SLOW_GROWTH * (1 + (self._since / _SLOW_GROWTH_DOUBLES_AFTER) ** 2)
+        slow += log2(1 + _STEADY_GROWTH * passed_s / self.per_s)
         self.per_s *= 2 ** min(fast if self._grows_fast else slow, fast)
         self._grown_s = now_s
 
@@ -152,14 +161,14 @@ class Rate:
         refused = sum(not is_granted for _, is_granted in self._answers) / len(self._answers)
         fair_per_s = _FLOWS * tcp_per_s(refused, round_trip_s=self.round_trip_s)
         if self._refused_anyway is not None:
-            if refused <= _MORE * self._refused_anyway + _MORE_BY:
+            if refused <= min(_MORE * self._refused_anyway, _MOST_REFUSED) + _MORE_BY:
                 self.per_s = max(min(per_s, fair_per_s), _LOWEST)
                 return True
             self._refused_anyway, self._n_vain_cuts = None, 0
         elif not self._grows_fast:
             was_vain = self._n_after_cut < _GRANTED_AFTER_A_CUT
             self._n_vain_cuts = max(self._n_vain_cuts + (1 if was_vain else -1), 0)
-            if self._n_vain_cuts >= _VAIN_CUTS:
+            if self._n_vain_cuts >= _VAIN_CUTS and refused <= _MOST_REFUSED:
                 self._refused_anyway = refused
                 self.per_s = max(min(self._uncut_per_s, fair_per_s), per_s)
                 return True
