@@ -144,7 +144,8 @@ async def plan_cube(
         estimate=estimate,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
-            *_of_list(request, table),
+            *_of_times(request, table, template),
+            *_of_list(table),
             *_of_template(template, table),
             *_of_index(request, table),
             *_of_transfer(table, estimate, on_aws),
@@ -162,10 +163,22 @@ def _parts(work: Workload, deployment: WorkerPool | None) -> Parts:
     return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
 
 
-def _of_list(request: "GatherRequest", table: SourceTable) -> Iterator[str]:
-    """Warn about the list's notes, repeated sources and hrefs without a time."""
+def _of_times(
+    request: "GatherRequest", table: SourceTable, template: CubeTemplate | None
+) -> Iterator[str]:
+    """Warn about rows without a time, because of which a new cube has no time axis."""
     if request.sources.time is not None and not table.has_time:
         yield "sources.time finds no time in some hrefs: the cube's first axis is source, not time"
+    elif template is None and (n := table.n_timeless):
+        verb = "has" if n == 1 else "have"
+        yield (
+            f"{n:,} of {table.n_rows:,} rows {verb} no time: the cube's first axis is source, not time. Give "
+            "every row a time, or leave these rows out"
+        )
+
+
+def _of_list(table: SourceTable) -> Iterator[str]:
+    """Warn about the list's notes and repeated sources."""
     yield from table.notes
     n = table.n_repeated
     if not n:
