@@ -238,6 +238,10 @@ class SourceTable(Protocol):
         """Whether every row has a time. The cube's first axis is then ``time``."""
 
     @property
+    def n_timeless(self) -> int:
+        """Rows without a time, if other rows have one. If no row has a time, 0."""
+
+    @property
     def columns(self) -> tuple[ListColumn, ...]:
         """The list's other columns, with ``scene`` and, if only some rows have a time, ``time``."""
 

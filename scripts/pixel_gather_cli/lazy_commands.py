@@ -66,6 +66,17 @@ class LazyCommands(click.Group):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command. Of an unknown one, say which name is like it."""
+        from difflib import get_close_matches  # noqa: PLC0415 # takes 20 ms, for a mistake alone
+
+        likely = [] if args[0] in self.summaries else get_close_matches(args[0], self.summaries, n=1)
+        if likely and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {likely[0]}?")
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that begin like this, and the group's own options. Imports no command."""
         commands = [

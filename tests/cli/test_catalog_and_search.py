@@ -44,6 +44,13 @@ def found(capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
 
 
+def test_a_log_gets_one_line_of_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only a terminal can write over a line."""
+    below = ("--prefix", f"{FOLDER}/", "--regex", "1895", "--time", TIME)
+    assert run("catalog", *below, "--to", tmp_path / "catalog.parquet") == 0
+    assert capsys.readouterr().err == "2 scenes\n"
+
+
 def test_a_folder_of_images_is_searchable(catalog: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every image is found at its location and its time only."""
     capsys.readouterr()

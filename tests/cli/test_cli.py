@@ -159,6 +159,18 @@ def test_run_ends_with_1_when_a_source_failed(
             ["plan", "--sources", "no-such-list.txt", "--tile", "0,0"], "no-such-list.txt", id="list"
         ),
         pytest.param(["plan", "--sources", "LIST"], "window: is needed", id="no window"),
+        pytest.param(
+            ["plan", "--sources", OHC[0], "--tile", "0,0"],
+            "it is an image, not a list: write its name in a list file, or name its folder as prefix",
+            id="image",
+        ),
+        pytest.param(
+            ["plan", "--sources", "no/such/*.tif", "--tile", "0,0"],
+            "/no/such/ --glob '*.tif'",
+            id="pattern",
+        ),
+        pytest.param(["rn", "--tile", "0,0"], "No such command 'rn'. Did you mean run?", id="command"),
+        pytest.param(["xyzzy"], "No such command 'xyzzy'.", id="strange command"),
         pytest.param(["plan", "--sources", "LIST", "--tile", "a,b"], "'a,b' is not ROW,COL", id="tile"),
         pytest.param(["plan", "--sources", "LIST", "--tile", "9,9"], "outside its 360 x 180", id="outside"),
         pytest.param(["plan", "--sources", "LIST", "--tile", "0,0", "--bands", "7"], "bands: ", id="bands"),
@@ -187,7 +199,7 @@ def test_bad_usage_ends_with_2_and_one_sentence(
     arguments: list[str], message: str, list_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The sentence names the field or file. Standard output is empty."""
-    code = run(*(str(list_file) if each == "LIST" else each for each in arguments))
+    code = run(*(list_file if each == "LIST" else each for each in arguments))
 
     printed = capsys.readouterr()
     assert code == 2

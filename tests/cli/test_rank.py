@@ -149,7 +149,10 @@ def test_dry_run_compares_levels(scenes: Path, capsys: pytest.CaptureFixture[str
         (("LIST", "--by", "B4", "--dry-run", "--deployed"), "--dry-run: it is computed on this machine"),
         (("--by", "ndvi"), "rank: give one of LIST, --catalog and --stac"),
         (("LIST", "--by", "nir ++"), "by: position 7: it ends where"),
-        (("LIST", "--by", "ndvi"), "by: the list has no band nir; it has B4, B5"),
+        (
+            ("LIST", "--by", "ndvi"),
+            "no band nir; it has B4, B5; say which one is meant by --bands nir=NAME",
+        ),
         (("LIST", "--by", "B4", "--mask", "scl"), "--mask: 'scl' is not BAND:3,8,9"),
         (("LIST", "--by", "B4", "--bands", "red"), "--bands: 'red' is not such as"),
         (("LIST", "--by", "B4", "--precision", "fine"), "precision: it is 'fine'"),

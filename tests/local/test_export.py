@@ -92,6 +92,7 @@ def test_netcdf_is_the_cube(cube: Path, tmp_path: Path) -> None:
             )
         assert copy.red.attrs["long_name"] == original.red.attrs["long_name"]
         assert copy.red.encoding["_FillValue"] == NODATA
+        assert set(original.attrs) - set(copy.attrs) == {"pixel_gather", "spatial:dimensions"}
 
 
 def test_netcdf_of_some_rows_and_measurements(cube: Path, tmp_path: Path) -> None:

@@ -330,3 +330,13 @@ def test_workers_get_the_coding_with_the_plan(tmp_path: Path) -> None:
 
     assert sent.passes_through
     assert sent.slots[0].coding == plan.slots[0].coding is not None
+
+
+def test_a_cube_of_tiles_refuses_every_append(tmp_path: Path) -> None:
+    """Also of sources that it has already: nothing can be appended to it, whatever the list."""
+    path, other = (write(tmp_path / f"{n}.tif", "uint16", n, compress="deflate") for n in (1, 2))
+    place = gathered(tmp_path, path).place
+
+    for paths in ((path,), (path, other)):
+        with pytest.raises(RequestError, match=r"append_to: a cube of compressed tiles cannot grow"):
+            gather(request(*paths, output={"append_to": place}))

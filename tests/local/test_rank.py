@@ -132,6 +132,16 @@ def test_share_of_valid_pixels_is_not_read_from_overviews_that_lose_or_gain_some
     assert abs(found["nearest.tif"]["value"] - share) <= 1.96 * found["nearest.tif"]["error"]
 
 
+def test_a_share_of_the_area_is_at_most_1(tmp_path: Path) -> None:
+    """The pixels of an overview of 607 pixels cover shares of pixels, whose sum is rounded up."""
+    pixels = np.random.default_rng(1).integers(1, 3000, (607, 607)).astype("uint16")
+
+    (row,) = rank([make_cog(tmp_path / "a.tif", pixels)], by="b1", precision="coarse").rows()
+
+    assert row["level"].startswith("overview")
+    assert (row["valid"], row["clear"]) == (1.0, 1.0)
+
+
 def test_classes_are_read_at_an_overview_that_says_it_holds_classes(tmp_path: Path) -> None:
     """Nearest overviews hold classes; the error says that they are a sample."""
     classes = np.kron(

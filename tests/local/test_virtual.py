@@ -22,13 +22,16 @@ from pixel_gather import (
     StoreError,
     StoreSettings,
     Virtual,
+    export,
     index,
     join,
     joined_versions,
     make_virtual,
     open_joined,
     open_virtual,
+    replay,
     rows_where,
+    verify,
 )
 from pixel_gather_cli.main import command
 from support.counted_s3 import CountedS3, counted_s3
@@ -329,3 +332,20 @@ def test_joined_and_virtual_cubes_are_told_apart(tmp_path: Path) -> None:
         rows_where(tmp_path / "virtual", "status == 0")
     with pytest.raises(RequestError, match="open them by open_joined"):
         open_virtual(tmp_path / "joined")
+
+
+def test_what_needs_one_plain_cube_says_so(tmp_path: Path) -> None:
+    """Export, verify and replay name what is there, and what to do instead."""
+    path = write(tmp_path / "a.tif", 0)
+    make_virtual({"sources": [str(path)], "window": {"pixels": WINDOW}}, to=tmp_path / "virtual")
+    gather_member(tmp_path / "a.zarr", n_rows=2, folder=tmp_path)
+    join([tmp_path / "a.zarr"], to=tmp_path / "joined")
+
+    for place in (tmp_path / "virtual", tmp_path / "joined"):
+        said = f"{place} is a joined or a virtual cube, which cannot be "
+        with pytest.raises(RequestError, match=f"{said}exported: export the cubes that it joins"):
+            export(place, to=tmp_path / "rows.csv")
+        with pytest.raises(RequestError, match=f"{said}verified: it has no receipt of its own"):
+            verify(place)
+        with pytest.raises(RequestError, match=f"{said}replayed: replay the cubes that it joins"):
+            replay(place)

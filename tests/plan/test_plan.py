@@ -646,6 +646,24 @@ def test_plan_cube_warns_of_times_that_not_all_hrefs_have_and_of_a_lists_notes()
     assert timed.warnings == ()
 
 
+def test_a_limit_of_a_small_sum_is_not_printed_as_nothing() -> None:
+    """So that the message says by how much the plan is over it."""
+    with pytest.raises(BudgetError, match=r"takes \$0\.0\d+, the limit is \$0\.000010: ask for less"):
+        planned(reader_of(a=A), hrefs("a"), limits={"usd": 0.00001})
+    with pytest.raises(BudgetError, match=r"the limit is \$0\.0000: ask for less"):
+        planned(reader_of(a=A), hrefs("a"), limits={"usd": 0})
+
+
+def test_plan_cube_warns_of_rows_without_a_time() -> None:
+    """Because of one of them the cube has no time axis. It may be an empty cell in a long list."""
+    one = planned(reader_of(a=A), replace(hrefs("a", "a"), n_timeless=1))
+    two = planned(reader_of(a=A), replace(hrefs("a", "a"), n_timeless=2))
+
+    said = "of 2 rows {} no time: the cube's first axis is source, not time. Give every row a time, or leave "
+    assert one.warnings[0] == f"1 {said.format('has')}these rows out"
+    assert two.warnings[0] == f"2 {said.format('have')}these rows out"
+
+
 def test_plan_cube_compresses_only_floats_with_zfp() -> None:
     """The error names the first measurement that is none."""
     zfp = {"codec": "zfp", "zfp_tolerance": 0.5}

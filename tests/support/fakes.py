@@ -278,6 +278,7 @@ class FakeTable:
     all_rows: Sequence[CubeRow]
     bands: tuple[str, ...] = ()
     has_time: bool = False
+    n_timeless: int = 0
     columns: tuple[ListColumn, ...] = ()
     digest: str = "0123456789abcdef" * 4
     index: Mapping[str, bytes] = field(default_factory=dict)

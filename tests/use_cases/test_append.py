@@ -105,6 +105,46 @@ def test_the_same_request_again_appends_nothing() -> None:
         grown.append(rows(1, 5), duplicates="fail")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"window": {"pixels": [0, 0, 3, 3]}}, "window: the cube has .* pixels; here it is 3 x 3 pixels"),
+        ({"bands": [1], "nodata": 7}, "nodata: the cube has None; here it is 7"),
+        ({"output": {"append_to": "place", "codec": "zstd"}}, "output.codec: the cube has blosc-lz4"),
+    ],
+)
+def test_a_wrong_request_is_refused_though_the_cube_has_all_its_sources(
+    wrong: dict[str, Any], match: str
+) -> None:
+    """As it is with a source that is new."""
+    grown = place()
+    grown.gather(rows(0, 1, 2))
+    with pytest.raises(RequestError, match=match):
+        grown.append(rows(0, 1), **wrong)
+    with pytest.raises(RequestError, match=match):
+        grown.append(rows(0, 3), **wrong)
+
+
+def test_a_list_that_the_cube_has_opens_no_header_if_its_request_asks_for_the_same_pixels() -> None:
+    """So a schedule that finds nothing new costs no request to the sources."""
+    grown = place()
+    grown.gather(rows(0, 1, 2))
+    grown.images = {}
+    grown.__post_init__()
+
+    assert grown.append(rows(0, 1), limits={"files": 1}) is None
+    with pytest.raises(RequestError, match="none of the 2 sources that were tried can be opened"):
+        grown.append(rows(0, 1), window={"pixels": [0, 0, 3, 3]})
+
+
+def test_limits_of_cost_do_not_refuse_a_list_that_the_cube_has() -> None:
+    """Nothing is read, also if headers are opened to compare the windows."""
+    grown = place()
+    grown.gather(rows(0, 1, 2))
+
+    assert grown.append(rows(0, 1), grid="same", limits={"files": 1, "usd": 0}) is None
+
+
 def test_scenes_that_the_cube_has_are_left_out() -> None:
     """A scene is known by its id, though its files have moved."""
 

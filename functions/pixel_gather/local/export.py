@@ -14,7 +14,7 @@ from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.extras import check_extra
 from pixel_gather.local.gather import open_existing
-from pixel_gather.local.rows import rows_where
+from pixel_gather.local.rows import refuse_joined, rows_where
 
 _PICTURES: Final = (".gif", ".mp4", ".png")
 _TABLES: Final = (".csv", ".parquet")
@@ -54,7 +54,8 @@ def export(
         The files that were written.
 
     Raises:
-        RequestError: The suffix, a measurement or a condition is unknown, or does not fit the format.
+        RequestError: The suffix, a measurement or a condition is unknown, or does not fit the format. Or
+            joined cubes or a virtual cube are there.
         StoreError: No complete cube is there, no row is left, or the file cannot be written.
         MissingExtraError: A package for this format is not installed.
     """
@@ -67,8 +68,15 @@ def export(
         check_extra("export", f"{path.suffix} files")
     if not path.parent.is_dir():
         raise StoreError(f"{path} cannot be written: there is no folder {path.parent}")
-    rows = rows_where(cube, where, stores=stores) if where else None
     store, place = open_existing(cube, stores)
+    refuse_joined(
+        store,
+        place,
+        done="exported",
+        instead="export the cubes that it joins, or open it by open_joined or open_virtual and write it with "
+        "xarray",
+    )
+    rows = rows_where(cube, where, stores=stores) if where else None
     with finished_group(store, place) as group:
         chosen = CubeRows.of(group, rows=rows, measurements=measurements)
         return list(_written(chosen, path, stretch, colormap, frames_per_second))

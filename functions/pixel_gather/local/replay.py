@@ -19,6 +19,7 @@ from pixel_gather.errors import BudgetError, GatherError, RequestError, StoreErr
 from pixel_gather.joining.copied_receipt import JOINED
 from pixel_gather.local.gather import Settings, gather_listed, listed, open_existing, opened_job
 from pixel_gather.local.look_again import CubeLook, Look, PixelLook, VersionLook, as_stored, looked_at
+from pixel_gather.local.rows import refuse_joined
 from pixel_gather.model.source import Source
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
@@ -50,7 +51,8 @@ def replay(
         on_source: Called for every source, also if nothing has changed, in the order of the rows.
 
     Raises:
-        RequestError: ``to`` and ``headers_only`` are both given, or a place is wrong.
+        RequestError: ``to`` and ``headers_only`` are both given, a place is wrong, or joined cubes or a
+            virtual cube are there.
         ArrayExistsError: Something else is at ``to``.
         StoreError: No complete cube with a receipt is there, or a store failed.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
@@ -68,6 +70,12 @@ async def _replay(
     on_source: OnSource,
 ) -> Replayed:
     store, name = open_existing(place, settings.stores)
+    refuse_joined(
+        store,
+        name,
+        done="replayed",
+        instead="replay the cubes that it joins; make a virtual cube again from its list",
+    )
     cube = await asyncio.to_thread(StoredCube, store, place=name)
     if JOINED in cube.receipt.request:
         raise RequestError(

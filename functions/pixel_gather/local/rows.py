@@ -137,6 +137,24 @@ def holds_joined(store: Store) -> bool:
     return True
 
 
+def refuse_joined(store: Store, place: str, *, done: str, instead: str) -> None:
+    """Refuse joined cubes and virtual cubes where only one plain cube will do.
+
+    Args:
+        store: At the place.
+        place: The location as users write it.
+        done: What cannot be done with them, such as ``exported``.
+        instead: What to do.
+
+    Raises:
+        RequestError: They are there.
+    """
+    if holds_joined(store):
+        raise RequestError(
+            f"{place} is a joined or a virtual cube, which cannot be {done}: {instead}", field="cube"
+        )
+
+
 def refuse_choice(group: str | None, version: object) -> None:
     """Refuse a group or a version of one cube, which has neither."""
     for field, given in (("group", group), ("version", version)):

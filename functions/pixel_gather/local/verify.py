@@ -5,6 +5,7 @@ import os
 from pixel_gather.adapters.cube.check_cube import Verified, check_cube
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.local.gather import open_existing
+from pixel_gather.local.rows import refuse_joined
 
 
 def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Verified:
@@ -15,9 +16,16 @@ def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None
         stores: How to access S3.
 
     Raises:
-        RequestError: The place is neither a local folder nor on S3.
+        RequestError: The place is neither a local folder nor on S3, or joined cubes or a virtual cube are
+            there.
         StoreError: No cube with a receipt is there, or it cannot be read.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     store, name = open_existing(place, stores)
+    refuse_joined(
+        store,
+        name,
+        done="verified",
+        instead="it has no receipt of its own; verify the cubes that it joins",
+    )
     return check_cube(store, place=name)

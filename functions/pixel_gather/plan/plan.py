@@ -32,6 +32,7 @@ _LARGE_WINDOW: Final = 2**20
 """Windows of up to this many pixels may be any number of times larger than their sources."""
 
 _MOST_TIMES_SOURCE: Final = 16
+_MOST_DECIMALS: Final = 12
 
 
 def gather_digest(request: "GatherRequest", table: SourceTable) -> str:
@@ -144,7 +145,8 @@ async def plan_cube(
         estimate=estimate,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
-            *_of_list(request, table),
+            *_of_times(request, table, template),
+            *_of_list(table),
             *_of_template(template, table),
             *_of_index(request, table),
             *_of_transfer(table, estimate, on_aws),
@@ -162,10 +164,20 @@ def _parts(work: Workload, deployment: WorkerPool | None) -> Parts:
     return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
 
 
-def _of_list(request: "GatherRequest", table: SourceTable) -> Iterator[str]:
-    """Warn about the list's notes, repeated sources and hrefs without a time."""
+def _of_times(request: "GatherRequest", table: SourceTable, template: CubeTemplate | None) -> Iterator[str]:
+    """Warn about rows without a time, because of which a new cube has no time axis."""
     if request.sources.time is not None and not table.has_time:
         yield "sources.time finds no time in some hrefs: the cube's first axis is source, not time"
+    elif template is None and (n := table.n_timeless):
+        verb = "has" if n == 1 else "have"
+        yield (
+            f"{n:,} of {table.n_rows:,} rows {verb} no time: the cube's first axis is source, not time. Give "
+            "every row a time, or leave these rows out"
+        )
+
+
+def _of_list(table: SourceTable) -> Iterator[str]:
+    """Warn about the list's notes and repeated sources."""
     yield from table.notes
     n = table.n_repeated
     if not n:
@@ -347,14 +359,20 @@ def _check_codec(plan: CubePlan) -> None:
 def _check_limits(plan: CubePlan, limits: "Limits") -> None:
     n_pixels = (plan.n_rows - plan.first_row) * plan.height * plan.width * len(plan.measurements)
     checks = (
-        ("usd", limits.usd, plan.estimate.usd, "${:,.4f}"),
-        ("files", limits.files, plan.n_sources, "{:,} files"),
-        ("pixels", limits.pixels, n_pixels, "{:,} pixels"),
-        ("fetched_bytes", limits.fetched_bytes, plan.estimate.fetched_nbytes, "{:,} bytes"),
+        ("usd", limits.usd, plan.estimate.usd, _dollars),
+        ("files", limits.files, plan.n_sources, "{:,} files".format),
+        ("pixels", limits.pixels, n_pixels, "{:,} pixels".format),
+        ("fetched_bytes", limits.fetched_bytes, plan.estimate.fetched_nbytes, "{:,} bytes".format),
     )
     for name, limit, planned, form in checks:
         if limit is not None and planned > limit:
             raise BudgetError(
-                f"limits.{name}: the plan takes {form.format(planned)}, the limit is {form.format(limit)}: "
+                f"limits.{name}: the plan takes {form(planned)}, the limit is {form(limit)}: "
                 "ask for less, or raise the limit (on AWS the lower one of request and deployment holds)"
             )
+
+
+def _dollars(usd: float) -> str:
+    """Return dollars with four decimals, or with more if two digits of a small sum need them."""
+    decimals = 4 if usd <= 0 else min(max(4, 1 - math.floor(math.log10(usd))), _MOST_DECIMALS)
+    return f"${usd:,.{decimals}f}"

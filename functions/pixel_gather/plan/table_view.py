@@ -91,6 +91,11 @@ class TableView:
         return self.table.has_time
 
     @property
+    def n_timeless(self) -> int:
+        """Rows of the whole list without a time, if others have one."""
+        return self.table.n_timeless
+
+    @property
     def columns(self) -> tuple[ListColumn, ...]:
         """The list's columns."""
         return self.table.columns

@@ -122,8 +122,8 @@ class SceneReader:
             error=measured.estimate.error,
             level=level,
             n_pixels=measured.estimate.n_pixels,
-            valid=measured.valid / view.shape.n_pixels,
-            clear=measured.clear / view.shape.n_pixels,
+            valid=min(measured.valid / view.shape.n_pixels, 1.0),  # sums of shares of pixels are rounded
+            clear=min(measured.clear / view.shape.n_pixels, 1.0),
             etags=etags,
             levels=levels,
             factor=measured.factor,

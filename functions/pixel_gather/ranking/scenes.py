@@ -113,8 +113,8 @@ class _Finder:
         if len(self.named) == 1 and band_number(base) is not None:
             return BandOf(self.first, self._number_of(base, number, field))
         raise RequestError(
-            f"the list has no band {base}; it has {', '.join(self.named)}; say which one is meant, such as "
-            f"--bands {base}={next(iter(self.named))}",
+            f"the list has no band {base}; it has {', '.join(self.named)}; say which one is meant by "
+            f"--bands {base}=NAME",
             field=field,
         )
 

@@ -40,6 +40,7 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 _SOURCE_KINDS: Final = ("hrefs", "list", "prefix", "stac", "catalog")
 _ITEM_KINDS: Final = ("api", "items", "cmr")
 _WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
+_PARTS_OF_WINDOW: Final = {"pixels": ("column", "row", "width", "height"), "size": ("width", "height")}
 _MOST_MISTAKES: Final = 1000
 _MOST_NAMED: Final = 5
 _LONGEST_NAME: Final = 100
@@ -297,6 +298,11 @@ class WindowRequest(_Model):
             raise ValueError("crs goes with bbox or point")
         if self.bbox is not None:
             west, south, east, north = self.bbox
+            if west > 0 > east and south < north and self.crs in (None, "EPSG:4326"):
+                raise ValueError(
+                    "a gather's bbox may not cross 180 degrees: gather both sides, each into its own cube: "
+                    f"[{west:g}, {south:g}, 180, {north:g}] and [-180, {south:g}, {east:g}, {north:g}]"
+                )
             if west >= east or south >= north:
                 raise ValueError("bbox is [west, south, east, north] with west < east and south < north")
         return self
@@ -619,6 +625,11 @@ def _in_words(error: ValidationError, *, within: str = "") -> RequestError:
         message = (
             f"there is no such field; {'.'.join(path[:-1]) or 'a request'} takes {_fields_at(path[:-1])}"
         )
+    if path == ["window"] and first["type"] == "missing":
+        message += ": give one of " + ", ".join(f"{each} (--{each})" for each in _WINDOW_KINDS)
+    if path[:1] == ["window"] and (names := _PARTS_OF_WINDOW.get(".".join(path[1:-1]))):
+        path, part = path[:-1], names[int(path[-1])]
+        message = f"{path[-1]} is [{', '.join(names)}]: {part} {message.removeprefix('it ')}"
     others = [each for each in paths if each[: len(paths[0])] != paths[0] and each != path[: len(each)]]
     return RequestError(message + _also_wrong(others), field=".".join(path) or "request")
 

@@ -9,8 +9,9 @@ from pixel_gather.errors import ArrayExistsError, RequestError
 from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import CubeRow
+from pixel_gather.model.tile_coding import AS_STORED
 from pixel_gather.plan.cube_plan import Append, CubePlan
-from pixel_gather.plan.inherit import CubeTemplate
+from pixel_gather.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.plan.plan import gather_digest, plan_cube
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.plan.table_view import TableView
@@ -33,6 +34,8 @@ if TYPE_CHECKING:  # finish has no pydantic
 
 NOTHING_TO_APPEND: Final = "the cube has all of these sources: there is nothing to append"
 _FIELD: Final = "output.append_to"
+_CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked", "nodata", "grid")
+"""Fields of a request that say which pixels of its sources are wanted."""
 
 
 async def plan_append(
@@ -72,6 +75,7 @@ async def plan_append(
         AppendRunningError: Another append is at work.
     """
     found = await complete_cube(cube)
+    template = _template_of(found)
     digest = gather_digest(request, table)
     if digest in {each.digest for each in found.versions}:
         return None
@@ -81,8 +85,18 @@ async def plan_append(
         await take_claim(cube, version, RowClaim.of(earlier[0]))
         return earlier
     metadata, batches = await cube.row_table()
-    view = _view(request, table, found, batches)
+    whole = _whole_list(table, template)
+    view = _new_rows(request, whole, found, template, batches)
     if not view.n_rows:
+        await _check_known_list(
+            request,
+            whole,
+            found,
+            template,
+            reader=reader,
+            projector=projector,
+            max_task_nbytes=max_task_nbytes,
+        )
         return None
     append = Append(
         version=version,
@@ -100,7 +114,7 @@ async def plan_append(
         max_task_nbytes=max_task_nbytes,
         now=time.time() if claim is None else claim.planned_at,
         deployment=deployment,
-        template=found.template,
+        template=template,
         append=append,
     )
     plan = replace(plan, append=replace(append, tails=_tails(plan, metadata)))
@@ -215,18 +229,72 @@ async def finished_cube(cube: GrowingCube, *, field: str) -> FoundCube:
     return found
 
 
-def _view(
-    request: "GatherRequest", table: SourceTable, found: FoundCube, batches: Iterator[Mapping[str, Any]]
-) -> TableView:
-    """Return the rows of the list to append, with their bands in the cube's order."""
-    template = found.template
-    assert template is not None  # noqa: S101 # `complete_cube` has checked it
-    whole = TableView(
+def _template_of(found: FoundCube) -> CubeTemplate:
+    """Return what a cube prescribes to its new rows.
+
+    Raises:
+        RequestError: The cube has the sources' own tiles, so it cannot grow.
+    """
+    assert found.template is not None  # noqa: S101 # `complete_cube` has checked it
+    if found.template.codec == AS_STORED:
+        raise RequestError("a cube of compressed tiles cannot grow", field=_FIELD)
+    return found.template
+
+
+async def _check_known_list(
+    request: "GatherRequest",
+    whole: TableView,
+    found: FoundCube,
+    template: CubeTemplate,
+    *,
+    reader: SourceReader,
+    projector: Projector,
+    max_task_nbytes: int,
+) -> None:
+    """Refuse a request that does not fit the cube, though the cube has all sources of its list.
+
+    Opens headers only if the request asks for other pixels than the cube's first gather. Limits of cost are
+    for reads, and nothing is read.
+
+    Raises:
+        RequestError: The message names the field, and both values.
+    """
+    if not whole.n_rows:
+        return
+    check_inherits(template, request, slots=(), has_time=whole.has_time, columns=whole.columns)
+    asked, first = request.to_json(), found.origin.get("request", {})
+    if all(asked.get(name) == first.get(name) for name in _CHOOSE_PIXELS):
+        return
+    no_cost = dict.fromkeys(("usd", "files", "pixels", "fetched_bytes"))
+    await plan_cube(
+        request.model_copy(update={"limits": request.limits.model_copy(update=no_cost)}),
+        table=whole,
+        reader=reader,
+        projector=projector,
+        max_task_nbytes=max_task_nbytes,
+        now=time.time(),
+        template=template,
+    )
+
+
+def _whole_list(table: SourceTable, template: CubeTemplate) -> TableView:
+    """Return all rows of the list, with their bands in the cube's order."""
+    return TableView(
         table=table,
         bands=tuple(each.name for each in template.slots if each.name is not None),
         slot_order=template.slot_order(table.bands),
         kept=range(table.n_rows),
     )
+
+
+def _new_rows(
+    request: "GatherRequest",
+    whole: TableView,
+    found: FoundCube,
+    template: CubeTemplate,
+    batches: Iterator[Mapping[str, Any]],
+) -> TableView:
+    """Return the rows of the list to append."""
     if request.duplicates == "again":
         return whole
     hrefs, scenes = _known(template, found.versions[-1].n_rows, batches)

@@ -1,6 +1,7 @@
 """``pixel-gather catalog``: make scenes searchable."""
 
 import json
+import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -8,6 +9,7 @@ import click
 
 from pixel_gather.errors import RequestError
 from pixel_gather.local.catalog import MadeCatalog, make_catalog, refresh_catalog
+from pixel_gather.model.plurals import counted
 from pixel_gather_cli.request_options import in_home, settings_of, settings_options
 from pixel_gather_cli.search_options import search_given, search_options
 
@@ -57,21 +59,26 @@ def catalog_command(
     if len(named) != (0 if refresh else 1) or (refresh and add):
         kinds = ", ".join("--" + name.replace("_", "-") for name in _KINDS)
         raise RequestError(f"give one of {kinds}; or --refresh alone", field="catalog")
+    in_terminal = sys.stderr.isatty()
     of_run: dict[str, Any] = {
         "to": to,
         "settings": settings_of(options),
-        "on_progress": lambda n: click.echo(f"\r{n:,} scenes", err=True, nl=False),
+        "on_progress": _show_scenes if in_terminal else lambda _n: None,
     }
     if refresh:
         made = refresh_catalog(**of_run)
     else:
         scenes = _scenes(named[0], given[named[0]], of_headers, search)
         made = make_catalog(**scenes, **of_run, add=add, collection=collection_name)
-    click.echo("", err=True)
+    click.echo("" if in_terminal else counted(made.n_scenes, "scene"), err=True)
     for href, reason in made.left_out:
         click.echo(f"{href}: {reason}", err=True)
     click.echo(json.dumps(asdict(made), indent=2) if as_json else _as_text(made))
     return 1 if made.n_left_out else 0
+
+
+def _show_scenes(n: int) -> None:
+    click.echo(f"\r{n:,} scenes", err=True, nl=False)
 
 
 def _scenes(kind: str, place: str, of_headers: dict[str, Any], search: dict[str, Any]) -> dict[str, Any]:

@@ -342,6 +342,9 @@ def test_columns_hold_time_only_where_some_rows_have_none() -> None:
     ):
         assert whole.columns == ()
         assert partly.columns == (ListColumn(name="time", dtype="int64", varies_in_row=False),)
+        assert (whole.n_timeless, partly.n_timeless) == (0, 1)
+    with table_of(numbered({}, {})) as timeless:
+        assert timeless.n_timeless == 0
 
 
 @pytest.mark.parametrize(

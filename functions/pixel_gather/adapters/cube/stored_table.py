@@ -71,6 +71,11 @@ class StoredTable:
         return self._cube.has_time
 
     @property
+    def n_timeless(self) -> int:
+        """0, because the plan of the cube has told of rows without a time."""
+        return 0
+
+    @property
     def columns(self) -> tuple[ListColumn, ...]:
         """The list's further columns."""
         return self._cube.columns

@@ -68,6 +68,9 @@ def open_list_file(
             reason = "it is a folder: give it as prefix, by --prefix on the command line"
         else:
             reason = error.reason if isinstance(error, SourceError) else (error.strerror or str(error))
+            if "*" in name and what == "list":
+                folder = place.rpartition("/")[0].removeprefix("file://")
+                reason += f"; for a pattern use --prefix {folder}/ --glob '{name}'"
         raise RequestError(f"the {what} cannot be read: {reason} ({place})", field=name) from error
 
 

@@ -25,6 +25,7 @@ from pixel_gather.errors import RequestError, SourceError
 type Record = tuple[int, Mapping[str, object]]
 """Line number, from 1, and the columns of that line. A row of Parquet counts as a line."""
 
+_TIFF_MAGIC: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _LONGEST_LINE_NBYTES: Final = 1 << 20
 _MOST_EMPTY_LINES: Final = 1_000_000
 _UNREADABLE: Final = (OSError, EOFError, zlib.error, SourceError)
@@ -65,6 +66,13 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
         RequestError: A line is not what the format allows; also raised while iterating.
         TimeoutError: Raised by ``check``, also while iterating.
     """
+    if _first_bytes(file, name, check) in _TIFF_MAGIC:
+        file.close()
+        raise RequestError(
+            "it is an image, not a list: write its name in a list file, or name its folder as prefix, by "
+            "--prefix on the command line",
+            field=name,
+        )
     kind = next((kind for ending, kind in _BY_ENDING.items() if name.lower().endswith(ending)), None)
     if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == PARQUET_MAGIC):
         return Records(is_typed=True, lines=_parquet_records(file, name, check))

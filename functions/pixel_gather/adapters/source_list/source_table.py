@@ -101,7 +101,8 @@ class SqliteSourceTable:
         self._types: dict[str, ColumnTypes] = {}
         self._n_sources = self._n_known = self._n_repeated = 0
         self._n_by_bucket: Counter[str] = Counter()
-        self._has_time = self._has_loose_times = self._has_scenes = False
+        self._has_time = self._has_scenes = False
+        self._n_timeless = 0
         self._folder = tempfile.TemporaryDirectory(prefix="pixel-gather-")
         self._database = sqlite3.connect(
             Path(self._folder.name, "sources.sqlite"), isolation_level=None, check_same_thread=False
@@ -186,6 +187,11 @@ class SqliteSourceTable:
         """Whether every row has a time. The cube's first axis is then ``time``."""
         return self._has_time
 
+    @property
+    def n_timeless(self) -> int:
+        """Rows without a time, if other rows have one. If no row has a time, 0."""
+        return self._n_timeless
+
     @cached_property
     def columns(self) -> tuple[ListColumn, ...]:
         """The list's other columns. ``scene`` is one of them, and ``time`` if only some rows have a time.
@@ -195,7 +201,7 @@ class SqliteSourceTable:
         dtypes = {name: dtype for name, (dtype, _) in self._stored.items()}
         if self._has_scenes:
             dtypes["scene"] = "string"
-        if self._has_loose_times:
+        if self._n_timeless:
             dtypes["time"] = "int64"
         varies = self._varies_in_row()
         return tuple(
@@ -368,7 +374,7 @@ class SqliteSourceTable:
         self._database.execute(_GROUP_BY_SCENE if self._bands else _GROUP_BY_LINE)
         n_times, n_all = self._database.execute("SELECT count(time_us), count(*) FROM grouped").fetchone()
         self._has_time = n_times == n_all > 0
-        self._has_loose_times = n_all > n_times > 0
+        self._n_timeless = n_all - n_times if n_times else 0
         self._has_scenes = bool(self._one("SELECT count(scene) FROM source"))
         order = "time_us, first" if self._has_time else "first"
         self._database.executescript(_PLACE.format(order=order, n_slots=self._n_slots))
