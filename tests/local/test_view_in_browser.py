@@ -13,6 +13,7 @@ import obstore
 import pytest
 import zarr
 from obstore.store import LocalStore
+from zarr.storage import ObjectStore
 
 from infra.node_tools import node_modules
 from pixel_gather import join, make_virtual
@@ -25,6 +26,8 @@ from pixel_gather.adapters.report.report_files import report_files_of
 from pixel_gather.adapters.report.view_page import view_page
 from pixel_gather.local import view
 from pixel_gather.local.view import CubeServer, serving_cube
+from pixel_gather.model.window import Transform
+from pixel_gather.report.evidence import north_in_words
 from support.browser import CHROMIUM, Page, opened_browser
 from support.viewed_cubes import BANDS, MISSING, NODATA, SIDE, gathered_valley, plain_cube, plain_pixels
 
@@ -252,6 +255,22 @@ def test_click_gives_the_series_of_the_pixel(
     assert page.run("document.querySelector('#chart .failed').getAttribute('d')").count("M") == 1
 
 
+def test_line_breaks_where_a_row_was_not_read(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]]
+) -> None:
+    """The row behind the gap stands alone. Its spread is drawn, too."""
+    url, _ = served
+    page.open_(f"{url}#row=5&show=nir")
+    _drag(page, (50, 100), (89, 139))
+
+    line, spread = (
+        page.run(f"document.querySelector('#chart .{kind}').getAttribute('d')") for kind in ("line", "spread")
+    )
+    before, alone = line.split("M")[1:]
+    assert (before.count("L"), alone.count("L")) == (MISSING - 1, 0)
+    assert spread.count("Z") == 2
+
+
 def test_rectangle_gives_mean_and_spread(
     page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
 ) -> None:
@@ -429,6 +448,50 @@ def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        ([10, 0, 0, 0, -10, 0], "on one grid"),
+        ([10, 0, 0, 0, 10, 0], "on one grid · the first line is the south"),
+        ([8.66, 5, 0, 5, -8.66, 0], "on one grid · north is 30 degrees to the right"),
+        ([8.66, -5, 0, -5, -8.66, 0], "on one grid · north is 30 degrees to the left"),
+    ],
+)
+def test_page_says_where_north_is(page: Page, transform: list[float], said: str) -> None:
+    """Rows are shown as stored. The words are those of the report."""
+    store = plain_cube(64, dim="source")
+    described = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
+    described["attributes"]["spatial:transform"] = transform
+    obstore.put(store, "zarr.json", json.dumps(described).encode())
+    server = CubeServer(StoredFiles(store), "turned")
+    with server, _running(server) as (url, _):
+        page.open_(url)
+        facts = page.run("document.getElementById('facts').textContent")
+
+    assert facts.endswith(f" · {said}")
+    assert said.removeprefix("on one grid").removeprefix(" · ") == north_in_words(Transform(*transform))
+
+
+def test_numbers_of_an_axis_differ(page: Page) -> None:
+    """Large values that hardly differ take more digits, on the chart and at the colour bar."""
+    store = plain_cube(64, dim="source", dtype="float64")
+    pixels: Any = zarr.open_group(ObjectStore(store), mode="r+")["band_1"]
+    pixels[...] = np.linspace(9559, 9560, 64)[:, None, None] + np.zeros((16, 16))
+    server = CubeServer(StoredFiles(store), "flat")
+    with server, _running(server) as (url, _):
+        page.open_(f"{url}#row=3&part=2,3,1,1")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+        ticks = page.run(
+            "[...document.querySelectorAll('#chart .tick[x=\"56\"]')].map((each) => each.textContent)"
+        )
+        ends = page.run(
+            "[...document.querySelectorAll('#limits .ends span')].map((each) => each.textContent)"
+        )
+
+    assert ticks == ["9,559.0", "9,559.5", "9,560.0"]
+    assert ends == ["9,559.0", "9,559.1"]
+
+
+@pytest.mark.parametrize(
     ("codec", "dtype"),
     [("blosc-zstd", "uint8"), ("zstd", "int16"), ("none", "float64"), ("blosc-lz4", "float32")],
 )
@@ -495,12 +558,18 @@ def test_page_shows_a_virtual_cube(page: Page, valley: str, tmp_path: Path) -> N
     [("zfp", "float32", "is compressed by imagecodecs_zfp"), ("none", "complex64", "has complex numbers")],
 )
 def test_page_says_what_it_cannot_show(page: Page, codec: str, dtype: str, said: str) -> None:
-    """Nothing is drawn, and the reason stands on the page."""
+    """Nothing is drawn. The reason stands on the page, also below the chart after a selection."""
     server = CubeServer(StoredFiles(plain_cube(100, dim="source", dtype=dtype, codec=codec)), "odd")
     with server, _running(server) as (url, _):
         page.open_(url)
-
         assert f"band_1 {said}" in page.run("document.getElementById('message').textContent")
+
+        page.open_(f"{url}#row=1&part=2,3,1,1")
+        page.wait("document.documentElement.dataset.series === 'failed'")
+        told = page.run("document.getElementById('extent').textContent")
+        assert told.startswith(f"No row is read. band_1 {said}")
+        assert f"band_1 {said}" in page.run("document.getElementById('message').textContent")
+        assert ("pixel_gather.open_cube" in told) == (codec == "zfp")
 
 
 def test_page_refuses_chunks_of_gigabytes(page: Page) -> None:

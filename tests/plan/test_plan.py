@@ -673,6 +673,19 @@ def test_plan_cube_compresses_only_floats_with_zfp() -> None:
         planned(reader_of(a=A.astype("float16")), hrefs("a"), output=zfp)
 
 
+def test_plan_cube_says_that_cubes_of_zfp_need_imagecodecs() -> None:
+    """By itself, xarray cannot open such a cube. Cubes of the other codecs need no word."""
+    floats = reader_of(a=A.astype("float32"))
+
+    zfp = planned(floats, hrefs("a"), output={"codec": "zfp", "zfp_tolerance": 0})
+    zstd = planned(floats, hrefs("a"), output={"codec": "zstd"})
+
+    (warning,) = set(zfp.warnings) - set(zstd.warnings)
+    assert warning.startswith("the cube is compressed by zfp: zarr-python with imagecodecs opens it, after ")
+    assert "imagecodecs.zarr.register_codecs()" in warning
+    assert not any("imagecodecs" in each for each in zstd.warnings)
+
+
 def test_plan_cube_takes_the_kind_of_source_that_most_are() -> None:
     """Of those with the most frequent dtype, those with the most frequent number of bands."""
     one, two, float_ = A[:1], A, A[:1].astype("float32")

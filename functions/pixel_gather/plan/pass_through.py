@@ -162,15 +162,18 @@ def layout_of(
 
 
 def warnings_of(
-    request: "GatherRequest", drafts: Sequence["Draft"], *, by_reference: bool = False
+    request: "GatherRequest", drafts: Sequence["Draft"], *, codec: str, by_reference: bool = False
 ) -> Iterator[str]:
     """Yield what a user of the cube has to know: who can read it, and what it lacks.
 
     Args:
         request: The request.
         drafts: One for each slot.
+        codec: The cube's, which a request that appends leaves out.
         by_reference: Whether the cube refers to the sources' tiles, and stores none.
     """
+    if codec == "zfp":
+        yield f"the cube is compressed by zfp: {_WITH_IMAGECODECS}"
     if not request.passes_through:
         return
     codings = dict.fromkeys(each.slot.coding for each in drafts if each.slot.coding is not None)

@@ -119,6 +119,7 @@ async def plan_cube(
         has_report=request.output.report,
     )
     estimate = estimate_on_aws(work, on_aws)
+    codec = request.output.codec if template is None else template.codec
     plan = CubePlan(
         digest=gather_digest(request, table),
         planned_at=now,
@@ -137,7 +138,7 @@ async def plan_cube(
         has_time=table.has_time,
         columns=table.columns if template is None else template.columns,
         layout=layout,
-        codec=request.output.codec if template is None else template.codec,
+        codec=codec,
         zfp_tolerance=request.output.zfp_tolerance if template is None else template.zfp_tolerance,
         append=append,
         sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
@@ -150,7 +151,7 @@ async def plan_cube(
             *_of_template(template, table),
             *_of_index(request, table),
             *_of_transfer(table, estimate, on_aws),
-            *warnings_of(request, drafts, by_reference=by_reference),
+            *warnings_of(request, drafts, codec=codec, by_reference=by_reference),
         ),
     )
     _check_codec(plan)

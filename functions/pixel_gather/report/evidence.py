@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.model.footprints import Footprints, SourceFootprints
+from pixel_gather.model.plurals import counted
+from pixel_gather.model.window import Transform
 from pixel_gather.report.report import Report
 from pixel_gather.report.run import Run
 from pixel_gather.report.timings import Floats, Integers
@@ -156,6 +158,9 @@ class Evidence:
     """At most ten sources, the slowest first."""
 
     cost: GatherPrice
+    north: str = ""
+    """Where north is in the windows, in words. Empty if it is above, or if rows have grids of their own."""
+
     footprints: Footprints | None = None
     """The window and some sources. None if the window has no place on the Earth."""
 
@@ -188,6 +193,25 @@ def window_in_words(window: Any) -> str:
         case {"point": [x, y]}:
             said = f"pixels around {x}, {y}{crs}"
     return said
+
+
+def north_in_words(transform: Transform) -> str:
+    """Return how a grid lies on the map if north is not above: ``north is 30 degrees to the left``.
+
+    Empty if north is above and east is right. ``view.html`` says it in the same words.
+    """
+    a, b, _, d, e, _ = transform
+    determinant = a * e - b * d
+    if not math.isfinite(determinant) or determinant == 0:
+        return ""
+    degrees = round(math.degrees(math.atan2(-b / determinant, -a / determinant)))
+    is_mirrored = determinant > 0
+    if degrees == 0:
+        return "the first column is the east" if is_mirrored else ""
+    if abs(degrees) == 180:  # noqa: PLR2004 # degrees
+        return "the first line is the south" + ("" if is_mirrored else ", and the first column the east")
+    said = f"north is {counted(abs(degrees), 'degree')} to the {'right' if degrees > 0 else 'left'}"
+    return said + (", and the pixels are mirrored" if is_mirrored else "")
 
 
 def slowest_first(total_s: Sequence[float] | np.ndarray[Any, Any], n: int) -> list[int]:

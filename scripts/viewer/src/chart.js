@@ -1,11 +1,12 @@
 // Draws a series as SVG: one line for each band, marks for rows without a value, a line at the row on display.
-import { isGap, moment, number } from "./words.js";
+import { isGap, moment, number, toldApart } from "./words.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const HEIGHT = 260;
 const EDGE = { left: 64, right: 16, top: 14, bottom: 46 };
 export const MOST_POINTS = 4000;
 const MOST_DOTS = 500;
+const ALONE_SHADE = 2; // half the width of the spread of a row between two gaps
 const DAY = 86_400_000;
 
 // The colours of a chart's lines: those of red, green and blue if three bands are shown so.
@@ -32,10 +33,10 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
     return element;
   };
 
-  for (const tick of ticks(low - margin, high + margin, 5)) {
+  ticks(low - margin, high + margin, 5).forEach((tick, index, all) => {
     add("path", { class: "grid", d: `M${EDGE.left} ${y(tick).toFixed(1)}H${width - EDGE.right}` });
-    add("text", { class: "tick", x: EDGE.left - 8, y: y(tick) + 4, "text-anchor": "end" }, number(tick));
-  }
+    add("text", { class: "tick", x: EDGE.left - 8, y: y(tick) + 4, "text-anchor": "end" }, toldApart(all)[index]);
+  });
   const wanted = Math.max(2, Math.floor((width - EDGE.left) / 110)); // a date takes 75, and at the edges it is moved inwards
   for (const [value, text] of hasTime ? dates(first, last, wanted) : ticks(first, last, wanted).filter(Number.isInteger).map((each) => [each, number(each)])) {
     add("path", { class: "axis", d: `M${x(value).toFixed(1)} ${HEIGHT - EDGE.bottom + 10}v5` });
@@ -45,17 +46,22 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
 
   bands.forEach((_, band) => {
     const line = lineOf(band, bands);
-    const points = thinned(drawn.filter(({ values }) => values[band].n));
+    const parts = unbroken(drawn.filter(({ values }) => values[band].n));
+    const along = (each) => x(place(each));
     const at = ({ values }, side) => y(values[band].mean + side * values[band].spread).toFixed(1);
-    const along = points.map((each) => x(place(each)).toFixed(1));
-    if (isPart && points.length) {
-      const up = points.map((each, index) => `${along[index]} ${at(each, 1)}`);
-      const down = points.map((each, index) => `${along[index]} ${at(each, -1)}`).reverse();
-      add("path", { class: `spread band-${line}`, d: `M${[...up, ...down].join("L")}Z` });
-    }
-    const path = points.map((each, index) => `${along[index]} ${y(each.values[band].mean).toFixed(1)}`);
-    add("path", { class: `line band-${line}`, d: path.length ? `M${path.join("L")}` : "" });
-    if (path.length <= MOST_DOTS) add("path", { class: `dots band-${line}`, d: path.map((each) => `M${each}h0`).join("") });
+    const point = (each) => `${along(each).toFixed(1)} ${at(each, 0)}`;
+    const shade = (part) => {
+      const aside = part.length > 1 ? 0 : ALONE_SHADE; // a part of one row has no width
+      const edge = (each, side, shift) => `${(along(each) + shift).toFixed(1)} ${at(each, side)}`;
+      const up = [edge(part[0], 1, -aside), ...part.map((each) => edge(each, 1, aside))];
+      const down = [edge(part[0], -1, -aside), ...part.map((each) => edge(each, -1, aside))].reverse();
+      return `M${[...up, ...down].join("L")}Z`;
+    };
+    if (isPart && parts.length) add("path", { class: `spread band-${line}`, d: parts.map(shade).join("") });
+    add("path", { class: `line band-${line}`, d: parts.map((part) => `M${part.map(point).join("L")}`).join("") });
+    const all = parts.flat();
+    const dotted = all.length <= MOST_DOTS ? all : parts.filter(({ length }) => length === 1).flat();
+    if (dotted.length || !all.length) add("path", { class: `dots band-${line}`, d: dotted.map((each) => `M${point(each)}h0`).join("") });
   });
 
   const marks = (kind, chosen) => {
@@ -83,6 +89,21 @@ function extremes(values) {
   let [low, high] = [Infinity, -Infinity];
   for (const each of values) [low, high] = [Math.min(low, each), Math.max(high, each)];
   return [low, high];
+}
+
+// The points of a line, in parts: it breaks where most rows between two points have no value.
+function unbroken(points) {
+  const every = Math.ceil(points.length / MOST_POINTS);
+  const parts = [];
+  let before = null;
+  for (const each of thinned(points)) {
+    const between = before ? each.row - before.row - 1 : 0;
+    const isBroken = 2 * (between - every + 1) > between;
+    if (!before || isBroken) parts.push([]);
+    parts.at(-1).push(each);
+    before = each;
+  }
+  return parts;
 }
 
 function thinned(points) {

@@ -1,7 +1,7 @@
 // The controls beside the picture, filled from the view.
 import { gradient, MAPS } from "./colours.js";
 import { $, made } from "./elements.js";
-import { number } from "./words.js";
+import { toldApart } from "./words.js";
 
 const COLOURS = [["red", "#f00"], ["green", "#0f0"], ["blue", "#00f"]];
 
@@ -30,7 +30,7 @@ export function fillLimits(view, limits, onChange) {
     bar.style.background = view.bands.length === 3 ? `linear-gradient(to right, #000, ${COLOURS[index][1]})` : gradient(MAPS[view.map]);
     const pair = limits?.[index];
     const ends = [0, 1].map((end) => {
-      if (view.stretch !== "fixed") return made("span", { textContent: pair ? number(pair[end]) : "–" });
+      if (view.stretch !== "fixed") return made("span", { textContent: pair ? toldApart(pair)[end] : "–" });
       const input = made("input", { type: "number", step: "any", value: pair ? Number(pair[end].toPrecision(7)) : "", ariaLabel: `${band}, ${end ? "upper" : "lower"} end` });
       input.addEventListener("change", () => {
         if (Number.isFinite(input.valueAsNumber)) onChange(index, end, input.valueAsNumber);

@@ -237,6 +237,6 @@ function notReadable(name, error) {
   const said = [error?.message ?? error, error?.cause?.message].filter(Boolean).join(": ");
   if (/complex/i.test(said)) return new CubeError(`${name} has complex numbers. This page cannot show them.`);
   const codec = /Unknown codec: (\S+)/.exec(said)?.[1];
-  if (codec) return new CubeError(`${name} is compressed by ${codec}. This page reads blosc, zstd, deflate and uncompressed pixels.`);
+  if (codec) return new CubeError(`${name} is compressed by ${codec}. This page reads blosc, zstd, deflate and uncompressed pixels. In Python, pixel_gather.open_cube opens the cube.`);
   return new CubeError(`${name} cannot be read: ${said}`);
 }

@@ -6,7 +6,7 @@ import { listenToPointer, partAfter } from "./gestures.js";
 import { fromLink, toLink } from "./link.js";
 import { Selection } from "./selection.js";
 import { limitsInColour, limitsOf, maskOf, paint } from "./stretch.js";
-import { moment, number, reason } from "./words.js";
+import { moment, northInWords, number, reason } from "./words.js";
 
 const MOST_NAMES = 8;
 const MOST_STRETCHED_ROWS = 9; // their percentiles take some 0.1 s
@@ -46,11 +46,13 @@ export class Page {
   facts() {
     const { attributes, height, measurements, nRows, step, width } = this.cube;
     const names = `${measurements.slice(0, MOST_NAMES).join(", ")}${measurements.length > MOST_NAMES ? ", …" : ""}`;
+    const north = attributes["spatial:transform"] ? northInWords(attributes["spatial:transform"]) : "";
     return [
       `${number(nRows)} rows`,
       `${height} × ${width} pixels of ${this.cube.describe(measurements[0]).dtype}`,
       measurements.length > 1 ? `${measurements.length} measurements: ${names}` : names,
       attributes["spatial:transform"] ? (attributes["proj:code"] ?? "on one grid") : "rows lie on grids of their own",
+      ...(north ? [north] : []),
       ...(step > 1 ? [`one pixel in ${step} is shown along each side`] : []),
     ].join(" · ");
   }

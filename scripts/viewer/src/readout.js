@@ -1,5 +1,5 @@
 // The series as text: facts about the row on display, and a table for other programs.
-import { number, reason } from "./words.js";
+import { number, reason, toldApart } from "./words.js";
 
 export const isRectangle = ({ width, height }) => width * height > 1;
 
@@ -59,7 +59,7 @@ function valueInWords(found, { scale, offset }, part) {
   const isScaled = scale !== 1 || offset !== 0;
   const scaled = isScaled ? ` (${Number((found.mean * scale + offset).toPrecision(6))} with scale and offset)` : "";
   if (!isRectangle(part)) return `${found.mean}${scaled}`;
-  return `mean ${number(found.mean)}${scaled}, standard deviation ${number(found.spread)}, ${number(found.min)} to ${number(found.max)}, `
+  return `mean ${number(found.mean)}${scaled}, standard deviation ${number(found.spread)}, ${toldApart([found.min, found.max]).join(" to ")}, `
     + `${number(found.n)} of ${number(part.width * part.height)} pixels valid`;
 }
 

@@ -40,7 +40,7 @@ export class Selection {
     $("all").hidden = rows.start === 0 && rows.stop === cube.nRows;
     $("all").textContent = `Read all rows (${number(rows.all.requests)} requests, up to ${bytes(rows.all.bytes)})`;
     document.documentElement.dataset.series = "reading";
-    await this.read(part, rows, ticket).catch((error) => { if (ticket === this.ticket) say(error); });
+    await this.read(part, rows, ticket).catch((error) => { if (ticket === this.ticket) this.fail(error); });
   }
 
   async read(part, rows, ticket) {
@@ -62,6 +62,14 @@ export class Selection {
     clearTimeout(timer);
     draw();
     if (!isOver()) document.documentElement.dataset.series = "drawn";
+  }
+
+  // Rows of other shards may still arrive: they draw nothing more.
+  fail(error) {
+    this.ticket += 1;
+    say(error);
+    $("extent").textContent = this.series.length ? `Only ${number(this.series.length)} rows are read. ${error.message}` : `No row is read. ${error.message}`;
+    document.documentElement.dataset.series = "failed";
   }
 
   tellExtent({ start, stop }) {

@@ -28,6 +28,26 @@ export function number(value) {
   return Number(value.toPrecision(4)).toString();
 }
 
+// Rising numbers at even steps, such as an axis has, with as many digits as tell them apart.
+export function toldApart(values) {
+  const short = values.map(number);
+  if (new Set(short).size === values.length || !(values[1] > values[0])) return short;
+  const digits = Math.min(20, Math.max(0, Math.ceil(-Math.log10(values[1] - values[0]) - 1e-9)));
+  return values.map((each) => each.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+}
+
+// How a grid lies on the map, where north is not above. The report says it in the same words.
+export function northInWords([a, b, , d, e]) {
+  const determinant = a * e - b * d;
+  if (!Number.isFinite(determinant) || determinant === 0) return "";
+  const degrees = Math.round((Math.atan2(-b / determinant, -a / determinant) * 180) / Math.PI);
+  const isMirrored = determinant > 0;
+  if (degrees === 0) return isMirrored ? "the first column is the east" : "";
+  if (Math.abs(degrees) === 180) return `the first line is the south${isMirrored ? "" : ", and the first column the east"}`;
+  const side = degrees > 0 ? "right" : "left";
+  return `north is ${Math.abs(degrees)} ${Math.abs(degrees) === 1 ? "degree" : "degrees"} to the ${side}${isMirrored ? ", and the pixels are mirrored" : ""}`;
+}
+
 export function moment(milliseconds) {
   const text = new Date(milliseconds).toISOString();
   return text.endsWith("T00:00:00.000Z") ? text.slice(0, 10) : `${text.slice(0, 19).replace("T", " ")} UTC`;

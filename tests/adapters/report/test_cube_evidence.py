@@ -13,6 +13,7 @@ from obstore.store import MemoryStore
 from pixel_gather.adapters.cube.array_chunks import write_small_array
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.errors import StoreError
+from pixel_gather.model.window import Transform
 from pixel_gather.report.row_coordinates import NO_TIME
 from support.report_cubes import REPORT, MadeCube, put_root
 
@@ -243,6 +244,34 @@ def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
     assert (~sheet[0].is_valid).sum() == 4
 
 
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        ((10, 0, 5, 0, -10, 7), ""),
+        ((10, 0.01, 5, 0.01, -10, 7), ""),
+        ((10, 0, 5, 0, 10, 7), "the first line is the south"),
+        ((-10, 0, 5, 0, 10, 7), "the first line is the south, and the first column the east"),
+        ((-10, 0, 5, 0, -10, 7), "the first column is the east"),
+        ((8.66, 5, 0, 5, -8.66, 0), "north is 30 degrees to the right"),
+        ((8.66, -5, 0, -5, -8.66, 0), "north is 30 degrees to the left"),
+        ((0, -10, 0, -10, 0, 0), "north is 90 degrees to the left"),
+        ((0, -10, 0, 10, 0, 0), "north is 90 degrees to the right, and the pixels are mirrored"),
+        ((0, 0, 0, 0, 0, 0), ""),
+    ],
+)
+def test_evidence_says_where_north_is(transform: tuple[float, ...], said: str) -> None:
+    """A pixel that lies further north is on that side."""
+    store = MadeCube().stored()
+    _changed(store, ("spatial:transform",), transform)
+
+    assert read_evidence(store, place="cube").north == said
+    if "degrees" in said:
+        grid = Transform(*transform)
+        x, y = grid.xy(3, 3)
+        column, _ = grid.colrow(x, y + 1)
+        assert (column > 3) == ("right" in said)
+
+
 def _changed(store: Any, path: tuple[str, ...], value: Any) -> None:
     content = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
     attributes = content["attributes"]
@@ -265,6 +294,8 @@ def _changed(store: Any, path: tuple[str, ...], value: Any) -> None:
         (("pixel_gather", "report", "measurements"), ["../elsewhere"]),
         (("pixel_gather", "report", "status_counts"), {"unheard_of": 1}),
         (("spatial:bbox",), 5),
+        (("spatial:transform",), 5),
+        (("spatial:transform",), [10, 0, 0]),
     ],
 )
 def test_evidence_of_attributes_that_no_gather_wrote_is_refused(path: tuple[str, ...], value: Any) -> None:

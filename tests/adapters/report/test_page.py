@@ -158,6 +158,15 @@ def test_page_escapes_what_comes_from_lists_and_requests() -> None:
     )  # a page without JavaScript has no button that does nothing
 
 
+def test_page_says_where_north_is_if_it_is_not_above() -> None:
+    """Windows are shown as stored. Of most sources nothing is said."""
+    evidence = evidence_of(MadeCube())
+
+    assert "shown as stored" not in page_with(evidence)
+    turned = page_with(replace(evidence, north="the first line is the south"))
+    assert "Windows are shown as stored: the first line is the south." in turned
+
+
 def test_page_without_pictures_says_so_in_one_sentence() -> None:
     """There is neither an empty sheet nor a slider without frames."""
     html = page_with(evidence_of(MadeCube(has_quicklooks=False)))

@@ -21,11 +21,13 @@ from pixel_gather.errors import StoreError
 from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.model.footprints import Footprints
 from pixel_gather.model.plurals import counted
+from pixel_gather.model.window import Transform
 from pixel_gather.report.cost import usd_by_service as priced
 from pixel_gather.report.evidence import (
     Evidence,
     GatherPrice,
     name_of,
+    north_in_words,
     slowest_first,
     window_in_words,
 )
@@ -92,6 +94,7 @@ def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) 
         series=sources.series,
         slowest=sources.described(slowest),
         cost=_cost(store, report, usd_by_service),
+        north=_north(attributes),
         footprints=msgspec.convert(gather.get("footprints"), Footprints | None),
         source_footprints=read_footprints(store) if gather.get("footprints") else None,
     )
@@ -156,6 +159,11 @@ def _facts(report: Report, array: Any, attributes: Mapping[str, Any]) -> tuple[t
         "grid": ", ".join(filter(None, (grid, f"CRS {crs}" if crs else "", f"box {box}" if box else ""))),
     }
     return tuple(facts.items())
+
+
+def _north(attributes: Mapping[str, Any]) -> str:
+    transform = msgspec.convert(attributes.get("spatial:transform"), tuple[float, ...] | None)
+    return "" if transform is None else north_in_words(Transform(*transform))
 
 
 def _by(lengths: Sequence[int]) -> str:

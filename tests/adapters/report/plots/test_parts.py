@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.report.plots.made_runs import run_of
+from pixel_gather.adapters.report.plots.axes import mark_powers, new_figure
 from pixel_gather.adapters.report.plots.choosing import chosen_of, few_and_best, fewest_and_best
 from pixel_gather.adapters.report.plots.histogram import counts_in, span_of, tail_of
 from pixel_gather.adapters.report.plots.in_flight import in_flight_at_start, slices_of
 from pixel_gather.adapters.report.plots.labels import LONGEST, named, plain_number, short_label, unique_labels
+from pixel_gather.adapters.report.plots.theme import LIGHT
 from pixel_gather.adapters.report.plots.thinning import kept_indexes, stretches_of
 from pixel_gather.adapters.report.plots.throughput import spread_out
 from pixel_gather.adapters.report.plots.warm_up import opens_by_order_s
@@ -192,3 +194,27 @@ def test_spread_out_labels_keep_apart(heights: list[float]) -> None:
     assert all(later - earlier > 0.0599 for earlier, later in pairwise(spread))
     assert spread[0] > -1e-9
     assert spread[-1] < 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([5, 5], [5]),
+        ([8], [8]),
+        ([5, 6], [5, 6]),
+        ([3, 5], [3, 5]),
+        ([255, 257], [255]),
+        ([4, 8], [4, 8]),
+        ([3, 20], [4, 8, 16]),
+    ],
+)
+def test_an_axis_of_few_values_has_ticks_at_them(values: list[float], ticks: list[float]) -> None:
+    """With fewer than two powers of two among the values, a tick would stand far from them."""
+    _, axes = new_figure(LIGHT, n_rows=1, n_columns=1, size_in=(4, 3))
+    ax = axes[0, 0]
+    ax.set_xscale("log", base=2)
+
+    mark_powers(ax, values)
+
+    low, high = ax.get_xlim()
+    assert [each for each in ax.get_xticks() if low <= each <= high] == ticks

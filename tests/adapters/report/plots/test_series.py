@@ -79,6 +79,41 @@ def test_statistics_of_many_rows_stay_small() -> None:
     assert len(to_svg(figure.figure)) < 60_000
 
 
+@pytest.mark.parametrize("n", [300, 30_000])
+def test_rows_between_unread_ones_are_marks(n: int) -> None:
+    """A curve draws nothing where a row has no neighbour. Shares that are all alike are drawn, too."""
+    of_all = series(n, has_time=False)
+    is_read = np.arange(n) % 3 == 1
+    mean, share = (np.where(is_read, each, np.nan) for each in (np.arange(n) % 7, np.ones(n)))
+
+    figure = draw_through_time([replace(of_all, mean=mean, valid_share=share)], LIGHT, n_measurements=1)
+
+    assert figure is not None
+    for ax in figure.figure.axes:
+        marks, curve = ax.lines
+        found = np.asarray(marks.get_ydata(), "float64")
+        y = np.asarray(curve.get_ydata(), "float64")
+        assert (marks.get_marker(), len(found)) == ("o", np.isfinite(y).sum())
+        assert len(found) >= min(n // 3, 200)
+        assert not np.isfinite(y[:-1] + y[1:]).any()
+
+
+def test_a_few_unread_rows_do_not_break_a_reduced_curve() -> None:
+    """A long gap does."""
+    n = 30_000
+    mean = np.sin(np.arange(n) / 900)
+    mean[::50] = np.nan
+    mean[10_000:20_000] = np.nan
+
+    figure = draw_through_time([replace(series(n, has_time=False), mean=mean)], LIGHT, n_measurements=1)
+
+    assert figure is not None
+    (curve,) = figure.figure.axes[0].lines
+    breaks = np.asarray(curve.get_xdata(), "float64")[np.isnan(np.asarray(curve.get_ydata(), "float64"))]
+    assert len(breaks) < 20
+    assert ((breaks > 9_900) & (breaks < 20_000)).sum() == 1
+
+
 def test_a_single_row_is_no_curve() -> None:
     """A single row is not drawn, nor is a gather that read nothing."""
     assert draw_through_time([series(1)], LIGHT, n_measurements=1) is None

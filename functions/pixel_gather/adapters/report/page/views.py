@@ -29,6 +29,9 @@ class GatherView:
     looks_left_out: tuple[str, ...]
     """Measurements that a page has no room for."""
 
+    north: str
+    """Where north is in the windows, if it is not above."""
+
     causes: tuple[Cause, ...]
     n_failed: int
     warnings: tuple[str, ...]
@@ -54,6 +57,7 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
         facts=evidence.facts,
         looks=views_of(evidence.looks, with_film=with_film),
         looks_left_out=left_out(evidence.looks) if with_film else (),
+        north=evidence.north,
         causes=report.causes,
         n_failed=report.n_failed,
         warnings=report.warnings,

@@ -24,6 +24,8 @@ NOTE_PT: Final = 8.0
 _LONG_COUNT: Final = 9_999
 _MOST_TICKS: Final = 8
 _LOG_ROOM: Final = 1.25
+_DISTINCT: Final = 1.05
+"""Ticks of values whose ratio is less would touch."""
 
 
 def new_figure(
@@ -84,12 +86,16 @@ def whole_ticks(axis: Axis, *, longest: int) -> None:
 def mark_powers(ax: Axes, values: "Sequence[float] | np.ndarray[Any, Any]") -> None:
     """Put ticks at powers of two on a logarithmic horizontal axis, and leave room at both ends.
 
+    If the values hold fewer than two powers of two, the ticks are at the least and the greatest value.
+
     Args:
         ax: Its horizontal axis is logarithmic.
         values: The values on that axis; 1 or more.
     """
     first, last = min(values), max(values)
     powers = 2.0 ** np.arange(np.floor(np.log2(first)), np.ceil(np.log2(last)) + 1)
+    if ((powers >= first) & (powers <= last)).sum() <= 1:
+        powers = np.array([first, last] if last > _DISTINCT * first else [first])
     ax.xaxis.set_major_locator(FixedLocator(list(powers[:: -(-len(powers) // _MOST_TICKS)])))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))

@@ -70,16 +70,42 @@ def draw_through_time(series: Sequence[Series], theme: Theme, *, n_measurements:
         title=f"Mean and valid share through {what}",
         caption=(
             "The mean of each row's valid raw pixels, and their share of the window. Rows whose source was "
-            f"not read are gaps.{_left_out(len(shown), n_measurements)}"
+            f"not read are gaps; a row between two gaps is a mark.{_left_out(len(shown), n_measurements)}"
         ),
     )
 
 
 def _draw(ax: Axes, x: np.ndarray[Any, Any], values: np.ndarray[Any, Any], look: dict[str, Any]) -> Any:
-    """Draw a curve. A long one is drawn by its extremes. Gaps stay gaps."""
-    filled = np.where(np.isfinite(values), values, np.nanmedian(values))
-    kept = kept_indexes(filled, most=_MOST_POINTS)
-    return ax.plot(x[kept], values[kept], **look)
+    """Draw a curve. Gaps stay gaps, and a row between two gaps is a mark."""
+    drawn_x, drawn = _with_gaps(x, values)
+    is_alone = _are_alone(drawn)
+    if "marker" not in look and is_alone.any():
+        marks = {"color": look["color"], "linestyle": "none", "marker": "o", "markersize": 3}
+        ax.plot(drawn_x[is_alone], drawn[is_alone], **marks)
+    return ax.plot(drawn_x, drawn, **look)
+
+
+def _with_gaps(
+    x: np.ndarray[Any, Any], values: np.ndarray[Any, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the points of a curve, with NaN in each gap. A long curve is reduced to its extremes.
+
+    Between two points of a reduced curve, a gap is where more than half of the rows were not read.
+    """
+    is_read = np.isfinite(values)
+    (read,) = np.nonzero(is_read)
+    kept = read[kept_indexes(values[read], most=_MOST_POINTS)]
+    between = np.diff(kept) - 1
+    unread = between - (np.diff(np.cumsum(is_read)[kept]) - 1)
+    (breaks,) = np.nonzero(2 * unread > between)
+    at = breaks + 1
+    return np.insert(x[kept], at, x[kept[breaks] + 1]), np.insert(values[kept], at, np.nan)
+
+
+def _are_alone(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return which values have no neighbour, so that a curve draws nothing there."""
+    is_there = np.isfinite(np.pad(values, 1, constant_values=np.nan))
+    return is_there[1:-1] & ~is_there[:-2] & ~is_there[2:]
 
 
 def _left_out(n_shown: int, n_measurements: int) -> str:
