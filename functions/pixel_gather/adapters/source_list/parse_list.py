@@ -66,7 +66,7 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
         RequestError: A line is not what the format allows; also raised while iterating.
         TimeoutError: Raised by ``check``, also while iterating.
     """
-    if _first_bytes(file, name, check) in _TIFF_MAGIC:
+    if _is_tiff(file):
         file.close()
         raise RequestError(
             "it is an image, not a list: write its name in a list file, or name its folder as prefix, by "
@@ -84,6 +84,13 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
         lines = chain([first] if first else (), lines)
     read = {None: _text_records, "text": _text_records, "csv": _csv_records, "jsonl": _jsonl_records}[kind]
     return Records(is_typed=kind == "jsonl", lines=read(lines, name))
+
+
+def _is_tiff(file: io.BufferedReader) -> bool:
+    try:
+        return file.peek(4)[:4] in _TIFF_MAGIC
+    except _UNREADABLE:  # the first line's error says so
+        return False
 
 
 def _first_bytes(file: io.BufferedReader, name: str, check: Check) -> bytes:
