@@ -42,6 +42,16 @@ class Numbers(click.ParamType[Any]):
         return numbers
 
 
+collection_option = click.option(
+    "--collection",
+    "collections",
+    multiple=True,
+    metavar="ID",
+    help="Only scenes of this collection. Can be repeated.",
+)
+"""The option ``--collection`` of commands that look for scenes."""
+
+
 class Tile(Numbers):
     """ROW,COL or the word centre."""
 

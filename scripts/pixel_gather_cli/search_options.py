@@ -9,7 +9,7 @@ import click
 
 from pixel_gather.errors import RequestError
 from pixel_gather.local.search import SearchCriteria
-from pixel_gather_cli.request_options import Numbers
+from pixel_gather_cli.request_options import Numbers, collection_option
 
 _NAMES = ("bbox", "point", "geojson", "datetime", "where", "collections", "ids", "most")
 
@@ -31,13 +31,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="TEXT",
                 help="Conditions, such as 'eo:cloud_cover<40 and platform=landsat-8'.",
             ),
-            click.option(
-                "--collection",
-                "collections",
-                multiple=True,
-                metavar="ID",
-                help="Only scenes of this collection. Can be repeated.",
-            ),
+            collection_option,
             click.option(
                 "--id",
                 "ids",

@@ -47,7 +47,7 @@ def stored_status(value: int, *, place: str) -> Status:
         return Status(value)
     except ValueError as error:
         raise StoreError(
-            f"{place}: no status has the number {value}; it is damaged, or a newer version wrote it"
+            f"{place}: no status has the number {value}: the cube is damaged, or a newer version wrote it"
         ) from error
 
 

@@ -26,6 +26,7 @@ from pixel_gather_cli.deployment.remote import DEFAULT_STACK, Target, open_api
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import (
     Numbers,
+    collection_option,
     in_home,
     read_request_file,
     settings_of,
@@ -71,13 +72,7 @@ _SCENES = (
     click.option("--stac", metavar="URL", help="Scenes of a STAC API."),
     click.option("--datetime", metavar="TIME", help="Only scenes of this time: 2024, or 2024-06/2024-08."),
     click.option("--where", metavar="TEXT", help="Only scenes that meet this, such as 'eo:cloud_cover<40'."),
-    click.option(
-        "--collection",
-        "collections",
-        multiple=True,
-        metavar="ID",
-        help="Only scenes of this collection. Can be repeated.",
-    ),
+    collection_option,
 )
 _KEPT = (
     click.option(

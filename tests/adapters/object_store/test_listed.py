@@ -9,7 +9,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from pixel_gather.adapters.object_store import listed as listed_module
-from pixel_gather.adapters.object_store.listed import folders_of, listed
+from pixel_gather.adapters.object_store.listed import listed, root_folders
 from support.local_server import Answer, LocalServer, serving
 
 _KEYS = ("a/1.tif", "a/2.tif")
@@ -60,7 +60,7 @@ def test_folders_are_listed_again_as_well() -> None:
     whole = Answer(status=200, body=body)
 
     with serving(_script(replace(whole, n_sent=30), whole)) as server:
-        assert folders_of(_store(server)) == ["a"]
+        assert root_folders(_store(server)) == ["a"]
 
 
 def test_a_listing_that_always_breaks_off_fails() -> None:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-import obstore
 import zarr
 from zarr.abc.store import Store as ZarrStore
 from zarr.codecs import BloscCodec, ZstdCodec
@@ -23,6 +22,7 @@ from zarr.core.group import ConsolidatedMetadata, GroupMetadata
 from zarr.storage import ObjectStore
 
 from pixel_gather.adapters.cube.tile_codecs import register_codecs
+from pixel_gather.adapters.object_store.listed import root_folders
 from pixel_gather.adapters.object_store.object_store import Store
 
 if TYPE_CHECKING:
@@ -159,8 +159,7 @@ def open_foreign_dataset(store: ZarrStore, group: str = "") -> "xr.Dataset":
 
 def _arrays_of(group: zarr.Group, store: Store) -> dict[str, Any]:
     """Return the metadata of all arrays. zarr-python's own listing fails at files on a local disk."""
-    folders = obstore.list_with_delimiter(store)["common_prefixes"]
-    found = {name: group.get(name) for name in sorted(folders)}
+    found = {name: group.get(name) for name in sorted(root_folders(store))}
     return {name: each.metadata for name, each in found.items() if isinstance(each, zarr.Array)}
 
 

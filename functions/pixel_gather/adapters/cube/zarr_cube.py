@@ -39,7 +39,7 @@ from pixel_gather.adapters.cube.zarr_metadata import (
     zarr_codecs,
 )
 from pixel_gather.adapters.object_store.conditional_put import NO_ETAG, etag_of, put_if
-from pixel_gather.adapters.object_store.listed import folders_of
+from pixel_gather.adapters.object_store.listed import root_folders
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.claim import check_can_continue, check_found_claim
@@ -395,7 +395,7 @@ class ZarrCube:
         """Return the names of all arrays. zarr-python's own listing would warn of the other folders."""
         return {
             folder
-            for folder in folders_of(self.store)
+            for folder in root_folders(self.store)
             if f"{folder}/" not in (CONTROL_FOLDER, VERSIONS_FOLDER)
         }
 

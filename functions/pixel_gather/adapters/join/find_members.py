@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 from glob import glob
 from typing import Final
 
-import obstore
 from obstore.exceptions import BaseError
 
+from pixel_gather.adapters.object_store.listed import root_folders
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import RequestError, StoreError
@@ -57,7 +57,7 @@ def _matching(pattern: str, settings: StoreSettings) -> list[str]:
         raise RequestError(f"{pattern}: only the last part of it may have * or ?", field=_FIELD)
     try:
         store = open_place(folder, settings)
-        there = obstore.list_with_delimiter(store)["common_prefixes"]
+        there = root_folders(store)
     except (BaseError, OSError) as error:
         raise StoreError(f"{folder} cannot be listed: {said_of_place(error)}") from error
     return sorted(f"{folder}/{each}" for each in there if fnmatchcase(each, name))

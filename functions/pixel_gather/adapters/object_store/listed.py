@@ -25,8 +25,8 @@ def listed(store: Store, prefix: str) -> list["ObjectMeta"]:
     return _whole(lambda: list(chain.from_iterable(obstore.list(store, prefix))))
 
 
-def folders_of(store: Store) -> list[str]:
-    """Return the folders at the root of a store. As `listed`."""
+def root_folders(store: Store) -> list[str]:
+    """Return the folders at the root of a store; see `listed`."""
     return _whole(lambda: list(obstore.list_with_delimiter(store)["common_prefixes"]))
 
 

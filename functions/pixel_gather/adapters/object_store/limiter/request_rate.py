@@ -3,12 +3,12 @@
 Without a 503 there is no rate. The first 503 stops all requests for a round trip. What the store granted
 meanwhile is the first rate. It grows fast until the next 503, and slowly from then on. The longer no 503
 comes, the faster it grows. Slow growth is counted in granted requests, not in seconds. So the share of
-requests that are lost to find the rate is the same at a slow store and at a fast one. To it comes a steady
-growth that is the same at every rate. It lets workers that share a store come to equal rates.
+requests that are lost to find the rate is the same at a slow store and at a fast one. A small steady growth
+is added. It is the same at every rate, so that workers that share a store come to equal rates.
 
-Some stores refuse one request in fifty at every rate. Lower rates are of no use there. Such a store is
-known by cuts in vain: it refuses again soon after each. Then its 503s no longer lower the rate, as long as
-the share of refused requests stays near what it was, and small.
+Some stores refuse one request in fifty at every rate. A lower rate does not help there. Such a store refuses
+again soon after each cut. After some such cuts its 503s no longer lower the rate, as long as the share of
+refused requests stays small and near what it was.
 
 A worker outlives its shards and may be frozen for minutes between them. Such a pause does not let the rate
 grow, and does not count as time in which the store granted nothing.
@@ -35,20 +35,21 @@ _SLOW_GROWTH_DOUBLES_AFTER: Final = 600
 """Granted requests since the last 503 after which slow growth has doubled. It rises with their square."""
 
 _GRANTED_AFTER_A_CUT: Final = 150
-"""A store that throttles grants more requests than this after a cut. Slow growth undoes it in some 280."""
+"""A store that throttles grants more requests than this after a cut: slow growth undoes a cut in some 280.
+A cut is in vain if fewer were granted."""
 
 _VAIN_CUTS: Final = 3
-"""So many more cuts in vain than others show that the store refuses at every rate."""
+"""Cuts in vain, less the other cuts, that show that the store refuses at every rate."""
 
 _MORE: Final = 2.0
 _MORE_BY: Final = 0.05
-"""The rate matters again where more is refused than so many times the share, and this besides."""
+"""The rate matters again if the refused share exceeds `_MORE` times what it was, plus `_MORE_BY`."""
 
 _MOST_REFUSED: Final = 0.12
 """A store that refuses a larger share is sent less in any case. It may be shared by many workers."""
 
 _FLOWS: Final = 8
-"""A worker may send as much as so many connections of TCP."""
+"""While 503s are ignored, a worker may send as much as so many connections of TCP."""
 
 _STEADY_GROWTH: Final = 0.35
 """Each second, the rate grows by this many requests a second."""
@@ -114,7 +115,7 @@ class Rate:
             Whether it lowers the rate.
         """
         self._answers.append((now_s, False))
-        if now_s < self._deaf_until_s or (self.per_s is not None and self._is_refused_anyway(self.per_s)):
+        if now_s < self._deaf_until_s or (self.per_s is not None and self._ignores(self.per_s)):
             return False
         self._deaf_until_s = now_s + self.round_trip_s
         self._since = self._n_after_cut = 0
@@ -156,8 +157,11 @@ class Rate:
         """Twice the number of requests in flight that use up the rate: as many again wait for their turn."""
         return 0.0 if self.per_s is None else 2 * self.per_s * self.round_trip_s
 
-    def _is_refused_anyway(self, per_s: float) -> bool:
-        """Tell whether the store refuses as much at every rate. When this is found, undo the cuts in vain."""
+    def _ignores(self, per_s: float) -> bool:
+        """Decide whether a 503 is ignored, because the store refuses as many at every rate.
+
+        The first time, the cuts that were in vain are undone.
+        """
         refused = sum(not is_granted for _, is_granted in self._answers) / len(self._answers)
         fair_per_s = _FLOWS * tcp_per_s(refused, round_trip_s=self.round_trip_s)
         if self._refused_anyway is not None:
