@@ -154,13 +154,13 @@ class CubeStore(Protocol):
     async def write_rows(
         self, plan: CubePlan, coordinates: Sequence["Coordinate"], start: int, values: Mapping[str, "Values"]
     ) -> None:
-        """Write a run of rows of several coordinates.
+        """Write consecutive rows of several coordinates, in whole chunks.
 
         Args:
             plan: The cube.
             coordinates: Which to write.
             start: First row. It is the first one of a chunk.
-            values: At least the rows of these coordinates, by name.
+            values: The rows, by name of the coordinate. It may hold other coordinates as well.
         """
 
     async def write_row_table(

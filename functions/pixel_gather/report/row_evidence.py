@@ -38,7 +38,7 @@ def stored_status(value: int, *, place: str) -> Status:
 
     Args:
         value: The number.
-        place: Names the cube or its file in an error.
+        place: The cube or its file, as errors name it.
 
     Raises:
         StoreError: No status has this number.

@@ -1,15 +1,15 @@
-"""Lambda workers: their number, the memory limit, and what an error while starting is called.
+"""Lambda workers: their number, the memory limit, and the type of an error at the start.
 
-AWS                                                      ministack
+AWS                                                      ministack alone
 a worker over its memory is killed: Runtime.ExitError    no limit
 an error while starting keeps its own type               Runtime.Unknown
 answers of the Runtime API are sent at once              40 ms late (Nagle's algorithm)
-every worker has processors of its own                   all start here at once, and too many time out
+every worker has processors of its own                   all start at once on this machine, and many time out
 
-Still different: only a few workers of a function run at one time, and other calls wait until one is free. A
-function that calls itself may wait for ever. Memory is read from /proc ten times a second. Without /proc,
-as on macOS, there is no limit. Processors are not limited. All workers share one /tmp without a limit. The
-runtime is this machine's Python, and the code of another process can be read.
+Still different: only `max_workers` workers of a function run at one time. Other calls wait for a free one.
+So a function that calls itself may wait for ever. Memory is read from /proc ten times a second, and not
+limited without /proc. Processors are not limited. All workers share one /tmp without a limit. The runtime
+is this machine's Python.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack
@@ -125,7 +125,7 @@ def descendants(pid: int, children: dict[int, list[int]]) -> list[int]:
 
 
 def memory_nbytes(pids: Iterable[int], proc: Path) -> int:
-    """Return the memory of processes: the private memory of each, and shared files counted once."""
+    """Return the private memory of each process, plus the largest shared part of any one."""
     own, shared = 0, 0
     for pid in pids:
         with contextlib.suppress(OSError):

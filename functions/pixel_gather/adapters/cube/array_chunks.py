@@ -1,8 +1,10 @@
 """Writes arrays without pixels: coordinates, axes and names.
 
-Each chunk is one object, byte for byte as zarr-python writes it by default: little-endian numbers, or texts
-after their lengths (the codec ``vlen-utf8``), compressed by zstd. zarr-python itself takes 0.3 s to import.
-Then an array of a small cube takes 4 ms of CPU, and here 0.5. Tests compare the bytes.
+Each chunk is one object, byte for byte as zarr-python writes it by default. Numbers are little-endian. Each
+text follows its length (the codec ``vlen-utf8``). zstd compresses the chunk. Tests compare the bytes.
+
+zarr-python takes 0.3 s to import, and then 4 ms of CPU for an array of a small cube. This module takes 0.5
+ms.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,16 +47,16 @@ def put_array(
     attributes: Mapping[str, Any],
     fill_value: float | str | None = None,
 ) -> None:
-    """Put an array: its metadata, then every chunk. Replaces one from an earlier try.
+    """Put an array: its metadata, then every chunk. It replaces an array from an earlier try.
 
     Args:
         store: The cube.
         name: Name of the array.
         values: All of its values, numbers or (dtype ``object``) texts.
-        chunks: Shape of the chunks. They divide the first axis alone.
+        chunks: Shape of a chunk. Only the first axis is divided into chunks.
         dims: Names of the dimensions.
         attributes: Of the array.
-        fill_value: Fills the last chunk. None for zero or the empty text.
+        fill_value: Value of the unused rows of the last chunk. None for zero or the empty text.
     """
     fill = ("" if values.dtype == object else 0) if fill_value is None else fill_value
     put_metadata(
@@ -76,7 +78,7 @@ def put_array(
 def put_rows(
     store: Store, name: str, start: int, values: "Values", *, chunk_rows: int, fill_value: float | str
 ) -> None:
-    """Put the chunks of consecutive rows. The last chunk is filled up.
+    """Put the chunks of consecutive rows. The last chunk may have unused rows.
 
     Args:
         store: The cube.
@@ -84,7 +86,7 @@ def put_rows(
         start: First row. It is the first one of a chunk.
         values: The rows.
         chunk_rows: Rows in a chunk.
-        fill_value: Fills the last chunk.
+        fill_value: Value of the unused rows of the last chunk.
     """
     first_chunk, within = divmod(start, chunk_rows)
     if within:

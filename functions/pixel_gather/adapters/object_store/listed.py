@@ -1,4 +1,4 @@
-"""Lists objects. obstore sends a request again that fails at once, but not one whose answer breaks off."""
+"""Lists objects, and starts again if an answer breaks off. obstore only repeats requests that fail."""
 
 from collections.abc import Callable
 from itertools import chain
@@ -17,10 +17,12 @@ _PAUSES_S: Final = (0.1, 0.5, 2.0)
 
 
 def listed(store: Store, prefix: str) -> list["ObjectMeta"]:
-    """Return all objects below a prefix. Blocks. Starts again up to three times if a listing breaks off.
+    """Return all objects below a prefix. Blocks.
+
+    A listing that breaks off is started again up to three times.
 
     Raises:
-        obstore.exceptions.BaseError, OSError: The store refuses, or the last try broke off as well.
+        obstore.exceptions.BaseError, OSError: The store refuses, or the last try failed as well.
     """
     return _whole(lambda: list(chain.from_iterable(obstore.list(store, prefix))))
 

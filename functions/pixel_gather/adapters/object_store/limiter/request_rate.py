@@ -1,14 +1,15 @@
 """The rate of requests to a back end that throttles. Pure: the clock is an argument.
 
 Without a 503 there is no rate. The first 503 stops all requests for a round trip. What the store granted
-meanwhile is the first rate. It grows fast until the next 503, and slowly from then on. The longer no 503
-comes, the faster it grows. Slow growth is counted in granted requests, not in seconds. So the share of
-requests that are lost to find the rate is the same at a slow store and at a fast one. A small steady growth
-is added. It is the same at every rate, so that workers that share a store come to equal rates.
+meanwhile is the first rate. It grows fast until the next 503, and slowly from then on. Slow growth counts
+the requests that were granted since the last 503, not seconds, and rises with their number. So a slow and
+a fast store refuse the same share of requests while the rate is found. A small growth for each second is
+added. It is the same at every rate, so that workers that share a store come to equal rates.
 
-Some stores refuse one request in fifty at every rate. A lower rate does not help there. Such a store refuses
-again soon after each cut. After some such cuts its 503s no longer lower the rate, as long as the share of
-refused requests stays small and near what it was.
+Some stores refuse one request in fifty at every rate. A lower rate does not help there. Such a store
+refuses again soon after each cut. After some such cuts a 503 no longer cuts the rate. The rate is then
+only capped at what `_FLOWS` connections of TCP would send. This holds while the refused share stays small
+and near what it was.
 
 A worker outlives its shards and may be frozen for minutes between them. Such a pause does not let the rate
 grow, and does not count as time in which the store granted nothing.
@@ -28,28 +29,29 @@ _DOUBLING_S: Final = 0.5
 """Until the second 503 the rate doubles in this time, but never more than once per answer."""
 
 _IDLE_S: Final = 1.0
-"""Where no request had to wait for longer than this, that time does not let the rate grow."""
+"""If no request has had to wait for more than this time, the rate does not grow for that time."""
 
 _SLOW_GROWTH: Final = 0.0005
 _SLOW_GROWTH_DOUBLES_AFTER: Final = 600
 """Granted requests since the last 503 after which slow growth has doubled. It rises with their square."""
 
 _GRANTED_AFTER_A_CUT: Final = 150
-"""A store that throttles grants more requests than this after a cut: slow growth undoes a cut in some 280.
-A cut is in vain if fewer were granted."""
+"""If a 503 comes before so many requests were granted, the cut was in vain. A store that throttles grants
+more: slow growth undoes a cut after some 280."""
 
 _VAIN_CUTS: Final = 3
 """Cuts in vain, less the other cuts, that show that the store refuses at every rate."""
 
 _MORE: Final = 2.0
 _MORE_BY: Final = 0.05
-"""The rate matters again if the refused share exceeds `_MORE` times what it was, plus `_MORE_BY`."""
+"""503s cut the rate again once the refused share exceeds `_MORE` times the earlier share (at most
+`_MOST_REFUSED`), plus `_MORE_BY`."""
 
 _MOST_REFUSED: Final = 0.12
-"""A store that refuses a larger share is sent less in any case. It may be shared by many workers."""
+"""If the store refuses a larger share, 503s do not begin to be ignored. Many workers may share it."""
 
 _FLOWS: Final = 8
-"""While 503s are ignored, a worker may send as much as so many connections of TCP."""
+"""While 503s are ignored, a worker may send as much as so many connections of TCP; see `tcp_per_s`."""
 
 _STEADY_GROWTH: Final = 0.35
 """Each second, the rate grows by this many requests a second."""
@@ -112,7 +114,7 @@ class Rate:
         """Record a 503. Several within one round trip count once.
 
         Returns:
-            Whether it lowers the rate.
+            Whether it cuts the rate.
         """
         self._answers.append((now_s, False))
         if now_s < self._deaf_until_s or (self.per_s is not None and self._ignores(self.per_s)):
@@ -158,9 +160,9 @@ class Rate:
         return 0.0 if self.per_s is None else 2 * self.per_s * self.round_trip_s
 
     def _ignores(self, per_s: float) -> bool:
-        """Decide whether a 503 is ignored, because the store refuses as many at every rate.
+        """Decide whether a 503 is ignored. It is if the store refuses as many at every rate.
 
-        The first time, the cuts that were in vain are undone.
+        The first such 503 undoes the cuts in vain, up to the cap. Later ones only apply the cap.
         """
         refused = sum(not is_granted for _, is_granted in self._answers) / len(self._answers)
         fair_per_s = _FLOWS * tcp_per_s(refused, round_trip_s=self.round_trip_s)
