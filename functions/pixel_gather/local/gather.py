@@ -41,7 +41,7 @@ from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.adapters.source_reader import CogReader, Ranges
 from pixel_gather.claim import find_cube
 from pixel_gather.errors import AppendRunningError, RequestError, StoreError
-from pixel_gather.estimate import worker_memory
+from pixel_gather.estimate import worker_limits
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
 from pixel_gather.local.cleanup import folders_removed_on_failure
@@ -107,7 +107,7 @@ class Settings:
     source_timeout_s: float = 180.0
     """Longest time for one source, retries included."""
 
-    max_task_nbytes: int = worker_memory.max_task_nbytes(worker_memory.ONE_VCPU_MIB)
+    max_task_nbytes: int = worker_limits.max_task_nbytes(worker_limits.ONE_VCPU_MIB)
     """Largest decoded size of one shard. Two shards are in memory at a time."""
 
     draws_report: bool = True
