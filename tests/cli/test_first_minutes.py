@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from pixel_gather.local.gather import Progress
+from pixel_gather.local.progress import Progress
 from pixel_gather.request.request import parse_request
 from pixel_gather_cli.main import main
 from pixel_gather_cli.progress import lines, open_progress

@@ -7,7 +7,7 @@ import pytest
 
 from bench.suites import HREFS, SUITE
 from pixel_gather import gather
-from pixel_gather.local.gather import Settings
+from pixel_gather.local.settings import Settings
 from pixel_gather_bench.suite.settings import write_settings
 from pixel_gather_cli.main import main
 
