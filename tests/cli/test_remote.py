@@ -486,6 +486,28 @@ def test_submit_uploads_an_index_of_this_machine(api: FakeApi, tmp_path: Path) -
     assert json.loads(api.asked[-1].body)["index"] == "s3://control/lists/x.parquet"
 
 
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({"n_appended": 0}, "appended      nothing: the cube has all of these sources already"),
+        ({"n_appended": 1}, "appended      1 row"),
+        ({"n_appended": None}, None),
+        ({}, None),
+    ],
+    ids=["nothing", "a row", "a new cube", "an earlier version"],
+)
+def test_status_says_how_many_rows_an_append_has_added(
+    result: dict[str, Any], said: str | None, api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An append whose sources are all in the cube succeeds, but adds nothing."""
+    api.on(f"GET /v1/gathers/{ID}", succeeded(**result))
+
+    assert (run("status", ID), run("watch", ID, "--quiet")) == (0, 0)
+
+    appended = [line for line in capsys.readouterr().out.splitlines() if line.startswith("appended")]
+    assert appended == ([] if said is None else [said, said])
+
+
 def test_status_prints_one_fact_a_line(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     """The lines are aligned, and estimates are marked."""
     api.on(f"GET /v1/gathers/{ID}", document(done=4, running=3))
