@@ -68,7 +68,8 @@ class Planner:
         if request.output.append_to is not None:
             planned = await self._plan_append(request, workers, left_s=left_s)
             if isinstance(planned, Report):
-                result = await found_result(planned, gather, deployment, has_report=request.output.report)
+                draws = request.output.report
+                result = await found_result(planned, gather, deployment, has_report=draws, n_appended=0)
                 return {"verdict": "complete", "result": result}
             return await self._verdict(*planned, request, execution)
         found_list = await found_list_of(request, cube=cube, control=control)
