@@ -17,7 +17,7 @@ from pixel_gather.local.drill import drill_async
 from pixel_gather.local.job import listed, opened_job
 from pixel_gather.local.settings import Settings
 from pixel_gather.model.window import WindowRule
-from pixel_gather.request.request import Sources
+from pixel_gather.request.sources import Sources
 from support.undrawn import gather_undrawn
 
 PROJECT = Path(__file__).parents[2]

@@ -23,7 +23,8 @@ from pixel_gather.local.job import listed, opened_job
 from pixel_gather.local.places import check_place, shown
 from pixel_gather.local.progress import Progress
 from pixel_gather.local.settings import Settings
-from pixel_gather.request.request import Sources, parse_sources
+from pixel_gather.request.request import parse_sources
+from pixel_gather.request.sources import Sources
 
 _N_PER_BATCH: Final = 256
 _MOST_NAMED: Final = 20

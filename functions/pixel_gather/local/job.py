@@ -24,7 +24,8 @@ from pixel_gather.errors import RequestError
 from pixel_gather.local.settings import Settings
 from pixel_gather.model.source import Source
 from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href
-from pixel_gather.request.request import GatherRequest, Sources
+from pixel_gather.request.request import GatherRequest
+from pixel_gather.request.sources import Sources
 from pixel_gather.request.web_address import same_host_only
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from pixel_gather.model.source import Source
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
 from pixel_gather.report.drift import Drift, Replayed, SourceDrift, Version, drift_of
-from pixel_gather.request.request import GatherRequest, Output, parse_request
+from pixel_gather.request.output import Output
+from pixel_gather.request.request import GatherRequest, parse_request
 
 type OnSource = Callable[[SourceDrift], None]
 
