@@ -27,6 +27,7 @@ from pixel_gather.errors import RequestError
 from pixel_gather.model.tile_coding import AS_STORED
 from pixel_gather.model.window import WindowRule
 from pixel_gather.request.given_items import items_in_request, plain_items
+from pixel_gather.request.shape_bounds import shape_bounds
 from pixel_gather.request.web_address import without_query
 from pixel_gather.request.wrong_values import in_words
 
@@ -288,6 +289,20 @@ class WindowRequest(_Model):
                 f"it is {given[:60]!r}; write centre, or an object with one of {', '.join(_WINDOW_KINDS)}"
             )
         return {"tile": "centre"} if given in ("centre", "center") else given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_no_shape(cls, given: Any) -> Any:
+        """Refuse a GeoJSON shape, and say which box is around it."""
+        of_bbox = given.get("bbox") if isinstance(given, Mapping) else None
+        bounds = shape_bounds(given) or (None if isinstance(of_bbox, list | tuple) else shape_bounds(of_bbox))
+        if bounds is not None:
+            box = ", ".join(f"{each:.12g}" for each in bounds)
+            raise ValueError(
+                "a shape is no window, because all pixels of a rectangle are read: write the box around it, "
+                f"bbox: [{box}], and its crs if that is not EPSG:4326; clip the cube afterwards"
+            )
+        return given
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
