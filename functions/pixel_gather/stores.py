@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import msgspec
 
@@ -18,6 +18,12 @@ if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster wit
     from pixel_gather.report.receipt import Receipt, WrittenFile
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Coordinate, Values
+
+NOT_COMPLETE: Final = (
+    "the cube is not complete: its gather was stopped, or is still at work; run the same request again, "
+    "which goes on where it stopped"
+)
+"""Said of a cube that a gather has begun and not finished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The options that describe a request and this machine's settings."""
 
+import json
 import os
 import re
 import sys
@@ -13,6 +14,7 @@ from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError
 from pixel_gather.local.settings import Settings
 from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.request.shape_bounds import Bounds, shape_bounds
 
 
 class Numbers(click.ParamType[Any]):
@@ -40,6 +42,31 @@ class Numbers(click.ParamType[Any]):
         if not numbers or (self.wanted is not None and len(numbers) != self.wanted):
             self.fail(f"{value!r} is not {self.shown}", param, ctx)
         return numbers
+
+
+class Box(Numbers):
+    """West, south, east and north. Of a file with a GeoJSON shape, the error says the box around it."""
+
+    def __init__(self) -> None:
+        """Take four numbers."""
+        super().__init__("W,S,E,N", kind=float)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a list of numbers."""
+        bounds = _bounds_in_file(str(value))
+        if bounds is not None:
+            box = ",".join(f"{each:.12g}" for each in bounds)
+            self.fail(f"{value!r} holds a shape; a window is a rectangle: give the box around it, {box}")
+        return super().convert(value, param, ctx)
+
+
+def _bounds_in_file(path: str) -> Bounds | None:
+    """Return the box around the shape in a GeoJSON file; None where there is none."""
+    try:
+        content = Path(path).read_text(encoding="utf-8") if Path(path).is_file() else "null"
+        return shape_bounds(json.loads(content))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 collection_option = click.option(
@@ -116,7 +143,7 @@ _SCENE_FIELDS = {"stac": ("stac", "api"), "items": ("stac", "items"), "catalog":
 _WINDOW = (
     click.option("--tile", type=Tile(), help="One tile of each source's own tiling."),
     click.option("--pixels", type=Numbers("COL,ROW,WIDTH,HEIGHT", kind=int), help="A window of pixels."),
-    click.option("--bbox", type=Numbers("W,S,E,N", kind=float), help="All pixels that a box touches."),
+    click.option("--bbox", type=Box(), help="All pixels that a box touches."),
     click.option("--point", type=Numbers("LON,LAT", kind=float), help="The pixels around a point."),
     click.option("--size", type=Numbers("W,H", kind=int), help="Pixels around the point.  [default: 1,1]"),
     click.option(

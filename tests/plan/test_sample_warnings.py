@@ -249,6 +249,30 @@ def test_sources_that_the_window_misses_are_counted_among_those_of_the_dtype() -
     ]
 
 
+def test_sources_on_another_grid_are_unlike_where_one_grid_is_asked_for() -> None:
+    """No unaligned stack comes of it, and what else is odd about them does not matter."""
+    other = like(transform=UTM._replace(c=UTM.c + 5), width=37)
+    rule = WindowRule(pixels=(36, 0, 8, 8))
+
+    found = warnings_of_places(
+        over(36, 0), rule, (like(width=64), other), FakeProjector(), nodata=None, wants_same_grid=True
+    )
+
+    assert found == [
+        "1 of 2 sampled sources lie on another grid, and will be recorded as unlike, such as s3://b/x"
+    ]
+
+
+def test_sources_that_lack_a_band_that_is_asked_for_are_told() -> None:
+    """Of scales, only those of bands that both have are compared."""
+    slot = replace(SLOT, bands=(2,))
+    lacking = like(n_bands=1, scales=(1.0,), offsets=(0.0,))
+
+    assert of_sample(lacking, slot=slot) == [
+        "1 of 2 sampled sources have no band 2, and will be recorded as unlike, such as s3://b/x"
+    ]
+
+
 def test_sources_on_another_grid_make_an_unaligned_stack() -> None:
     """It is enough that one of them is."""
     (said,) = places(TEMPLATE, like(transform=UTM._replace(c=UTM.c + 5)), TEMPLATE)

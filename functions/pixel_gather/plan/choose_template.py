@@ -55,6 +55,7 @@ async def draft_slot(
     table: SourceTable,
     reader: SourceReader,
     projector: Projector,
+    wants_same_grid: bool,
 ) -> Draft:
     """Open a sample of one slot's sources and choose their template."""
     sample = table.spread(SAMPLED_HEADERS, band=name)
@@ -104,7 +105,9 @@ async def draft_slot(
         mean_open_nbytes=sum(cost.nbytes for cost in costs) / len(costs),
         warnings=(
             *warnings_of_sample(slot, header, headers, errors, nodata=nodata),
-            *warnings_of_places(slot, rule, headers, projector, nodata=nodata),
+            *warnings_of_places(
+                slot, rule, headers, projector, nodata=nodata, wants_same_grid=wants_same_grid
+            ),
             *warnings_of_claims(slot, sample, opened),
         ),
     )

@@ -79,8 +79,17 @@ async def plan_cube(
     names: tuple[str | None, ...] = table.bands or (None,)
     if table.bands and request.bands is not None and len(request.bands) > 1:
         raise RequestError("name one band only: the list's band column names the measurements", field="bands")
+    wants_same_grid = request.grid == "same" or (template is not None and template.is_aligned)
     drafts = [
-        await draft_slot(name, request, rule, table=table, reader=reader, projector=projector)
+        await draft_slot(
+            name,
+            request,
+            rule,
+            table=table,
+            reader=reader,
+            projector=projector,
+            wants_same_grid=wants_same_grid,
+        )
         for name in names
         if template is None or table.spread(1, band=name)
     ]
@@ -128,7 +137,7 @@ async def plan_cube(
         rule=rule,
         overview=request.overview,
         masked=request.masked,
-        wants_same_grid=request.grid == "same" or (template is not None and template.is_aligned),
+        wants_same_grid=wants_same_grid,
         default_nodata=request.nodata if template is None else template.default_nodata,
         slots=slots,
         measurements=measurements,

@@ -49,6 +49,11 @@ def warnings_of_sample(
             f"{len(others)} of {n} sampled sources have {numbers} band(s), not {template.n_bands}: those "
             "with fewer are recorded as unlike, and of those with more only the first are read"
         )
+    elif lacking := [each for each in headers if each.n_bands < max(slot.bands)]:
+        said.append(
+            f"{len(lacking)} of {n} sampled sources{of_band} have no band {max(slot.bands)}, and will be "
+            f"recorded as unlike, such as {lacking[0].href}"
+        )
     declared = Counter("none" if each.nodata is None else str(each.nodata) for each in headers)
     if len(declared) > 1:
         cubes = "the cube has none" if nodata is None else f"the cube's is {nodata}"
@@ -56,7 +61,11 @@ def warnings_of_sample(
             f"sampled sources{of_band} declare different nodata values ({_counted(declared)}): {cubes}, each "
             "row keeps its own, and the coordinate nodata tells which"
         )
-    if any(_scaling(each, slot.bands) != _scaling(template, slot.bands[: each.n_bands]) for each in headers):
+    shared = [[band for band in slot.bands if band <= each.n_bands] for each in headers]
+    if any(
+        _scaling(each, bands) != _scaling(template, bands)
+        for each, bands in zip(headers, shared, strict=True)
+    ):
         said.append(f"sampled sources{of_band} declare different scales or offsets; pixels stay raw")
     striped = [each for each in headers if not each.is_tiled and each.height > each.tile_height]
     if striped:
@@ -112,6 +121,7 @@ def warnings_of_places(
     projector: Projector,
     *,
     nodata: float | None,
+    wants_same_grid: bool = False,
 ) -> list[str]:
     """Return warnings about the window's position: outside or partly outside sources, or on other grids."""
     of_band = f" of band {slot.name}" if slot.name else ""
@@ -128,7 +138,18 @@ def warnings_of_places(
             pass  # the gather will record it as a failure
     said = []
     ours = Placement.on(slot.grid, slot.window)
-    if not all(Placement.on(Grid.of(each), own).covers_same_pixels_as(ours) for each, own in placed):
+    others = [
+        (each, own)
+        for each, own in placed
+        if not Placement.on(Grid.of(each), own).covers_same_pixels_as(ours)
+    ]
+    if others and wants_same_grid:
+        said.append(
+            f"{len(others)} of {len(alike)} sampled sources{of_band} lie on another grid, and will be "
+            f"recorded as unlike, such as {others[0][0].href}"
+        )
+        placed = [each for each in placed if each not in others]
+    elif others:
         said.append(
             f"sampled sources{of_band} do not share one grid: the cube will be an unaligned stack without "
             "x and y, each row with its own transform (grid: same records those as unlike instead)"

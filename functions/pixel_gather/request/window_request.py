@@ -1,11 +1,13 @@
 """The window that a request wants of every source."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from pixel_gather.model.window import WindowRule
 from pixel_gather.request.request_part import Coordinate, Offset, RequestPart, Size, exactly_one
+from pixel_gather.request.shape_bounds import shape_bounds
 
 WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
 
@@ -42,6 +44,20 @@ class WindowRequest(RequestPart):
                 f"it is {given[:60]!r}; write centre, or an object with one of {', '.join(WINDOW_KINDS)}"
             )
         return {"tile": "centre"} if given in ("centre", "center") else given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_no_shape(cls, given: Any) -> Any:
+        """Refuse a GeoJSON shape, and say which box is around it."""
+        of_bbox = given.get("bbox") if isinstance(given, Mapping) else None
+        bounds = shape_bounds(given) or (None if isinstance(of_bbox, list | tuple) else shape_bounds(of_bbox))
+        if bounds is not None:
+            box = ", ".join(f"{each:.12g}" for each in bounds)
+            raise ValueError(
+                "a shape is no window, because all pixels of a rectangle are read: write the box around it, "
+                f"bbox: [{box}], and its crs if that is not EPSG:4326; clip the cube afterwards"
+            )
+        return given
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

@@ -17,7 +17,7 @@ from pixel_gather.plan.shards import ShardTask
 from pixel_gather.plan.table_view import TableView
 from pixel_gather.ports import Projector, SourceReader, SourceTable
 from pixel_gather.report.report import Report
-from pixel_gather.stores import ControlStore, FoundCube, GrowingCube
+from pixel_gather.stores import NOT_COMPLETE, ControlStore, FoundCube, GrowingCube
 from pixel_gather.use_cases.finish_gather import write_finished
 from pixel_gather.use_cases.plan_gather import described, planned, write_control_files
 from pixel_gather.use_cases.row_claim import (
@@ -225,7 +225,7 @@ async def finished_cube(cube: GrowingCube, *, field: str) -> FoundCube:
             f"{cube.place} holds no cube: gather one first, or name one that is there", field=field
         )
     if not found.versions:
-        raise RequestError(f"{cube.place} is not complete: finish its gather first", field=field)
+        raise RequestError(f"{cube.place}: {NOT_COMPLETE}", field=field)
     return found
 
 

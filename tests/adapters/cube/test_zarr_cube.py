@@ -23,6 +23,7 @@ from geozarr_toolkit.helpers import validate_group
 from obstore.store import LocalStore, MemoryStore, S3Store
 
 from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.cube.open_group import finished_group
 from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY, ZarrCube
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
@@ -448,7 +449,7 @@ def test_cube_is_written_in_an_order_that_leaves_none_that_looks_complete(
 
 
 def test_cube_says_that_it_is_not_complete_until_it_is() -> None:
-    """A reader who opens the cube early sees that it is not complete."""
+    """A reader who opens the cube early sees that it is not complete, also among xarray's attributes."""
     store = in_memory()
     cube = ZarrCube(store, "place")
 
@@ -456,6 +457,12 @@ def test_cube_says_that_it_is_not_complete_until_it_is() -> None:
 
     root = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
     assert root["attributes"]["complete"] == 0
+    assert root["attributes"]["comment"].startswith("NOT COMPLETE: ")
+    with (
+        pytest.raises(StoreError, match=r"place: the cube is not complete: .* run the same request again"),
+        finished_group(store, "place"),
+    ):
+        pass
     found = asyncio.run(cube.found())
     assert found is not None
     assert (found.digest, found.report) == (plan_of().digest, None)

@@ -1,15 +1,16 @@
 """Opens a finished cube with zarr-python."""
 
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import GatherError, StoreError
+from pixel_gather.stores import NOT_COMPLETE
 
 if TYPE_CHECKING:
     import zarr
@@ -37,8 +38,15 @@ def finished_group(store: Store, place: str) -> Generator["zarr.Group"]:
     with errors_of_cube(place):
         group = open_foreign_group(store)
         if not group.attrs.get("complete"):
-            raise StoreError(f"{place}: no complete cube is there; name the folder that a gather has written")
+            raise StoreError(f"{place}: {why_not_finished(group.attrs)}")
         yield group
+
+
+def why_not_finished(attributes: Mapping[str, Any]) -> str:
+    """Return why what has these attributes is no finished cube."""
+    if "complete" in attributes:
+        return NOT_COMPLETE
+    return "no complete cube is there; name the folder that a gather has written"
 
 
 @contextmanager

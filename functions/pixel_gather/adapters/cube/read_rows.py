@@ -10,7 +10,7 @@ import numpy as np
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.cube.open_group import finished_group
+from pixel_gather.adapters.cube.open_group import finished_group, why_not_finished
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
@@ -62,7 +62,7 @@ class RowColumns:
         except (BaseError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
         if not self.attributes.get("complete"):
-            raise StoreError(f"{place}: no complete cube is there; name the folder that a gather has written")
+            raise StoreError(f"{place}: {why_not_finished(self.attributes)}")
         self._etag = answer.meta["e_tag"] or ""
 
     def columns(self, names: Iterable[str], *, field: str) -> dict[str, Column]:

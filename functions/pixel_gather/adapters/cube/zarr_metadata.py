@@ -26,6 +26,10 @@ if TYPE_CHECKING:  # not in a worker's start
     from pixel_gather.report.row_coordinates import Coordinate
 
 
+_UNFINISHED: Final = (
+    "NOT COMPLETE: pixels that are not gathered yet read as nodata, and rows have no coordinates; run the "
+    "same request again to finish the cube"
+)
 _IN_DISORDER: Final = "rows are in the order in which they were appended, not in the order of their times"
 
 
@@ -213,13 +217,13 @@ def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str
         gather["report"] = report.to_json()
         gather["versions"] = [each.to_json() for each in versions_after(plan, report)]
         gather["template"] = CubeTemplate.of(plan, is_aligned=report.is_aligned).to_json()
-    in_disorder = {} if report is None or report.is_in_time_order else {"comment": _IN_DISORDER}
+    comment = _UNFINISHED if report is None else _IN_DISORDER if not report.is_in_time_order else None
     return {
         "Conventions": "CF-1.11",
         "title": _title(plan, plan.n_sources if report is None else report.n_sources),
         "pixel_gather": json.dumps(gather),
         "complete": int(report is not None),
-    } | in_disorder
+    } | ({} if comment is None else {"comment": comment})
 
 
 def versions_after(plan: CubePlan, report: "Report") -> tuple[CubeVersion, ...]:

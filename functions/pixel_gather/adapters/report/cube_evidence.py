@@ -33,6 +33,7 @@ from pixel_gather.report.evidence import (
 )
 from pixel_gather.report.report import Report, conditions_of, machine_of
 from pixel_gather.report.run import Run
+from pixel_gather.stores import NOT_COMPLETE
 
 if TYPE_CHECKING:  # as in cube_sources
     import zarr
@@ -107,9 +108,7 @@ def _attributes(store: Store, place: str) -> dict[str, Any]:
         attributes: dict[str, Any] = content["attributes"]
         gather = gather_of(attributes)
         if not (attributes["complete"] and gather["report"]):
-            raise StoreError(
-                f"{place}: the cube is not complete: run its request again, which goes on where it stopped"
-            )
+            raise StoreError(f"{place}: {NOT_COMPLETE}")
     except FileNotFoundError as error:
         if is_of_the_store(error):
             raise

@@ -77,10 +77,10 @@ def _headlines(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     return (
         (f"{n_read:,}", f"of {report.n_sources:,} sources read"),
         (f"{report.n_failed:,}", "failed"),
-        (f"{run.typical_per_s:,.1f}", "sources/s, typical"),
-        (_seconds(run.timings.wall_s), "wall time"),
-        (f"{report.total_s.median * 1000:,.1f} ms", "a source, median"),
-        (_nbytes(run.data_nbytes), "of windows, as stored"),
+        (_seconds(run.timings.wall_s), "to read them all"),
+        (f"{run.typical_per_s:,.1f}", "sources a second, median"),
+        (f"{report.total_s.median * 1000:,.1f} ms", "for one source, median"),
+        (_nbytes(run.data_nbytes), "of pixels read, as stored"),
         (_usd(evidence.cost.usd), cost),
     )
 
