@@ -54,6 +54,20 @@ def test_all_of_raises_what_was_foreseen_before_anything_else() -> None:
         asyncio.run(all_of(_after(0.0, error, []) for error in errors))
 
 
+def test_all_of_one_needs_no_task() -> None:
+    """Most sources need one range, and most shards have one object. A task for each would cost time."""
+
+    async def own() -> tuple[asyncio.Task[None] | None, list[asyncio.Task[None] | None]]:
+        async def task() -> asyncio.Task[None] | None:
+            return asyncio.current_task()
+
+        return asyncio.current_task(), await all_of([task()])
+
+    ours, theirs = asyncio.run(own())
+
+    assert theirs == [ours]
+
+
 def _nodes(kind: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
     for module in MODULES:
         for node in ast.walk(ast.parse(module.read_text())):

@@ -26,7 +26,7 @@ from pixel_gather.catalog.schedule import is_of_a_tick
 from pixel_gather.catalog.search_criteria import NoSceneError
 from pixel_gather.claim import find_cube
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
-from pixel_gather.estimate.worker_memory import max_task_nbytes
+from pixel_gather.estimate.worker_limits import max_task_nbytes
 from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.metric_names import GATHERS_REFUSED
 from pixel_gather.plan.cube_plan import CubePlan

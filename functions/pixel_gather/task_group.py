@@ -17,9 +17,12 @@ async def all_of[T](works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         GatherError: The first one, if any of the coroutines raised one.
         Exception: Otherwise the first exception.
     """
+    every = list(works)
+    if len(every) == 1:  # without the cost of a task
+        return [await every[0]]
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in works]
+            tasks = [group.create_task(work) for work in every]
     except ExceptionGroup as errors:
         foreseen = (error for error in errors.exceptions if isinstance(error, GatherError))
         raise next(foreseen, errors.exceptions[0]) from errors

@@ -34,7 +34,7 @@ from pixel_gather.adapters.aws.ranking_document import ranking_document
 from pixel_gather.ranking.table import COLUMNS
 from pixel_gather.request.request import parse_request
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
-from pixel_gather_cli.main import main
+from support.command_line import run
 
 SECRET = "fake-secret"  # noqa: S105 # of nobody
 ID = "0123456789abcdef"
@@ -58,15 +58,6 @@ RESULT = {
     "n_shards": 10,
     "usd": 0.4,
 }
-
-
-def run(*arguments: str | Path) -> int:
-    """Run the command and return its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    code = ended.value.code
-    assert isinstance(code, int)
-    return code
 
 
 def document(status: str = "RUNNING", *, done: int = 0, running: int = 0, **more: Any) -> dict[str, Any]:

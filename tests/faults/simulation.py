@@ -10,10 +10,20 @@ Faults end after a minute. Then the gather has to become complete.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, Final, override
 from unittest.mock import patch
@@ -23,7 +33,9 @@ import numpy as np
 from pixel_gather.claim import check_found_claim
 from pixel_gather.errors import ArrayExistsError, BusyError, GatherError, StoreError
 from pixel_gather.model.status import Status
+from pixel_gather.plan import cube_plan
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.plan.plan import plan_cube
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.report.receipt import Receipt, WrittenFile
@@ -53,6 +65,7 @@ _LATEST_S: Final = 40.0
 _FAULTS_END_S: Final = 60.0
 _LONGEST_RUN_S: Final = 3600.0
 _SOURCE_TIMEOUT_S: Final = 2.0
+_MOMENT_S: Final = 1e-6
 _MOST_TRIES: Final = 5
 _HREFS: Final = tuple(f"s3://b/{n}.tif" for n in range(N_SOURCES))
 _REQUEST: Final = parse_request(
@@ -62,6 +75,11 @@ _REQUEST: Final = parse_request(
         "output": {"layout": {"chunk": [1, _SIDE, _SIDE], "shard_rows": _SHARD_ROWS}},
     }
 )
+
+
+_claim_of: Final = cache(cube_plan.claim_of)
+_TABLE: Final = table_of(*_HREFS)
+_MOST_NBYTES: Final = 2**20
 
 
 class BrokenPromiseError(Exception):
@@ -81,9 +99,14 @@ class World:
     cube: "StormyCube" = field(init=False)
     control: "StormyControl" = field(init=False)
     reader: FakeReader = field(init=False)
-    versions: dict[str, list[Pixels]] = field(default_factory=dict)
-    on_their_way: set[asyncio.Future[Any]] = field(default_factory=set)
-    """Requests that have not arrived."""
+    n_versions: Counter[str] = field(default_factory=Counter)
+    """Of each source."""
+
+    last_arrival_s: float = 0.0
+    """When the last of the requests arrives that were sent so far."""
+
+    broken: BrokenPromiseError | None = None
+    """What was found by a request whose sender is gone."""
 
     loses: bool = field(init=False)
     """Whether users complete the cube without the shards whose workers fail."""
@@ -104,14 +127,11 @@ class World:
 
     def replace_source(self, href: str) -> None:
         """Give a source other pixels, another ETag and another delay."""
-        versions = self.versions.setdefault(href, [])
-        level = _HREFS.index(href) * 1000 + len(versions) * 20 + 1
-        one = np.arange(level, level + _SIDE * _SIDE, dtype="uint16").reshape(1, _SIDE, _SIDE)
-        pixels = np.concatenate([one + 7 * band for band in range(self.n_bands)])
-        versions.append(pixels)
+        version = self.n_versions[href]
+        self.n_versions[href] += 1
         delay_s = 0.0 if self.has_calmed or self.chance.random() < 0.7 else self.chance.random() * 4
         images: Any = self.reader.images
-        images[href] = FakeImage(pixels=pixels, etags=[f'"{len(versions) - 1}"'], delay_s=delay_s)
+        images[href] = replace(_image_of(href, version, self.n_bands), delay_s=delay_s)
 
     @property
     def has_calmed(self) -> bool:
@@ -121,31 +141,70 @@ class World:
         except RuntimeError:
             return False
 
-    async def access[T](self, act: Callable[[], Awaitable[T]]) -> T:
+    async def access[T](self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Access a store: after a while, and perhaps in vain, or without an answer.
 
-        A request that is on its way arrives even if its sender is killed meanwhile.
+        A request that is on its way arrives even if its sender is killed meanwhile. When it arrives, the
+        store does at once what it asks for.
         """
-        request = asyncio.ensure_future(self._arrive(act))
-        self.on_their_way.add(request)
-        request.add_done_callback(self._arrived)
-        return await asyncio.shield(request)
+        loop, chance = asyncio.get_running_loop(), self.chance.random
+        now_s = loop.time()
+        has_calmed = now_s > _FAULTS_END_S
+        is_late = not has_calmed and chance() < 0.03  # a store that is busy for a while
+        arrives_s = now_s + (chance() * _LATEST_S if is_late else chance() ** 3)
+        fate = 1.0 if has_calmed else chance()
+        answer: asyncio.Future[T] = loop.create_future()
+        loop.call_at(arrives_s, self._arrive, act, fate, answer)
+        self.last_arrival_s = max(self.last_arrival_s, arrives_s)
+        return await answer
 
-    def _arrived(self, request: asyncio.Future[Any]) -> None:
-        self.on_their_way.discard(request)
-        if not request.cancelled():
-            request.exception()  # its sender may be gone
+    def _arrive[T](
+        self, act: Callable[[], Coroutine[Any, Any, T]], fate: float, answer: asyncio.Future[T]
+    ) -> None:
+        try:
+            if fate < 0.02:  # of all accesses
+                raise StoreError("the store did not answer")  # noqa: TRY301 # as below
+            done = _at_once(act())
+            if fate < 0.03:  # as above
+                raise StoreError("the answer was lost")  # noqa: TRY301 # whatever is raised is the answer
+        except Exception as error:  # noqa: BLE001 # it is the sender's
+            if isinstance(error, BrokenPromiseError):
+                self.broken = error
+            if not answer.done():  # or its sender is gone
+                answer.set_exception(error)
+        else:
+            if not answer.done():
+                answer.set_result(done)
 
-    async def _arrive[T](self, act: Callable[[], Awaitable[T]]) -> T:
-        is_late = not self.has_calmed and self.chance.random() < 0.03  # a store that is busy for a while
-        await asyncio.sleep(self.chance.random() * _LATEST_S if is_late else self.chance.random() ** 3)
-        fate = 1.0 if self.has_calmed else self.chance.random()
-        if fate < 0.02:  # of all accesses
-            raise StoreError("the store did not answer")
-        done = await act()
-        if fate < 0.03:  # as above
-            raise StoreError("the answer was lost")
+    async def all_arrived(self) -> None:
+        """Wait for all requests that were sent so far."""
+        await asyncio.sleep(self.last_arrival_s - asyncio.get_running_loop().time() + _MOMENT_S)
+
+
+def _at_once[T](doing: Coroutine[Any, Any, T]) -> T:
+    """Do what waits for nothing."""
+    try:
+        doing.send(None)
+    except StopIteration as ended:
+        done: T = ended.value
         return done
+    raise AssertionError("a store waits for something")
+
+
+@cache
+def _image_of(href: str, version: int, n_bands: int) -> FakeImage:
+    """Return a version of a source, with its header."""
+    image = FakeImage(pixels=_pixels_of(href, version, n_bands), header={"etag": f'"{version}"'})
+    image.header_at(href)
+    return image
+
+
+@cache
+def _pixels_of(href: str, version: int, n_bands: int) -> Pixels:
+    """Return the pixels of a version of a source, shape (band, y, x). No two versions are the same."""
+    level = _HREFS.index(href) * 1000 + version * 20 + 1
+    one = np.arange(level, level + _SIDE * _SIDE, dtype="uint16").reshape(1, _SIDE, _SIDE)
+    return np.concatenate([one + 7 * band for band in range(n_bands)])
 
 
 @dataclass
@@ -328,7 +387,7 @@ def _check_read(world: World, row: int, pixels: Pixels) -> None:
     (etag,) = set(np.ravel(cube.coordinates["etag"][row]).tolist())
     if not etag:
         raise BrokenPromiseError(f"row {row} is ok, and does not tell its version")
-    version = world.versions[_HREFS[row]][int(etag.strip('"'))]
+    version = _pixels_of(_HREFS[row], int(etag.strip('"')), world.n_bands)
     if not np.array_equal(pixels, version):
         raise BrokenPromiseError(f"row {row} is ok, and has other pixels than its version")
     if not np.array_equal(np.ravel(cube.coordinates["max"][row]), version.max(axis=(1, 2))):
@@ -385,12 +444,13 @@ class Run:
         world = self.world
         planned = await plan_gather.plan_gather(
             _REQUEST,
-            table=table_of(*_HREFS),
+            table=_TABLE,
             reader=world.reader,
             projector=FakeProjector(),
             cube=world.cube,
             control=world.control,
-            max_task_nbytes=2**20,
+            max_task_nbytes=_MOST_NBYTES,
+            describes_crs=False,  # the plan is described already
         )
         world.planned.append(planned)
         return planned
@@ -459,7 +519,7 @@ async def _remove_and_gather_anew(world: World) -> None:
 
     Its finish is waited for, as docs/faults.md tells to.
     """
-    await asyncio.gather(*world.on_their_way, return_exceptions=True)
+    await world.all_arrived()
     late = Run(world)
     old = world.planned[-1] if world.planned else None
     redriven = [] if old is None else [_redriven(late, *old)]
@@ -503,27 +563,61 @@ def simulate(seed: int) -> World:
                 await _gathered_by_two(world, until_s=world.chance.random() * 30)
                 await _remove_and_gather_anew(world)
             await _gathered_by_two(world)
-            await vandal
-            await _user(Run(world))
-            await asyncio.gather(*world.on_their_way, return_exceptions=True)
+            await world.all_arrived()
         finally:
             vandal.cancel()
 
     random.seed(seed)  # the pauses of the program
     try:
-        with _clock_of_the_loop():
+        with _of_this_run(world.n_bands):
             run_virtually(everything())
     except* BrokenPromiseError as group:
         raise BrokenPromiseError(f"seed {seed}: {_first(group)}") from group
+    if world.broken is not None:
+        raise BrokenPromiseError(f"seed {seed}: {world.broken}") from world.broken
     check_promise(world)
     return world
 
 
+async def _on_the_loop[T](work: Callable[[], T], *, goes_first: bool = False) -> T:
+    """Measure and compress on the event loop, so that a seed is always the same run."""
+    del goes_first  # nothing waits
+    return work()
+
+
+@cache
+def plan_of(n_bands: int, *, version: int = 0) -> CubePlan:
+    """Return the plan of every run with so many bands, but for its time. It waits for no store."""
+    images = {href: _pixels_of(href, version, n_bands) for href in _HREFS}
+    plan = run_virtually(
+        plan_cube(
+            _REQUEST,
+            table=_TABLE,
+            reader=FakeReader(images),
+            projector=FakeProjector(),
+            max_task_nbytes=_MOST_NBYTES,
+            now=_STARTED_AT,
+        )
+    )
+    return plan_gather.described(plan, FakeProjector())
+
+
 @contextmanager
-def _clock_of_the_loop() -> Iterator[None]:
-    """Make plans at virtual times, which name their claims."""
+def _of_this_run(n_bands: int) -> Iterator[None]:
+    """Make plans at virtual times, which name their claims. Do once what is the same in all runs."""
     clock = SimpleNamespace(time=lambda: _STARTED_AT + asyncio.get_running_loop().time())
-    with patch.object(plan_gather, "time", clock):
+    plan = plan_of(n_bands)
+
+    async def planned(*_: Any, now: float, **__: Any) -> CubePlan:
+        return replace(plan, planned_at=now)
+
+    with (
+        patch.object(plan_gather, "time", clock),
+        patch.object(plan_gather, "plan_cube", planned),
+        patch.object(cube_plan, "claim_of", _claim_of),
+        patch.object(gather_shard, "peak_rss_mib", float),
+        patch.object(gather_shard, "in_thread", _on_the_loop),
+    ):
         yield
 
 

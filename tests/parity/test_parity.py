@@ -9,7 +9,7 @@ import rasterio
 from rasterio.crs import CRS
 
 from parity.readers import Readings
-from parity.truth import AS_FOR_THE_TRUTH, SMALL, Truth, full_data, sha256, truths
+from parity.truth import AS_FOR_THE_TRUTH, SMALL, Truth, fitting_nodata, full_data, sha256, truths
 from pixel_gather.model.window import Window
 
 _LARGEST_NBYTES: Final = 64 * 2**20
@@ -41,7 +41,7 @@ def test_reader_gives_rasterios_header(readings: Readings, truth: Truth) -> None
     assert (header.n_bands, header.height, header.width) == truth.shape
     assert header.driver == truth.answers["driver"]
     assert header.dtype == truth.dtype.name
-    np.testing.assert_equal(header.nodata, _fitting(truth))
+    np.testing.assert_equal(header.nodata, fitting_nodata(truth.answers["nodata"][0], truth.dtype))
     np.testing.assert_equal(header.transform, truth.transform)
     assert (header.crs is None) == (truth.answers["crs_wkt"] is None)
     if header.crs is not None:
@@ -109,18 +109,6 @@ def test_reader_gives_rasterios_overviews(readings: Readings, truth: Truth) -> N
         np.testing.assert_array_equal(out, expected)
         if source.header.transform is not None:
             np.testing.assert_allclose(source.header.transform, transform, rtol=1e-12)
-
-
-def _fitting(truth: Truth) -> float | int | None:
-    """Return the first band's nodata, or None if the dtype cannot hold it."""
-    nodata = truth.answers["nodata"][0]
-    if nodata is None:
-        return None
-    value = float(nodata)
-    if truth.dtype.kind in "iu":
-        limits = np.iinfo(truth.dtype)
-        return int(value) if value.is_integer() and limits.min <= value <= limits.max else None
-    return value
 
 
 def _pixel(point: dict[str, int]) -> Window:

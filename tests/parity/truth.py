@@ -114,3 +114,14 @@ def sha256(pixels: np.ndarray[Any, Any]) -> str:
     """Hash pixels as ``ground_truth.json`` does: C order, little-endian."""
     little = np.ascontiguousarray(pixels, dtype=pixels.dtype.newbyteorder("<"))
     return hashlib.sha256(little.data.cast("B")).hexdigest()
+
+
+def fitting_nodata(nodata: float | str | None, dtype: np.dtype[Any]) -> float | int | None:
+    """Return a nodata value as a header has it: None if the dtype cannot hold it."""
+    if nodata is None:
+        return None
+    value = float(nodata)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return int(value) if value.is_integer() and limits.min <= value <= limits.max else None
+    return value

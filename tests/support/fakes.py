@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from pixel_gather.claim import check_found_claim
 from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError, StoreError
 from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
 from pixel_gather.model.status import Status
-from pixel_gather.model.tile_coding import TileRange
+from pixel_gather.model.tile_coding import TileCoding, TileRange
 from pixel_gather.model.window import DescribedCrs, Transform, Window
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.quicklook import Quicklooks
@@ -23,6 +23,18 @@ from pixel_gather.report.receipt import Receipt, WrittenFile
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
 from pixel_gather.stores import FoundCube, RowEncoder, StoredShard
+
+CODING = TileCoding(
+    dtype="uint16",
+    is_tiled=True,
+    tile_width=16,
+    tile_height=16,
+    compression="none",
+    predictor=1,
+    byte_order="<",
+    is_interleaved=False,
+)
+"""How an image stores its tiles: 16 x 16 pixels, not compressed."""
 
 UTM = Transform(10.0, 0.0, 500_000.0, 0.0, -10.0, 4_600_000.0)
 
@@ -70,6 +82,14 @@ class FakeImage:
     etags: list[str] = field(default_factory=list)
     """One ETag for each open. The last one repeats."""
 
+    _known: Header | None = None
+
+    def header_at(self, href: str) -> Header:
+        """Return the image's header as an object of this address."""
+        if self._known is None or self._known.href != href:
+            self._known = header_of(self.pixels, href, **self.header)
+        return self._known
+
 
 @dataclass
 class FakeReader:
@@ -96,7 +116,7 @@ class FakeReader:
             return FakeOpened(**self.entries[packed_header], reader=self, cost=cost, from_packed_header=True)
         self.opened.append(href)
         cost.requests += 1
-        async with self._at_work():
+        with self._at_work():
             await asyncio.sleep(0)
             if href not in self.images:
                 raise SourceError("no such object", href=href, status=Status.MISSING)
@@ -104,7 +124,7 @@ class FakeReader:
             image = given if isinstance(given, FakeImage) else FakeImage(pixels=given)
             if image.open_error is not None:
                 raise image.open_error
-            header = header_of(image.pixels, href, **image.header)
+            header = image.header_at(href)
             if image.etags:
                 header = replace(header, etag=image.etags.pop(0) if image.etags[1:] else image.etags[0])
             cost.open_s += 0.25
@@ -119,8 +139,8 @@ class FakeReader:
         etag: str | None = changes.get("etag", '"1"')
         return etag
 
-    @asynccontextmanager
-    async def _at_work(self) -> AsyncIterator[None]:
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
         try:
@@ -160,7 +180,7 @@ class FakeOpened:
         """Copy the pixels on the image after the configured delay."""
         self.reader.part_nbytes.append(part_nbytes)
         self.reader.windows.append((self.header.href, window, tuple(bands)))
-        async with self.reader._at_work():
+        with self.reader._at_work():
             await asyncio.sleep(self.image.delay_s)
             if self.from_packed_header and self.header.etag != self.reader.etag_of(self.header.href):
                 self.cost.requests += 1
@@ -173,9 +193,8 @@ class FakeOpened:
                 return
             assert out.shape == (len(bands), window.height, window.width)
             rows, cols = slice(part.row_off, part.row_stop), slice(part.col_off, part.col_stop)
-            shown = np.ones((part.height, part.width), dtype=bool)
-            if masked and self.image.hidden is not None:
-                shown = ~self.image.hidden[rows, cols]
+            hidden = self.image.hidden if masked else None
+            shown = ... if hidden is None else ~hidden[rows, cols]
             y, x = part.row_off - window.row_off, part.col_off - window.col_off
             for index, band in enumerate(bands):
                 target = out[index, y : y + part.height, x : x + part.width]

@@ -1,29 +1,93 @@
 """An event loop in virtual time: time passes only while all tasks sleep, so hours take milliseconds."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from typing import Any, override
 
 
-class _VirtualLoop(asyncio.SelectorEventLoop):
+class _Call(list[Any]):
+    """What the loop is to call: a context, a callback and its arguments. A cancelled call has no callback."""
+
+    def cancel(self) -> None:
+        """Leave it out."""
+        self[1] = None
+
+
+class _VirtualLoop(asyncio.BaseEventLoop):
+    """An event loop without sockets, threads and clock.
+
+    It calls everything in the order in which asyncio's own loop does. That one makes a handle for each call
+    and asks its selector in each round, which takes half of the time of a simulation.
+    """
+
     def __init__(self) -> None:
         super().__init__()
         self._now_s = 0.0
-        self._clock_resolution = 1e-9
-        selector: Any = self._selector  # type: ignore[attr-defined] # where the loop waits
-        select = selector.select
+        self._calls: deque[_Call] = deque()
+        self._timers: list[tuple[float, int, _Call]] = []
+        self._n_timers = 0
 
-        def select_at_once(timeout: float | None = None) -> Any:
-            self._now_s += timeout or 0.0
-            return select(0)
-
-        selector.select = select_at_once
-
+    @override
     def time(self) -> float:
         return self._now_s
 
+    @override
+    def call_soon[*Ts](
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> Any:
+        call = _Call((context or copy_context(), callback, args))
+        self._calls.append(call)
+        return call
+
+    @override
+    def call_soon_threadsafe[*Ts](
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> Any:
+        return self.call_soon(callback, *args, context=context)
+
+    @override
+    def call_at[*Ts](
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> Any:
+        call = _Call((context or copy_context(), callback, args))
+        self._n_timers += 1  # timers of the same time are called in the order in which they were made
+        heapq.heappush(self._timers, (when, self._n_timers, call))
+        return call
+
+    @override
+    def call_later[*Ts](
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> Any:
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
+
+    def _run_once(self) -> None:
+        """Call all that was to be called when this round began.
+
+        Raises:
+            RuntimeError: All tasks wait, and nothing will wake them.
+        """
+        calls, timers = self._calls, self._timers
+        while timers and timers[0][2][1] is None:
+            heapq.heappop(timers)
+        if not calls:
+            if not timers:
+                raise RuntimeError("all tasks wait for one another")
+            self._now_s = max(self._now_s, timers[0][0])
+        while timers and timers[0][0] <= self._now_s:
+            calls.append(heapq.heappop(timers)[2])
+        for _ in range(len(calls)):
+            context, callback, args = calls.popleft()
+            if callback is not None:
+                try:
+                    context.run(callback, *args)
+                except Exception as error:  # noqa: BLE001 # as asyncio's own loop does
+                    self.call_exception_handler({"message": f"in {callback}", "exception": error})
+
 
 def run_virtually[T](work: Coroutine[Any, Any, T]) -> T:
-    """Run until the end. ``asyncio.get_running_loop().time()`` is the clock. For sleeps, not for sockets."""
+    """Run until the end. ``asyncio.get_running_loop().time()`` is the clock. For sleeps alone."""
     with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
         return runner.run(work)

@@ -9,7 +9,8 @@ from pixel_gather.request.href_policy import HrefPolicy, check_folder, check_hre
 from pixel_gather.request.web_address import CMR, hosts_only
 
 if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
-    from pixel_gather.request.request import GatherRequest, Sources, StacSources
+    from pixel_gather.request.request import GatherRequest
+    from pixel_gather.request.sources import Sources, StacSources
 
 _STDIN: Final = "-"
 _CUBES_INDEX: Final = "headers.parquet"

@@ -1,6 +1,6 @@
 """The box around a GeoJSON shape, for whoever gives a shape where a box is wanted. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 type Bounds = tuple[float, float, float, float]
@@ -13,29 +13,32 @@ _PARTS: Final = ("features", "geometry", "geometries", "coordinates", "polygon",
 def shape_bounds(given: Any) -> Bounds | None:
     """Return (west, south, east, north) of a shape, in its own units; None for anything else.
 
+    A shape of more than a million parts is not looked through, and None is returned.
+
     Args:
         given: A geometry, feature or collection of GeoJSON, an object that holds one, or an object with
             ``__geo_interface__``, such as those of shapely and geopandas.
     """
-    found = list(_positions(given))
+    found = _positions(given)
     if not found:
         return None
     xs, ys = zip(*found, strict=True)
     return min(xs), min(ys), max(xs), max(ys)
 
 
-def _positions(given: Any) -> Iterator[tuple[float, float]]:
-    """Yield (x, y) of each position; of a shape that is too large, only of its first parts."""
-    left = [getattr(given, "__geo_interface__", given)]
+def _positions(given: Any) -> list[tuple[float, float]]:
+    """Return (x, y) of each position; none if there are too many parts."""
+    found, left = [], [getattr(given, "__geo_interface__", given)]
     for _ in range(_MOST_PARTS):
         if not left:
-            return
+            return found
         part = left.pop()
         if isinstance(part, Mapping):
             left += [part[name] for name in _PARTS if name in part]
         elif isinstance(part, list | tuple):
             match part:
                 case [int() | float() as x, int() | float() as y, *_]:
-                    yield float(x), float(y)
+                    found.append((float(x), float(y)))
                 case _:
                     left += part
+    return []

@@ -17,7 +17,8 @@ from pixel_gather.adapters.source_list.list_file import open_list_file
 from pixel_gather.adapters.source_list.parse_list import read_records
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href
-from pixel_gather.request.request import GatherRequest, Sources
+from pixel_gather.request.request import GatherRequest
+from pixel_gather.request.sources import Sources
 from pixel_gather_cli.deployment.deployment import LocalList, RemoteDeployment
 
 _STDIN: Final = "-"
