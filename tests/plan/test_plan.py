@@ -17,7 +17,7 @@ from pixel_gather.estimate.explain import size
 from pixel_gather.estimate.workload import FarBucket, WorkerPool
 from pixel_gather.model.source import CubeRow, SearchCost, Source
 from pixel_gather.model.status import Status
-from pixel_gather.model.window import Window
+from pixel_gather.model.window import Transform, Window
 from pixel_gather.plan.choose_template import SAMPLED_HEADERS
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import gather_digest, plan_cube
@@ -254,6 +254,25 @@ def test_plan_cube_says_where_the_image_lies_that_the_window_misses() -> None:
         planned(reader_of(a=A), hrefs("a"), window={"bbox": [1, 2, 3, 4], "crs": "source"})
 
     assert caught.value.field == "window"
+
+
+@pytest.mark.parametrize(
+    ("window", "said"),
+    [
+        ({"point": [-170.5, 10]}, "; longitude -170.5 is 189.5 there: write that"),
+        ({"bbox": [-175, 5, -174, 6]}, "; longitude -175 is 185 there: write that"),
+        ({"point": [120, 10]}, "between latitudes 0 and 20"),
+    ],
+)
+def test_plan_cube_says_which_longitude_to_write_for_an_image_past_180_degrees(
+    window: dict[str, Any], said: str
+) -> None:
+    """Some products count longitudes from 0 to 360."""
+    grid = Transform(a=0.5, b=0.0, c=170.0, d=0.0, e=-0.4, f=20.0)
+    image = FakeImage(pixels=A, header={"transform": grid, "crs": "EPSG:4326"})
+
+    with pytest.raises(RequestError, match=f"{re.escape(said)}$"):
+        planned(reader_of(a=image), hrefs("a"), window=window)
 
 
 def test_plan_cube_says_where_no_image_lies_where_nobody_knows() -> None:

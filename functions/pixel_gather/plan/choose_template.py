@@ -176,11 +176,22 @@ def _where_it_lies(header: Header, rule: WindowRule, projector: Projector) -> st
     if described is not None and described.is_geographic:
         return (
             f"; longitude comes first, and the image lies between longitudes {west} and {east} and between "
-            f"latitudes {south} and {north}"
+            f"latitudes {south} and {north}{_other_turn(rule, bounds)}"
         )
     return (
         f"; x comes first, and the image lies between x {west} and {east} and between y {south} and {north}"
     )
+
+
+def _other_turn(rule: WindowRule, image: tuple[float, float, float, float]) -> str:
+    """Return which longitude to write where an image counts them from 0 to 360, or past 180 degrees."""
+    longitude = (
+        rule.point[0] if rule.point is not None else rule.bounds[0] if rule.bounds is not None else 0.0
+    )
+    for turned in (longitude + 360, longitude - 360):
+        if image[0] <= turned <= image[2]:
+            return f"; longitude {longitude:.8g} is {turned:.8g} there: write that"
+    return ""
 
 
 def _commonest_nodata(headers: Sequence[Header]) -> float | int | None:

@@ -164,7 +164,11 @@ def _window_on_map(rule: WindowRule, header: Header, projector: Projector) -> Wi
         raise _unplaced(header, "has no georeference")
     crs = rule.crs or header.crs
     if header.crs is None and rule.crs is not None:
-        raise _unplaced(header, f"has no CRS to find {rule.crs} coordinates in")
+        raise _unplaced(
+            header,
+            f"has no CRS to find {rule.crs} coordinates in",
+            hint=", or write coordinates of its own, with crs: source",
+        )
     if rule.point is not None:
         (x,), (y,) = _projected_points((rule.point,), crs, header, projector)
         col, row = transform.colrow(x, y)
@@ -210,9 +214,9 @@ def _projected_points(
     return projector.points(xs, ys, source_crs=crs, target_crs=header.crs)
 
 
-def _unplaced(header: Header, why: str) -> SourceError:
+def _unplaced(header: Header, why: str, *, hint: str = "") -> SourceError:
     return SourceError(
-        f"{why}: ask for a tile or a pixel window instead", href=header.href, status=Status.UNSUPPORTED
+        f"{why}: ask for a tile or a pixel window instead{hint}", href=header.href, status=Status.UNSUPPORTED
     )
 
 

@@ -71,7 +71,9 @@ class WindowRequest(RequestPart):
             if west > 0 > east and south < north and self.crs in (None, "EPSG:4326"):
                 raise ValueError(
                     "a gather's bbox may not cross 180 degrees: gather both sides, each into its own cube: "
-                    f"[{west:g}, {south:g}, 180, {north:g}] and [-180, {south:g}, {east:g}, {north:g}]"
+                    f"[{west:g}, {south:g}, 180, {north:g}] and [-180, {south:g}, {east:g}, {north:g}]; "
+                    "images that go on past 180 degrees take "
+                    f"[{west:g}, {south:g}, {east + 360:g}, {north:g}]"
                 )
             if west >= east or south >= north:
                 raise ValueError("bbox is [west, south, east, north] with west < east and south < north")
