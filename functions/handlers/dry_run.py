@@ -17,7 +17,7 @@ from handlers.steps.reading import Readers
 from handlers.wiring import Deployment
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.errors import RequestError
-from pixel_gather.estimate.worker_memory import max_task_nbytes
+from pixel_gather.estimate.worker_limits import max_task_nbytes
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
 from pixel_gather.ports import SourceTable

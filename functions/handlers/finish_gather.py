@@ -72,7 +72,7 @@ async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Repo
         cube_name(gather),
         deployment,
         log=logger,
-        has_grown=plan.append is not None,
+        n_appended=None if plan.append is None else plan.n_rows - plan.first_row,
         has_report=plan.has_report,
     )
     return plan, report, result

@@ -26,7 +26,7 @@ from pixel_gather.catalog.schedule import is_of_a_tick
 from pixel_gather.catalog.search_criteria import NoSceneError
 from pixel_gather.claim import find_cube
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
-from pixel_gather.estimate.worker_memory import max_task_nbytes
+from pixel_gather.estimate.worker_limits import max_task_nbytes
 from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.metric_names import GATHERS_REFUSED
 from pixel_gather.plan.cube_plan import CubePlan
@@ -68,7 +68,8 @@ class Planner:
         if request.output.append_to is not None:
             planned = await self._plan_append(request, workers, left_s=left_s)
             if isinstance(planned, Report):
-                result = await found_result(planned, gather, deployment, has_report=request.output.report)
+                draws = request.output.report
+                result = await found_result(planned, gather, deployment, has_report=draws, n_appended=0)
                 return {"verdict": "complete", "result": result}
             return await self._verdict(*planned, request, execution)
         found_list = await found_list_of(request, cube=cube, control=control)

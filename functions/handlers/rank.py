@@ -20,12 +20,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from handlers.api.rank_request import Asked, parsed, ranking_name
 from handlers.api.resolver import address, answered, body_of, page_of, resolver
 from handlers.settings import Settings
-from handlers.steps.kept import kept_statistics
 from handlers.steps.planning import opened_table
-from handlers.steps.ranking import MOST_ANSWER_NBYTES, opened_ranker
+from handlers.steps.ranking import MOST_ANSWER_NBYTES, opened_ranker_with_kept
 from handlers.wiring import Deployment
 from pixel_gather.adapters.aws.executions import Executions
-from pixel_gather.adapters.rank.check_kept import drop_replaced
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.ranking.forecast import Forecast
 from pixel_gather.ranking.limits import FirstScene
@@ -108,21 +106,9 @@ class RankService:
             reads_on=asked.request.reads_on,
             on_forecast=_checked(asked, len(scenes)),
         )
-        async with (
-            kept_statistics(self.deployment.results, asked.request) as kept,
-            opened_ranker(
-                asked, self.deployment, kept=kept, source_timeout_s=left_s, on_scene=first.look
-            ) as opened,
-        ):
-            ranker, ranges = opened
-            if asked.checks_kept:
-                await drop_replaced(
-                    scenes,
-                    kept,
-                    objects=ranges.objects,
-                    limiter=ranker.limiter,
-                    most_ahead=ranker.most_ahead,
-                )
+        async with opened_ranker_with_kept(
+            asked, self.deployment, scenes=scenes, source_timeout_s=left_s, on_scene=first.look
+        ) as ranker:
             return await ranker.rank(scenes)
 
     def start(self, given: Mapping[str, Any], name: str, *, links_from: str) -> tuple[dict[str, Any], int]:

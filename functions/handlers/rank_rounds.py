@@ -21,11 +21,10 @@ from handlers.api.rank_request import Asked, parsed, ranking_name
 from handlers.settings import Settings
 from handlers.steps.kept import kept_statistics
 from handlers.steps.planning import opened_table
-from handlers.steps.ranking import MOST_ANSWER_NBYTES, opened_ranker, with_places
+from handlers.steps.ranking import MOST_ANSWER_NBYTES, opened_ranker_with_kept, with_places
 from handlers.wiring import Deployment
 from pixel_gather.adapters.aws.gather_document import summary_key
 from pixel_gather.adapters.aws.metrics import EmfMetrics
-from pixel_gather.adapters.rank.check_kept import drop_replaced
 from pixel_gather.adapters.rank.parquet_table import write_table
 from pixel_gather.errors import BudgetError, RequestError
 from pixel_gather.estimate.pricing import USD_PER_GET
@@ -97,19 +96,9 @@ class Coordinator:
             return await self._planned(name, state, self._map_round(state, n_tasks=len(state.tasks)))
         await files.put("request.json", json.dumps(given).encode())
         state = MapState(scenes=begun(scenes), notes=notes, execution=execution, started_at=time.time())
-        async with (
-            kept_statistics(self.deployment.results, asked.request) as kept,
-            opened_ranker(asked, self.deployment, kept=kept, source_timeout_s=_LONGEST_SCENE_S) as opened,
-        ):
-            ranker, ranges = opened
-            if asked.checks_kept:
-                await drop_replaced(
-                    scenes,
-                    kept,
-                    objects=ranges.objects,
-                    limiter=ranker.limiter,
-                    most_ahead=ranker.most_ahead,
-                )
+        async with opened_ranker_with_kept(
+            asked, self.deployment, scenes=scenes, source_timeout_s=_LONGEST_SCENE_S
+        ) as ranker:
             state.wanted = await _after_samples(ranker, state)
         if state.wanted:
             first = self._map_round(state)

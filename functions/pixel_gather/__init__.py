@@ -31,15 +31,8 @@ if TYPE_CHECKING:
     from pixel_gather.local.catalog import MadeCatalog, make_catalog
     from pixel_gather.local.drill import drill, drill_async
     from pixel_gather.local.export import export
-    from pixel_gather.local.gather import (
-        Gathered,
-        Progress,
-        Settings,
-        dry_run,
-        dry_run_async,
-        gather,
-        gather_async,
-    )
+    from pixel_gather.local.gather import dry_run, dry_run_async, gather, gather_async
+    from pixel_gather.local.gathered import Gathered
     from pixel_gather.local.index import Indexed, index, index_async
     from pixel_gather.local.join import (
         Joined,
@@ -50,10 +43,12 @@ if TYPE_CHECKING:
         open_joined,
     )
     from pixel_gather.local.ls import ls
+    from pixel_gather.local.progress import Progress
     from pixel_gather.local.rank import rank
     from pixel_gather.local.replay import replay
     from pixel_gather.local.rows import presence, rows_where
     from pixel_gather.local.search import FoundScenes, search
+    from pixel_gather.local.settings import Settings
     from pixel_gather.local.verify import verify
     from pixel_gather.local.versions import compact, forget, open_cube, versions
     from pixel_gather.local.view import ViewedCube, view
@@ -155,15 +150,8 @@ _MODULES: Final = {
     "pixel_gather.local.catalog": ("MadeCatalog", "make_catalog"),
     "pixel_gather.local.drill": ("drill", "drill_async"),
     "pixel_gather.local.export": ("export",),
-    "pixel_gather.local.gather": (
-        "Gathered",
-        "Progress",
-        "Settings",
-        "dry_run",
-        "dry_run_async",
-        "gather",
-        "gather_async",
-    ),
+    "pixel_gather.local.gather": ("dry_run", "dry_run_async", "gather", "gather_async"),
+    "pixel_gather.local.gathered": ("Gathered",),
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
     "pixel_gather.local.join": (
         "Joined",
@@ -174,10 +162,12 @@ _MODULES: Final = {
         "open_joined",
     ),
     "pixel_gather.local.ls": ("ls",),
+    "pixel_gather.local.progress": ("Progress",),
     "pixel_gather.local.rank": ("rank",),
     "pixel_gather.local.replay": ("replay",),
     "pixel_gather.local.rows": ("presence", "rows_where"),
     "pixel_gather.local.search": ("FoundScenes", "search"),
+    "pixel_gather.local.settings": ("Settings",),
     "pixel_gather.local.verify": ("verify",),
     "pixel_gather.local.versions": ("compact", "forget", "open_cube", "versions"),
     "pixel_gather.local.view": ("ViewedCube", "view"),

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from pixel_gather.local.gather import Progress
+from pixel_gather.local.progress import Progress
 from pixel_gather.model.plurals import counted
 
 _EVERY_S: Final = 5.0

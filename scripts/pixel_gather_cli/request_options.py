@@ -11,7 +11,7 @@ import click
 
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError
-from pixel_gather.local.gather import Settings
+from pixel_gather.local.settings import Settings
 from pixel_gather.request.request import GatherRequest, parse_request
 
 

@@ -30,15 +30,21 @@ def answer_interrupts() -> None:
 def ends_when_terminated() -> Generator[None]:
     """Exit through all contexts on SIGTERM and SIGHUP, as on Ctrl-C.
 
+    A running event loop cancels its work on Ctrl-C, and so it does here. An exception that is raised between
+    two steps of a loop can make it lose a result that somebody waits for.
+
     An ignored signal stays ignored, such as SIGHUP under nohup. Only the main thread gets signals; in any
     other thread this does nothing.
     """
     is_terminated = False
 
-    def leave(*_: int | FrameType | None) -> None:
+    def leave(_: int, frame: FrameType | None) -> None:
         nonlocal is_terminated
         is_terminated = True
-        raise TerminatedError(_TERMINATED)
+        interrupt = signal.getsignal(signal.SIGINT)
+        if not callable(interrupt) or interrupt is signal.default_int_handler:
+            raise TerminatedError(_TERMINATED)
+        interrupt(signal.SIGINT, frame)  # an event loop's
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -47,6 +53,11 @@ def ends_when_terminated() -> Generator[None]:
     earlier = {number: signal.signal(number, leave) for number in heeded}
     try:
         yield
+    except BaseException as error:  # click turns KeyboardInterrupt into an exception of its own
+        if is_terminated:
+            raise TerminatedError(_TERMINATED) from error
+        raise
+    else:
         if is_terminated:  # Python drops an exception that is raised while an object is finalized
             raise TerminatedError(_TERMINATED)
     finally:

@@ -111,3 +111,62 @@ def test_run_beside_a_running_loop_raises_what_the_work_raises() -> None:
 
     with pytest.raises(KeyError, match="bug"):
         asyncio.run(cell())
+
+
+def test_work_cleans_up_however_often_it_is_interrupted() -> None:
+    """People press Ctrl-C twice. The second one neither breaks the clean-up nor stays unheard."""
+    cleaned = threading.Event()
+
+    async def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(60)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.to_thread(time.sleep, 0.01)
+            cleaned.set()
+
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(work())
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+    assert cleaned.is_set()
+
+
+def test_an_interrupt_after_the_work_is_raised() -> None:
+    """Work that ends just as it is interrupted, or that ignores being cancelled, hides no interrupt."""
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(work())
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+
+
+def test_a_late_second_interrupt_breaks_off_a_clean_up_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to wait for a clean-up without end."""
+    monkeypatch.setattr("pixel_gather.adapters.event_loop._PATIENCE_S", 0.0)
+
+    async def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(60)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(60)
+
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    started = time.perf_counter()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(work())
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+    assert time.perf_counter() - started < 30

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.adapters.report.report_files import draw_in_both_themes
-from pixel_gather_cli.main import main
+from support.command_line import run as run_command
 
 OHC = sorted(
     (Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr").glob(
@@ -22,14 +23,7 @@ OHC = sorted(
     )
 )
 
-
-def run(*arguments: str | int | Path) -> int:
-    """Run the command and return its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", *map(str, arguments)])
-    code = ended.value.code
-    assert isinstance(code, int)
-    return code
+run = partial(run_command, "bench")
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ from pixel_gather.adapters.cube.control_files import ObjectControlStore
 from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
-from pixel_gather.local.gather import Settings, opened_job
+from pixel_gather.local.job import opened_job
+from pixel_gather.local.settings import Settings
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases.plan_gather import plan_gather
 from pixel_gather_bench.interleaving import rounds

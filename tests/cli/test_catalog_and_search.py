@@ -11,22 +11,13 @@ import xarray as xr
 
 from catalog.scenes import item
 from pixel_gather.local.catalog import make_catalog
-from pixel_gather_cli.main import main
+from support.command_line import run
 
 PROJECT = Path(__file__).parents[2]
 FOLDER = PROJECT / "tests/data/series/files/stactools-nclimgrid"
 IMAGES = sorted(each for each in FOLDER.glob("*.tif") if "1951" not in each.name)  # that one has no place
 TIME = "prcp-%Y%m"
 POINT = ("--point", "-96,37")
-
-
-def run(*arguments: str | Path) -> int:
-    """Run the command and return its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    code = ended.value.code
-    assert isinstance(code, int)
-    return code
 
 
 @pytest.fixture(scope="module")

@@ -14,20 +14,11 @@ import rasterio
 import xarray as xr
 
 from pixel_gather.request.request import parse_request
-from pixel_gather_cli.main import main
+from support.command_line import run
 
 PROJECT = Path(__file__).parents[2]
 SERIES = PROJECT / "tests/data/series/files"
 OHC = sorted((SERIES / "stactools-noaa-cdr").glob("heat_content_anomaly_0-2000*.tif"))
-
-
-def run(*arguments: str | Path) -> int:
-    """Run the command and return its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    code = ended.value.code
-    assert isinstance(code, int)
-    return code
 
 
 @pytest.fixture

@@ -10,25 +10,16 @@ from typing import Any
 import click
 import pytest
 
-from pixel_gather.local.gather import Progress
+from pixel_gather.local.progress import Progress
 from pixel_gather.request.request import parse_request
-from pixel_gather_cli.main import main
 from pixel_gather_cli.progress import lines, open_progress
 from pixel_gather_cli.request_options import read_request_file
+from support.command_line import run
 
 PROJECT = Path(__file__).parents[2]
 FILES = sorted(
     (PROJECT / "tests/data/series/files/stactools-noaa-cdr").glob("heat_content_anomaly_0-2000*.tif")
 )
-
-
-def run(*arguments: str | Path) -> int:
-    """Run the command and return its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    code = ended.value.code
-    assert isinstance(code, int)
-    return code
 
 
 @pytest.fixture

@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 
 from pixel_gather_cli.log_options import COMMAND, LIBRARY
-from pixel_gather_cli.main import main
-
-
-def run(*arguments: str | Path) -> object:
-    """Run a command and return its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(each) for each in arguments])
-    return ended.value.code
+from support.command_line import run
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:

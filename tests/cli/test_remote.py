@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -34,7 +34,7 @@ from pixel_gather.adapters.aws.ranking_document import ranking_document
 from pixel_gather.ranking.table import COLUMNS
 from pixel_gather.request.request import parse_request
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
-from pixel_gather_cli.main import main
+from support.command_line import run
 
 SECRET = "fake-secret"  # noqa: S105 # of nobody
 ID = "0123456789abcdef"
@@ -58,15 +58,6 @@ RESULT = {
     "n_shards": 10,
     "usd": 0.4,
 }
-
-
-def run(*arguments: str | Path) -> int:
-    """Run the command and return its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    code = ended.value.code
-    assert isinstance(code, int)
-    return code
 
 
 def document(status: str = "RUNNING", *, done: int = 0, running: int = 0, **more: Any) -> dict[str, Any]:
@@ -372,6 +363,59 @@ def test_submit_uploads_a_list_of_this_machine(case: ListCase, api: FakeApi, tmp
     assert submitted.json["sources"] == {"list": href}
 
 
+ON_THIS_MACHINE = {
+    "/data/b.tif": "local files are not read here: workers cannot reach the disk of '/data/b.tif",
+    "file:///data/b.tif": "file:// is not read here: workers cannot reach the disk of 'file:///data/b.tif",
+    "b.tif": "'b.tif",
+}
+"""Spellings of a local file, and what is said of them."""
+
+
+@pytest.mark.parametrize(
+    ("options", "place", "field"),
+    [
+        (("--sources", "l.csv"), "/data/b.tif", "l.csv line 3"),
+        (("--sources", "-", "--direct"), "file:///data/b.tif", "stdin line 3"),
+        (("r.json", "--direct"), "b.tif", "sources.hrefs.1"),
+        (("--prefix", "{place}"), "/data/b.tif", "sources.prefix"),
+        (("--catalog", "{place}", "--assets", "red"), "b.tif", "sources.catalog.file"),
+        (("--items", "{place}", "--assets", "red"), "file:///data/b.tif", "sources.stac.items"),
+    ],
+)
+def test_submit_refuses_files_of_this_machine(
+    options: tuple[str, ...], place: str, field: str, refused: "RefusedSubmit"
+) -> None:
+    """No worker can read them. Before anything is sent, the error names the source and what to write."""
+    error = refused(place, *(option.format(place=place) for option in options))
+
+    assert error.startswith(f"pixel-gather: {field}: {ON_THIS_MACHINE[place]}")
+    assert re.search("write (the whole address, )?s3://bucket/key", error)
+
+
+type RefusedSubmit = Callable[..., str]
+
+
+@pytest.fixture
+def refused(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> RefusedSubmit:
+    """Submit in a folder with lists that name a place; return the error. Nothing may be sent."""
+
+    def submit(place: str, *options: str) -> str:
+        content = f"href\ns3://data/a.tif\n{place}\n"
+        (tmp_path / "l.csv").write_text(content)
+        (tmp_path / "r.json").write_text(json.dumps({"sources": ["s3://data/a.tif", place]}))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        monkeypatch.setenv("PIXEL_GATHER_STATE_MACHINE", "arn:aws:states:eu-central-1:1:stateMachine:a")
+        monkeypatch.setenv("PIXEL_GATHER_CONTROL_BUCKET", "control")
+        assert run("submit", *options, "--tile", "centre") == 2
+        assert api.asked == []
+        return capsys.readouterr().err
+
+    return submit
+
+
 def test_submit_refuses_an_empty_list_before_it_is_uploaded(
     api: FakeApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -431,6 +475,28 @@ def test_submit_uploads_an_index_of_this_machine(api: FakeApi, tmp_path: Path) -
 
     assert code == 0
     assert json.loads(api.asked[-1].body)["index"] == "s3://control/lists/x.parquet"
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({"n_appended": 0}, "appended      nothing: the cube has all of these sources already"),
+        ({"n_appended": 1}, "appended      1 row"),
+        ({"n_appended": None}, None),
+        ({}, None),
+    ],
+    ids=["nothing", "a row", "a new cube", "an earlier version"],
+)
+def test_status_says_how_many_rows_an_append_has_added(
+    result: dict[str, Any], said: str | None, api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An append whose sources are all in the cube succeeds, but adds nothing."""
+    api.on(f"GET /v1/gathers/{ID}", succeeded(**result))
+
+    assert (run("status", ID), run("watch", ID, "--quiet")) == (0, 0)
+
+    appended = [line for line in capsys.readouterr().out.splitlines() if line.startswith("appended")]
+    assert appended == ([] if said is None else [said, said])
 
 
 def test_status_prints_one_fact_a_line(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1211,7 +1277,7 @@ def test_ranking_is_cancelled_and_redriven(api: FakeApi, capsys: pytest.CaptureF
 
 
 def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both answers are said; of an API without rankings, only that on gathers."""
+    """One sentence says both; of an API without rankings, only that on gathers."""
     api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
     run("status", ID)
     old = capsys.readouterr().err
@@ -1221,7 +1287,7 @@ def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str])
     api.on(f"GET /v1/rankings/{ID}", no_ranking)
 
     assert run("status", ID) == 2
-    assert "there is no gather; and there is no ranking" in capsys.readouterr().err
+    assert capsys.readouterr().err == "pixel-gather: there is no gather or ranking\n"
     assert old.strip().endswith("there is no gather")
 
 

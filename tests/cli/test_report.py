@@ -1,28 +1,22 @@
 """The command ``pixel-gather report``."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bench.suites import HREFS, SUITE
 from pixel_gather import gather
-from pixel_gather.local.gather import Settings
+from pixel_gather.local.settings import Settings
 from pixel_gather_bench.suite.settings import write_settings
-from pixel_gather_cli.main import main
+from support.command_line import run as run_command
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(map(str, SERIES.glob("heat_content_anomaly_0-2000*.tif")))
 NO_REPORT = Settings(draws_report=False)
 
-
-def run(*arguments: str | Path) -> int:
-    """Run the command and return its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main(["report", *map(str, arguments)])
-    code = ended.value.code
-    assert isinstance(code, int)
-    return code
+run = partial(run_command, "report")
 
 
 @pytest.fixture(scope="module")

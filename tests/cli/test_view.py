@@ -2,6 +2,7 @@
 
 import json
 import webbrowser
+from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from pixel_gather_cli.deployment import remote
 from pixel_gather_cli.deployment.remote import Target
-from pixel_gather_cli.main import main
+from support.command_line import run as run_command
 
 
 @pytest.fixture
@@ -30,11 +31,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return addresses
 
 
-def run(*arguments: str | Path) -> object:
-    """Run the command and return its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main(["view", *map(str, arguments)])
-    return ended.value.code
+run = partial(run_command, "view")
 
 
 def test_view_opens_the_address_it_prints_and_ends_quietly(

@@ -1,5 +1,6 @@
 """Users who have only the policies that the stack provides."""
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,3 +57,20 @@ class User:
             verify=str(emulator.bundle),
             config=Config(proxies={}, retries={"mode": "standard"}),
         )
+
+
+def function_of(deployment: DeployedStack, handler: str) -> dict[str, Any]:
+    """Return the configuration of a function of this handler. Workers have two, with equal rights."""
+    functions = deployment.client("lambda").list_functions()["Functions"]
+    return dict(next(each for each in functions if each["Handler"] == f"handlers.{handler}.handler"))
+
+
+def user_of(deployment: DeployedStack, handler: str) -> User:
+    """Return a user with the rights of a function's role and no others."""
+    role, name = function_of(deployment, handler)["Role"].rpartition("/")[2], f"as-{handler}"
+    user = User.with_policies(deployment, name)
+    iam = deployment.client("iam")
+    for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:
+        document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+        iam.put_user_policy(UserName=name, PolicyName=policy, PolicyDocument=json.dumps(document))
+    return user

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from e2e.api import ENDED, call
-from e2e.principals import User
+from e2e.principals import User, function_of, user_of
 from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, run_cli
 from pixel_gather import rank
 from pixel_gather_emulator.deploy import DeployedStack
@@ -125,24 +125,6 @@ def test_command_line_ranks_by_the_deployment(deployment: DeployedStack) -> None
     assert same(json.loads(done.stdout)["scenes"]) == here("b1")
 
 
-def function(deployment: DeployedStack, handler: str) -> dict[str, Any]:
-    """Return the configuration of the function of a handler."""
-    functions = deployment.client("lambda").list_functions()["Functions"]
-    (found,) = (each for each in functions if each["Handler"] == f"handlers.{handler}.handler")
-    return dict(found)
-
-
-def user_of(deployment: DeployedStack, handler: str) -> User:
-    """Return a user with the rights of a function's role and no others."""
-    role, name = function(deployment, handler)["Role"].rpartition("/")[2], f"as-{handler}"
-    user = User.with_policies(deployment, name)
-    iam = deployment.client("iam")
-    for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:
-        document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
-        iam.put_user_policy(UserName=name, PolicyName=policy, PolicyDocument=json.dumps(document))
-    return user
-
-
 @pytest.fixture(scope="module")
 def users(deployment: DeployedStack) -> dict[str, User]:
     """A user for each function of rankings."""
@@ -152,7 +134,7 @@ def users(deployment: DeployedStack) -> dict[str, User]:
 def handled(users: dict[str, User], name: str, given: Any, *, left_s: float = 900) -> Any:
     """Return what a handler answers, here, with the rights of its role."""
     user = users[name]
-    deployed = function(user.deployment, name)["Environment"]["Variables"]
+    deployed = function_of(user.deployment, name)["Environment"]["Variables"]
     with (
         pytest.MonkeyPatch.context() as patch,
         cold_start(patch, name, **deployed, **user.variables) as module,

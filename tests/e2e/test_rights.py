@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from e2e.api import UNDRAWN
-from e2e.principals import User
+from e2e.principals import User, function_of, user_of
 from e2e.test_gathers import IN_SAMPLES, SERIES, WINDOW, hrefs
 from pixel_gather_emulator.deploy import DeployedStack
 from support.lambda_functions import Context, cold_start
@@ -21,23 +21,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 NAME: Final = "by-roles"
 FUNCTIONS: Final = ("plan_gather", "gather_shard", "finish_gather", "tick")
-
-
-def function(deployment: DeployedStack, handler: str) -> dict[str, Any]:
-    """Return the configuration of a function of this handler. Workers have two, with equal rights."""
-    functions = deployment.client("lambda").list_functions()["Functions"]
-    return dict(next(each for each in functions if each["Handler"] == f"handlers.{handler}.handler"))
-
-
-def user_of(deployment: DeployedStack, handler: str) -> User:
-    """Return a user with the rights of a function's role and no others."""
-    role, name = function(deployment, handler)["Role"].rpartition("/")[2], f"as-{handler}"
-    user = User.with_policies(deployment, name)
-    iam = deployment.client("iam")
-    for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:
-        document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
-        iam.put_user_policy(UserName=name, PolicyName=policy, PolicyDocument=json.dumps(document))
-    return user
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +32,7 @@ def users(deployment: DeployedStack) -> dict[str, User]:
 def handled(users: Mapping[str, User], name: str, given: Any) -> Any:
     """Return what a handler answers, here, with the rights of its role."""
     user = users[name]
-    deployed = function(user.deployment, name)["Environment"]["Variables"]
+    deployed = function_of(user.deployment, name)["Environment"]["Variables"]
     with (
         pytest.MonkeyPatch.context() as patch,
         cold_start(patch, name, **deployed, **user.variables) as module,

@@ -19,7 +19,7 @@ from pixel_gather.estimate.try_time_limits import (
 )
 from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.worker_count import fewest_workers, share_of, staff
-from pixel_gather.estimate.worker_memory import max_task_nbytes
+from pixel_gather.estimate.worker_limits import max_task_nbytes
 from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
 
 NOTHING = Share(n_sources=0, n_gets=0, n_puts=0, fetched_nbytes=0, decoded_nbytes=0)

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pixel_gather.adapters.geotiff.fetch_in_parallel import cut_range
 from pixel_gather.estimate.range_parts import (
     HERE,
     LAMBDA,
-    MOST_PARTS,
     SMALLEST_PART,
     Link,
     Parts,
     choose_parts,
-    cut_range,
 )
+from pixel_gather.estimate.worker_limits import MOST_PARTS
 
 MB = 1_000_000
 LINKS = st.builds(

@@ -26,9 +26,9 @@ def s3(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setenv(variable, value)
     client = emptied(s3_url)
     for file in sorted(SERIES.glob("gdalcubes/*_B2.TIF")):
-        client.upload_file(str(file), "sources", f"landsat/{file.name}")
+        client.put_object(Bucket="sources", Key=f"landsat/{file.name}", Body=file.read_bytes())
     for file in sorted(SERIES.glob("stactools-noaa-cdr/heat_content_anomaly_0-2000*.tif")):
-        client.upload_file(str(file), "sources", f"heat/{file.name}")
+        client.put_object(Bucket="sources", Key=f"heat/{file.name}", Body=file.read_bytes())
     return client
 
 

@@ -20,7 +20,7 @@ from ranking.rasters import landscape, make_cog
 from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start, emptied
 from support.rank_machine import RankMachine
 
-pytestmark = pytest.mark.usefixtures("without_hedges")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
 
 LEVELS: Final = (1000, 4000, 4001, 4002, 7000, 7001)
 """Mean values of the scenes. The coarsest level decides neither the three in the middle nor the last two."""

@@ -4,7 +4,7 @@ import pytest
 
 from handlers.settings import Settings, SettingsError, SourceBucket
 from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.estimate.worker_memory import max_task_nbytes
+from pixel_gather.estimate.worker_limits import max_task_nbytes
 from support.lambda_functions import ENVIRONMENT, cold_start
 
 MIB = 2**20

@@ -137,6 +137,7 @@ def test_three_ticks_make_the_cube_append_what_is_new_and_append_nothing(
 
     assert rows == [3, 5, 5], ends
     assert ends[2]["verdict"] == "complete"
+    assert [ends[0]["n_appended"], ends[1]["n_appended"], ends[2]["result"]["n_appended"]] == [None, 2, 0]
 
 
 def test_tick_that_finds_no_scene_is_no_failure(

@@ -16,7 +16,7 @@ from pixel_gather import index
 from pixel_gather.adapters.cube.header_index import read_index
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
 from pixel_gather.errors import RequestError
-from pixel_gather.local.gather import Settings
+from pixel_gather.local.settings import Settings
 from support.undrawn import gather_undrawn
 
 pytestmark = pytest.mark.usefixtures("without_hedges")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.local.gather import Progress, _gather_shards
+from pixel_gather.local.gather import _gather_shards
+from pixel_gather.local.progress import Progress
 from pixel_gather.model.source import Cost
 from pixel_gather.plan.cube_plan import Measurement
 from pixel_gather.request.request import parse_request

@@ -19,7 +19,7 @@ from pixel_gather import Drift, RequestError, Settings, Status, dry_run, gather,
 from pixel_gather.adapters.cube.shard_codec import chunks_of
 from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.report.cube_evidence import read_evidence
-from pixel_gather.local.gather import open_existing
+from pixel_gather.local.places import open_existing
 from pixel_gather.plan.cube_plan import CubePlan
 
 TILE = 32

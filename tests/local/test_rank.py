@@ -17,8 +17,9 @@ from catalog.scenes import item
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import BudgetError, RequestError, SourceError, StoreError
-from pixel_gather.local.gather import Progress, Settings
+from pixel_gather.local.progress import Progress
 from pixel_gather.local.rank import catalog_sources, plan_ranking, rank, rank_async
+from pixel_gather.local.settings import Settings
 from pixel_gather.model.status import Status
 from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.ranking.table import Ranking

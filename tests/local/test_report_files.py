@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pixel_gather import gather
-from pixel_gather.local.gather import Settings
+from pixel_gather.local.settings import Settings
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))

@@ -13,9 +13,11 @@ import xarray as xr
 
 from parity.truth import full_data
 from pixel_gather.headers.drill import drill
-from pixel_gather.local.gather import Settings, drill_async, listed, opened_job
+from pixel_gather.local.drill import drill_async
+from pixel_gather.local.job import listed, opened_job
+from pixel_gather.local.settings import Settings
 from pixel_gather.model.window import WindowRule
-from pixel_gather.request.request import Sources
+from pixel_gather.request.sources import Sources
 from support.undrawn import gather_undrawn
 
 PROJECT = Path(__file__).parents[2]
@@ -91,13 +93,15 @@ def test_drill_of_a_series_equals_the_points_that_rasterio_reads(
         wanted[WindowRule(pixels=(point["col"], point["row"], 1, 1))] = point["values"]
         if "lon" in point:
             wanted[WindowRule(point=(point["lon"], point["lat"]), crs="EPSG:4326")] = point["values"]
-    first = next(iter(wanted))
+    hrefs = _hrefs(folder, series)
 
-    drilled = asyncio.run(_drilled(_hrefs(folder, series), list(wanted)))
+    drilled = asyncio.run(_drilled(hrefs, list(wanted)))
 
     for rule, values in drilled.items():
         assert str(values) == str(wanted[rule]), f"{name} {rule}"
-    assert str(asyncio.run(_drilled_alone(_hrefs(folder, series), first))) == str(wanted[first]), name
+    first = series["points"][0]
+    alone = asyncio.run(_drilled_alone(hrefs, row=first["row"], col=first["col"]))
+    assert str(alone) == str(first["values"]), name
 
 
 async def _drilled(hrefs: list[str], rules: list[WindowRule]) -> dict[WindowRule, list[list[Any]]]:
@@ -119,9 +123,9 @@ async def _drilled(hrefs: list[str], rules: list[WindowRule]) -> dict[WindowRule
     return found
 
 
-async def _drilled_alone(hrefs: list[str], rule: WindowRule) -> list[list[Any]]:
-    """Drill one point as users do."""
-    return [list(pixel.values) async for pixel in drill_async(Sources(hrefs=tuple(hrefs)), rule)]
+async def _drilled_alone(hrefs: list[str], *, row: int, col: int) -> list[list[Any]]:
+    """Drill one pixel as users do."""
+    return [list(pixel.values) async for pixel in drill_async(hrefs, pixel=(row, col))]
 
 
 @pytest.mark.parametrize(

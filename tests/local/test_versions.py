@@ -10,7 +10,7 @@ import zarr
 from pixel_gather import compact, forget, gather, open_cube, verify, versions
 from pixel_gather.adapters.cube.row_table import read_row_table
 from pixel_gather.errors import RequestError
-from pixel_gather.local.gather import Settings
+from pixel_gather.local.settings import Settings
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("*.tif"))

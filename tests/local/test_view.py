@@ -16,7 +16,7 @@ import pixel_gather
 from pixel_gather.adapters.cube.served_files import StoredFiles, range_of
 from pixel_gather.adapters.report.view_page import view_page
 from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.local.gather import Gathered
+from pixel_gather.local.gathered import Gathered
 from pixel_gather.local.view import CubeServer, serving_cube
 
 _SHARD = bytes(range(256))

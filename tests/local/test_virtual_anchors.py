@@ -13,7 +13,7 @@ import rasterio
 from obstore.store import LocalStore
 
 from pixel_gather import Settings
-from pixel_gather.local.gather import opened_job
+from pixel_gather.local.job import opened_job
 from pixel_gather.model.source import Cost
 from pixel_gather.model.tile_coding import TileRange
 from pixel_gather.model.window import Window

@@ -17,7 +17,7 @@ from pixel_gather.plan.layout import (
     plan_layout,
     tile_layout,
 )
-from pixel_gather.request.request import ExplicitLayout, LayoutName
+from pixel_gather.request.output import ExplicitLayout, LayoutName
 
 MIB = 2**20
 shapes = st.tuples(

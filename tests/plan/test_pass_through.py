@@ -16,27 +16,18 @@ from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.pass_through import check_passes, readers_of
 from pixel_gather.plan.plan import plan_cube
 from pixel_gather.request.request import parse_request
-from support.fakes import FakeImage, FakeProjector, FakeReader, FakeTable, header_of, table_of
+from support.fakes import CODING, FakeImage, FakeProjector, FakeReader, FakeTable, header_of, table_of
 from support.plans import planned
 
 A = np.zeros((1, 50, 40), "uint16")
-CODING = TileCoding(
-    dtype="uint16",
-    is_tiled=True,
-    tile_width=16,
-    tile_height=16,
-    compression="deflate",
-    predictor=1,
-    byte_order="<",
-    is_interleaved=False,
-)
+DEFLATED = replace(CODING, compression="deflate")
 BY_ZARR = "zarr-python opens it"
 BY_IMAGECODECS = "zarr-python with imagecodecs opens it"
 
 
 def image(**coding: Any) -> FakeImage:
     """Return an image whose tiles are stored in a way."""
-    return FakeImage(pixels=A, header={"coding": replace(CODING, **coding)})
+    return FakeImage(pixels=A, header={"coding": replace(DEFLATED, **coding)})
 
 
 def keeping(*images: FakeImage, window: Any = "centre", **request: Any) -> CubePlan:
@@ -72,7 +63,7 @@ FIRST = Window(col_off=0, row_off=0, width=16, height=16)
 )
 def test_tiles_pass_if_a_codec_decodes_them_alone(coding: dict[str, Any], words: str | None) -> None:
     """The reason names the property that is in the way."""
-    found = problem_of(FIRST, replace(CODING, **coding))
+    found = problem_of(FIRST, replace(DEFLATED, **coding))
 
     assert (found is None) if words is None else (found is not None and words in found)
 
@@ -85,7 +76,7 @@ def test_tiles_that_only_gdal_can_read_do_not_pass() -> None:
 @pytest.mark.parametrize(("col", "row", "passes"), [(16, 32, True), (17, 32, False), (16, 31, False)])
 def test_tiles_pass_if_the_window_begins_at_a_corner_of_them(col: int, row: int, *, passes: bool) -> None:
     """It may end anywhere on the raster."""
-    found = problem_of(Window(col_off=col, row_off=row, width=5, height=5), CODING)
+    found = problem_of(Window(col_off=col, row_off=row, width=5, height=5), DEFLATED)
 
     assert found == (
         None
@@ -98,16 +89,16 @@ def test_window_that_overhangs_does_not_pass() -> None:
     """The source has no tile there."""
     window = Window(col_off=32, row_off=0, width=9, height=16)
 
-    assert problem_of(window, CODING) == "the window lies partly outside it"
-    assert problem_of(replace(window, width=8), CODING) is None
+    assert problem_of(window, DEFLATED) == "the window lies partly outside it"
+    assert problem_of(replace(window, width=8), DEFLATED) is None
 
 
 def test_tiles_pass_if_they_are_stored_like_those_of_the_array() -> None:
     """The difference comes first, also where other properties are in the way."""
-    other = replace(CODING, predictor=2, is_interleaved=True)
+    other = replace(DEFLATED, predictor=2, is_interleaved=True)
 
-    assert problem_of(FIRST, CODING, like=CODING) is None
-    assert problem_of(FIRST, other, like=CODING) == "its predictor is horizontal, not none"
+    assert problem_of(FIRST, DEFLATED, like=DEFLATED) is None
+    assert problem_of(FIRST, other, like=DEFLATED) == "its predictor is horizontal, not none"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +115,7 @@ def test_readers_of_kept_tiles_need_imagecodecs_for_predictors_and_rare_codecs(
     coding: dict[str, Any], expected: str
 ) -> None:
     """zarr-python has the usual codecs by itself."""
-    assert readers_of(replace(CODING, **coding)).startswith(expected)
+    assert readers_of(replace(DEFLATED, **coding)).startswith(expected)
 
 
 def test_a_plan_that_keeps_tiles_says_who_can_read_them_and_what_is_not_known() -> None:
@@ -133,7 +124,7 @@ def test_a_plan_that_keeps_tiles_says_who_can_read_them_and_what_is_not_known() 
 
     assert plan.passes_through
     assert plan.layout.chunk == (1, 16, 16)
-    assert plan.slots[0].coding == replace(CODING, predictor=2)
+    assert plan.slots[0].coding == replace(DEFLATED, predictor=2)
     assert plan.warnings[0].startswith(
         "the cube keeps the sources' tiles (deflate with predictor 2): zarr-python with imagecodecs"
     )
@@ -195,7 +186,7 @@ def test_a_plan_refuses_bands_whose_tiles_have_different_sizes() -> None:
         time_us=None,
         sources=(Source(href="a", band="red", scene="1"), Source(href="b", band="nir", scene="1")),
     )
-    wide = FakeImage(pixels=A, header={"tile_width": 20, "coding": replace(CODING, tile_width=20)})
+    wide = FakeImage(pixels=A, header={"tile_width": 20, "coding": replace(DEFLATED, tile_width=20)})
     reader = FakeReader({"a": image(), "b": wide})
 
     with pytest.raises(RequestError, match="tiles of one size, and those of the bands differ"):

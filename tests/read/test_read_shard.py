@@ -15,7 +15,6 @@ from pixel_gather.errors import SourceError
 from pixel_gather.model.outcome import Lookup, Outcome
 from pixel_gather.model.source import Cost, CubeRow, Source
 from pixel_gather.model.status import Status
-from pixel_gather.model.tile_coding import TileCoding
 from pixel_gather.model.window import Window
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
@@ -23,6 +22,7 @@ from pixel_gather.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, r
 from pixel_gather.read.referred_tiles import ReferredTiles
 from pixel_gather.read.stored_tiles import StoredTiles
 from support.fakes import (
+    CODING,
     UTM,
     FakeImage,
     FakeLimiter,
@@ -587,18 +587,6 @@ def test_read_shard_checks_that_an_indexed_source_is_current_where_no_pixel_is_r
 
     assert outcome.lookup is Lookup.STALE
     np.testing.assert_array_equal(buffer[:, 0], A[:, 45:50, :8])
-
-
-CODING = TileCoding(
-    dtype="uint16",
-    is_tiled=True,
-    tile_width=16,
-    tile_height=16,
-    compression="none",
-    predictor=1,
-    byte_order="<",
-    is_interleaved=False,
-)
 
 
 class Sparse(FakeOpened):

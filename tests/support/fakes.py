@@ -13,7 +13,7 @@ from pixel_gather.claim import check_found_claim
 from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError, StoreError
 from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
 from pixel_gather.model.status import Status
-from pixel_gather.model.tile_coding import TileRange
+from pixel_gather.model.tile_coding import TileCoding, TileRange
 from pixel_gather.model.window import DescribedCrs, Transform, Window
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.quicklook import Quicklooks
@@ -23,6 +23,18 @@ from pixel_gather.report.receipt import Receipt, WrittenFile
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
 from pixel_gather.stores import FoundCube, RowEncoder, StoredShard
+
+CODING = TileCoding(
+    dtype="uint16",
+    is_tiled=True,
+    tile_width=16,
+    tile_height=16,
+    compression="none",
+    predictor=1,
+    byte_order="<",
+    is_interleaved=False,
+)
+"""How an image stores its tiles: 16 x 16 pixels, not compressed."""
 
 UTM = Transform(10.0, 0.0, 500_000.0, 0.0, -10.0, 4_600_000.0)
 

@@ -4,6 +4,6 @@ from functools import partial
 from typing import Final
 
 from pixel_gather import gather
-from pixel_gather.local.gather import Settings
+from pixel_gather.local.settings import Settings
 
 gather_undrawn: Final = partial(gather, settings=Settings(draws_report=False))

@@ -5,23 +5,12 @@ import asyncio
 import numpy as np
 
 from pixel_gather.model.status import Status
-from pixel_gather.model.tile_coding import TileCoding
 from pixel_gather.read.read_shard import ignore
 from pixel_gather.use_cases.refer_tiles import ReferredRows, refer_tiles
-from support.fakes import FakeImage, FakeLimiter, FakeProjector, FakeReader, table_of
+from support.fakes import CODING, FakeImage, FakeLimiter, FakeProjector, FakeReader, table_of
 from support.plans import planned
 
 A = np.zeros((2, 40, 32), "uint16")
-CODING = TileCoding(
-    dtype="uint16",
-    is_tiled=True,
-    tile_width=16,
-    tile_height=16,
-    compression="none",
-    predictor=1,
-    byte_order="<",
-    is_interleaved=False,
-)
 NAMES = [f"s3://b/{n}" for n in range(5)]
 
 

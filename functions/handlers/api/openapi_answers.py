@@ -47,6 +47,8 @@ _RESULT: Final = _object(
         "n_failed": _COUNT,
         "status": {"type": "object", "additionalProperties": _COUNT},
         "shape": _SHAPE,
+        "n_appended": _or_null(_COUNT)
+        | {"description": "Rows that an append added: 0 if the cube had all sources; null for a new cube."},
         "wall_s": _NUMBER,
         "fetched_nbytes": _COUNT,
         "requests": _COUNT,
@@ -55,7 +57,8 @@ _RESULT: Final = _object(
         "n_shards": _COUNT,
         "n_lost_shards": _COUNT,
         "usd": _NUMBER,
-    }
+    },
+    optional=("n_appended",),  # results of earlier versions
 )
 
 _STATUS: Final = _object(

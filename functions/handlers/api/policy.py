@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.settings import Settings
 from pixel_gather.errors import RequestError
-from pixel_gather.request.href_policy import HrefPolicy, check_href
+from pixel_gather.request.href_policy import HrefPolicy, check_folder, check_href
 from pixel_gather.request.web_address import CMR, hosts_only
 
 if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
-    from pixel_gather.request.request import GatherRequest, Sources, StacSources
+    from pixel_gather.request.request import GatherRequest
+    from pixel_gather.request.sources import Sources, StacSources
 
 _STDIN: Final = "-"
 _CUBES_INDEX: Final = "headers.parquet"
@@ -65,8 +66,10 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
     if sources.stac is not None:
         _check_items(sources.stac, settings)
     if sources.prefix is not None:
-        folder = sources.prefix.rstrip("/")
-        href = _checked(f"{folder}/x", policy, "sources.prefix")  # a prefix is checked by an object in it
+        try:
+            href = check_folder(sources.prefix, policy=policy)
+        except ValueError as error:
+            raise RequestError(str(error), field="sources.prefix") from error
         if href.startswith("https:"):
             raise RequestError(
                 "web servers cannot be listed; write s3://bucket/folder/", field="sources.prefix"

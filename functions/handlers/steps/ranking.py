@@ -1,18 +1,21 @@
 """Opens what ranks scenes of a deployment, for the function that answers at once and for workers."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from handlers.api.rank_request import Asked
+from handlers.steps.kept import kept_statistics
 from handlers.wiring import Deployment
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.rank.check_kept import drop_replaced
 from pixel_gather.adapters.rank.kept_ranges import KeptRanges
 from pixel_gather.adapters.rank.ranker import ranker_of
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.ranking.ranker import OnScene, Ranker
 from pixel_gather.ranking.rounds import KeptStatistics, RankedScene
+from pixel_gather.ranking.scenes import RankScene
 
 MOST_ANSWER_NBYTES: Final = 5_000_000
 """Largest size of a table's rows. Lambda answers at most 6 MB."""
@@ -60,6 +63,44 @@ async def opened_ranker(
             on_scene=on_scene,
         )
         yield ranker, ranges
+
+
+@asynccontextmanager
+async def opened_ranker_with_kept(
+    asked: Asked,
+    deployment: Deployment,
+    *,
+    scenes: Sequence[RankScene],
+    source_timeout_s: float,
+    on_scene: OnScene = _ignore,
+) -> AsyncIterator[Ranker]:
+    """Open a ranker that uses the statistics of earlier rankings, until the context ends.
+
+    If the request says so, statistics of files that were replaced since are dropped first.
+
+    Args:
+        asked: The ranking.
+        deployment: Whose sources are read.
+        scenes: All scenes of the ranking.
+        source_timeout_s: Longest time for one scene at one level.
+        on_scene: Called each time that a scene has been read at a level.
+    """
+    async with (
+        kept_statistics(deployment.results, asked.request) as kept,
+        opened_ranker(asked, deployment, kept=kept, source_timeout_s=source_timeout_s, on_scene=on_scene) as (
+            ranker,
+            ranges,
+        ),
+    ):
+        if asked.checks_kept:
+            await drop_replaced(
+                scenes,
+                kept,
+                objects=ranges.objects,
+                limiter=ranker.limiter,
+                most_ahead=ranker.most_ahead,
+            )
+        yield ranker
 
 
 def with_places(answer: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:

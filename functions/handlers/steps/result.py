@@ -21,7 +21,7 @@ async def publish(
     deployment: Deployment,
     *,
     log: Log,
-    has_grown: bool = False,
+    n_appended: int | None = None,
     has_report: bool = True,
 ) -> dict[str, Any]:
     """Write the report unless it is there, and return the gather's result. Safe to run twice.
@@ -31,25 +31,26 @@ async def publish(
         gather: The cube's name.
         deployment: Where it is.
         log: For problems.
-        has_grown: Whether a report that is there may be that of the cube before an append.
+        n_appended: Rows that an append has added; None for a new cube. After an append, a report that is
+            there may be that of the cube before.
         has_report: Whether the request wants a report. ``view.html`` is written in any case.
     """
     cube = deployment.cube(gather)
     written = await look_for_report(cube.store)
-    if has_grown or not written.has_page:
+    if n_appended is not None or not written.has_page:
         usd = _usd_by_service(report, deployment, has_report=has_report)
         written = await write_report(
             cube.store, place=cube.place, usd_by_service=usd, log=log, draws=has_report
         )
-    return _result(report, gather, deployment, written, has_report=has_report)
+    return _result(report, gather, deployment, written, n_appended=n_appended, has_report=has_report)
 
 
 async def found_result(
-    report: Report, gather: str, deployment: Deployment, *, has_report: bool
+    report: Report, gather: str, deployment: Deployment, *, has_report: bool, n_appended: int | None = None
 ) -> dict[str, Any]:
     """Return the result of a complete gather. Write no report, even where it is missing."""
     written = await look_for_report(deployment.cube(gather).store)
-    return _result(report, gather, deployment, written, has_report=has_report)
+    return _result(report, gather, deployment, written, n_appended=n_appended, has_report=has_report)
 
 
 def _usd_by_service(report: Report, deployment: Deployment, *, has_report: bool) -> dict[str, float]:
@@ -63,7 +64,13 @@ def _usd_by_service(report: Report, deployment: Deployment, *, has_report: bool)
 
 
 def _result(
-    report: Report, gather: str, deployment: Deployment, written: WrittenReport, *, has_report: bool
+    report: Report,
+    gather: str,
+    deployment: Deployment,
+    written: WrittenReport,
+    *,
+    n_appended: int | None,
+    has_report: bool,
 ) -> dict[str, Any]:
     cube = deployment.settings.cube_href(gather)
     return {
@@ -76,6 +83,7 @@ def _result(
         "n_failed": report.n_failed,
         "status": report.status_counts,
         "shape": list(report.shape),
+        "n_appended": n_appended,
         "wall_s": report.wall_s,
         "fetched_nbytes": report.fetched_nbytes,
         "requests": report.requests,

@@ -5,13 +5,10 @@ concurrent sources already use all of it, as in a Lambda worker, parts only add 
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 from pixel_gather.estimate import assumptions
-
-MOST_PARTS: Final = 8
-"""Most parts of one object at one time: as many requests as a window may have in flight."""
+from pixel_gather.estimate.worker_limits import MOST_PARTS
 
 SMALLEST_PART: Final = 256 << 10
 """Smallest part in bytes. Fetching them costs about as much as one more request."""
@@ -90,15 +87,3 @@ def choose_parts(nbytes: float, *, link: Link, n_in_flight: int, most: int = MOS
     longest_s = min(seconds) * _SLIGHTLY_LONGER
     n = next(n for n, each in zip(counts, seconds, strict=True) if each <= longest_s)
     return Parts(n=n, part_nbytes=None if n == 1 else -(-int(nbytes) // n))
-
-
-def cut_range(start: int, stop: int, *, part_nbytes: int | None, most: int) -> list[tuple[int, int]]:
-    """Cut bytes [start, stop) into equal parts of about ``part_nbytes``, at most ``most`` parts.
-
-    Returns:
-        The parts [start, stop) in order. A single part if ``part_nbytes`` is None.
-    """
-    nbytes = stop - start
-    n = 1 if part_nbytes is None else max(min(-(-nbytes // part_nbytes), most), 1)
-    edges = [start + nbytes * part // n for part in range(n + 1)]
-    return list(pairwise(edges))

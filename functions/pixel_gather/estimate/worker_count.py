@@ -12,10 +12,8 @@ from typing import Final
 from pixel_gather.estimate import assumptions
 from pixel_gather.estimate.fleet import Course, Fleet, simulate
 from pixel_gather.estimate.worker import Share, Worker
+from pixel_gather.estimate.worker_limits import MOST_TASKS_PER_CHILD
 from pixel_gather.estimate.workload import WorkerPool, Workload
-
-MOST_TASKS_PER_CHILD: Final = 11
-"""Most shards of a child. More would save almost no transitions."""
 
 SLIGHTLY_LONGER: Final = 1.05
 """A smaller worker is chosen if the whole gather takes at most this many times as long."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from pixel_gather.estimate import assumptions
-from pixel_gather.estimate.worker_memory import max_task_nbytes
+from pixel_gather.estimate.worker_limits import max_task_nbytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

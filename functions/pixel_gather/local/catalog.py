@@ -27,8 +27,10 @@ from pixel_gather.catalog.search_criteria import SearchCriteria
 from pixel_gather.errors import RequestError, SourceError, StoreError
 from pixel_gather.headers.footprints import item_of_headers
 from pixel_gather.headers.in_order import in_order
-from pixel_gather.local.gather import Job, Settings, check_place, listed, opened_job, shown
+from pixel_gather.local.job import Job, listed, opened_job
+from pixel_gather.local.places import check_place, shown
 from pixel_gather.local.search import items_of_api
+from pixel_gather.local.settings import Settings
 from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost, Header, Source
 from pixel_gather.request.href_policy import IN_PROCESS, check_href

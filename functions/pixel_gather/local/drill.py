@@ -1,14 +1,15 @@
 """Read one pixel of every source in this process. Returns values, makes no cube."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from typing import Any
 
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.errors import RequestError
 from pixel_gather.headers.drill import DrilledPixel
-from pixel_gather.local import gather
-from pixel_gather.local.gather import Settings
+from pixel_gather.headers.drill import drill as drill_rows
+from pixel_gather.local.job import listed, opened_job
+from pixel_gather.local.settings import Settings
 from pixel_gather.model.window import WindowRule
 from pixel_gather.request.request import parse_sources
 
@@ -59,10 +60,20 @@ async def drill_async(
 ) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of a cube's rows; see `drill`."""
     rule = _rule(lonlat=lonlat, xy=xy, pixel=pixel)
-    pixels = gather.drill_async(parse_sources(sources), rule, bands=bands, settings=settings)
-    async with aclosing(pixels):
-        async for each in pixels:
-            yield each
+    async with opened_job(parse_sources(sources), settings or Settings()) as job:
+        with closing(listed(job.table)) as sources_of_rows:
+            pixels = drill_rows(
+                sources_of_rows,
+                rule,
+                bands=bands,
+                reader=job.reader,
+                projector=job.projector,
+                limiter=job.limiter,
+                most_ahead=job.most_ahead,
+            )
+            async with aclosing(pixels):
+                async for each in pixels:
+                    yield each
 
 
 def _rule(**given: tuple[float, float] | None) -> WindowRule:

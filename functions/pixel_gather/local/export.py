@@ -13,7 +13,7 @@ from pixel_gather.adapters.export.cube_rows import CubeRows
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.extras import check_extra
-from pixel_gather.local.gather import open_existing
+from pixel_gather.local.places import open_existing
 from pixel_gather.local.rows import refuse_joined, rows_where
 
 _PICTURES: Final = (".gif", ".mp4", ".png")

@@ -19,15 +19,12 @@ from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.headers.indexing import IndexedSource, index_sources
 from pixel_gather.local.cleanup import folders_removed_on_failure
-from pixel_gather.local.gather import (
-    Progress,
-    Settings,
-    check_place,
-    listed,
-    opened_job,
-    shown,
-)
-from pixel_gather.request.request import Sources, parse_sources
+from pixel_gather.local.job import listed, opened_job
+from pixel_gather.local.places import check_place, shown
+from pixel_gather.local.progress import Progress
+from pixel_gather.local.settings import Settings
+from pixel_gather.request.request import parse_sources
+from pixel_gather.request.sources import Sources
 
 _N_PER_BATCH: Final = 256
 _MOST_NAMED: Final = 20

@@ -32,8 +32,8 @@ from pixel_gather.extras import check_extra
 from pixel_gather.joining.join_rows import SHOWN
 from pixel_gather.joining.member import PRESENCE, Member
 from pixel_gather.joining.references import folders_of
-from pixel_gather.local.gather import check_place, shown
 from pixel_gather.local.joined_rows import columns_of, grid_of, joined_columns
+from pixel_gather.local.places import check_place, shown
 from pixel_gather.model.plurals import counted
 from pixel_gather.report.presence import Presence, names_of
 from pixel_gather.report.row_coordinates import Values

@@ -13,7 +13,7 @@ from pixel_gather.adapters.join.read_members import MemberReader
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.joining.join_rows import MEMBER, fill_of
 from pixel_gather.joining.member import PRESENCE
-from pixel_gather.local.gather import shown
+from pixel_gather.local.places import shown
 from pixel_gather.report.presence import SOLAR_DAY, TIME_UNITS, Presence, grid_over, names_of
 from pixel_gather.report.row_coordinates import Values
 from pixel_gather.report.rows_where import NumberedTexts

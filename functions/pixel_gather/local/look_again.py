@@ -10,7 +10,7 @@ import numpy as np
 from pixel_gather.adapters.cube.stored_cube import StoredCube
 from pixel_gather.adapters.source_reader import Ranges
 from pixel_gather.errors import SourceError
-from pixel_gather.local.gather import Job
+from pixel_gather.local.job import Job
 from pixel_gather.model.outcome import Outcome, merged
 from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost, CubeRow, Source

@@ -17,7 +17,9 @@ from pixel_gather.adapters.rank.kept_ranges import KeptRanges
 from pixel_gather.adapters.rank.kept_statistics import SqliteStatistics
 from pixel_gather.adapters.rank.ranker import ranker_of
 from pixel_gather.errors import RequestError, SourceError
-from pixel_gather.local.gather import Job, Progress, Settings, opened_job
+from pixel_gather.local.job import Job, opened_job
+from pixel_gather.local.progress import Progress
+from pixel_gather.local.settings import Settings
 from pixel_gather.model.source import Cost
 from pixel_gather.ranking.catalog_sources import catalog_sources
 from pixel_gather.ranking.limits import FirstScene, RankLimits

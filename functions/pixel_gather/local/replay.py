@@ -17,14 +17,18 @@ from pixel_gather.catalog.replayed_searches import searches_of
 from pixel_gather.catalog.scene_sources import asset_choices, band_numbers
 from pixel_gather.errors import BudgetError, GatherError, RequestError, StoreError
 from pixel_gather.joining.copied_receipt import JOINED
-from pixel_gather.local.gather import Settings, gather_listed, listed, open_existing, opened_job
+from pixel_gather.local.gather import gather_listed
+from pixel_gather.local.job import listed, opened_job
 from pixel_gather.local.look_again import CubeLook, Look, PixelLook, VersionLook, as_stored, looked_at
+from pixel_gather.local.places import open_existing
 from pixel_gather.local.rows import refuse_joined
+from pixel_gather.local.settings import Settings
 from pixel_gather.model.source import Source
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
 from pixel_gather.report.drift import Drift, Replayed, SourceDrift, Version, drift_of
-from pixel_gather.request.request import GatherRequest, Output, parse_request
+from pixel_gather.request.output import Output
+from pixel_gather.request.request import GatherRequest, parse_request
 
 type OnSource = Callable[[SourceDrift], None]
 

@@ -15,7 +15,7 @@ from pixel_gather.adapters.object_store.object_store import Store, StoreSettings
 from pixel_gather.catalog.where import parse_where
 from pixel_gather.errors import RequestError
 from pixel_gather.joining.describe import centre_of
-from pixel_gather.local.gather import open_existing
+from pixel_gather.local.places import open_existing
 from pixel_gather.report.presence import SOLAR_DAY, Presence, grid_over
 from pixel_gather.report.row_coordinates import Values
 from pixel_gather.report.rows_where import Mask, NumberedTexts, mask_of

@@ -21,7 +21,7 @@ from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.catalog.search_criteria import MOST_SCENES, SearchCriteria
 from pixel_gather.errors import RequestError
-from pixel_gather.local.gather import check_place
+from pixel_gather.local.places import check_place
 from pixel_gather.request.href_policy import IN_PROCESS
 from pixel_gather.request.web_address import same_host_only
 

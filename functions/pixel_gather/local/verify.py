@@ -4,7 +4,7 @@ import os
 
 from pixel_gather.adapters.cube.check_cube import Verified, check_cube
 from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.local.gather import open_existing
+from pixel_gather.local.places import open_existing
 from pixel_gather.local.rows import refuse_joined
 
 

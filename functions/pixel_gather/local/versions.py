@@ -17,7 +17,7 @@ from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError
 from pixel_gather.extras import check_extra
-from pixel_gather.local.gather import open_existing
+from pixel_gather.local.places import open_existing
 from pixel_gather.plan.cube_version import CubeVersion
 from pixel_gather.stores import FoundCube
 from pixel_gather.use_cases.append import finished_cube

@@ -29,7 +29,7 @@ from pixel_gather.adapters.object_store.object_store import Store, StoreSettings
 from pixel_gather.adapters.object_store.store_error_status import judge, said_of_place
 from pixel_gather.adapters.report.view_page import VIEW_KEY, view_page
 from pixel_gather.errors import StoreError
-from pixel_gather.local.gather import open_existing
+from pixel_gather.local.places import open_existing
 from pixel_gather.local.rows import holds_joined, refuse_choice
 from pixel_gather.model.status import Status
 

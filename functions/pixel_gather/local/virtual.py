@@ -16,8 +16,11 @@ from pixel_gather.adapters.join.virtual_cube import VirtualCube
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import ArrayExistsError, RequestError
 from pixel_gather.extras import check_extra
-from pixel_gather.local.gather import Job, Progress, Settings, check_place, opened_job, shown
+from pixel_gather.local.job import Job, opened_job
 from pixel_gather.local.join import open_repository
+from pixel_gather.local.places import check_place, shown
+from pixel_gather.local.progress import Progress
+from pixel_gather.local.settings import Settings
 from pixel_gather.model.outcome import Outcome
 from pixel_gather.model.plurals import counted
 from pixel_gather.model.status import Status

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pixel_gather.errors import BudgetError
-from pixel_gather.estimate.worker_count import MOST_TASKS_PER_CHILD
+from pixel_gather.estimate.worker_limits import MOST_TASKS_PER_CHILD
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
-    from pixel_gather.request.request import ExplicitLayout, LayoutName
+    from pixel_gather.request.output import ExplicitLayout, LayoutName
 
 CHUNK_NBYTES: Final = 512 * 1024
 """Target for the decoded size of a balanced chunk."""

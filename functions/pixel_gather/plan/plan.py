@@ -15,7 +15,8 @@ from pixel_gather.errors import BudgetError, RequestError
 from pixel_gather.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.estimate.pricing import n_puts
-from pixel_gather.estimate.range_parts import HERE, LAMBDA, MOST_PARTS, Parts, choose_parts
+from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
+from pixel_gather.estimate.worker_limits import MOST_PARTS
 from pixel_gather.estimate.workload import WorkerPool, Workload
 from pixel_gather.plan.choose_template import Draft, draft_slot
 from pixel_gather.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot

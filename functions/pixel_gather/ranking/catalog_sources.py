@@ -5,7 +5,8 @@ from typing import Any
 
 from pixel_gather.errors import RequestError
 from pixel_gather.ranking.ranking_request import RankingRequest
-from pixel_gather.request.request import Sources, parse_sources
+from pixel_gather.request.request import parse_sources
+from pixel_gather.request.sources import Sources
 
 
 def catalog_sources(request: RankingRequest, kind: str, given: Mapping[str, Any]) -> Sources:

@@ -84,6 +84,19 @@ def check_href(text: str, *, policy: HrefPolicy) -> str:
     return href
 
 
+def check_folder(text: str, *, policy: HrefPolicy) -> str:
+    """Return the canonical spelling of a folder, without a closing slash. The last slash is optional.
+
+    Raises:
+        ValueError: As `check_href`.
+    """
+    folder = text.rstrip("/")
+    try:
+        return check_href(f"{folder}/x", policy=policy).removesuffix("/x")  # by an object in it
+    except ValueError as error:
+        raise ValueError(str(error).replace(f"{folder}/x'", f"{folder}/'")) from error
+
+
 def parent_of(href: str) -> str:
     """Return the folder of a checked href, without a closing slash."""
     return href.rpartition("/")[0]
@@ -98,6 +111,8 @@ def _canonical(text: str, policy: HrefPolicy) -> str:
         raise ValueError(f"{scheme}:// is Hadoop's spelling; write s3://{rest}")
     if scheme == "vrt":
         raise ValueError("vrt:// is not read; name the source itself, such as s3://bucket/key")
+    if scheme == "file" and scheme not in policy.schemes:
+        raise ValueError(f"file:// is not read here: {_on_a_disk(text)}")
     if scheme not in policy.schemes:
         raise ValueError(f"{scheme}:// is not read here; allowed are {_list(policy.schemes)}")
     if scheme == "s3":
@@ -169,7 +184,7 @@ def _from_path(text: str, policy: HrefPolicy) -> str:
         raise ValueError("GDAL's /vsi... paths are not read; write s3://bucket/key or https://host/path")
     if text.startswith("/"):
         if "file" not in policy.schemes:
-            raise ValueError(f"local files are not read here; allowed are {_list(policy.schemes)}")
+            raise ValueError(f"local files are not read here: {_on_a_disk(text)}")
         return _from_local(text)
     if policy.base is None:
         raise ValueError(
@@ -178,10 +193,14 @@ def _from_path(text: str, policy: HrefPolicy) -> str:
     if "://" in policy.base and not policy.base.startswith("file://"):
         return _canonical(f"{policy.base.rstrip('/')}/{text}", policy)
     if "file" not in policy.schemes:
-        raise ValueError(f"local files are not read here; allowed are {_list(policy.schemes)}")
+        raise ValueError(f"local files are not read here: {_on_a_disk(text)}")
     is_uri = policy.base.startswith("file://")
     folder = _decoded(policy.base.removeprefix("file://")) if is_uri else policy.base
     return _from_local(f"{folder}/{text}")
+
+
+def _on_a_disk(text: str) -> str:
+    return f"workers cannot reach the disk of {text[:200]!r}; copy it to S3 and write s3://bucket/key"
 
 
 def _from_local(path: str) -> str:

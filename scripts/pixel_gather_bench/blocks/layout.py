@@ -8,7 +8,7 @@ import math
 from typing import Final
 
 from pixel_gather.plan.layout import SHARD_NBYTES, Layout, plan_layout
-from pixel_gather.request.request import ExplicitLayout
+from pixel_gather.request.output import ExplicitLayout
 
 MB: Final = 1_000_000
 """Block sizes and speeds are given in units of so many bytes."""

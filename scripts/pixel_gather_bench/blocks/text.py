@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pixel_gather.local.gather import shown
+from pixel_gather.local.places import shown
 from pixel_gather.plan.layout import CHUNK_NBYTES, CHUNK_SIDE, SHARD_NBYTES
 from pixel_gather_bench.blocks.setting import DEFAULT_CODEC, BlockRecord, BlockResult, BlockSetting
 from pixel_gather_bench.blocks.summary import Verdict, medians_of, verdicts

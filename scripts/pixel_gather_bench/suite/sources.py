@@ -14,7 +14,7 @@ from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.request.href_policy import IN_PROCESS
-from pixel_gather.request.request import Sources
+from pixel_gather.request.sources import Sources
 from pixel_gather_bench.machine import free_memory_mib
 from pixel_gather_bench.suite.engine_fast import raster_of
 from pixel_gather_bench.suite.target import Raster, Target, tile_window

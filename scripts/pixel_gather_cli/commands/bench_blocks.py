@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from pixel_gather.errors import RequestError
-from pixel_gather.local.gather import check_place
+from pixel_gather.local.places import check_place
 from pixel_gather.request.href_policy import IN_PROCESS, check_href
 from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
 from pixel_gather_bench.blocks.blocks import BlocksRequest, bench_blocks

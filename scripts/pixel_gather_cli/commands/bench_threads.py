@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pixel_gather.errors import RequestError
-from pixel_gather.request.request import Sources
+from pixel_gather.request.sources import Sources
 from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.sources import hrefs_of

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.errors import RequestError
 from pixel_gather.extras import check_extra
-from pixel_gather.local.gather import Progress
+from pixel_gather.local.progress import Progress
 from pixel_gather.local.rank import catalog_sources, plan_ranking, rank_async
 from pixel_gather.model.plurals import counted
 from pixel_gather.ranking.ranking_body import RankingBody

@@ -10,7 +10,7 @@ import click
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place, split_href
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.extras import check_extra
-from pixel_gather.local.gather import check_place, shown
+from pixel_gather.local.places import check_place, shown
 from pixel_gather.report.evidence import Evidence
 from pixel_gather.report.run import Run
 from pixel_gather_cli.browser import open_option, open_page

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from pixel_gather.local.gather import Gathered, gather
+from pixel_gather.local.gather import gather
+from pixel_gather.local.gathered import Gathered
 from pixel_gather.model.plurals import counted
 from pixel_gather_cli.browser import open_option, open_page
 from pixel_gather_cli.progress import open_progress

@@ -121,8 +121,9 @@ class ApiDeployment:
         except GatherNotFoundError as no_gather:
             try:
                 return self._send(method, _path(id_, "ranking") + rest)
-            except GatherNotFoundError as no_ranking:
-                raise GatherNotFoundError(f"{no_gather}; and {no_ranking}") from None
+            except GatherNotFoundError:
+                said = str(no_gather).replace("no gather", "no gather or ranking", 1)
+                raise GatherNotFoundError(said) from None
             except DeniedError:  # an API without this path, of an earlier version
                 raise no_gather from None
 

@@ -2,24 +2,35 @@
 
 import hashlib
 import io
+import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from pixel_gather.adapters.object_store.object_store import split_href
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, split_href
+from pixel_gather.adapters.source_list.list_file import open_list_file
+from pixel_gather.adapters.source_list.parse_list import read_records
 from pixel_gather.errors import RequestError
-from pixel_gather.request.href_policy import IN_PROCESS, check_href
-from pixel_gather.request.request import GatherRequest, Sources
+from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href
+from pixel_gather.request.request import GatherRequest
+from pixel_gather.request.sources import Sources
 from pixel_gather_cli.deployment.deployment import LocalList, RemoteDeployment
 
 _STDIN: Final = "-"
 _FORMATS: Final = frozenset({"txt", "lst", "csv", "tsv", "jsonl", "ndjson", "parquet", "pq"})
 _UNKNOWN: Final = "list"
 """Not a format's suffix: the reader looks at the first line."""
+
+_ON_AWS: Final = HrefPolicy(schemes=frozenset({"s3", "https", "http"}))
+"""What a worker can reach. The deployment decides which of it may be read."""
+
+_LOOKED_AT: Final = 1000
+"""So many sources of a list are checked before it is uploaded. The plan checks all."""
 
 
 def with_list_uploaded(request: GatherRequest, deployment: RemoteDeployment) -> GatherRequest:
@@ -45,8 +56,17 @@ def uploaded_sources(sources: Sources, deployment: RemoteDeployment) -> Sources:
     """Return sources with their list file uploaded, if it is on this machine.
 
     Raises:
-        RequestError: The file cannot be read.
+        RequestError: The file cannot be read, or a source is on this machine.
     """
+    places = {f"sources.hrefs.{position}": href for position, href in enumerate(sources.hrefs or ())}
+    if sources.catalog is not None:
+        places["sources.catalog.file"] = sources.catalog.file
+    if sources.stac is not None and isinstance(sources.stac.items, str):
+        places["sources.stac.items"] = sources.stac.items
+    if sources.prefix is not None:
+        places["sources.prefix"] = f"{sources.prefix.rstrip('/')}/*"
+    for field, place in places.items():
+        _refuse_local(place, field)
     if sources.list is None:
         return sources
     path = _local_path(sources.list, "sources.list")
@@ -55,11 +75,43 @@ def uploaded_sources(sources: Sources, deployment: RemoteDeployment) -> Sources:
     return Sources(list=_uploaded(path, deployment, "list", "the list names no source"))
 
 
+@contextmanager
+def _errors_of(field: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise RequestError(str(error), field=field) from error
+
+
+def _refuse_local(href: str, field: str) -> None:
+    """Refuse a file of this machine. What else may be wrong is for the deployment to say."""
+    try:
+        is_local = check_href(href, policy=IN_PROCESS.within("/")).startswith("file://")
+    except ValueError:
+        return
+    if is_local:
+        with _errors_of(field):
+            check_href(href, policy=_ON_AWS)
+
+
+def _check_sources(path: str, file: io.BufferedIOBase) -> None:
+    """Refuse a list that names files of this machine."""
+    stdin = os.fdopen(os.dup(file.fileno()), "rb") if path == _STDIN else None
+    place = path if path == _STDIN else check_href(path, policy=IN_PROCESS)
+    name, listed = open_list_file(place, objects=Objects(StoreSettings()), stdin=stdin)
+    for number, record in islice(read_records(listed, name=name).lines, _LOOKED_AT):
+        if isinstance(href := record.get("href"), str):
+            _refuse_local(href, f"{name} line {number}")
+
+
 def _uploaded(path: str, deployment: RemoteDeployment, what: str, if_empty: str) -> str:
     with _opened(path, what) as file:
         nbytes = file.seek(0, 2)
         if nbytes == 0:
             raise RequestError(if_empty, field=_name_of(path))
+        file.seek(0)
+        if what == "list":
+            _check_sources(path, file)
         file.seek(0)
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
@@ -72,10 +124,8 @@ def _local_path(place: str, field: str) -> str | None:
     """Return the path of a file on this machine, or None for any other address."""
     if place == _STDIN and field != "index":
         return place
-    try:
+    with _errors_of(field):
         root, path = split_href(check_href(place, policy=IN_PROCESS.within(str(Path.cwd()))))
-    except ValueError as error:
-        raise RequestError(str(error), field=field) from error
     return f"/{path}" if root == "file://" else None
 
 

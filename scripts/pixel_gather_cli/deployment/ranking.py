@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pixel_gather.errors import DeploymentError
-from pixel_gather.local.gather import Progress
+from pixel_gather.local.progress import Progress
 from pixel_gather_cli.deployment.watching import EVERY_S, looks
 
 if TYPE_CHECKING:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from pixel_gather.model.plurals import counted
 from pixel_gather_cli.deployment.deployment import Kind
 
+NOTHING_APPENDED: Final = "nothing: the cube has all of these sources already"
 _STATES = {"timed_out": "timed out"}
 
 
@@ -104,6 +106,9 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if document.get("cube"):
         yield "cube", document["cube"]
     yield from _parts(document)
+    n_appended = (document.get("result") or {}).get("n_appended")  # a ranking, and a new cube, has none
+    if n_appended is not None:
+        yield "appended", counted(n_appended, "row") if n_appended else NOTHING_APPENDED
     if usd := usd_text(document):
         basis = (
             document["usd"]["basis"] if isinstance(document["usd"], Mapping) else "list prices; not a bill"

@@ -19,8 +19,8 @@ from pixel_gather.adapters.catalog.scene_list import SceneFinder
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
 from pixel_gather.local.catalog import make_catalog
-from pixel_gather.local.gather import Settings
 from pixel_gather.local.search import search
+from pixel_gather.local.settings import Settings
 from pixel_gather.request.href_policy import HrefPolicy
 from pixel_gather.request.request import parse_sources
 from pixel_gather.request.web_address import hosts_only

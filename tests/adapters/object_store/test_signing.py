@@ -17,7 +17,7 @@ from pixel_gather.adapters.object_store.object_store import Objects, StoreSettin
 from pixel_gather.adapters.object_store.signing import Sign, Signing
 from pixel_gather.adapters.object_store.token_session import SigningError, TokenSession
 from pixel_gather.errors import RequestError, SourceError
-from pixel_gather.local.gather import Settings
+from pixel_gather.local.settings import Settings
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 
@@ -182,7 +182,7 @@ def test_a_gather_reads_what_is_signed_for(monkeypatch: pytest.MonkeyPatch, tmp_
     plain = {"sources": [str(FILE)], "window": {"pixels": [10, 20, 30, 40]}}
     wanted = gather(plain, to=tmp_path / "plain.zarr", settings=Settings(draws_report=False))
     with services(lambda _: token(), content=FILE.read_bytes()) as served:
-        monkeypatch.setattr("pixel_gather.local.gather._signing", served.signing)
+        monkeypatch.setattr("pixel_gather.local.job._signing", served.signing)
         request = {**plain, "sources": {"hrefs": [BLOBS[0]], "sign": "planetary-computer"}}
         found = gather(request, to=tmp_path / "signed.zarr", settings=Settings(draws_report=False))
 

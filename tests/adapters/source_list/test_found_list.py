@@ -11,7 +11,7 @@ from pixel_gather.adapters.source_list.found_list import found_sources
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.model.source import LeftOut, Source
-from pixel_gather.request.request import Sources
+from pixel_gather.request.sources import Sources
 
 ANY = Sources(hrefs=("s3://bucket/a.tif",))
 

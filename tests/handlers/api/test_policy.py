@@ -11,7 +11,8 @@ from handlers.api.resolver import address
 from handlers.settings import Settings
 from handlers.wiring import Deployment
 from pixel_gather.errors import RequestError
-from pixel_gather.request.request import Sources, parse_sources
+from pixel_gather.request.request import parse_sources
+from pixel_gather.request.sources import Sources
 from support.lambda_functions import ENVIRONMENT
 
 BUCKETS = [

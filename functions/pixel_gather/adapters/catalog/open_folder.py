@@ -10,7 +10,7 @@ from obstore.store import GCSStore, LocalStore, S3Store
 
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place, split_href
 from pixel_gather.model.status import Status
-from pixel_gather.request.href_policy import HrefPolicy, check_href
+from pixel_gather.request.href_policy import HrefPolicy, check_folder
 
 _GOOGLE: Final = "https://storage.googleapis.com"
 
@@ -66,7 +66,7 @@ class Folders:
             DeniedError, MissingExtraError: As `open_place`.
         """
         try:
-            checked = check_href(f"{href.rstrip('/')}/x", policy=self.policy).removesuffix("/x")
+            checked = check_folder(href, policy=self.policy)
         except ValueError as error:
             raise FolderRefusedError(str(error), Status.DENIED) from error
         root, path = split_href(checked)

@@ -30,7 +30,7 @@ from pixel_gather.model.source import LeftOut, SearchCost, Source
 from pixel_gather.model.window import WindowRule
 from pixel_gather.ports import Projector
 from pixel_gather.request.href_policy import HrefPolicy, check_href
-from pixel_gather.request.request import Sources
+from pixel_gather.request.sources import Sources
 from pixel_gather.request.web_address import CheckUrl
 
 LONLAT: Final = "EPSG:4326"

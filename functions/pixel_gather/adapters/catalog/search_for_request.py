@@ -33,7 +33,7 @@ from pixel_gather.catalog.search_criteria import SearchCriteria
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import SearchCost
 from pixel_gather.request.href_policy import HrefPolicy, check_href
-from pixel_gather.request.request import CatalogSources, StacSources
+from pixel_gather.request.sources import CatalogSources, StacSources
 from pixel_gather.request.web_address import CMR, CheckUrl
 
 _LARGEST_DOCUMENT_NBYTES: Final = 64 << 20

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import Self
 
-from pixel_gather.estimate.worker_memory import ONE_VCPU_MIB, PYTHON_MIB, max_task_nbytes
+from pixel_gather.estimate.worker_limits import ONE_VCPU_MIB, PYTHON_MIB, max_task_nbytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

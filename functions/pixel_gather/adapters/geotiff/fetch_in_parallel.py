@@ -1,6 +1,7 @@
-"""Fetch adjacent ranges concurrently and join their bytes."""
+"""Cut a range into parts, fetch them concurrently and join their bytes."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -9,6 +10,18 @@ from pixel_gather.task_group import all_of
 
 type Fetch = Callable[[int, int], Awaitable[memoryview]]
 """Fetches bytes [start, stop) of one version of one object. Returns all of them or fails."""
+
+
+def cut_range(start: int, stop: int, *, part_nbytes: int | None, most: int) -> list[tuple[int, int]]:
+    """Cut bytes [start, stop) into equal parts of about ``part_nbytes``, at most ``most`` parts.
+
+    Returns:
+        The parts [start, stop) in order. A single part if ``part_nbytes`` is None.
+    """
+    nbytes = stop - start
+    n = 1 if part_nbytes is None else max(min(-(-nbytes // part_nbytes), most), 1)
+    edges = [start + nbytes * part // n for part in range(n + 1)]
+    return list(pairwise(edges))
 
 
 async def fetch_ranges(fetch: Fetch, ranges: Sequence[tuple[int, int]]) -> memoryview:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.adapters.geotiff.decode import check_stored, check_stored_nbytes
-from pixel_gather.adapters.geotiff.fetch_in_parallel import fetch_ranges
+from pixel_gather.adapters.geotiff.fetch_in_parallel import cut_range, fetch_ranges
 from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask, overview_resampling
 from pixel_gather.adapters.geotiff.header import has_mask, overviews_of, reduced_header
 from pixel_gather.adapters.geotiff.header_bytes import NeedBytes
@@ -32,7 +32,6 @@ from pixel_gather.adapters.geotiff.tile_reads import (
 )
 from pixel_gather.adapters.geotiff.tiles_into_array import copy_tile, fill_tile
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
-from pixel_gather.estimate.range_parts import cut_range
 from pixel_gather.in_thread import in_thread
 from pixel_gather.model.source import Header
 from pixel_gather.model.tile_coding import TileRange

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-from pixel_gather.estimate.range_parts import MOST_PARTS
+from pixel_gather.estimate.worker_limits import MOST_PARTS
 
 _KIB, _MIB = 1 << 10, 1 << 20
 

@@ -13,7 +13,7 @@ from typing import Final
 from pixel_gather.adapters.object_store.limiter.find_limit import Bounds
 from pixel_gather.adapters.object_store.limiter.gate import Gate, HeldPermit, Permit
 from pixel_gather.adapters.object_store.object_store import split_href
-from pixel_gather.estimate.range_parts import MOST_PARTS
+from pixel_gather.estimate.worker_limits import MOST_PARTS
 
 _REMOTE_START: Final = 48
 """Where the limit of a remote back end starts. If the first byte takes 0 ms, limits of 16 to 64 are equally

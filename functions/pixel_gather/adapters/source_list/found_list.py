@@ -15,7 +15,7 @@ from pixel_gather.adapters.source_list.parquet_batches import damage_of, parquet
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.catalog.scene_sources import asset_choices, band_numbers
 from pixel_gather.model.source import LeftOut, Source
-from pixel_gather.request.request import Sources
+from pixel_gather.request.sources import Sources
 
 if TYPE_CHECKING:
     from arro3.core import RecordBatch, Schema

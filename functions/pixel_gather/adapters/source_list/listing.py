@@ -21,7 +21,7 @@ from pixel_gather.adapters.object_store.object_store import Store, StoreSettings
 from pixel_gather.adapters.object_store.store_error_status import judge
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.errors import RequestError
-from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href
+from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href
 
 _N_PER_PAGE: Final = 1000
 _LONGEST_PATTERN: Final = 1000
@@ -108,13 +108,12 @@ def _check_folder(prefix: str, policy: HrefPolicy) -> str:
     if not prefix:
         raise RequestError("the prefix is empty; write s3://bucket/folder/", field="sources.prefix")
     try:
-        # a folder is allowed if an object in it would be
-        href = check_href(f"{prefix.rstrip('/')}/x", policy=policy)
+        href = check_folder(prefix, policy=policy)
     except ValueError as error:
         raise RequestError(str(error), field="sources.prefix") from error
     if href.startswith(("http:", "https:")):
         raise RequestError("web servers cannot be listed; write s3://bucket/folder/", field="sources.prefix")
-    return href.removesuffix("/x")
+    return href
 
 
 def _file_href(path: str) -> str:

@@ -23,7 +23,7 @@ from pixel_gather.adapters.source_list.parse_list import Record, read_records
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import LeftOut, SearchCost, Source
 from pixel_gather.request.href_policy import HrefPolicy, check_href, parent_of
-from pixel_gather.request.request import Sources
+from pixel_gather.request.sources import Sources
 
 _TIME_EXAMPLES: Final = "2024-03-01, 2024-03-01T10:20:30Z, 2024-03 or 20240301"
 

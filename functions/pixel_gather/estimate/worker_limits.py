@@ -1,4 +1,6 @@
-"""How much of a worker's memory a shard may take. Pure.
+"""How much one worker takes on: bytes of a shard, tasks, requests. Pure.
+
+Workers import this module, so it imports nothing that only a plan needs.
 
 A worker holds one shard decoded. While it stores that shard, it holds at most as much again of one
 measurement compressed. It also needs room for Python with its imports (some 120 MiB), for tiles under way
@@ -21,6 +23,12 @@ _LARGEST_SHARD_MIB: Final = 1024
 
 _GDAL_MIB: Final = 445
 """For GDAL's child process. The same in all workers, so that all can read the same sources."""
+
+MOST_TASKS_PER_CHILD: Final = 11
+"""Most shards of a child. More would save almost no transitions."""
+
+MOST_PARTS: Final = 8
+"""Most parts of one object at one time: as many requests as a window may have in flight."""
 
 
 def max_task_nbytes(memory_mib: int) -> int:

@@ -1,0 +1,74 @@
+"""What a gather in this process returns."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pixel_gather.adapters.cube.tile_codecs import register_codecs
+from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
+from pixel_gather.adapters.report.notebook import notebook_html
+from pixel_gather.extras import check_extra
+from pixel_gather.local.places import open_existing
+from pixel_gather.report.report import Report
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from pixel_gather.local.view import ViewedCube
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """A finished gather."""
+
+    place: str
+    """Location of the cube: a local path, or ``s3://bucket/prefix``."""
+
+    report: Report
+    was_complete: bool
+    """Whether the cube already existed. Then nothing was read. An append had nothing to add."""
+
+    n_appended: int | None = None
+    """Rows that an append has added; None for a new cube."""
+
+    page: str | None = None
+    """Location of the HTML report; None if it was not or could not be drawn."""
+
+    stores: StoreSettings = field(default_factory=StoreSettings, repr=False)
+    """How to access the location."""
+
+    def open(self) -> "xr.Dataset":
+        """Open the cube with xarray. Pixels are read when they are used.
+
+        Raises:
+            MissingExtraError: xarray is not installed.
+        """
+        check_extra("xarray", "datasets")
+        import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
+
+        register_codecs()  # a cube of zfp, or of tiles as they were, needs them
+        if "://" not in self.place:
+            local: xr.Dataset = xr.open_zarr(self.place)
+            return local
+        from zarr.storage import ObjectStore  # noqa: PLC0415 # 0.2 s, for cubes on S3 alone
+
+        store = ObjectStore(open_place(self.place, self.stores), read_only=True)
+        on_s3: xr.Dataset = xr.open_zarr(store)
+        return on_s3
+
+    def view(self, *, open_browser: bool = True) -> "ViewedCube":
+        """Show the cube's pixels in a browser; see `pixel_gather.view`. Returns at once.
+
+        Args:
+            open_browser: Open the page in the default browser.
+        """
+        from pixel_gather.local.view import view  # noqa: PLC0415 # a server, which a gather does not need
+
+        return view(self.place, open_browser=open_browser, stores=self.stores)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the first picture, and a table."""
+
+        def open_store() -> Store:
+            return open_existing(self.place, self.stores)[0]
+
+        return notebook_html(open_store, self.report, place=self.place, page=self.page)

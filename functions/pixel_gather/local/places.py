@@ -1,0 +1,39 @@
+"""Places of cubes, as a user of this process names them."""
+
+import os
+from pathlib import Path
+
+from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place, split_href
+from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.request.href_policy import HrefPolicy, check_href
+
+
+def check_place(to: str) -> str:
+    """Return the href of an output folder. ``~/`` is the user's home."""
+    if to.startswith("~/"):  # shells do not expand it in --to=~/x
+        to = str(Path(to).expanduser())
+    policy = HrefPolicy(schemes=frozenset({"s3", "file"}), base=str(Path.cwd()))
+    try:
+        return check_href(to.rstrip("/") or to, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field="to") from error
+
+
+def open_existing(cube: str | os.PathLike[str], stores: StoreSettings | None) -> tuple[Store, str]:
+    """Return a client for a cube that is there, and its place in words. Creates no folder.
+
+    Raises:
+        RequestError: The place is neither a local folder nor on S3.
+        StoreError: The folder is missing.
+    """
+    href = check_place(os.fspath(cube))
+    place = shown(href)
+    if "://" not in place and not Path(place).is_dir():
+        raise StoreError(f"{place}: no cube is there; name the folder that a gather has written")
+    return open_place(href, stores or StoreSettings()), place
+
+
+def shown(place: str) -> str:
+    """Return a location as other tools expect it: local ones as a path."""
+    root, path = split_href(place)
+    return f"/{path}" if root == "file://" else place
