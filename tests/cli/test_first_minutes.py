@@ -327,8 +327,5 @@ def test_bbox_that_is_a_file_with_a_shape_is_refused_with_the_box_around_it(
     shape = {"type": "Polygon", "coordinates": [[[9, 46.5], [9.25, 46], [8.5, 46.25], [9, 46.5]]]}
     (tmp_path / "lake.geojson").write_text(json.dumps(shape))
 
-    with pytest.raises(SystemExit) as ended:
-        main(["plan", "--sources", "list.txt", "--bbox", str(tmp_path / "lake.geojson")])
-
-    assert ended.value.code == 2
+    assert run("plan", "--sources", "list.txt", "--bbox", tmp_path / "lake.geojson") == 2
     assert "a window is a rectangle: give the box around it, 8.5,46,9.25,46.5" in capsys.readouterr().err

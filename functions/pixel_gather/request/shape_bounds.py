@@ -28,7 +28,8 @@ def shape_bounds(given: Any) -> Bounds | None:
 
 def _positions(given: Any) -> list[tuple[float, float]]:
     """Return (x, y) of each position; none if there are too many parts."""
-    found, left = [], [getattr(given, "__geo_interface__", given)]
+    found: list[tuple[float, float]] = []
+    left = [getattr(given, "__geo_interface__", given)]
     for _ in range(_MOST_PARTS):
         if not left:
             return found
