@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster wit
     from pixel_gather.report.row_coordinates import Coordinate, Values
 
 NOT_COMPLETE: Final = (
-    "the cube is not complete: its gather was stopped, or is still at work; run the same request again, "
-    "which goes on where it stopped"
+    "the cube is not complete: run its request again, which goes on where it stopped, or wait if its gather "
+    "is still at work"
 )
 """Said of a cube that a gather has begun and not finished."""
 
