@@ -101,6 +101,7 @@ def deployed(
     wait_scale: float = 1.0,
     source_buckets: Sequence[str] = (),
     context: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Generator[DeployedStack]:
     """Run an emulator with the stack and the samples until the context ends.
@@ -111,6 +112,7 @@ def deployed(
         wait_scale: See `emulator`.
         source_buckets: Buckets that gathers may read in addition to the samples. They need not exist.
         context: Further settings of the stack, as for ``cdk -c``.
+        environment: Further variables of the functions.
         on_step: Called with the name of each step when it begins.
 
     Raises:
@@ -126,7 +128,7 @@ def deployed(
         port=port,
         max_workers=max_workers,
         wait_scale=wait_scale,
-        environment={"PIXEL_GATHER_EMULATOR_RUNTIME": runtime},
+        environment={"PIXEL_GATHER_EMULATOR_RUNTIME": runtime, **(environment or {})},
     ) as running:
         try:
             there = _deploy(running, source_buckets=source_buckets, context=context or {}, on_step=on_step)

@@ -14,9 +14,10 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -26,6 +27,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 import tifffile
+import urllib3
 import xarray as xr
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
@@ -39,11 +41,19 @@ _SIDE: Final = 64
 _SHARD_ROWS: Final = 64
 _FAILING: Final = 0.1
 _HANGS_S: Final = 3.0
-_COSTS: Final = ("requests", "retries", "hedges", "nbytes", "header_nbytes", "fetched_nbytes")
+_COSTS: Final = ("requests", "retries", "bytes", "header_bytes")
 SAME: Final = "the same cube"
 OTHER_PIXELS: Final = "ANOTHER CUBE"
 _WAYS: Final = ("503", "500", "reset", "lost", "cut", "late", "hang")
+_OF_CONNECTION: Final = {"connection", "keep-alive", "transfer-encoding", "expect"}
 _MODIFIED: Final = "Thu, 01 Jan 2026 00:00:00 GMT"
+
+
+type Answer = tuple[int, bytes, dict[str, str]]
+"""Status, body and headers."""
+
+type PassOn = Callable[[str, str, dict[str, str], bytes], Answer]
+"""Has another store answer a request. Takes its method, path, headers and body."""
 
 
 @dataclass
@@ -65,6 +75,9 @@ class ChaosStore:
 
     hangs_s: float = _HANGS_S
     """How long a request gets no answer. Longer than its sender waits."""
+
+    pass_on: PassOn | None = None
+    """For a store that has no objects of its own."""
 
     def way(self) -> str:
         """Return how the next request fails; an empty text if it does not."""
@@ -134,7 +147,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._serve(self._post)
 
-    def _serve(self, act: Any) -> None:
+    def do_DELETE(self) -> None:
+        self._serve(self._delete)
+
+    def _serve(self, act: Callable[[bytes], Answer]) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"] or 0))
         way = self.there.way()
         if way in {"503", "500"}:
@@ -142,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if way in {"late", "hang"}:
             time.sleep(self.there.hangs_s if way == "hang" else 0.2)
-        answer = None if way == "reset" else act(body)
+        answer = None if way == "reset" else self._passed_on(body) or act(body)
         if way in {"reset", "lost", "hang"} or answer is None:
             self.close_connection = True
             return
@@ -158,11 +174,15 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(body[: len(body) // 2] if is_cut else body)
         self.close_connection = self.close_connection or is_cut
 
+    def _passed_on(self, body: bytes) -> Answer | None:
+        pass_on = self.there.pass_on
+        return pass_on and pass_on(self.command, self.path, dict(self.headers), body)
+
     def _asked(self) -> tuple[str, dict[str, list[str]]]:
         path, query = urlsplit(self.path)[2:4]
         return unquote(path).lstrip("/"), parse_qs(query, keep_blank_values=True)
 
-    def _get(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _get(self, body: bytes) -> Answer:
         del body
         path, query = self._asked()
         if "list-type" in query:
@@ -206,7 +226,7 @@ class _Handler(BaseHTTPRequestHandler):
         ]
         return f"<ListBucketResult>{''.join(found)}</ListBucketResult>".encode()
 
-    def _put(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _put(self, body: bytes) -> Answer:
         path, query = self._asked()
         if "uploadId" in query:
             self.there.parts[query["uploadId"][0]][int(query["partNumber"][0])] = body
@@ -214,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
         conditions = {"if_none": self.headers["If-None-Match"], "if_match": self.headers["If-Match"]}
         return self.there.put(path, body, **conditions), b"", {"ETag": etag_of(body)}
 
-    def _post(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _post(self, body: bytes) -> Answer:
         path, query = self._asked()
         if "uploads" in query:
             id_ = f"{len(self.there.parts)}-{random.random()}"  # noqa: S311 # no secret
@@ -232,9 +252,43 @@ class _Handler(BaseHTTPRequestHandler):
         told = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
         return 200, f"<DeleteResult>{told}</DeleteResult>".encode(), {}
 
+    def _delete(self, body: bytes) -> Answer:
+        del body
+        with self.there.lock:
+            self.there.objects.pop(self._asked()[0], None)
+        return 204, b"", {}
+
     @override
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing."""
+
+
+def passing_on(endpoint: str, *, ca_certs: str | None = None) -> PassOn:
+    """Return what has the store at an endpoint answer requests.
+
+    Args:
+        endpoint: Its address.
+        ca_certs: PEM file of the authorities to trust; None for those of the system.
+    """
+    pool = urllib3.PoolManager(ca_certs=ca_certs, retries=False, maxsize=64, timeout=300)
+
+    def pass_on(method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        answer = pool.request(
+            method,
+            endpoint + path,
+            body=body,
+            headers=_without_connection(headers),
+            redirect=False,
+            decode_content=False,
+        )
+        return answer.status, answer.data, _without_connection(answer.headers)
+
+    return pass_on
+
+
+def _without_connection(headers: Mapping[str, str]) -> dict[str, str]:
+    """Leave out the headers that are about one connection."""
+    return {name.title(): each for name, each in headers.items() if name.lower() not in _OF_CONNECTION}
 
 
 def made_sources(n_files: int) -> dict[str, bytes]:
@@ -248,14 +302,18 @@ def made_sources(n_files: int) -> dict[str, bytes]:
     return made
 
 
+def layout() -> dict[str, Any]:
+    """Return the part of a request that says which pixels are wanted, and how they are stored."""
+    return {
+        "window": {"pixels": [0, 0, _SIDE, _SIDE]},
+        "output": {"layout": {"chunk": [16, _SIDE, _SIDE], "shard_rows": _SHARD_ROWS}},
+    }
+
+
 def work(endpoint: str, n_files: int, patience: float = 1.0) -> None:
     """Gather the cube in this process, as `pixel-gather run` does. It waits ``patience`` times as long."""
     gather(
-        {
-            "sources": [f"s3://sources/{index:05d}.tif" for index in range(n_files)],
-            "window": {"pixels": [0, 0, _SIDE, _SIDE]},
-            "output": {"layout": {"chunk": [16, _SIDE, _SIDE], "shard_rows": _SHARD_ROWS}},
-        },
+        {"sources": [f"s3://sources/{index:05d}.tif" for index in range(n_files)], **layout()},
         to="s3://cubes/chaos.zarr",
         settings=Settings(
             stores=StoreSettings(
@@ -288,9 +346,13 @@ class ChaosRun:
 
     seconds: float
     n_started: int
+    """Processes, or executions of the state machine."""
+
     n_killed: int
+    """Processes."""
+
     n_failed: int
-    """Processes that ended with an error."""
+    """Processes that ended with an error, or tries of the state machine that failed."""
 
     requests: Counter[str]
     cube: xr.Dataset
@@ -395,14 +457,24 @@ def main() -> int:
     parser.add_argument("--longest", type=float, default=900.0, help="seconds after which a run is given up")
     parser.add_argument("--evidence", type=Path, default=Path(".chaos"), help="folder for what differs")
     parser.add_argument("--patience", type=float, default=1.0, help="more than 1 on a busy machine")
+    parser.add_argument("--stack", action="store_true", help="gather on the emulated stack")
     given = parser.parse_args()
     sources = made_sources(given.files)
-    same: Any = {"sources": sources, "longest_s": given.longest, "patience": given.patience}
-    calm = run(given.files, seed=0, failing=0.0, n_kills=0, **same)
+    if not given.stack:
+        patiently = partial(run, given.files, sources=sources, patience=given.patience)
+        return _compare(given, partial(patiently, longest_s=given.longest))
+    from faults.chaos_on_stack import stack_under_faults  # noqa: PLC0415 # the emulator is only for it
+
+    with stack_under_faults(sources) as stack:
+        return _compare(given, partial(stack.run, longest_s=given.longest))
+
+
+def _compare(given: argparse.Namespace, run_one: Callable[..., ChaosRun]) -> int:
+    calm = run_one(seed=0, failing=0.0, n_kills=0)
     _tell("calm run", calm, "")
     n_different = 0
     for seed in range(given.first_seed, given.first_seed + given.seeds):
-        stormy = run(given.files, seed=seed, failing=_FAILING, n_kills=given.kills, **same)
+        stormy = run_one(seed=seed, failing=_FAILING, n_kills=given.kills)
         told = difference(stormy.cube, calm.cube)
         n_different += not told.endswith(SAME)
         _tell(f"seed {seed}", stormy, told)
@@ -470,6 +542,6 @@ def _tell(name: str, done: ChaosRun, verdict: str) -> None:
     failed = done.requests.total() - done.requests["well"]
     sys.stderr.write(
         f"{name}: {done.seconds:.0f} s, {done.requests.total()} requests, {failed} of them failed, "
-        f"{done.n_started} processes, {done.n_killed} killed, {done.n_failed} ended with an error. "
+        f"{done.n_started} started, {done.n_killed} processes killed, {done.n_failed} failed. "
         f"{verdict}\n"
     )

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from faults.chaos import SAME, ChaosStore, difference, made_sources, opened, serving, work
+from faults.chaos import SAME, ChaosStore, difference, made_sources, opened, passing_on, serving, work
 from pixel_gather.errors import GatherError
 
 _N: Final = 130
@@ -36,3 +36,21 @@ def test_cube_is_that_of_a_calm_run() -> None:
     assert bool(cube.attrs["complete"])
     assert difference(cube, expected) == SAME
     assert np.array_equal(cube["status"].values, np.zeros(_N))
+
+
+@pytest.mark.slow
+def test_requests_that_are_passed_on_fail_just_as_well() -> None:
+    """On the emulated stack the objects are the emulator's, and a proxy before it lets requests fail."""
+    there = ChaosStore(random.Random(0), 0.0, made_sources(8))  # noqa: S311 # no secret
+    with serving(there) as endpoint:
+        proxy = ChaosStore(random.Random(1), 0.2, pass_on=passing_on(endpoint))  # noqa: S311 # as above
+        with serving(proxy) as before:
+            for _ in range(_MOST_RUNS):
+                with suppress(GatherError):
+                    work(before, 8)
+                    break
+        cube = opened(endpoint)
+
+    assert proxy.counts.total() > proxy.counts["well"] > 20
+    assert not proxy.objects
+    assert cube["status"].values.tolist() == [0] * 8
