@@ -13,7 +13,7 @@ from pixel_gather.plan.shards import ShardTask
 from pixel_gather.stores import ControlStore, unpacked
 from pixel_gather.use_cases import commit_shard, finish_gather, gather_shard, step_files
 
-_SEEDS: Final = range(400)
+_SEEDS: Final = range(350)
 
 
 @pytest.mark.slow
