@@ -38,6 +38,18 @@ def test_a_shape_is_refused_with_the_box_around_it(given: Any) -> None:
         parse_request({"sources": ["s3://data/a.tif"], "window": given})
 
 
+def test_a_geojson_point_is_refused_with_the_point_to_write() -> None:
+    """The box around it would have no pixel."""
+    with pytest.raises(RequestError, match=r"^window: a GeoJSON point .* write point: \[10, 40\], a size"):
+        parse_request({"sources": ["s3://data/a.tif"], "window": POINT})
+
+
+def test_a_list_of_numbers_is_no_shape() -> None:
+    """Whoever forgets the word bbox is not told another box."""
+    with pytest.raises(RequestError, match=r"^window: it is \[11, 46, 11.1, 46.1\]; write an object"):
+        parse_request({"sources": ["s3://data/a.tif"], "window": [11, 46, 11.1, 46.1]})
+
+
 def test_box_is_around_all_parts_of_a_shape() -> None:
     """Also of a collection of geometries."""
     assert shape_bounds({"type": "GeometryCollection", "geometries": [POLYGON, POINT]}) == (8.5, 40, 10, 46.5)
@@ -46,7 +58,10 @@ def test_box_is_around_all_parts_of_a_shape() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    ["centre", None, 7, {"bbox": [1, 2, 3, 4]}, {"point": [1, 2], "size": [3, 4]}, {"tile": [0, 1]}, {}],
+    [
+        *("centre", None, 7, {"bbox": [1, 2, 3, 4]}, {"point": [1, 2], "size": [3, 4]}, {"tile": [0, 1]}, {}),
+        *([11, 46, 11.1, 46.1], [11, 46], {"polygon": [[10**400, 1], [2, float("nan")]]}),
+    ],
 )
 def test_what_is_no_shape_has_no_box(given: Any) -> None:
     """All kinds of windows are none."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 type Bounds = tuple[float, float, float, float]
 
 _MOST_PARTS: Final = 1_000_000
+_LARGEST: Final = 1e300
 _PARTS: Final = ("features", "geometry", "geometries", "coordinates", "polygon", "geojson", "intersects")
 """Members of GeoJSON that hold positions, and names that people give to shapes."""
 
@@ -17,9 +18,11 @@ def shape_bounds(given: Any) -> Bounds | None:
 
     Args:
         given: A geometry, feature or collection of GeoJSON, an object that holds one, or an object with
-            ``__geo_interface__``, such as those of shapely and geopandas.
+            ``__geo_interface__``, such as those of shapely and geopandas. A list of numbers is no shape.
     """
-    found = _positions(given)
+    is_list = isinstance(given, list | tuple)
+    is_flat = is_list and not any(isinstance(part, list | tuple) for part in given)
+    found = [] if is_flat else _positions(given)
     if not found:
         return None
     xs, ys = zip(*found, strict=True)
@@ -38,8 +41,13 @@ def _positions(given: Any) -> list[tuple[float, float]]:
             left += [part[name] for name in _PARTS if name in part]
         elif isinstance(part, list | tuple):
             match part:
-                case [int() | float() as x, int() | float() as y, *_]:
+                case [int() | float() as x, int() | float() as y, *_] if _is_place(x) and _is_place(y):
                     found.append((float(x), float(y)))
                 case _:
                     left += part
     return []
+
+
+def _is_place(value: float) -> bool:
+    """Tell whether a number is finite. Integers of any size come from JSON."""
+    return -_LARGEST < value < _LARGEST

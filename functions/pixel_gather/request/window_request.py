@@ -51,13 +51,18 @@ class WindowRequest(RequestPart):
         """Refuse a GeoJSON shape, and say which box is around it."""
         of_bbox = given.get("bbox") if isinstance(given, Mapping) else None
         bounds = shape_bounds(given) or (None if isinstance(of_bbox, list | tuple) else shape_bounds(of_bbox))
-        if bounds is not None:
-            box = ", ".join(f"{each:.12g}" for each in bounds)
+        if bounds is None:
+            return given
+        west, south, east, north = (f"{each:.12g}" for each in bounds)
+        crs = "and its crs if that is not EPSG:4326"
+        if (west, south) == (east, north):
             raise ValueError(
-                "a shape is no window, because all pixels of a rectangle are read: write the box around it, "
-                f"bbox: [{box}], and its crs if that is not EPSG:4326; clip the cube afterwards"
+                f"a GeoJSON point is no window: write point: [{west}, {south}], a size in pixels, {crs}"
             )
-        return given
+        raise ValueError(
+            "a shape is no window, because all pixels of a rectangle are read: write the box around it, "
+            f"bbox: [{west}, {south}, {east}, {north}], {crs}; clip the cube afterwards"
+        )
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
