@@ -336,7 +336,11 @@ class ControlStore(Protocol):
         """Return a file's content, or None if there is no such file."""
 
     async def get_range(self, key: str, start: int, stop: int) -> bytes:
-        """Return bytes [start, stop) of an existing file."""
+        """Return bytes [start, stop) of a file.
+
+        Raises:
+            StoreError: There is no such file, or the store refuses.
+        """
 
     async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
         """Return the keys below a prefix, with or without those of empty files."""
@@ -373,5 +377,12 @@ async def needed_file(control: ControlStore, key: str) -> bytes:
     """
     content = await control.get(key)
     if content is None:
-        raise StoreError(f"{key} is not there: the gather has not been planned, or was cleared away")
+        raise missing_file(key)
     return content
+
+
+def missing_file(key: str) -> StoreError:
+    """Return the error of a control file that is not there."""
+    return StoreError(
+        f"{key} is not there: the work was completed meanwhile, or was never planned; repeat its request"
+    )

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from pixel_gather.claim import check_found_claim
-from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError, StoreError
+from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
 from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.tile_coding import TileCoding, TileRange
@@ -22,7 +22,7 @@ from pixel_gather.read.stored_tiles import BandTiles
 from pixel_gather.report.receipt import Receipt, WrittenFile
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
-from pixel_gather.stores import FoundCube, RowEncoder, StoredShard
+from pixel_gather.stores import FoundCube, RowEncoder, StoredShard, missing_file
 
 CODING = TileCoding(
     dtype="uint16",
@@ -403,7 +403,7 @@ class FakeControl:
         """Return a part of a file."""
         content = self.files.get(self.folder + key)
         if content is None:
-            raise StoreError(f"{key} is not there")
+            raise missing_file(key)
         return content[start:stop]
 
     async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:

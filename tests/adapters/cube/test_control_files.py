@@ -74,6 +74,14 @@ def test_control_store_leaves_no_folder_behind(tmp_path: Path) -> None:
     assert not (tmp_path / ".gather").exists()
 
 
+def test_a_file_that_was_cleared_away_is_said_to_be_gone(tmp_path: Path) -> None:
+    """Another process may complete the same cube and clear its control files."""
+    control = ObjectControlStore(in_folder(tmp_path), ".gather/")
+
+    with pytest.raises(StoreError, match=r"^list is not there: the work was completed meanwhile"):
+        asyncio.run(control.get_range("list", 0, 1))
+
+
 def test_control_store_says_what_could_not_be_done(tmp_path: Path) -> None:
     """The error has the store's message and names the file."""
     (tmp_path / ".gather").write_text("in the way")

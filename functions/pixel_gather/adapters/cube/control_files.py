@@ -13,6 +13,7 @@ from pixel_gather.adapters.object_store.listed import listed
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
+from pixel_gather.stores import missing_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class ObjectControlStore:
         """Read bytes [start, stop) of an existing file."""
         try:
             return bytes(await obstore.get_range_async(self.store, self.prefix + key, start=start, end=stop))
+        except FileNotFoundError as error:
+            raise missing_file(key) from error
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("read", key, error) from error
 
