@@ -511,7 +511,7 @@ def test_store_that_refuses_fails_the_shard_by_the_name_that_is_retried(machine:
     for each in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
         machine.s3.delete_object(Bucket="control", Key=each["Key"])
 
-    with pytest.raises(Exception, match="has not been planned") as raised:
+    with pytest.raises(Exception, match="was never planned") as raised:
         machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
 
     assert type(raised.value).__name__ == "StoreError"
