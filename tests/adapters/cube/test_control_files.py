@@ -3,10 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import obstore
 import pytest
 from obstore.store import LocalStore, MemoryStore
 
+from pixel_gather.adapters.cube import control_files
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.errors import StoreError
@@ -80,6 +84,28 @@ def test_a_file_that_was_cleared_away_is_said_to_be_gone(tmp_path: Path) -> None
 
     with pytest.raises(StoreError, match=r"^list is not there: the work was completed meanwhile"):
         asyncio.run(control.get_range("list", 0, 1))
+
+
+@pytest.mark.parametrize("may_list", [True, False])
+def test_a_store_that_hides_what_is_missing_says_that_it_is(
+    *, may_list: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 answers 403 for a missing object to those who may not list. To others, 403 is a refusal."""
+
+    async def refused(*_: Any, **__: Any) -> Any:
+        raise obstore.exceptions.PermissionDeniedError("403")
+
+    answers = SimpleNamespace(get_async=refused, get_range_async=refused, exceptions=obstore.exceptions)
+    monkeypatch.setattr(control_files, "obstore", answers)
+    control = ObjectControlStore(in_folder(tmp_path), ".gather/", may_list=may_list)
+
+    with pytest.raises(StoreError, match="could not be read" if may_list else "list is not there"):
+        asyncio.run(control.get_range("list", 0, 1))
+    if may_list:
+        with pytest.raises(StoreError, match="could not be read"):
+            asyncio.run(control.get("list"))
+    else:
+        assert asyncio.run(control.get("list")) is None
 
 
 def test_control_store_says_what_could_not_be_done(tmp_path: Path) -> None:

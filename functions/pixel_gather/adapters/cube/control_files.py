@@ -59,23 +59,24 @@ class ObjectControlStore:
         try:
             answer = await obstore.get_async(self.store, self.prefix + key)
             return bytes(await answer.bytes_async())
-        except FileNotFoundError:
-            return None
-        except obstore.exceptions.PermissionDeniedError as error:
-            if not self.may_list:
-                return None
-            raise _in_words("read", key, error) from error
         except (obstore.exceptions.BaseError, OSError) as error:
+            if self._says_missing(error):
+                return None
             raise _in_words("read", key, error) from error
 
     async def get_range(self, key: str, start: int, stop: int) -> bytes:
-        """Read bytes [start, stop) of an existing file."""
+        """Read bytes [start, stop) of a file."""
         try:
             return bytes(await obstore.get_range_async(self.store, self.prefix + key, start=start, end=stop))
-        except FileNotFoundError as error:
-            raise missing_file(key) from error
         except (obstore.exceptions.BaseError, OSError) as error:
+            if self._says_missing(error):
+                raise missing_file(key) from error
             raise _in_words("read", key, error) from error
+
+    def _says_missing(self, error: Exception) -> bool:
+        """Tell whether an error of reading means that there is no such file."""
+        is_denied = isinstance(error, obstore.exceptions.PermissionDeniedError)
+        return isinstance(error, FileNotFoundError) or (is_denied and not self.may_list)
 
     async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
         """Return the keys below a prefix."""
