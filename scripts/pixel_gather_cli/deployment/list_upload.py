@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ from pixel_gather.adapters.object_store.object_store import Objects, StoreSettin
 from pixel_gather.adapters.source_list.list_file import open_list_file
 from pixel_gather.adapters.source_list.parse_list import read_records
 from pixel_gather.errors import RequestError
-from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href
+from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href
 from pixel_gather.request.request import GatherRequest
 from pixel_gather.request.sources import Sources
 from pixel_gather_cli.deployment.deployment import LocalList, RemoteDeployment
@@ -63,10 +63,10 @@ def uploaded_sources(sources: Sources, deployment: RemoteDeployment) -> Sources:
         places["sources.catalog.file"] = sources.catalog.file
     if sources.stac is not None and isinstance(sources.stac.items, str):
         places["sources.stac.items"] = sources.stac.items
-    if sources.prefix is not None:
-        places["sources.prefix"] = f"{sources.prefix.rstrip('/')}/*"
     for field, place in places.items():
         _refuse_local(place, field)
+    if sources.prefix is not None:
+        _refuse_local(sources.prefix, "sources.prefix", check=check_folder)
     if sources.list is None:
         return sources
     path = _local_path(sources.list, "sources.list")
@@ -83,15 +83,15 @@ def _errors_of(field: str) -> Iterator[None]:
         raise RequestError(str(error), field=field) from error
 
 
-def _refuse_local(href: str, field: str) -> None:
-    """Refuse a file of this machine. What else may be wrong is for the deployment to say."""
+def _refuse_local(href: str, field: str, *, check: Callable[..., str] = check_href) -> None:
+    """Refuse a file or folder of this machine. What else may be wrong is for the deployment to say."""
     try:
-        is_local = check_href(href, policy=IN_PROCESS.within("/")).startswith("file://")
+        is_local = check(href, policy=IN_PROCESS.within("/")).startswith("file://")
     except ValueError:
         return
     if is_local:
         with _errors_of(field):
-            check_href(href, policy=_ON_AWS)
+            check(href, policy=_ON_AWS)
 
 
 def _check_sources(path: str, file: io.BufferedIOBase) -> None:
