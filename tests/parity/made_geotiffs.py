@@ -1,7 +1,7 @@
-"""GeoTIFFs of random kinds, written by GDAL. A seed is a file.
+"""Makes GeoTIFFs of random kinds by GDAL. Each seed stands for one file.
 
-GDAL refuses many combinations of options. A few crash it, or never end. So it writes in another process, and
-such a seed has no file.
+GDAL refuses many combinations of options. A few crash it, or never end. So it writes in another process. A
+seed has no file if its combination is refused, crashes GDAL or does not end.
 """
 
 import signal

@@ -76,7 +76,8 @@ async def opened_ranker_with_kept(
 ) -> AsyncIterator[Ranker]:
     """Open a ranker that uses the statistics of earlier rankings, until the context ends.
 
-    If the request says so, statistics of files that were replaced since are dropped first.
+    Some files may have been replaced since their statistics were made. If the request says so, the statistics
+    of those files are dropped first.
 
     Args:
         asked: The ranking.

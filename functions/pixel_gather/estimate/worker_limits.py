@@ -1,6 +1,6 @@
-"""How much one worker takes on: bytes of a shard, tasks, requests. Pure.
+"""How much one worker takes on: the bytes of a shard, the tasks of a child, the parts of an object. Pure.
 
-Workers import this module, so it imports nothing that only a plan needs.
+Workers import this module. So it imports nothing that only planning needs.
 
 A worker holds one shard decoded. While it stores that shard, it holds at most as much again of one
 measurement compressed. It also needs room for Python with its imports (some 120 MiB), for tiles under way

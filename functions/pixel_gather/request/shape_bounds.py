@@ -12,9 +12,9 @@ _PARTS: Final = ("features", "geometry", "geometries", "coordinates", "polygon",
 
 
 def shape_bounds(given: Any) -> Bounds | None:
-    """Return (west, south, east, north) of a shape, in its own units; None for anything else.
+    """Return (west, south, east, north) of a shape, in the shape's own units.
 
-    A shape of more than a million parts is not looked through, and None is returned.
+    Return None for anything that is no shape, and for a shape of more than a million parts.
 
     Args:
         given: A geometry, feature or collection of GeoJSON, an object that holds one, or an object with
