@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -113,6 +114,15 @@ def test_run_beside_a_running_loop_raises_what_the_work_raises() -> None:
         asyncio.run(cell())
 
 
+@pytest.fixture
+def pythons_interrupts() -> Iterator[None]:
+    """Have Python's own handler answer SIGINT, as in a user's program."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
+
+
+@pytest.mark.usefixtures("pythons_interrupts")
 def test_work_cleans_up_however_often_it_is_interrupted() -> None:
     """People press Ctrl-C twice. The second one neither breaks the clean-up nor stays unheard."""
     cleaned = threading.Event()
@@ -126,30 +136,24 @@ def test_work_cleans_up_however_often_it_is_interrupted() -> None:
             await asyncio.to_thread(time.sleep, 0.01)
             cleaned.set()
 
-    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run(work())
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, earlier)
+    with pytest.raises(KeyboardInterrupt):
+        run(work())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert cleaned.is_set()
 
 
+@pytest.mark.usefixtures("pythons_interrupts")
 def test_an_interrupt_after_the_work_is_raised() -> None:
     """Work that ends just as it is interrupted, or that ignores being cancelled, hides no interrupt."""
 
     async def work() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run(work())
-    finally:
-        signal.signal(signal.SIGINT, earlier)
+    with pytest.raises(KeyboardInterrupt):
+        run(work())
 
 
+@pytest.mark.usefixtures("pythons_interrupts")
 def test_a_late_second_interrupt_breaks_off_a_clean_up_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has to wait for a clean-up without end."""
     monkeypatch.setattr("pixel_gather.adapters.event_loop._PATIENCE_S", 0.0)
@@ -162,11 +166,7 @@ def test_a_late_second_interrupt_breaks_off_a_clean_up_that_hangs(monkeypatch: p
             os.kill(os.getpid(), signal.SIGINT)
             await asyncio.sleep(60)
 
-    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
     started = time.perf_counter()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run(work())
-    finally:
-        signal.signal(signal.SIGINT, earlier)
+    with pytest.raises(KeyboardInterrupt):
+        run(work())
     assert time.perf_counter() - started < 30
