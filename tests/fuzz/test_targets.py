@@ -82,3 +82,13 @@ def test_inputs_that_fail_are_kept_beside_the_corpus(monkeypatch: pytest.MonkeyP
     failures = tmp_path / "failures"
     assert options[-2:] == [f"-artifact_prefix={failures / 'request'}-", "-runs=1"]
     assert failures.is_dir()
+
+
+def test_index_leaves_no_file_behind() -> None:
+    """Its inputs are files in memory, which the system never removes by itself."""
+    target = _target("index")
+
+    for content in (target.seeds()[0], b"no index"):
+        target.fuzz_one(content)
+
+    assert not target._file().exists()

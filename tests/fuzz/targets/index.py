@@ -33,9 +33,12 @@ def fuzz_one(content: bytes) -> None:
     """Read all entries. A wrong index is a RequestError."""
     path = _file()
     path.write_bytes(content)
-    with suppress(RequestError):
-        for _, packed in read_index(f"file://{path}", objects=_NO_OBJECTS, overview=None):
-            packed_header.fuzz_one(packed)
+    try:
+        with suppress(RequestError):
+            for _, packed in read_index(f"file://{path}", objects=_NO_OBJECTS, overview=None):
+                packed_header.fuzz_one(packed)
+    finally:
+        path.unlink()
 
 
 def _file() -> Path:
