@@ -1,11 +1,11 @@
 """How a request wants its cube written."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from pixel_gather.model.tile_coding import AS_STORED
-from pixel_gather.request.request_part import RequestPart, Size, as_text
+from pixel_gather.request.request_part import RequestPart, Size, may_be_path
 
 type LayoutName = Literal["balanced", "slice", "series"]
 type CodecName = Literal["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp", "source"]
@@ -70,10 +70,7 @@ class Output(RequestPart):
         "still written. pixel-gather report CUBE --to DIR draws the report later.",
     )
 
-    @field_validator("append_to", mode="before")
-    @classmethod
-    def _append_to_may_be_a_path(cls, given: Any) -> Any:
-        return as_text(given)
+    _append_to = may_be_path("append_to")
 
     @model_validator(mode="after")
     def _new_or_there(self) -> Self:
