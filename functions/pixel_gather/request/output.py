@@ -75,19 +75,24 @@ class Output(RequestPart):
     @model_validator(mode="after")
     def _new_or_there(self) -> Self:
         if self.name is not None and self.append_to is not None:
-            raise ValueError("give name for a new cube or append_to for one that is there, not both")
+            raise ValueError("give name for a new cube, or append_to for an existing one, not both")
         return self
 
     @model_validator(mode="after")
     def _archive_of_new_cubes(self) -> Self:
         if self.archive is not None and self.append_to is not None:
-            raise ValueError("archive is for new cubes: append_to takes everything from the cube")
+            raise ValueError(
+                "archive is for new cubes; with append_to, the existing cube decides: leave archive out"
+            )
         if self.archive is not None and self.codec == AS_STORED:
-            raise ValueError("archive does not go with codec source, whose chunks are the sources' own")
+            raise ValueError(
+                "archive and codec source exclude each other: with codec source, the sources decide the "
+                "chunks"
+            )
         return self
 
     @model_validator(mode="after")
     def _tolerance_goes_with_zfp(self) -> Self:
         if (self.zfp_tolerance is not None) != (self.codec == "zfp"):
-            raise ValueError("codec zfp and zfp_tolerance go together")
+            raise ValueError("give zfp_tolerance with codec zfp, and with no other codec")
         return self

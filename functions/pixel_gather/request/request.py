@@ -105,13 +105,13 @@ class GatherRequest(RequestPart):
     @model_validator(mode="after")
     def _bands_differ(self) -> Self:
         if self.bands is not None and len(set(self.bands)) < len(self.bands):
-            raise ValueError("bands names a band twice")
+            raise ValueError("a band is named twice; name each band once")
         return self
 
     @model_validator(mode="after")
     def _duplicates_go_with_append(self) -> Self:
         if self.duplicates != "skip" and self.output.append_to is None:
-            raise ValueError("duplicates goes with output.append_to")
+            raise ValueError("duplicates is for appends only; give output.append_to, or leave duplicates out")
         return self
 
     @property

@@ -199,7 +199,7 @@ class Sources(RequestPart):
     def _one_way(self) -> Self:
         exactly_one(self, SOURCE_KINDS)
         if self.prefix is None and (self.glob is not None or self.regex is not None):
-            raise ValueError("glob and regex go with prefix")
+            raise ValueError("glob and regex are for prefix only; give prefix, or leave them out")
         if self.glob is not None and self.regex is not None:
             raise ValueError("give glob or regex, not both")
         if self.time is not None and self.are_searched:
