@@ -1,8 +1,8 @@
 """What a cube prescribes to gathers that add rows to it, or that make another cube like it. Pure.
 
 A finished cube stores its `CubeTemplate` in its group's metadata. A new plan inherits from it: pixel grid,
-window, dtypes, bands, chunks, shards, codec and columns. What the request or its sources have otherwise is
-refused, with both values.
+window, dtypes, bands, chunks, shards, codec and columns. If the request or its sources differ, the gather is
+refused. The error has both values.
 """
 
 import math

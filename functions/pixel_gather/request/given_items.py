@@ -13,8 +13,8 @@ def plain_items(given: Any) -> Any:
     """Return items as dicts, or the address of a file of items.
 
     Args:
-        given: Text or a path; or items, each a dict or an object with ``to_dict``, as pystac has them; or one
-            object that holds them: a FeatureCollection, an ItemCollection, or what `pixel_gather.search`
+        given: Text or a path. Or items, each a dict or an object with ``to_dict``, as pystac has them. Or one
+            object that holds items: a FeatureCollection, an ItemCollection, or what `pixel_gather.search`
             returns.
 
     Raises:

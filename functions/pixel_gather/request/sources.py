@@ -71,7 +71,7 @@ class _Scenes(RequestPart):
     @field_validator("area", "where")
     @classmethod
     def _is_plain(cls, given: Any) -> Any:
-        """Refuse what cannot be stored as JSON, or comes out of it otherwise."""
+        """Refuse what JSON cannot store, or what would be read back as something else."""
         if not isinstance(given, dict):
             return given
         try:

@@ -72,7 +72,7 @@ def without_query(url: str) -> str:
 def with_query_of(url: str, first: str) -> str:
     """Return an address with those parameters of another one on the same host that it does not have.
 
-    So a key goes along, and to no other host.
+    So a key is sent along, but only to the host that it was given for.
     """
     asked, known = urlsplit(url), urlsplit(first)
     names = {name for name, _ in parse_qsl(asked.query, keep_blank_values=True)}

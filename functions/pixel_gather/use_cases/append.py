@@ -253,8 +253,8 @@ async def _check_known_list(
 ) -> None:
     """Refuse a request that does not fit the cube, though the cube has all sources of its list.
 
-    Opens headers only if the request asks for other pixels than the cube's first gather. Limits of cost are
-    for reads, and nothing is read.
+    Opens headers only if the request asks for other pixels than the cube's first gather. Limits of cost do
+    not count, because nothing is read.
 
     Raises:
         RequestError: The message names the field, and both values.

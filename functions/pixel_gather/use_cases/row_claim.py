@@ -5,8 +5,9 @@ create. Another append waits until the version is there, and then plans behind i
 the claim. A claim without a sign for `LAPSES_AFTER_S` was abandoned, and another append may take it over.
 
 Nobody loses by a takeover, however late the former owner wakes up. A takeover replaces the claim, and then
-changes the group's metadata, which the former owner would have to find unchanged to commit. And every object
-of an append is put only if it is as its writer saw it before it last checked its claim.
+changes the group's metadata. The former owner could commit only if these metadata were unchanged. A writer of
+an append looks at an object, then checks its claim, then puts the object. The PUT succeeds only if the object
+has not changed since that look.
 """
 
 import json
