@@ -62,7 +62,10 @@ def replay(
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     if to is not None and headers_only:
-        raise RequestError("a new cube holds pixels: leave out --to or --headers-only", field="to")
+        raise RequestError(
+            "a new cube needs pixels, and --headers-only reads none: leave out --to or --headers-only",
+            field="to",
+        )
     return run(_replay(place, to, headers_only, settings or Settings(), on_source))
 
 
@@ -178,7 +181,8 @@ async def _look_at_new_cube(
     other = await asyncio.to_thread(StoredCube, store, place=name)
     if (other.receipt.shape, other.receipt.dtypes) != (cube.receipt.shape, cube.receipt.dtypes):
         raise StoreError(
-            f"{name} is complete, and cannot be compared: {_form(other)}; {cube.place} is {_form(cube)}"
+            f"{name} is complete, but cannot be compared: it is {_form(other)}, and {cube.place} is "
+            f"{_form(cube)}"
         )
     return CubeLook(cube, other)
 

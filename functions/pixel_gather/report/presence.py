@@ -163,7 +163,10 @@ def axis_of(name: str, values: Values | NumberedTexts) -> Axis:
     if isinstance(values, NumberedTexts):
         return _axis_of_numbered(name, values)
     if values.ndim > 1:
-        raise RequestError(f"{name} has several values for each row, so it makes no bins", field=_FIELD)
+        raise RequestError(
+            f"{name} has several values for each row, so rows cannot be counted by it; name another one",
+            field=_FIELD,
+        )
     if name == "time" or name in TIME_UNITS:
         return _axis_of_time(name, values)
     if values.dtype.kind in "OTU":

@@ -126,8 +126,8 @@ async def check_claimed(cube: GrowingCube, version: int, claim: str) -> None:
     there = await cube.read_object(key)
     if there is None or RowClaim.from_bytes(there.content).claim != claim:
         raise ArrayExistsError(
-            f"{cube.place}: another append has taken over, as this one gave no sign of work for "
-            f"{LAPSES_AFTER_S / 60:.0f} minutes: run it again"
+            f"{cube.place}: another append has taken over, because this one gave no sign of work for "
+            f"{LAPSES_AFTER_S / 60:.0f} minutes: run this one again"
         )
     if time.time() - there.modified_at > _RENEWED_AFTER_S:
         await cube.put_object(key, there.content, replaces=there)
@@ -137,6 +137,6 @@ def _check_abandoned(cube: GrowingCube, there: StoredObject) -> None:
     age_s = time.time() - there.modified_at
     if age_s < LAPSES_AFTER_S:
         raise AppendRunningError(
-            f"{cube.place}: another append is at work: run again when it is done. Its last sign is "
-            f"{max(age_s, 0) / 60:.0f} minutes old, at {LAPSES_AFTER_S / 60:.0f} it counts as abandoned"
+            f"{cube.place}: another append is at work: run again when it is done. Its last sign of work is "
+            f"{max(age_s, 0) / 60:.0f} minutes old. After {LAPSES_AFTER_S / 60:.0f} it counts as abandoned"
         )
