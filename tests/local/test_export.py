@@ -71,6 +71,43 @@ def test_geotiffs_have_the_pixels_place_and_time_of_their_rows(cube: Path, tmp_p
             assert file.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
 
 
+def _tiff(
+    path: Path, *, count: int = 1, scaling: tuple[float, float] = (1, 0), x: float = 600_000, **told: Any
+) -> str:
+    """Write a GeoTIFF of 8 x 6 pixels, each of them 4, and return its path."""
+    profile = {"dtype": "int16", "nodata": NODATA} | told
+    with rasterio.open(
+        path, "w", driver="GTiff", width=8, height=6, crs="EPSG:32632",
+        transform=from_origin(x, 5_000_000, 10, 10), count=count, **profile,
+    ) as file:  # fmt: skip
+        file.write(np.full((count, 6, 8), 4).astype(str(profile["dtype"])))
+        file.scales, file.offsets = ([each] * count for each in scaling)
+    return str(path)
+
+
+def _gathered(folder: Path, sources: list[str], *, window: tuple[int, ...] = (0, 0, 8, 6)) -> Path:
+    place = folder / "cube.zarr"
+    gather_undrawn({"sources": sources, "window": {"pixels": window}, "grid": "any"}, to=place)
+    return place
+
+
+def test_files_of_several_bands_are_exported_if_windows_overhang_and_nodata_differ(tmp_path: Path) -> None:
+    """Edges and nodata have one value for each row, as one source holds all of its bands."""
+    sources = [_tiff(tmp_path / f"{nodata}.tif", count=2, nodata=nodata) for nodata in (NODATA, 7)]
+    place = _gathered(tmp_path, sources, window=(-2, 0, 8, 6))
+
+    files = export(place, to=tmp_path / "x.tif")
+    export(place, to=tmp_path / "x.nc")
+    export(place, to=tmp_path / "x.png", measurements=["band_2"])
+
+    for path, nodata in zip(files, (NODATA, 7), strict=True):
+        with rasterio.open(path) as file:
+            assert file.nodata == nodata
+            assert file.read_masks(2).any(axis=0).tolist() == [False] * 2 + [True] * 6
+    with xr.open_dataset(tmp_path / "x.nc", mask_and_scale=False) as copy:
+        assert copy.band_2.values[:, 0, 0].tolist() == [NODATA, 7]
+
+
 def test_one_row_is_one_geotiff_of_the_name_that_was_given(cube: Path, tmp_path: Path) -> None:
     """``where`` and the measurements choose what is written."""
     files = export(cube, to=tmp_path / "x.tif", where="cloud_cover == 10", measurements=["blue"])
