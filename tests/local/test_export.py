@@ -108,6 +108,14 @@ def test_files_of_several_bands_are_exported_if_windows_overhang_and_nodata_diff
         assert copy.band_2.values[:, 0, 0].tolist() == [NODATA, 7]
 
 
+def test_netcdf_of_complex_numbers_is_refused(tmp_path: Path) -> None:
+    """The message does not say that the cube is damaged."""
+    place = _gathered(tmp_path, [_tiff(tmp_path / "a.tif", dtype="complex64", nodata=None)])
+
+    with pytest.raises(RequestError, match="netCDF has no complex numbers, and band_1 is complex64"):
+        export(place, to=tmp_path / "x.nc")
+
+
 def test_one_row_is_one_geotiff_of_the_name_that_was_given(cube: Path, tmp_path: Path) -> None:
     """``where`` and the measurements choose what is written."""
     files = export(cube, to=tmp_path / "x.tif", where="cloud_cover == 10", measurements=["blue"])
