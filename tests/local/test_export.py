@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from PIL import Image
 from rasterio.transform import from_origin
 
-from pixel_gather import RequestError, StoreError, export
+from pixel_gather import RequestError, StoreError, export, join
 from pixel_gather_cli.main import command
 from support.undrawn import gather_undrawn
 
@@ -69,6 +69,123 @@ def test_geotiffs_have_the_pixels_place_and_time_of_their_rows(cube: Path, tmp_p
             assert file.tags()["time"] == f"2024-05-0{day + 1}T00:00:00+00:00"
             assert file.tags()["href"].count(".tif") == 3
             assert file.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+
+
+def _tiff(
+    path: Path, *, count: int = 1, scaling: tuple[float, float] = (1, 0), x: float = 600_000, **told: Any
+) -> str:
+    """Write a GeoTIFF of 8 x 6 pixels, each of them 4, and return its path."""
+    profile = {"dtype": "int16", "nodata": NODATA} | told
+    with rasterio.open(
+        path, "w", driver="GTiff", width=8, height=6, crs="EPSG:32632",
+        transform=from_origin(x, 5_000_000, 10, 10), count=count, **profile,
+    ) as file:  # fmt: skip
+        file.write(np.full((count, 6, 8), 4).astype(str(profile["dtype"])))
+        file.scales, file.offsets = ([each] * count for each in scaling)
+    return str(path)
+
+
+def _gathered(folder: Path, sources: list[str], *, window: tuple[int, ...] = (0, 0, 8, 6)) -> Path:
+    place = folder / "cube.zarr"
+    gather_undrawn({"sources": sources, "window": {"pixels": window}, "grid": "any"}, to=place)
+    return place
+
+
+def test_files_of_several_bands_are_exported_if_windows_overhang_and_nodata_differ(tmp_path: Path) -> None:
+    """Edges and nodata have one value for each row, as one source holds all of its bands."""
+    sources = [_tiff(tmp_path / f"{nodata}.tif", count=2, nodata=nodata) for nodata in (NODATA, 7)]
+    place = _gathered(tmp_path, sources, window=(-2, 0, 8, 6))
+
+    files = export(place, to=tmp_path / "x.tif")
+    export(place, to=tmp_path / "x.nc")
+    export(place, to=tmp_path / "x.png", measurements=["band_2"])
+
+    for path, nodata in zip(files, (NODATA, 7), strict=True):
+        with rasterio.open(path) as file:
+            assert file.nodata == nodata
+            assert file.read_masks(2).any(axis=0).tolist() == [False] * 2 + [True] * 6
+    with xr.open_dataset(tmp_path / "x.nc", mask_and_scale=False) as copy:
+        assert copy.band_2.values[:, 0, 0].tolist() == [NODATA, 7]
+
+
+@pytest.mark.parametrize("other", [(0.5, 2.0), (0.25, 0.0)])
+def test_geotiffs_have_scale_and_offset_of_their_rows(tmp_path: Path, other: tuple[float, float]) -> None:
+    """They are attributes of the measurement, or coordinates if rows differ."""
+    scalings = [(0.5, 2.0), other]
+    sources = [_tiff(tmp_path / f"{i}.tif", count=2, scaling=each) for i, each in enumerate(scalings)]
+
+    files = export(_gathered(tmp_path, sources), to=tmp_path / "x.tif", measurements=["band_2"])
+
+    for path, (scale, offset) in zip(files, scalings, strict=True):
+        with rasterio.open(path) as file:
+            assert (file.scales, file.offsets) == ((scale,), (offset,))
+
+
+def test_geotiffs_of_long_integers_have_their_nodata(tmp_path: Path) -> None:
+    """They are COGs as all others."""
+    source = _tiff(tmp_path / "a.tif", dtype="uint64", nodata=4)
+
+    (path,) = export(_gathered(tmp_path, [source]), to=tmp_path / "x.tif")
+
+    with rasterio.open(path) as file:
+        assert file.nodata == 4
+        assert not file.read_masks(1).any()
+        assert file.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+
+
+@pytest.mark.parametrize(
+    ("odd", "what"),
+    [({"nodata": 4}, "nodata value, row 0 has red -9, nir 4"), ({"x": 0}, "transform")],
+)
+def test_bands_of_a_geotiff_share_nodata_and_place(tmp_path: Path, odd: dict[str, Any], what: str) -> None:
+    """Otherwise pixels of one would be hidden, or in the wrong place. One measurement can be written."""
+    lines = [
+        "href,scene,band",
+        f"{_tiff(tmp_path / 'r.tif')},s,red",
+        f"{_tiff(tmp_path / 'n.tif', **odd)},s,nir",
+    ]
+    (tmp_path / "list.csv").write_text("\n".join(lines))
+    place = tmp_path / "cube.zarr"
+    gather_undrawn({"sources": str(tmp_path / "list.csv"), "window": {"pixels": [0, 0, 8, 6]}}, to=place)
+
+    with pytest.raises(RequestError, match=f"the bands of a GeoTIFF have one {what}.*; choose one"):
+        export(place, to=tmp_path / "x.tif")
+
+    (path,) = export(place, to=tmp_path / "x.tif", measurements=["nir"])
+    with rasterio.open(path) as file:
+        assert (file.nodata, file.transform.c) == (odd.get("nodata", NODATA), odd.get("x", 600_000))
+
+
+def test_netcdf_of_complex_numbers_is_refused(tmp_path: Path) -> None:
+    """The message does not say that the cube is damaged."""
+    place = _gathered(tmp_path, [_tiff(tmp_path / "a.tif", dtype="complex64", nodata=None)])
+
+    with pytest.raises(RequestError, match="netCDF has no complex numbers, and band_1 is complex64"):
+        export(place, to=tmp_path / "x.nc")
+
+
+def test_copies_of_joined_cubes_are_exported_without_their_padding(tmp_path: Path) -> None:
+    """A row of padding is no row: it has no line, no file and no picture."""
+    sources = [_tiff(tmp_path / f"{i}.tif") for i in range(3)]
+    for name in ("a", "b"):
+        gather_undrawn(
+            {
+                "sources": sources, "window": {"pixels": [0, 0, 8, 6]},
+                "output": {"layout": {"chunk": [2, 6, 8], "shard_rows": 4}},
+            },
+            to=tmp_path / f"{name}.zarr",
+        )  # fmt: skip
+    join([tmp_path / "a.zarr", tmp_path / "b.zarr"], to=tmp_path / "both.zarr", copy=True)
+
+    export(tmp_path / "both.zarr", to=tmp_path / "x.csv")
+    export(tmp_path / "both.zarr", to=tmp_path / "x.nc")
+
+    with (tmp_path / "x.csv").open() as file:
+        assert [(line["row"], line["status"]) for line in csv.DictReader(file)] == [
+            (str(row), "ok") for row in (0, 1, 2, 4, 5, 6)
+        ]
+    with xr.open_dataset(tmp_path / "x.nc") as copy:
+        assert copy.band_1.values.tolist() == np.full((6, 6, 8), 4).tolist()
 
 
 def test_one_row_is_one_geotiff_of_the_name_that_was_given(cube: Path, tmp_path: Path) -> None:

@@ -193,6 +193,5 @@ def warnings_of(
     digests = "ETags and positions of tiles" if by_reference else "the compressed bytes"
     yield (
         "no pixel is decoded: min, max, mean and valid_fraction are NaN, and there are no quicklooks. "
-        "Digests "
-        f"are of {digests}. Damaged tiles are not noticed"
+        f"Digests are of {digests}. Damaged tiles are not noticed"
     )

@@ -47,8 +47,7 @@ def warnings_of_sample(
         numbers = " or ".join(map(str, sorted(set(others))))
         said.append(
             f"{len(others)} of {n} sampled sources have {numbers} band(s), not {template.n_bands}: the "
-            "status "
-            "of those with fewer will be unlike, and of those with more only the first bands are read"
+            "status of those with fewer will be unlike, and of those with more only the first bands are read"
         )
     elif lacking := [each for each in headers if each.n_bands < max(slot.bands)]:
         said.append(
@@ -167,10 +166,10 @@ def warnings_of_places(
         share, most = max(outside, key=lambda pair: pair[0])
         has_nan = np.dtype(slot.dtype).kind in "fc"
         is_marked = has_nan or nodata is not None or all(each.nodata is not None for each in over)
+        filled = OVERHANG_IS_NODATA if is_marked else OVERHANG_IS_ZERO
         said.append(
             f"{PARTLY_OUTSIDE} {len(over)} of {len(alike)} sampled sources{of_band}, with "
-            f"{in_percent(share)} "
-            f"of its pixels outside {most.href}: {OVERHANG_IS_NODATA if is_marked else OVERHANG_IS_ZERO}"
+            f"{in_percent(share)} of its pixels outside {most.href}: {filled}"
         )
     return said
 

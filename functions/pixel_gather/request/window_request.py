@@ -76,8 +76,7 @@ class WindowRequest(RequestPart):
             west, south, east, north = self.bbox
             if west > 0 > east and south < north and self.crs in (None, "EPSG:4326"):
                 raise ValueError(
-                    "the bbox crosses 180 degrees, which a window cannot. Gather each side into a cube of "
-                    "its own: "
+                    "the bbox crosses 180 degrees, which a window cannot. Gather a cube of each side: "
                     f"[{west:g}, {south:g}, 180, {north:g}] and [-180, {south:g}, {east:g}, {north:g}]. "
                     "If the images go on past 180 degrees, write "
                     f"[{west:g}, {south:g}, {east + 360:g}, {north:g}]"

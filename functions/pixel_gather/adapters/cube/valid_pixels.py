@@ -18,11 +18,10 @@ def nodata_of(group: "zarr.Group", array: Any, rows: Integers, slot: int) -> lis
         group: The cube.
         array: The measurement.
         rows: Rows of the cube.
-        slot: Position of the measurement's source in a row.
+        slot: Position of the measurement in a row. Not used if one source holds all of a row.
     """
     if "nodata" in group:
-        own: Any = group["nodata"]
-        return [float(each) for each in np.asarray(own.oindex[rows]).reshape(len(rows), -1)[:, slot]]
+        return [float(each) for each in _of_slot(group["nodata"], rows, slot)]
     return [array.fill_value if "_FillValue" in array.attrs else None] * len(rows)
 
 
@@ -34,18 +33,24 @@ def are_inside(group: "zarr.Group", rows: Integers, pixels: Image, step: int, *,
         rows: Rows of the cube.
         pixels: The rows' pictures, shape (row, y, x).
         step: A picture has one in so many pixels of the window, along each side.
-        slot: Position of the pictures' source in a row.
+        slot: Position of the pictures' measurement in a row. Not used if one source holds all of a row.
     """
     if "inside_x_start" not in group:
         return np.ones(pixels.shape, dtype=bool)
-    n_rows, height, width = pixels.shape
+    _, height, width = pixels.shape
 
     def edge(name: str) -> Integers:
-        found: Any = group[f"inside_{name}"]
-        return np.asarray(found.oindex[rows]).reshape(n_rows, -1)[:, slot : slot + 1]
+        found: Integers = _of_slot(group[f"inside_{name}"], rows, slot)[:, None]
+        return found
 
     cols, lines = np.arange(width) * step, np.arange(height) * step
     in_x = (edge("x_start") <= cols) & (cols < edge("x_stop"))
     in_y = (edge("y_start") <= lines) & (lines < edge("y_stop"))
     are_inside: Mask = in_y[:, :, None] & in_x[:, None, :]
     return are_inside
+
+
+def _of_slot(coordinate: Any, rows: Integers, slot: int) -> Any:
+    """Return the values of one measurement, or those of the rows if the coordinate has one for each row."""
+    values = np.asarray(coordinate.oindex[rows])
+    return values if values.ndim == 1 else values[:, slot]

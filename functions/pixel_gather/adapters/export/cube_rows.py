@@ -11,13 +11,14 @@ from pixel_gather.adapters.cube.valid_pixels import are_inside, nodata_of
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.model.status import Status
 from pixel_gather.report.evidence import Image, Mask, is_shown
-from pixel_gather.report.row_coordinates import NO_TIME
+from pixel_gather.report.row_coordinates import NO_TIME, NOT_GATHERED
 from pixel_gather.report.timings import Integers
 
 if TYPE_CHECKING:
     import zarr
 
 _MOST_BLOCK_NBYTES: Final = 64 * 2**20
+_OF_SOURCES: Final = ("status", "crs", "transform")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -31,6 +32,16 @@ class RowPixels:
 
     is_valid: tuple[Mask, ...]
     """Where the pixels are data: neither nodata, nor filled, nor of a source that was not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementOfRow:
+    """What a cube tells of a measurement in one row. A value is None where its source has none."""
+
+    crs: str | None
+    transform: tuple[float, ...] | None
+    nodata: complex | None
+    """NaN stands for no nodata, too, where rows of floats have different nodata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +60,7 @@ class CubeRows:
 
         Args:
             group: The cube, opened.
-            rows: Positions of the rows; None for all.
+            rows: Positions of the rows; None for all but the padding in a copy of joined cubes.
             measurements: Names; empty for all.
 
         Raises:
@@ -62,8 +73,7 @@ class CubeRows:
                 raise RequestError(
                     f"the cube has no measurement {name!r}; it has {', '.join(known)}", field="measurement"
                 )
-        n_rows = array_of(group, "status").shape[0]
-        chosen = np.arange(n_rows) if rows is None else rows
+        chosen = _existing_rows(group) if rows is None else rows
         if not len(chosen):
             raise StoreError("no row of the cube is left to export")
         return cls(group=group, rows=chosen, measurements=tuple(measurements) or known)
@@ -77,6 +87,35 @@ class CubeRows:
     def coordinate(self, name: str) -> Any:
         """Return a coordinate's values of the chosen rows, or None if the cube has none of this name."""
         return np.asarray(array_of(self.group, name)[...])[self.rows] if name in self.group else None
+
+    def of_read_measurements(self, row: int) -> dict[str, MeasurementOfRow]:
+        """Return what is told of each measurement in a row of the cube, if its source was read."""
+        status, crs, transform = (np.asarray(array_of(self.group, name)[row]) for name in _OF_SOURCES)
+        return {
+            name: MeasurementOfRow(
+                crs=str(crs if crs.ndim == 0 else crs[slot]) or None,
+                transform=_known(transform if transform.ndim == 1 else transform[slot]),
+                nodata=self._nodata(name, slot, row),
+            )
+            for name, slot in zip(self.measurements, self._slots(), strict=True)
+            if np.atleast_1d(status)[slot] == Status.OK
+        }
+
+    def _nodata(self, name: str, slot: int, row: int) -> complex | None:
+        array = array_of(self.group, name)
+        (nodata,) = nodata_of(self.group, array, np.array([row]), slot)
+        is_none = nodata is None or (np.isnan(nodata) and array.dtype.kind not in "fc")
+        return None if is_none else nodata
+
+    def scaling(self, row: int) -> list[tuple[float, float]]:
+        """Return scale and offset of each measurement in a row of the cube."""
+        if "scale_factor" in self.group:
+            scales, offsets = (
+                np.atleast_1d(array_of(self.group, name)[row]) for name in ("scale_factor", "add_offset")
+            )
+            return [(float(scales[slot]), float(offsets[slot])) for slot in self._slots()]
+        told = [array_of(self.group, name).attrs for name in self.measurements]
+        return [(float(each.get("scale_factor", 1)), float(each.get("add_offset", 0))) for each in told]
 
     def times(self) -> list[datetime | None]:
         """Return the time of each row; None where it is missing or outside of years 1 to 9999."""
@@ -180,6 +219,13 @@ def measurements_of(group: "zarr.Group") -> tuple[str, ...]:
     return tuple(found)
 
 
+def _existing_rows(group: "zarr.Group") -> Integers:
+    """Return the rows of a finished cube. Only rows of padding have no status."""
+    status = np.asarray(array_of(group, "status")[...])
+    has_status = status.reshape(len(status), -1) != NOT_GATHERED
+    return np.flatnonzero(has_status.any(axis=1))
+
+
 def array_of(group: "zarr.Group", name: str) -> Any:
     """Return an array of a cube, without the types of Zarr's older formats."""
     return group[name]
@@ -188,6 +234,11 @@ def array_of(group: "zarr.Group", name: str) -> Any:
 def dims_of(array: Any) -> tuple[str, ...]:
     """Return the names of an array's dimensions. Empty for a scalar."""
     return tuple(array.metadata.dimension_names or ())
+
+
+def _known(transform: Any) -> tuple[float, ...] | None:
+    """Return a transform, or None if the row's source has none."""
+    return None if np.isnan(transform).any() else tuple(transform.tolist())
 
 
 def _time_of(microseconds: int) -> datetime | None:

@@ -1,13 +1,13 @@
 """Writes each row of a cube as one Cloud Optimized GeoTIFF, with its measurements as bands."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pixel_gather.adapters.cube.valid_pixels import nodata_of
 from pixel_gather.adapters.export.cube_rows import CubeRows, RowPixels, array_of
 from pixel_gather.errors import RequestError
 
@@ -24,7 +24,8 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
         replacing: Gives another path to write to, and then replaces the file by it.
 
     Raises:
-        RequestError: The measurements have several dtypes.
+        RequestError: The measurements have several dtypes, or those of a row have several nodata values or
+            places.
         StoreError: No source was read.
     """
     dtypes = {name: str(array_of(rows.group, name).dtype) for name in rows.measurements}
@@ -34,8 +35,8 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
             f"the bands of a GeoTIFF have one dtype, the cube has {listed}; choose one", field="measurement"
         )
     read = rows.of_read_sources()
-    columns = {name: read.coordinate(name) for name in ("crs", "transform", "href")}
-    for index, (row, time) in enumerate(zip(read.read(), read.times(), strict=True)):
+    hrefs = read.coordinate("href")
+    for row, time, href in zip(read.read(), read.times(), hrefs, strict=True):
         day = "" if time is None else f"-{time:%Y-%m-%d}"
         own = path if len(read.rows) == 1 else path.with_name(f"{path.stem}-{row.row:05d}{day}{path.suffix}")
         tags = (
@@ -43,55 +44,57 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
             if time is None
             else {"time": time.isoformat(), "TIFFTAG_DATETIME": f"{time:%Y:%m:%d %H:%M:%S}"}
         )
-        told = {name: None if values is None else values[index] for name, values in columns.items()}
+        tags["href"] = " ".join(str(each) for each in np.atleast_1d(href) if each)
         with replacing(own) as partial:
-            _write(read, row, partial, tags, told)
+            _write(read, row, partial, tags)
         yield own
 
 
-def _write(rows: CubeRows, row: RowPixels, path: Path, tags: dict[str, str], told: dict[str, Any]) -> None:
-    import rasterio  # noqa: PLC0415 # 0.3 s
+def _write(rows: CubeRows, row: RowPixels, path: Path, tags: dict[str, str]) -> None:
+    """Write one file. rasterio's own writer of COGs loses the nodata of integers of 64 bits."""
+    from rasterio.io import MemoryFile  # noqa: PLC0415 # 0.3 s
+    from rasterio.shutil import copy  # noqa: PLC0415 # as above
     from rasterio.transform import Affine  # noqa: PLC0415 # as above
 
-    first = array_of(rows.group, rows.measurements[0])
-    (nodata,) = nodata_of(rows.group, first, np.array([row.row]), 0)
-    crs, transform = _of_first_read(told["crs"]), _of_first_read(told["transform"], n_dims=1)
+    told = rows.of_read_measurements(row.row)
+    crs = _shared("CRS", row.row, {name: each.crs for name, each in told.items()})
+    transform = _shared("transform", row.row, {name: each.transform for name, each in told.items()})
     height, width = rows.shape
-    with rasterio.open(
-        path,
-        "w",
-        driver="COG",
-        width=width,
-        height=height,
-        count=len(rows.measurements),
-        dtype=str(first.dtype),
-        nodata=nodata,
-        crs=crs or None,
-        transform=None if transform is None else Affine(*transform),
-        compress="deflate",
-    ) as file:
-        for index, (name, pixels) in enumerate(zip(rows.measurements, row.pixels, strict=True), start=1):
-            file.write(pixels, index)
-            file.set_band_description(index, name)
-        href = told["href"]
-        file.update_tags(**tags, href=" ".join(str(each) for each in np.atleast_1d(href) if each))
+    with MemoryFile() as plain:
+        with plain.open(
+            driver="GTiff",
+            width=width,
+            height=height,
+            count=len(rows.measurements),
+            dtype=str(array_of(rows.group, rows.measurements[0]).dtype),
+            nodata=_nodata(row.row, {name: each.nodata for name, each in told.items()}),
+            crs=crs,
+            transform=None if transform is None else Affine(*transform),
+            BIGTIFF="IF_SAFER",
+        ) as file:
+            for index, (name, pixels) in enumerate(zip(rows.measurements, row.pixels, strict=True), start=1):
+                file.write(pixels, index)
+                file.set_band_description(index, name)
+            file.scales, file.offsets = zip(*rows.scaling(row.row), strict=True)
+            file.update_tags(**tags)
+        copy(plain.name, path, driver="COG", compress="deflate")
 
 
-def _of_first_read(value: Any, *, n_dims: int = 0) -> Any:
-    """Return a row's value: its own, or of its first source that has one."""
-    if value is None:
-        return None
-    values = np.asarray(value)
-    if values.ndim == n_dims:
-        return value
-    return next(
-        (each for each in values if each is not None and np.all(each != "") and not _is_nan(each)), None
+def _nodata(row: int, values: Mapping[str, complex | None]) -> complex | None:
+    """Return the nodata of all bands. A NaN is never data, whether it is declared as nodata or not."""
+    is_nan = {name: each is not None and bool(np.isnan(each)) for name, each in values.items()}
+    shared = _shared(
+        "nodata value", row, {name: None if is_nan[name] else each for name, each in values.items()}
     )
+    return math.nan if shared is None and any(is_nan.values()) else shared
 
 
-def _is_nan(value: Any) -> bool:
-    return np.asarray(value).dtype.kind == "f" and bool(np.isnan(value).any())
-
-
-def _array(rows: CubeRows, name: str) -> Any:
-    return rows.group[name]
+def _shared(what: str, row: int, values: Mapping[str, Any]) -> Any:
+    """Return what all bands of a file have: GeoTIFF has one for all of them."""
+    found = set(values.values())
+    if len(found) > 1:
+        listed = ", ".join(f"{name} {'none' if each is None else each}" for name, each in values.items())
+        raise RequestError(
+            f"the bands of a GeoTIFF have one {what}, row {row} has {listed}; choose one", field="measurement"
+        )
+    return found.pop()

@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.adapters.export.cube_rows import CubeRows, array_of, dims_of, measurements_of
+from pixel_gather.errors import RequestError
 
 _OF_ZARR: Final = frozenset({"_FillValue"})
 
@@ -16,9 +17,17 @@ def write_netcdf(rows: CubeRows, path: Path) -> None:
     Args:
         rows: What to write.
         path: A local file.
+
+    Raises:
+        RequestError: A measurement has complex numbers.
     """
     import netCDF4  # noqa: PLC0415 # an extra
 
+    for name in rows.measurements:
+        if (dtype := array_of(rows.group, name).dtype).kind == "c":
+            raise RequestError(
+                f"netCDF has no complex numbers, and {name} is {dtype}; write GeoTIFFs", field="to"
+            )
     left_out = set(measurements_of(rows.group)) - set(rows.measurements)
     with netCDF4.Dataset(path, "w", format="NETCDF4") as file:
         file.setncatts(
