@@ -30,7 +30,7 @@ _MANY: Final = 100
 """More retries than any setting allows, so the setting decides."""
 
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-PAST_THE_END: Final = "it is cut off: it ends before bytes that its header tells of"
+PAST_THE_END: Final = "it is cut off: it ends before bytes that its header names"
 """The reason where a range begins after the last byte."""
 
 _BY_CODE: Final[dict[int, tuple[Status, str, int]]] = {
