@@ -206,7 +206,7 @@ def test_gather_shard_that_is_late_leaves_it_to_a_fresh_worker(machine: StateMac
     verdict = machine.planned(REQUEST)
     event = {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[1]]}
 
-    with pytest.raises(Exception, match="not filled within") as raised:
+    with pytest.raises(Exception, match="not filled in time") as raised:
         machine.shard.handler(event | {"limit_s": 0}, Context())
 
     assert type(raised.value).__name__ == "ShardLateError"
