@@ -150,7 +150,7 @@ def test_damaged_control_file_is_named(key: str, content: bytes | None) -> None:
         asyncio.run(load())
         gather.finish(plan, tasks)
 
-    with pytest.raises(StoreError, match=r"run .*again|is not there"):
+    with pytest.raises(StoreError, match=r"run .*again|is missing"):
         go_on()
 
     assert gather.cube.report is None
