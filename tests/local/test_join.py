@@ -435,7 +435,7 @@ def test_a_copy_is_one_array(cubes: list[Path], tmp_path: Path) -> None:
     """Cubes of several kinds are refused, and the difference is named."""
     with pytest.raises(RequestError, match=r"other.zarr has another grid than .*t0.zarr"):
         join(cubes, to=tmp_path / "copy.zarr", copy=True)
-    with pytest.raises(RequestError, match="add: a copy is a plain cube"):
+    with pytest.raises(RequestError, match="add: it is not for copies"):
         join(cubes[:1], to=tmp_path / "copy.zarr", copy=True, add=True)
     assert not (tmp_path / "copy.zarr").exists()
 
