@@ -188,6 +188,28 @@ def test_copies_of_joined_cubes_are_exported_without_their_padding(tmp_path: Pat
         assert copy.band_1.values.tolist() == np.full((6, 6, 8), 4).tolist()
 
 
+@pytest.mark.parametrize("suffix", [".tif", ".nc", ".csv", ".parquet", ".gif", ".mp4"])
+def test_a_full_disk_is_an_error_and_spoils_no_file(cube: Path, tmp_path: Path, suffix: str) -> None:
+    """The former file stays. /dev/full is a disk without space."""
+    path = tmp_path / f"x{suffix}"
+    path.write_text("former")
+    path.with_name(f".x.partial{suffix}").symlink_to("/dev/full")
+
+    with pytest.raises(StoreError, match=rf"x{suffix} cannot be written: "):
+        export(cube, to=path, where="cloud_cover == 10", measurements=["blue"])
+
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert path.read_text() == "former"
+
+
+def test_a_file_that_can_be_neither_written_nor_removed_is_named(cube: Path, tmp_path: Path) -> None:
+    """As in a folder that is read-only. The cube is not said to be unreadable."""
+    tmp_path.joinpath(".x.partial.csv").mkdir()
+
+    with pytest.raises(StoreError, match=r"x\.csv cannot be written: Is a directory"):
+        export(cube, to=tmp_path / "x.csv")
+
+
 def test_one_row_is_one_geotiff_of_the_name_that_was_given(cube: Path, tmp_path: Path) -> None:
     """``where`` and the measurements choose what is written."""
     files = export(cube, to=tmp_path / "x.tif", where="cloud_cover == 10", measurements=["blue"])

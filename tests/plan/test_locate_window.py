@@ -291,6 +291,16 @@ def test_edge_of_a_box_counts_from_a_millionth_of_a_pixel() -> None:
     assert located(5e-5) == window(0, 0, 4, 4)
 
 
+def test_point_on_an_edge_belongs_to_the_pixel_on_its_right_and_below() -> None:
+    """On every edge of a grid of tenths of degrees, whose numbers are rounded."""
+    header = replace(HEADER, width=100, height=100, transform=Transform(0.1, 0, 175, 0, -0.1, 10), crs=None)
+    found = [
+        place(WindowRule(point=(round(175 + n / 10, 1), round(10 - n / 10, 1))), header) for n in range(100)
+    ]
+
+    assert found == [window(n, n, 1, 1) for n in range(100)]
+
+
 def test_window_is_outside_only_if_no_pixel_is_inside() -> None:
     """On each of the four sides. The message says which columns and rows it has."""
     for col, row in ((-4, 0), (39, 0), (0, -4), (0, 49), (0, 0)):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pixel_gather.errors import BudgetError, RequestError, SourceError
 from pixel_gather.estimate.explain import size
 from pixel_gather.estimate.workload import FarBucket, WorkerPool
-from pixel_gather.model.source import CubeRow, SearchCost, Source
+from pixel_gather.model.source import CubeRow, ListColumn, SearchCost, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Transform, Window
 from pixel_gather.plan.choose_template import SAMPLED_HEADERS
@@ -695,6 +695,46 @@ def test_plan_cube_warns_of_rows_without_a_time() -> None:
     said = "of 2 rows {} no time: the cube's first axis is source, not time. Give every row a time, or leave "
     assert one.warnings[0] == f"1 {said.format('has')}these rows out"
     assert two.warnings[0] == f"2 {said.format('have')}these rows out"
+
+
+def test_plan_cube_warns_of_columns_with_a_space() -> None:
+    """CF separates names by spaces, so xarray cannot tell that such a column is a coordinate."""
+    columns = tuple(
+        ListColumn(name=name, dtype="int64", varies_in_row=False) for name in ("a_b", "cloud cover")
+    )
+
+    spaced = planned(reader_of(a=A), replace(hrefs("a"), columns=columns))
+    plain = planned(reader_of(a=A), replace(hrefs("a"), columns=columns[:1]))
+
+    said = (
+        "the name of column 'cloud cover' has a space: xarray opens it as a variable, not as a coordinate, "
+        "and conditions cannot name it. Write _ instead"
+    )
+    assert spaced.warnings == (said,)
+    assert plain.warnings == ()
+
+
+def test_plan_cube_warns_if_a_listed_band_has_files_of_several_bands() -> None:
+    """Only their first band is read, unless the request says which one."""
+    row = CubeRow(
+        time_us=None,
+        sources=(
+            Source(href="s3://b/a", band="red", scene="1"),
+            Source(href="s3://b/c", band="nir", scene="1"),
+        ),
+    )
+    table = FakeTable((row,), bands=("red", "nir"))
+    reader = reader_of(a=A, c=A[:1])
+
+    told = planned(reader, table)
+    asked = planned(reader, table, bands=[1])
+
+    said = (
+        "only the first band is read of the sources of red: 1 of 1 sampled ones have more, such as s3://b/a; "
+        "say which one by bands"
+    )
+    assert told.warnings == (said,)
+    assert asked.warnings == ()
 
 
 def test_plan_cube_compresses_only_floats_with_zfp() -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -143,4 +143,5 @@ def _replacing(path: Path) -> Generator[Path]:
             raise
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that is read-only says so also of a file that is not there
+            partial.unlink(missing_ok=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Final
@@ -104,6 +104,7 @@ async def draft_slot(
         mean_nbytes=sum(each.nbytes for each in headers) / len(headers),
         mean_open_nbytes=sum(cost.nbytes for cost in costs) / len(costs),
         warnings=(
+            *(_of_first_bands(name, headers) if asked is None and name is not None else ()),
             *warnings_of_sample(slot, header, headers, errors, nodata=nodata),
             *warnings_of_places(
                 slot, rule, headers, projector, nodata=nodata, wants_same_grid=wants_same_grid
@@ -117,6 +118,16 @@ def _asked_bands(name: str | None, request: "GatherRequest", table: SourceTable)
     """Return the bands of each source that the request names, from 1; None where it names none."""
     number = table.band_numbers.get(name) if name is not None else None
     return request.bands if number is None else (number,)
+
+
+def _of_first_bands(name: str, headers: Sequence[Header]) -> Iterator[str]:
+    """Warn if the list names what a source shows, and a source has further bands that nobody asked for."""
+    more = [each for each in headers if each.n_bands > 1]
+    if more:
+        yield (
+            f"only the first band is read of the sources of {name}: {len(more)} of {len(headers)} sampled "
+            f"ones have more, such as {more[0].href}; say which one by bands"
+        )
 
 
 async def _header_or_error(

@@ -15,7 +15,8 @@ from pixel_gather.model.window import Transform, Window, WindowRule
 from pixel_gather.ports import Projector
 
 _EDGE_SLACK: Final = 1e-6
-"""A box that overlaps a pixel by less than this share does not include it, because of rounding."""
+"""A box that overlaps a pixel by less than this share does not include it, because of rounding. A point that
+lies on an edge up to this share belongs to the pixel on the right of it, or below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +177,8 @@ def _window_on_map(rule: WindowRule, header: Header, projector: Projector) -> Wi
             raise _beyond_crs(header)
         width, height = rule.size
         return Window(
-            col_off=math.floor(col) - width // 2,
-            row_off=math.floor(row) - height // 2,
+            col_off=math.floor(col + _EDGE_SLACK) - width // 2,
+            row_off=math.floor(row + _EDGE_SLACK) - height // 2,
             width=width,
             height=height,
         )

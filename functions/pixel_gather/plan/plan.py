@@ -191,8 +191,14 @@ def _of_times(request: "GatherRequest", table: SourceTable, template: CubeTempla
 
 
 def _of_list(table: SourceTable) -> Iterator[str]:
-    """Warn about the list's notes and repeated sources."""
+    """Warn about the list's notes, names of columns and repeated sources."""
     yield from table.notes
+    spaced = [each.name for each in table.columns if len(each.name.split()) > 1]
+    if spaced:
+        yield (
+            f"the name of column {spaced[0]!r} has a space: xarray opens it as a variable, not as a "
+            "coordinate, and conditions cannot name it. Write _ instead"
+        )
     n = table.n_repeated
     if not n:
         return

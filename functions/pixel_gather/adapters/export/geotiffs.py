@@ -51,7 +51,10 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
 
 
 def _write(rows: CubeRows, row: RowPixels, path: Path, tags: dict[str, str]) -> None:
-    """Write one file. rasterio's own writer of COGs loses the nodata of integers of 64 bits."""
+    """Write one file. Python writes it, because GDAL says nothing of a full disk.
+
+    rasterio's own writer of COGs loses the nodata of 64-bit integers. So a COG is copied from a plain file.
+    """
     from rasterio.io import MemoryFile  # noqa: PLC0415 # 0.3 s
     from rasterio.shutil import copy  # noqa: PLC0415 # as above
     from rasterio.transform import Affine  # noqa: PLC0415 # as above
@@ -60,24 +63,28 @@ def _write(rows: CubeRows, row: RowPixels, path: Path, tags: dict[str, str]) -> 
     crs = _shared("CRS", row.row, {name: each.crs for name, each in told.items()})
     transform = _shared("transform", row.row, {name: each.transform for name, each in told.items()})
     height, width = rows.shape
-    with MemoryFile() as plain:
-        with plain.open(
-            driver="GTiff",
-            width=width,
-            height=height,
-            count=len(rows.measurements),
-            dtype=str(array_of(rows.group, rows.measurements[0]).dtype),
-            nodata=_nodata(row.row, {name: each.nodata for name, each in told.items()}),
-            crs=crs,
-            transform=None if transform is None else Affine(*transform),
-            BIGTIFF="IF_SAFER",
-        ) as file:
-            for index, (name, pixels) in enumerate(zip(rows.measurements, row.pixels, strict=True), start=1):
-                file.write(pixels, index)
-                file.set_band_description(index, name)
-            file.scales, file.offsets = zip(*rows.scaling(row.row), strict=True)
-            file.update_tags(**tags)
-        copy(plain.name, path, driver="COG", compress="deflate")
+    with MemoryFile(ext=".tif") as cog:
+        with MemoryFile() as plain:
+            with plain.open(
+                driver="GTiff",
+                width=width,
+                height=height,
+                count=len(rows.measurements),
+                dtype=str(array_of(rows.group, rows.measurements[0]).dtype),
+                nodata=_nodata(row.row, {name: each.nodata for name, each in told.items()}),
+                crs=crs,
+                transform=None if transform is None else Affine(*transform),
+                BIGTIFF="IF_SAFER",
+            ) as file:
+                for index, (name, pixels) in enumerate(
+                    zip(rows.measurements, row.pixels, strict=True), start=1
+                ):
+                    file.write(pixels, index)
+                    file.set_band_description(index, name)
+                file.scales, file.offsets = zip(*rows.scaling(row.row), strict=True)
+                file.update_tags(**tags)
+            copy(plain.name, cog.name, driver="COG", compress="deflate")
+        path.write_bytes(cog.getbuffer())
 
 
 def _nodata(row: int, values: Mapping[str, complex | None]) -> complex | None:

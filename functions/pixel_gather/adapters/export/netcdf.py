@@ -1,5 +1,7 @@
 """Writes rows of a cube as netCDF-4. Values and attributes are those of the cube, to the bit."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +22,7 @@ def write_netcdf(rows: CubeRows, path: Path) -> None:
 
     Raises:
         RequestError: A measurement has complex numbers.
+        OSError: The file cannot be written.
     """
     import netCDF4  # noqa: PLC0415 # an extra
 
@@ -29,7 +32,7 @@ def write_netcdf(rows: CubeRows, path: Path) -> None:
                 f"netCDF has no complex numbers, and {name} is {dtype}; write GeoTIFFs", field="to"
             )
     left_out = set(measurements_of(rows.group)) - set(rows.measurements)
-    with netCDF4.Dataset(path, "w", format="NETCDF4") as file:
+    with _errors_of_netcdf(), netCDF4.Dataset(path, "w", format="NETCDF4") as file:
         file.setncatts(
             _plain({key: value for key, value in rows.group.attrs.items() if key != "pixel_gather"})
         )
@@ -40,6 +43,17 @@ def write_netcdf(rows: CubeRows, path: Path) -> None:
         for index, row in enumerate(rows.read()):
             for name, pixels in zip(rows.measurements, row.pixels, strict=True):
                 file[name][index] = pixels
+
+
+@contextmanager
+def _errors_of_netcdf() -> Generator[None]:
+    """Turn errors of the library into errors of files. Other errors are those of reading the cube."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith("NetCDF: "):
+            raise
+        raise OSError(f"{error}; the disk may be full") from error
 
 
 def _write(file: Any, name: str, array: Any, rows: CubeRows, row_dim: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.adapters.export.cube_rows import CubeRows, array_of, dims_of, measurements_of
+from pixel_gather.adapters.parquet_file import write_parquet_file
 from pixel_gather.report.row_evidence import stored_status
 
 _AFFINE: Final = "abcdef"
@@ -30,7 +31,6 @@ def write_csv(rows: CubeRows, path: Path) -> None:
 def write_parquet(rows: CubeRows, path: Path) -> None:
     """Write one line for each row, with the columns of the CSV. Missing values are nulls."""
     from arro3.core import Array, DataType, Table  # noqa: PLC0415 # 0.1 s, for Parquet alone
-    from arro3.io import write_parquet as write  # noqa: PLC0415 # as above
 
     def typed(name: str, values: list[Any]) -> Any:
         if name == "time":
@@ -44,8 +44,7 @@ def write_parquet(rows: CubeRows, path: Path) -> None:
 
     columns = dict(_columns(rows))
     arrays = [typed(name, values) for name, values in columns.items()]
-    with path.open("wb") as file:
-        write(Table.from_arrays(arrays, names=list(columns)), file)
+    write_parquet_file(Table.from_arrays(arrays, names=list(columns)), path)
 
 
 def _columns(rows: CubeRows) -> Iterator[tuple[str, list[Any]]]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pixel_gather.adapters.parquet_file import write_parquet_file
 from pixel_gather.errors import StoreError
 from pixel_gather.ranking.table import COLUMNS
 
@@ -27,7 +28,6 @@ def write_table(rows: Sequence[dict[str, Any]], path: Path, *, about: dict[str, 
         StoreError: The file cannot be written.
     """
     from arro3.core import Array, DataType, Field, Schema, Table  # noqa: PLC0415 # 0.1 s, for Parquet alone
-    from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
     def column(name: str) -> tuple[Any, Any]:
         values = [row[name] for row in rows]
@@ -44,7 +44,6 @@ def write_table(rows: Sequence[dict[str, Any]], path: Path, *, about: dict[str, 
     fields, arrays = zip(*(column(name) for name in COLUMNS), strict=True)
     schema = Schema(fields, metadata={"pixel_gather": json.dumps(about)})
     try:
-        with path.open("wb") as file:
-            write_parquet(Table.from_arrays(arrays, schema=schema), file)
+        write_parquet_file(Table.from_arrays(arrays, schema=schema), path)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error

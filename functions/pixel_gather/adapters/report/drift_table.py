@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pixel_gather.adapters.parquet_file import write_parquet_file
 from pixel_gather.errors import StoreError
 from pixel_gather.report.drift import COLUMNS, SourceDrift
 
@@ -23,7 +24,6 @@ def write_drifts(drifts: Sequence[SourceDrift], path: Path, *, about: Mapping[st
         StoreError: The file cannot be written.
     """
     from arro3.core import Array, DataType, Field, Schema, Table  # noqa: PLC0415 # 0.1 s, for Parquet alone
-    from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
     rows = [each.to_json() for each in drifts]
     kinds = {name: DataType.int64() if name in _WHOLE else DataType.utf8() for name in COLUMNS}
@@ -32,7 +32,6 @@ def write_drifts(drifts: Sequence[SourceDrift], path: Path, *, about: Mapping[st
     )
     columns = [Array([row[name] for row in rows], kind) for name, kind in kinds.items()]
     try:
-        with path.open("wb") as file:
-            write_parquet(Table.from_arrays(columns, schema=schema), file)
+        write_parquet_file(Table.from_arrays(columns, schema=schema), path)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
