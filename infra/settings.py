@@ -281,7 +281,7 @@ class Settings:
         _refuse_unknown(given, asked)
         if ("earthdata" in settings.signing) != (settings.earthdata_secret is not None):
             raise SettingsError(
-                "earthdata_secret", settings.earthdata_secret, "given if, and only if, signing has earthdata"
+                "earthdata_secret", settings.earthdata_secret, "given with signing earthdata, and only then"
             )
         return settings
 
@@ -292,7 +292,7 @@ def _refuse_unknown(given: Mapping[str, object], known: set[str]) -> None:
         if re.fullmatch(r"\w+", key) and key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             meant = f"; {near[0]} is one" if near else ""
-            raise SettingsError(key, given[key], f"a setting that there is{meant}")
+            raise SettingsError(key, given[key], f"the name of a setting{meant}")
 
 
 def _most_workers(account_concurrency: int) -> int:
@@ -342,7 +342,7 @@ def _schedules(given: Sequence[object]) -> tuple[Schedule, ...]:
         values = [getattr(each, what) for each in found]
         for value in values:
             if values.count(value) > 1:
-                raise SettingsError("schedules", value, f"the {what} of one schedule")
+                raise SettingsError("schedules", value, f"the {what} of only one schedule")
     return tuple(found)
 
 
@@ -357,7 +357,7 @@ def _schedule(key: str, value: object) -> Schedule:
     try:
         return Schedule(**value)
     except RequestError as error:
-        raise SettingsError(key, value["name"], f"right, but {error}") from error
+        raise SettingsError(key, value["name"], f"a schedule that can run: {error}") from error
 
 
 def _source_buckets(context: Context) -> tuple[SourceBucket, ...]:

@@ -1,9 +1,11 @@
 """Rules for all tests: marks by folder, which tests share a worker, and a sound start of processes."""
 
+import gc
 import os
 import re
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
@@ -104,6 +106,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Import no modules whose tests are all slow where slow tests are left out. Importing takes longest."""
     is_left_out = config.option.markexpr == "not slow" and collection_path in _WHOLLY_SLOW
     return True if is_left_out else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among the modules that collecting imports, now and during the tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

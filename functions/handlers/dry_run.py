@@ -66,8 +66,8 @@ class DryPlanner:
                 )
         except TimeoutError as error:
             raise TooSlowError(
-                f"it cannot be planned in {left_s:.0f} s: submit the gather with limits.usd, whose plan may "
-                "take 15 minutes and refuses what costs more"
+                f"this gather cannot be planned in {left_s:.0f} s: submit the gather with limits.usd. Its "
+                "plan may then take 15 minutes, and a gather that costs more is refused"
             ) from error
 
     async def _plan_append(self, request: GatherRequest, table: SourceTable) -> CubePlan:

@@ -19,7 +19,7 @@ from pixel_gather.adapters.aws.executions import Executions
 from pixel_gather.adapters.cube.last_row import CubeState, cube_state
 from pixel_gather.catalog.schedule import Schedule, tick_us_of
 
-_IS_RUNNING: Final = "the gather of an earlier tick is running; the next tick looks for its scenes too"
+_IS_RUNNING: Final = "the gather of an earlier tick is running; the next tick will look for the same scenes"
 _IS_OVER: Final = "the search's own time range has ended, or has not begun"
 
 

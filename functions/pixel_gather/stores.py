@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster wit
     from pixel_gather.report.row_coordinates import Coordinate, Values
 
 NOT_COMPLETE: Final = (
-    "the cube is not complete: run its request again, which goes on where it stopped, or wait if its gather "
-    "is still at work"
+    "the cube is not complete. If its gather is still at work, wait. If not, run its request again: the "
+    "gather goes on where it stopped"
 )
 """Said of a cube that a gather has begun and not finished."""
 
@@ -384,5 +384,6 @@ async def needed_file(control: ControlStore, key: str) -> bytes:
 def missing_file(key: str) -> StoreError:
     """Return the error of a control file that is not there."""
     return StoreError(
-        f"{key} is not there: the work was completed meanwhile, or was never planned; repeat its request"
+        f"the control file {key} is missing. Its gather has ended meanwhile, or was never planned. Send the "
+        "same request again"
     )

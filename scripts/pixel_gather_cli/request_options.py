@@ -56,7 +56,9 @@ class Box(Numbers):
         bounds = _bounds_in_file(str(value))
         if bounds is not None:
             box = ",".join(f"{each:.12g}" for each in bounds)
-            self.fail(f"{value!r} holds a shape; a window is a rectangle: give the box around it, {box}")
+            self.fail(
+                f"{value!r} holds a shape, and a window is a rectangle: give the box around the shape, {box}"
+            )
         return super().convert(value, param, ctx)
 
 
@@ -169,7 +171,10 @@ _OUTPUT = (
         help="Sources that the cube has already.  [default: skip]",
     ),
     click.option(
-        "--expected-rows", type=int, metavar="N", help="Rows that later appends will lead to, for the layout."
+        "--expected-rows",
+        type=int,
+        metavar="N",
+        help="Rows that the cube will have after later appends, for the layout.",
     ),
     click.option("--layout", type=LayoutOption(), help="Chunks of the cube.  [default: balanced]"),
     click.option(
@@ -318,7 +323,9 @@ def _taken_scenes(options: dict[str, Any]) -> dict[str, Any]:
         given.pop("collections", None)
     if not places:
         if given:
-            raise RequestError("it goes with --stac, --items or --catalog", field=f"--{next(iter(given))}")
+            raise RequestError(
+                "use it only with --stac, --items or --catalog", field=f"--{next(iter(given))}"
+            )
         return {}
     given["assets"] = _assets(given.get("assets", ""))
     found: dict[str, dict[str, Any]] = {}

@@ -171,7 +171,7 @@ def test_bench_tells_of_sources_that_failed(
         ((), "Usage"),
         (("--times", "2"), "give a LIST"),
         (("LIST", "--prefix", "folder"), "give a LIST, or --prefix"),
-        (("LIST", "--glob", "*"), "go with --prefix"),
+        (("LIST", "--glob", "*"), "only with --prefix"),
         (("LIST", "--engine", "fast,slow"), "'slow' is none of fast, rasterio"),
         (("LIST", "--concurrency", "0"), "'0' does not go upwards"),
         (("LIST", "--engine", "rasterio", "--concurrency", "auto"), "rasterio needs numbers"),

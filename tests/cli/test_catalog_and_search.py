@@ -177,10 +177,13 @@ def test_a_list_cannot_say_which_band(catalog: Path, capsys: pytest.CaptureFixtu
     [
         (("catalog", "--to", "c.parquet"), "give one of --stac"),
         (("catalog", "--list", "a", "--prefix", "b", "--to", "c"), "give one of --stac"),
-        (("catalog", "--items", "a", "--glob", "*", "--to", "c"), "--glob: it goes with --list or --prefix"),
+        (
+            ("catalog", "--items", "a", "--glob", "*", "--to", "c"),
+            "--glob: use it only with --list or --prefix",
+        ),
         (
             ("catalog", "--items", "a", "--bbox", "1,2,3,4", "--to", "c"),
-            "--bbox: it goes with --stac or --cmr",
+            "--bbox: use it only with --stac or --cmr",
         ),
         (("catalog", "--refresh", "--add", "--to", "c"), "--refresh alone"),
         (("search", "--bbox", "1,2,3,4"), "give either a catalog or the address"),
@@ -192,7 +195,7 @@ def test_a_list_cannot_say_which_band(catalog: Path, capsys: pytest.CaptureFixtu
         (("run", "--catalog", "c", "--point", "1,2", "--to", "x"), "--assets: say what is read"),
         (
             ("run", "--sources", "c", "--where", "a<1", "--to", "x"),
-            "--where: it goes with --stac, --items or --catalog",
+            "--where: use it only with --stac, --items or --catalog",
         ),
         (
             ("plan", "--sources", "l", "--catalog", "c", "--assets", "red", "--point", "1,2"),

@@ -329,4 +329,6 @@ def test_bbox_that_is_a_file_with_a_shape_is_refused_with_the_box_around_it(
 
     assert run("plan", "--sources", "list.txt", "--bbox", tmp_path / "lake.geojson") == 2
 
-    assert "a window is a rectangle: give the box around it, 8.5,46,9.25,46.5" in capsys.readouterr().err
+    assert (
+        "a window is a rectangle: give the box around the shape, 8.5,46,9.25,46.5" in capsys.readouterr().err
+    )

@@ -926,8 +926,8 @@ def test_no_credentials_is_one_line(
     [
         (("--api", "http://a.example", "--direct"), "--api or --direct"),
         (("--api", "http://a.example", "--stack", "A"), "--api or --stack"),
-        (("--state-machine", "arn"), "go with --direct"),
-        (("--control-bucket", "b"), "go with --direct"),
+        (("--state-machine", "arn"), "only with --direct"),
+        (("--control-bucket", "b"), "only with --direct"),
         (("--api", "a.example"), "'a.example' is not the address of an API"),
         (("--api", "http://127.0.0.1:1"), "there was no answer"),
         (("--profile", "nobody"), "profile (nobody) could not be found"),

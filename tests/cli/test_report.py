@@ -84,7 +84,7 @@ def made(folder: Path) -> Path:
         ("nowhere.zarr", "there is no such folder"),
         (".", "neither a cube nor a benchmark"),
         ("https://example.com/cube.zarr", "https"),
-        ("other.zarr", "made by no gather"),
+        ("other.zarr", "no gather made what is there"),
         ("suite", "go on with bench --resume"),
         ("ingest", "it has a report already: ingest.txt"),
     ],
@@ -125,7 +125,7 @@ def test_report_of_an_unfinished_cube_is_refused(
     code = run(tmp_path / "half.zarr", "--to", tmp_path / "report")
 
     assert code == 2
-    assert "not complete: run its request again" in capsys.readouterr().err
+    assert "not complete. If its gather is still at work, wait" in capsys.readouterr().err
 
 
 def test_report_folder_that_is_a_file_is_refused(

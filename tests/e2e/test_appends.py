@@ -1,6 +1,7 @@
 """Appends on the deployed stack: by the API, with the roles of the functions, on the emulated S3."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,12 +9,14 @@ import numpy as np
 import pytest
 import xarray as xr
 from botocore.exceptions import ClientError
+from click.testing import CliRunner
 
 from e2e.api import UNDRAWN, call, gathered, wait_for
 from pixel_gather import gather, open_cube
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.local.settings import Settings
 from pixel_gather.local.verify import verify
+from pixel_gather_cli.commands.status import status_command
 from pixel_gather_emulator.deploy import DeployedStack
 from support.undrawn import gather_undrawn
 
@@ -29,6 +32,7 @@ SERIES: Final = (
     "prcp-202201-grd-scaled-02.tif",
 )
 WINDOW: Final = {"bbox": [-109, 37, -102, 41]}
+APPENDED: Final = (r"appended +2 rows\n", r"appended +1 row\n", r"appended +nothing: the cube has all")
 LAYOUT: Final = {"layout": {"chunk": [2, 32, 32], "shard_rows": 4}, "expected_rows": 8}
 
 
@@ -55,7 +59,10 @@ def test_the_emulated_store_puts_only_what_is_unchanged(deployment: DeployedStac
 def test_appends_through_the_api_are_one_gather_in_process(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two appends run at once, and one in process follows. Each has its rows. Again, nothing is added."""
+    """Two appends run at once, and one in process follows. Each has its rows. Again, nothing is added.
+
+    The status of each tells how many rows it added, in the API's answer and on the command line.
+    """
     for name, value in deployment.variables.items():
         monkeypatch.setenv(name, value)
     first = gathered(deployment, request(deployment, 0, name="grows", **LAYOUT, **UNDRAWN))
@@ -68,7 +75,15 @@ def test_appends_through_the_api_are_one_gather_in_process(
     settings = Settings(stores=StoreSettings(), draws_report=False)
     last = gather(request(deployment, 4, append_to=first["cube"]), settings=settings)
 
+    told = [
+        CliRunner().invoke(status_command, [each["id"]], catch_exceptions=False).output
+        for each in (first, *ended, again)
+    ]
+
     assert [each["state"] for each in ended] == ["succeeded", "succeeded"], ended
+    assert [each["result"]["n_appended"] for each in (first, *ended, again)] == [None, 2, 1, 0]
+    assert "appended" not in told[0]
+    assert all(re.search(words, text) for words, text in zip(APPENDED, told[1:], strict=True)), told
     assert again["state"] == "succeeded"
     assert again["result"]["shape"][0] == 4
     assert last.n_appended == 1

@@ -295,7 +295,7 @@ def test_plan_gather_prices_and_tells_of_sources_in_another_region(
     summary = _json(machine.s3, "control", "summaries/by-hand.json")
     assert (near["verdict"], far["verdict"]) == ("planned", "planned")
     [warning] = [each for each in summary["warnings"] if "us-west-2" in each]
-    assert warning.startswith("8 sources are in sources in us-west-2, the workers in eu-central-1: ")
+    assert warning.startswith("8 sources lie in the bucket sources in us-west-2, but the workers run in ")
     refused = machine.planned(
         REQUEST | {"output": IN_SHARDS | {"name": "capped"}, "limits": {"usd": summary["usd"] * 0.999}}
     )

@@ -34,7 +34,12 @@ REFUSED = (
     Case("field", LANDSAT | {"colour": 1}, "RequestError", "colour: there is no such field"),
     Case("bucket", LANDSAT | {"sources": ["s3://other/a.tif"]}, "RequestError", "the bucket other"),
     Case("file", LANDSAT | {"sources": ["file:///etc/passwd"]}, "RequestError", "file:// is not read here"),
-    Case("stdin", LANDSAT | {"sources": "-"}, "RequestError", "sources.list: nothing is typed in here"),
+    Case(
+        "stdin",
+        LANDSAT | {"sources": "-"},
+        "RequestError",
+        "sources.list: a deployment has no standard input",
+    ),
     Case("missing-list", LANDSAT | {"sources": "s3://sources/no.csv"}, "RequestError", "cannot be read"),
     Case(
         "bucket-in-list",
@@ -93,7 +98,7 @@ def test_plan_gather_refuses_what_differs_from_the_archive(machine: StateMachine
     like = machine.planned(LANDSAT | {"output": {"name": "three", "archive": "all"}})
 
     assert (first["verdict"], like["verdict"]) == ("planned", "planned")
-    assert "output.codec: the cube has zstd; here it is none" in other["cause"]
+    assert "output.codec: the cube has zstd; the new rows would have none" in other["cause"]
     assert machine.s3.get_object(Bucket="cubes", Key="out/all.archive.json")["Body"].read() == stored
 
 

@@ -59,8 +59,11 @@ def test_group_is_there_without_schedules(stack: Synthesized) -> None:
         ([{"name": "daily"}], r"schedules\[0\].*name, every, request"),
         ([DAILY | {"more": 1}], r"schedules\[0\]"),
         ([DAILY | {"request": "r"}], r"schedules\[0\].request"),
-        ([DAILY, DAILY | {"request": REQUEST | {"output": {"append_to": "b"}}}], "the name of one schedule"),
-        ([DAILY, DAILY | {"name": "other"}], "the cube of one schedule"),
+        (
+            [DAILY, DAILY | {"request": REQUEST | {"output": {"append_to": "b"}}}],
+            "the name of only one schedule",
+        ),
+        ([DAILY, DAILY | {"name": "other"}], "the cube of only one schedule"),
     ],
 )
 def test_wrong_schedules_are_refused_before_anything_is_deployed(schedules: Any, message: str) -> None:

@@ -305,7 +305,7 @@ def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Pat
         join(cubes[:1], to=joined)
     with pytest.raises(RequestError, match=r"t0.zarr is joined there already"):
         join(cubes[:1], to=joined, add=True)
-    with pytest.raises(RequestError, match="add: cubes are added in the way"):
+    with pytest.raises(RequestError, match="add: cubes are added as the first ones"):
         join(cubes[3:], to=joined, add=True, keep=["sat"])
     with pytest.raises(RequestError, match="named twice"):
         join([cubes[0], cubes[0]], to=tmp_path / "all")

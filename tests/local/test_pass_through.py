@@ -338,5 +338,5 @@ def test_a_cube_of_tiles_refuses_every_append(tmp_path: Path) -> None:
     place = gathered(tmp_path, path).place
 
     for paths in ((path,), (path, other)):
-        with pytest.raises(RequestError, match=r"append_to: a cube of compressed tiles cannot grow"):
+        with pytest.raises(RequestError, match=r"append_to: a cube of codec source cannot grow"):
             gather(request(*paths, output={"append_to": place}))

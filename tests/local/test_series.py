@@ -173,4 +173,4 @@ def test_gather_of_unlike_sources_says_how_they_are_reconciled(
         assert same_grid.report.status_counts["unlike"] > 0
     else:
         assert any_grid.report.status_counts["unlike"] > 0, name
-        assert any("recorded as unlike" in warning for warning in any_grid.report.warnings)
+        assert any("status will be unlike" in warning for warning in any_grid.report.warnings)

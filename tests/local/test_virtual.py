@@ -284,7 +284,11 @@ def test_absent_tiles_are_absent_chunks(tmp_path: Path) -> None:
             "output.codec",
             r"begins at pixel \(37, 32\), not at a corner .* are --pixels 32,32,64,32",
         ),
-        ({"output": {"codec": "zstd"}}, "output.codec", "has the sources' own tiles: leave it out"),
+        (
+            {"output": {"codec": "zstd"}},
+            "output.codec",
+            "has the sources' own tiles, so it has no other codec: leave it out",
+        ),
         ({"output": {"archive": "rain"}}, "output.archive", "is made as a whole"),
         ({"masked": True, "nodata": 0}, "output.codec", "cannot be masked"),
     ],

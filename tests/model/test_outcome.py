@@ -130,7 +130,7 @@ def test_merged_strips_of_two_versions_are_changed() -> None:
     found = merged([strip(), strip(etag='"2"')], y_starts=[0, 8])
 
     assert found.status is Status.CHANGED
-    assert found.reason == "replaced between two strips of its window"
+    assert found.reason == "replaced after a strip of its window had been read"
     assert found.bands[0].n_valid == 0
 
 

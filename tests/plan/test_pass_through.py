@@ -129,8 +129,8 @@ def test_a_plan_that_keeps_tiles_says_who_can_read_them_and_what_is_not_known() 
         "the cube keeps the sources' tiles (deflate with predictor 2): zarr-python with imagecodecs"
     )
     assert plan.warnings[1] == (
-        "no pixel is decoded: min, max, mean and valid_fraction are NaN, there are no quicklooks, digests "
-        "are of the compressed bytes, and damaged tiles are not noticed"
+        "no pixel is decoded: min, max, mean and valid_fraction are NaN, and there are no quicklooks. "
+        "Digests are of the compressed bytes. Damaged tiles are not noticed"
     )
     assert plan.to_json()["layout"]["codec"] == "source"
     [decoding] = [each for each in plan.estimate.figures if each.what == "seconds of store"]
@@ -218,4 +218,4 @@ def test_a_cube_by_reference_says_so(predictor: int, needed: str) -> None:
 
     assert plan.warnings[0].startswith("the cube refers to the sources' tiles (deflate")
     assert needed in plan.warnings[0]
-    assert "digests are of ETags and positions of tiles" in plan.warnings[1]
+    assert "Digests are of ETags and positions of tiles" in plan.warnings[1]

@@ -139,9 +139,11 @@ class Warned:
         Warned(
             "more bands",
             FakeImage(pixels=np.concatenate([A, A])),
-            r"have 4 band\(s\), not 2: those with fewer",
+            r"have 4 band\(s\), not 2: the status of those with fewer",
         ),
-        Warned("fewer bands", FakeImage(pixels=A[:1]), r"have 1 band\(s\), not 2: those with fewer"),
+        Warned(
+            "fewer bands", FakeImage(pixels=A[:1]), r"have 1 band\(s\), not 2: the status of those with fewer"
+        ),
         Warned("strips", like(is_tiled=False, tile_width=40, tile_height=1), "1 of 2 .* in strips"),
     ],
     ids=lambda case: case.id,
@@ -172,7 +174,7 @@ def test_plan_cube_takes_the_nodata_that_most_sources_declare() -> None:
     assert [each.nodata for each in plan.measurements] == [0, 0]
     assert [each.nodata for each in of_none.measurements] == [None, None]
     assert math.isnan(of_nan.measurements[0].nodata or 0)
-    assert "(0: 2, 255: 1, none: 1): the cube's is 0, each row keeps its own" in plan.warnings[0]
+    assert "(0: 2, 255: 1, none: 1): the cube has 0. Each row keeps its own" in plan.warnings[0]
 
 
 def test_plan_cube_takes_as_many_bands_as_most_sources_have() -> None:
@@ -195,9 +197,21 @@ class Overhang:
 @pytest.mark.parametrize(
     "case",
     [
-        Overhang("integers", [30, 0, 20, 20], A, r"s3://b/a 50\.00% of it: .* holds 0, which looks"),
-        Overhang("nodata", [30, 0, 20, 20], like(nodata=7), "50.00% of it: what lies outside holds nodata"),
-        Overhang("floats", [39, 49, 100, 100], A / 2, r"99\.99% of it: .* holds nodata or NaN"),
+        Overhang(
+            "integers",
+            [30, 0, 20, 20],
+            A,
+            r"with 50\.00% of its pixels outside s3://b/a: .* holds 0, which looks",
+        ),
+        Overhang(
+            "nodata",
+            [30, 0, 20, 20],
+            like(nodata=7),
+            "pixels outside s3://b/a: what lies outside holds nodata",
+        ),
+        Overhang(
+            "floats", [39, 49, 100, 100], A / 2, r"99\.99% of its pixels outside .* holds nodata or NaN"
+        ),
     ],
     ids=lambda case: case.id,
 )
@@ -218,7 +232,7 @@ def test_plan_cube_warns_of_sources_that_the_window_misses() -> None:
     plan = planned(reader_of(a=A, b=far, c=far), hrefs("a", "b", "c"), window=window)
 
     assert (
-        "wholly outside 2 of 3 sampled sources, which will be recorded as outside, such as s3://b/b"
+        "wholly outside 2 of 3 sampled sources, such as s3://b/b: their status will be outside"
         in (plan.warnings[-1])
     )
 
@@ -229,7 +243,7 @@ def test_plan_cube_refuses_a_window_that_is_far_larger_than_every_source() -> No
 
     with pytest.raises(BudgetError, match=r"times_source: the window of 4,000 x 4,000 pixels is 8,000 times"):
         planned(images, hrefs("a"), window=window)
-    with pytest.raises(BudgetError, match="the limit is 7999 times: ask for a smaller window, or raise"):
+    with pytest.raises(BudgetError, match=r"The limit is 7999 times\. Ask for a smaller window, or raise"):
         planned(images, hrefs("a"), window=window, limits={"times_source": 7999})
     plan = planned(images, hrefs("a"), window=window, limits={"times_source": 8000})
 
@@ -345,7 +359,7 @@ REFUSED = [
     Refused("nodata NaN", A, {"nodata": "nan"}, "nodata", "does not fit"),
     Refused("nodata for others", like(nodata=0), {"nodata": 65_536}, "nodata", "does not fit"),
     Refused("nodata beyond float32", A.astype("float32"), {"nodata": 1e300}, "nodata", "does not fit"),
-    Refused("masked", A, {"masked": True}, "nodata", "masked pixels need a value"),
+    Refused("masked", A, {"masked": True}, "nodata", "masked pixels need a nodata value"),
     Refused("zfp", A, {"output": {"codec": "zfp", "zfp_tolerance": 0}}, "output.codec", "not for band_1"),
 ]
 
@@ -479,7 +493,7 @@ def test_plan_cube_holds_a_window_against_the_largest_source() -> None:
 
     assert planned(reader_of(a=wide, b=tall), hrefs("a", "b"), window=window).shape == (2, 1200, 1200)
     with pytest.raises(
-        BudgetError, match=r"is 360 times as large as .* \(4,000 x 1\), the limit is 16 times"
+        BudgetError, match=r"is 360 times as large as .* \(4,000 x 1\). The limit is 16 times"
     ):
         planned(reader_of(a=wide), hrefs("a"), window=window)
     with pytest.raises(BudgetError, match="is 16 times as large"):
@@ -595,12 +609,12 @@ def test_plan_cube_warns_of_buckets_in_other_regions() -> None:
 
     assert plan(*images).warnings == (
         (
-            "2 sources are in b in us-west-2, the workers in eu-central-1: transfer is charged and in the "
-            "price ($0.40 in all); a deployment in us-west-2 would spare it"
+            "2 sources lie in the bucket b in us-west-2, but the workers run in eu-central-1: transfer is "
+            "charged and in the price ($0.40 in all); a deployment in us-west-2 would avoid this"
         ),
         (
-            "1 sources are in c in us-east-1, the workers in eu-central-1: its owner pays for transfer, and "
-            "each request takes longer; a deployment in us-east-1 would spare it"
+            "1 source lies in the bucket c in us-east-1, but the workers run in eu-central-1: its owner pays "
+            "for transfer, and each request takes longer; a deployment in us-east-1 would avoid this"
         ),
     )
     assert plan(*images).estimate.transfer_nbytes == pytest.approx(2 * 10**10, rel=1e-3)

@@ -53,31 +53,31 @@ def test_sources_that_are_all_alike_need_no_warning() -> None:
         (
             ({"dtype": "int16"}, {"dtype": "int8"}, {"dtype": "int16"}),
             (
-                "3 of 4 sampled sources are int16 or int8, not uint16, and will be recorded as unlike, such "
-                "as s3://b/x"
+                "3 of 4 sampled sources are int16 or int8, not uint16, such as s3://b/x: their status "
+                "will be unlike"
             ),
         ),
         (
             ({"n_bands": 4, "scales": (1.0,) * 4, "offsets": (0.0,) * 4}, {"n_bands": 1}),
             (
-                "2 of 3 sampled sources have 1 or 4 band(s), not 2: those with fewer are recorded as unlike, "
-                "and of those with more only the first are read"
+                "2 of 3 sampled sources have 1 or 4 band(s), not 2: the status of those with fewer will "
+                "be unlike, and of those with more only the first bands are read"
             ),
         ),
         (
             ({"nodata": 0}, {"nodata": 0}),
             (
-                "sampled sources declare different nodata values (0: 2, none: 1): the cube has none, each "
-                "row keeps its own, and the coordinate nodata tells which"
+                "sampled sources declare different nodata values (0: 2, none: 1): the cube has none. Each "
+                "row keeps its own, which the coordinate nodata holds"
             ),
         ),
         (
             ({"scales": (1.0, 2.0)},),
-            "sampled sources declare different scales or offsets; pixels stay raw",
+            "sampled sources declare different scales or offsets: pixels stay raw",
         ),
         (
             ({"offsets": (3.0, 0.0)},),
-            "sampled sources declare different scales or offsets; pixels stay raw",
+            "sampled sources declare different scales or offsets: pixels stay raw",
         ),
         (
             ({"is_tiled": False, "tile_height": 1}, {}),
@@ -112,8 +112,8 @@ def test_warnings_name_the_band_and_the_cubes_nodata() -> None:
 
     assert found == [
         (
-            "sampled sources of band red declare different nodata values (none: 1, 9: 1): the cube's is 9, "
-            "each row keeps its own, and the coordinate nodata tells which"
+            "sampled sources of band red declare different nodata values (none: 1, 9: 1): the cube has 9. "
+            "Each row keeps its own, which the coordinate nodata holds"
         )
     ]
 
@@ -149,13 +149,13 @@ def test_claims_that_files_do_not_declare_are_told() -> None:
     assert found == [
         (
             "the catalog claims another scale than the file's for 1 of 2 sampled sources of band red, such "
-            "as 0.25 and not 0.5 for s3://b/x: the cube keeps the file's values and applies neither; the "
-            "claim is the coordinate scale_claimed"
+            "as 0.25 and not 0.5 for s3://b/x. The cube keeps the file's values and applies neither scale. "
+            "The claim is in the coordinate scale_claimed"
         ),
         (
             "the catalog claims another nodata than the file's for 1 of 1 sampled sources of band red, such "
-            "as 0 and not none for s3://b/x: the cube keeps the file's values and applies neither; the claim "
-            "is the coordinate nodata_claimed"
+            "as 0 and not none for s3://b/x. The cube keeps the file's values and applies neither nodata. "
+            "The claim is in the coordinate nodata_claimed"
         ),
     ]
 
@@ -206,7 +206,8 @@ def test_a_window_that_overhangs_is_told_with_the_source_that_has_least_of_it() 
     """What lies outside is 0 if it has no nodata, the cube's or the source's own."""
     slot, small = over(36, 0), like(width=37)
     begin = (
-        "the window lies partly outside 2 of 2 sampled sources, of s3://b/x 87.50% of it: what lies outside"
+        "the window lies partly outside 2 of 2 sampled sources, with 87.50% of its pixels outside s3://b/x: "
+        "what lies outside"
     )
 
     (zero,) = places(TEMPLATE, small, slot=slot)
@@ -243,8 +244,8 @@ def test_sources_that_the_window_misses_are_counted_among_those_of_the_dtype() -
 
     assert found == [
         (
-            "the window lies wholly outside 1 of 4 sampled sources of band red, which will be recorded as "
-            "outside, such as s3://b/x"
+            "the window lies wholly outside 1 of 4 sampled sources of band red, such as s3://b/x: their "
+            "status will be outside"
         )
     ]
 
@@ -259,7 +260,7 @@ def test_sources_on_another_grid_are_unlike_where_one_grid_is_asked_for() -> Non
     )
 
     assert found == [
-        "1 of 2 sampled sources lie on another grid, and will be recorded as unlike, such as s3://b/x"
+        "1 of 2 sampled sources lie on another grid, such as s3://b/x: their status will be unlike"
     ]
 
 
@@ -269,7 +270,7 @@ def test_sources_that_lack_a_band_that_is_asked_for_are_told() -> None:
     lacking = like(n_bands=1, scales=(1.0,), offsets=(0.0,))
 
     assert of_sample(lacking, slot=slot) == [
-        "1 of 2 sampled sources have no band 2, and will be recorded as unlike, such as s3://b/x"
+        "1 of 2 sampled sources have no band 2, such as s3://b/x: their status will be unlike"
     ]
 
 

@@ -682,7 +682,7 @@ def test_read_shard_takes_absent_tiles_only_if_they_stand_for_the_cubes_fill_val
     assert outcomes[1].reason == (
         None
         if status is Status.OK
-        else "a tile is absent, which stands for 0, and absent chunks of the cube for 7"
+        else "a tile is absent. It stands for 0, but an absent chunk of the cube for 7"
     )
 
 

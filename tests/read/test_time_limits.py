@@ -35,7 +35,7 @@ def test_first_try_that_is_late_ends_before_the_state_machine_stops_waiting() ->
     ended: list[str] = []
     began = time.monotonic()
 
-    with pytest.raises(ShardLateError, match="not filled within"):
+    with pytest.raises(ShardLateError, match="not filled in time"):
         asyncio.run(in_time(_work(60, ended), limit_s=0.4))
 
     assert time.monotonic() - began < 0.4

@@ -48,7 +48,7 @@ def test_contradictions_are_refused(given: dict[str, Any], field: str) -> None:
 
 def test_an_append_cannot_be_forced() -> None:
     """It would make another cube."""
-    with pytest.raises(RequestError, match="force is for a new cube"):
+    with pytest.raises(RequestError, match="force is for new cubes"):
         forced(request(append_to="bolzano"))
 
 
@@ -56,5 +56,5 @@ def test_an_append_cannot_be_forced() -> None:
 def test_a_deployment_appends_to_its_own_cubes_only(place: str) -> None:
     """The name is that of a cube in its own bucket."""
     check_append(request(append_to="bolzano"))
-    with pytest.raises(RequestError, match=r"output\.append_to: in a deployment it is the name of a cube"):
+    with pytest.raises(RequestError, match=r"output\.append_to: write the name of a cube"):
         check_append(request(append_to=place))

@@ -77,9 +77,9 @@ def test_other_items_are_another_gather() -> None:
     [
         ([], "at least one item"),
         ([7], "each as a dict"),
-        (7, "give the address of a file of items, or items"),
+        (7, "give the address of a file of items, or the items"),
         ({"type": "Collection"}, "it holds no items"),
-        ({"n_items": 2, "sha256": "0"}, "give them again"),
+        ({"n_items": 2, "sha256": "0"}, "give the items again"),
     ],
 )
 def test_what_is_no_item_is_refused(items: Any, said: str) -> None:

@@ -3,6 +3,7 @@
 import json
 import tracemalloc
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -166,9 +167,15 @@ MISTAKES = [
     Mistake(
         "a name with blanks", PLAIN | {"output": {"name": "a b"}}, "output.name", "write letters, digits"
     ),
+    Mistake(
+        "a long place",
+        PLAIN | {"output": {"append_to": "a" * 1025}},
+        "output.append_to",
+        "append_to: it is longer than 1,024 characters$",
+    ),
     Mistake("many workers", PLAIN | {"limits": {"workers": 10**9}}, "limits.workers", "the most is 10,000"),
     Mistake("two ways", PLAIN | {"sources": {"list": "a", "prefix": "b"}}, "sources", "list and prefix are"),
-    Mistake("glob of a list", PLAIN | {"sources": {"list": "a", "glob": "*"}}, "sources", "go with prefix"),
+    Mistake("glob of a list", PLAIN | {"sources": {"list": "a", "glob": "*"}}, "sources", "for prefix only"),
     Mistake("no window", PLAIN | {"window": {}}, "window", "none is given"),
     Mistake("two windows", PLAIN | {"window": {"tile": [0, 0], "point": [0, 0]}}, "window", "exactly one"),
     Mistake("tile below 0", PLAIN | {"window": {"tile": [-1, 0]}}, "window.tile", "it is -1; the least is 0"),
@@ -195,7 +202,7 @@ MISTAKES = [
         "over 180 degrees",
         PLAIN | {"window": {"bbox": [179, -5, -179, 5]}},
         "window",
-        r"may not cross 180 degrees: .* \[179, -5, 180, 5\] and \[-180, -5, -179, 5\]",
+        r"crosses 180 degrees, .* \[179, -5, 180, 5\] and \[-180, -5, -179, 5\]",
     ),
     Mistake(
         "no degrees",
@@ -205,13 +212,15 @@ MISTAKES = [
     ),
     Mistake("east of west", PLAIN | {"window": {"bbox": [1, 0, 0, 1]}}, "window", "west < east"),
     Mistake("NaN", PLAIN | {"window": {"point": [float("nan"), 0]}}, "window.point", "finite"),
-    Mistake("size alone", PLAIN | {"window": {"tile": [0, 0], "size": [1, 1]}}, "window", "goes with point"),
-    Mistake("crs alone", PLAIN | {"window": {"tile": [0, 0], "crs": "x"}}, "window", "goes with bbox"),
+    Mistake("size alone", PLAIN | {"window": {"tile": [0, 0], "size": [1, 1]}}, "window", "for point only"),
+    Mistake(
+        "crs alone", PLAIN | {"window": {"tile": [0, 0], "crs": "x"}}, "window", "for bbox and point only"
+    ),
     Mistake("band 0", PLAIN | {"bands": [0]}, "bands", "it is 0; the least is 1"),
     Mistake("a band twice", PLAIN | {"bands": [1, 1]}, "request", "twice"),
     Mistake("unknown codec", PLAIN | {"output": {"codec": "gzip"}}, "output.codec", "blosc-lz4"),
-    Mistake("zfp alone", PLAIN | {"output": {"codec": "zfp"}}, "output", "go together"),
-    Mistake("tolerance alone", PLAIN | {"output": {"zfp_tolerance": 0}}, "output", "go together"),
+    Mistake("zfp alone", PLAIN | {"output": {"codec": "zfp"}}, "output", "with codec zfp"),
+    Mistake("tolerance alone", PLAIN | {"output": {"zfp_tolerance": 0}}, "output", "with codec zfp"),
     Mistake(
         "chunk of 0", PLAIN | {"output": {"layout": {"chunk": [0, 1, 1]}}}, "output.layout", "least is 1"
     ),
@@ -318,3 +327,15 @@ def test_request_schema_is_json_that_names_every_field() -> None:
 
     assert set(schema["properties"]) == set(GatherRequest.model_fields)
     assert schema["required"] == ["sources", "window"]
+
+
+def test_paths_count_as_text() -> None:
+    """Python may give a path of pathlib where a request names a file or a folder."""
+    sources = {"catalog": {"file": Path("scenes.parquet"), "assets": ["red"], "area": "all"}}
+    asked = parse_request(
+        PLAIN | {"sources": sources, "index": Path("h.parquet"), "output": {"append_to": Path("cube")}}
+    )
+
+    assert asked.sources.catalog is not None
+    assert (asked.sources.catalog.file, asked.index) == ("scenes.parquet", "h.parquet")
+    assert asked.output.append_to == "cube"

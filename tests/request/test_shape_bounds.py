@@ -34,13 +34,15 @@ BOX = (8.5, 46.0, 9.25, 46.5)
 )
 def test_a_shape_is_refused_with_the_box_around_it(given: Any) -> None:
     """The cube holds all pixels of a rectangle, so a shape would be lost without a word."""
-    with pytest.raises(RequestError, match=r"^window: a shape is no window.* bbox: \[8.5, 46, 9.25, 46.5\]"):
+    with pytest.raises(
+        RequestError, match=r"^window: a GeoJSON shape is no window.* bbox: \[8.5, 46, 9.25, 46.5\]"
+    ):
         parse_request({"sources": ["s3://data/a.tif"], "window": given})
 
 
 def test_a_geojson_point_is_refused_with_the_point_to_write() -> None:
     """The box around it would have no pixel."""
-    with pytest.raises(RequestError, match=r"^window: a GeoJSON point .* write point: \[10, 40\], a size"):
+    with pytest.raises(RequestError, match=r"^window: a GeoJSON point .* Write point: \[10, 40\] and size"):
         parse_request({"sources": ["s3://data/a.tif"], "window": POINT})
 
 

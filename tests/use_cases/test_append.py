@@ -102,15 +102,18 @@ def test_the_same_request_again_appends_nothing() -> None:
     assert grown.append(rows(0, 1), duplicates="again") is not None
     assert grown.append(rows(0, 1), duplicates="again") is None
     assert grown.open().sizes["time"] == 4
-    with pytest.raises(RequestError, match="the cube has 1 row of this list already, s3://b/1 among them"):
+    with pytest.raises(RequestError, match="the cube already has 1 row of this list, such as s3://b/1"):
         grown.append(rows(1, 5), duplicates="fail")
 
 
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
-        ({"window": {"pixels": [0, 0, 3, 3]}}, "window: the cube has .* pixels; here it is 3 x 3 pixels"),
-        ({"bands": [1], "nodata": 7}, "nodata: the cube has None; here it is 7"),
+        (
+            {"window": {"pixels": [0, 0, 3, 3]}},
+            "window: the cube has .* pixels; the new rows would have 3 x 3",
+        ),
+        ({"bands": [1], "nodata": 7}, "nodata: the cube has none; the new rows would have 7"),
         ({"output": {"append_to": "place", "codec": "zstd"}}, "output.codec: the cube has blosc-lz4"),
     ],
 )

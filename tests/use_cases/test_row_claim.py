@@ -135,7 +135,9 @@ def test_same_request_goes_on_with_its_own_claim(cube: Any) -> None:
 def test_others_wait_for_an_append_at_work(cube: Any, age_s: float) -> None:
     """They are told how old its last sign is."""
     cube.hold(THEIRS, age_s=age_s)
-    says = rf"there: another append is at work.* {age_s / 60:.0f} minutes old, at 30 it counts as abandoned"
+    says = (
+        rf"there: another append is at work.* {age_s / 60:.0f} minutes old. After 30 it counts as abandoned"
+    )
 
     with pytest.raises(AppendRunningError, match=says):
         take(cube)
@@ -148,7 +150,7 @@ def test_clock_that_is_behind_makes_no_sign_older_than_none(cube: Any) -> None:
     """A store's clock may be ahead of ours."""
     cube.hold(THEIRS, age_s=-600)
 
-    with pytest.raises(AppendRunningError, match="sign is 0 minutes old"):
+    with pytest.raises(AppendRunningError, match="sign of work is 0 minutes old"):
         take(cube)
 
 
@@ -229,7 +231,7 @@ def test_sign_of_work_renews_a_claim_of_five_minutes(cube: Any, age_s: float, *,
 def test_owner_finds_out_that_another_append_has_taken_over(cube: Any) -> None:
     """Or that its claim is gone."""
     cube.hold(THEIRS, age_s=0)
-    with pytest.raises(ArrayExistsError, match="no sign of work for 30 minutes: run it again"):
+    with pytest.raises(ArrayExistsError, match="no sign of work for 30 minutes: run this one again"):
         check(cube)
 
     cube.objects.clear()

@@ -110,7 +110,7 @@ def test_damaged_tasks_are_named_by_the_file_whose_removal_writes_them_again() -
     """That is the plan."""
     with pytest.raises(StoreError, match=r"plan.msgpack is damaged"):
         asyncio.run(load_tasks(FakeControl(files={TASKS_KEY: b"[{"})))
-    with pytest.raises(StoreError, match=r"tasks\.json is not there"):
+    with pytest.raises(StoreError, match=r"tasks\.json is missing"):
         asyncio.run(load_tasks(FakeControl()))
 
 

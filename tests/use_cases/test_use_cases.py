@@ -438,7 +438,7 @@ def test_finish_gather_takes_a_share_as_decimals_spell_it() -> None:
 
 def test_load_plan_says_where_there_is_none() -> None:
     """A worker whose control files are gone stops with a clear error."""
-    with pytest.raises(StoreError, match=r"plan\.msgpack is not there"):
+    with pytest.raises(StoreError, match=r"plan\.msgpack is missing"):
         asyncio.run(load_plan(FakeControl()))
 
 

@@ -89,7 +89,8 @@ class OpenCatalog:
         """
         if expand and not _expandable(self._settings):
             raise RequestError(
-                "this deployment lists no folders; its setting source_buckets says of which buckets it may",
+                "this deployment lists no folders; its setting source_buckets names the buckets whose "
+                "folders it lists",
                 field="expand",
             )
         return self._runner.run(self._search(query, most, take, expand=expand))

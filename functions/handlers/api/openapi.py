@@ -25,7 +25,7 @@ type _Schema = dict[str, Any]
 _QUERY: Final[dict[str, tuple[str, _Schema]]] = {
     "force": ("Gather anew, into another cube.", {"type": "boolean", "default": False}),
     "limit": ("Gathers in one answer.", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50}),
-    "token": ("The next of the answer before.", {"type": "string"}),
+    "token": ("Token of the next page, from the answer before.", {"type": "string"}),
     "state": ("Only those in one state.", {"$ref": f"{_SCHEMAS}State"}),
 }
 _ID: Final[_Schema] = {
@@ -183,8 +183,8 @@ def _paths() -> _Schema:
         "/lists": {
             "post": _operation(
                 "keepList",
-                "Ask for a place for a list of sources, which is named by its content.",
-                {200: ("Its href, and where to PUT it unless it is there.", "ListPlace")},
+                "Ask where to upload a list of sources. The list is named by its content.",
+                {200: ("The list's href, and where to PUT the list if it is not there yet.", "ListPlace")},
                 body="List",
                 problems=(400, 422),
             )

@@ -42,7 +42,7 @@ _RESULT: Final = _object(
         "cube": _TEXT,
         "report": _or_null(_TEXT) | {"description": "For programs; null where it could not be written."},
         "report_page": _or_null(_TEXT) | {"description": "For a browser; null where it could not be drawn."},
-        "digest": {"type": "string", "description": "Of all pixels: equal digests, equal pixels."},
+        "digest": {"type": "string", "description": "Digest of all pixels. Equal digests mean equal pixels."},
         "n_sources": _COUNT,
         "n_failed": _COUNT,
         "status": {"type": "object", "additionalProperties": _COUNT},
@@ -113,7 +113,7 @@ _PLAN: Final = _object(
                 "seconds_by_part": {"type": "object", "additionalProperties": _NUMBER},
                 "bound_by": {
                     "type": "string",
-                    "description": "The limit without which it would be over soonest.",
+                    "description": "The binding limit: without it, the gather would end soonest.",
                 },
                 "enough_workers": _COUNT,
                 "worker_memory_mib": _COUNT,
@@ -123,13 +123,16 @@ _PLAN: Final = _object(
                 "usd": _NUMBER,
                 "usd_by_service": {"type": "object", "additionalProperties": _NUMBER},
                 "usd_at_most": _or_null(_NUMBER)
-                | {"description": "Were all workers late at both of their tries, and refused for days."},
+                | {
+                    "description": "Dollars if all workers are late at both tries, and are throttled for "
+                    "days."
+                },
                 "figures": {
                     "type": "array",
                     "items": _object(
                         {"what": _TEXT, "how_much": _TEXT, "rests_on": {"type": "array", "items": _TEXT}}
                     ),
-                    "description": "Every number above with what it rests on.",
+                    "description": "What each number above rests on.",
                 },
             }
         ),

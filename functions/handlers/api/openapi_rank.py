@@ -107,8 +107,8 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             "seconds": _NUMBER,
             "links": _OBJECT
             | {
-                "description": "self; stop while it runs; redrive if that goes on with it; at the end table "
-                "and parquet, the whole table on S3."
+                "description": "self. While it runs: stop. If a redrive goes on with it: redrive. At the "
+                "end: table and parquet, the whole table on S3."
             },
             "request": _or_null(_OBJECT, "As it was posted."),
             "round": _or_null(_WHOLE, "From 1; null before the first."),
@@ -152,7 +152,7 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             "low": _or_null(_NUMBER, "Lower end of the 95 % interval."),
             "high": _or_null(_NUMBER, "Upper end."),
             "level": _or_null(_TEXT, "What was read: full, overview 2, every 5."),
-            "factor": _or_null(_NUMBER, "Pixels of full resolution along one that was read."),
+            "factor": _or_null(_NUMBER, "Width of a pixel that was read, in pixels of full resolution."),
             "clear": _or_null(_NUMBER, "Share of the area, 0 to 1."),
             "valid": _or_null(_NUMBER, "Share of the area with data."),
             "pixels": _or_null(_WHOLE, "Pixels that counted."),
@@ -207,7 +207,7 @@ def rank_paths() -> dict[str, _Schema]:
                     {
                         "name": "token",
                         "in": "query",
-                        "description": "The next of the answer before.",
+                        "description": "Token of the next page, from the answer before.",
                         "schema": _TEXT,
                     },
                     {

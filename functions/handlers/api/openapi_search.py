@@ -150,7 +150,7 @@ def search_paths() -> dict[str, _Schema]:
     """Return the paths of the search function."""
     found = {
         "/": ("getLandingPage", "STAC API's landing page.", "StacCatalog"),
-        "/area": ("getArea", "Links of the images of an area; the header Link leads on.", "Hrefs"),
+        "/area": ("getArea", "Links of the images of an area. The header Link names the next page.", "Hrefs"),
         "/scenes": ("getScenes", "Scenes with their time, box, clouds and links.", "Scenes"),
         "/search": ("getItemSearch", "STAC API's item search.", "StacItems"),
         "/conformance": ("getConformance", "What the STAC API conforms to.", "StacConformance"),

@@ -54,7 +54,7 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
     policy = source_policy(settings)
     if sources.sign != "none" and sources.sign not in settings.signing:
         raise RequestError(
-            f"this deployment does not sign by {sources.sign}; its setting signing names what it does",
+            f"this deployment does not sign by {sources.sign}; its setting signing names those it signs by",
             field="sources.sign",
         )
     for position, href in enumerate(sources.hrefs or ()):
@@ -84,7 +84,7 @@ def check_append(request: "GatherRequest") -> None:
     """
     if request.output.append_to is not None and not _CUBE_NAME.fullmatch(request.cube_name):
         raise RequestError(
-            "in a deployment it is the name of a cube, as output.name: no folder and no address",
+            "write the name of a cube of this deployment, as in output.name: no folder and no address",
             field="output.append_to",
         )
 
@@ -93,7 +93,7 @@ def _check_items(asked: "StacSources", settings: Settings) -> None:
     if asked.api is not None:
         if "?" in asked.api:
             raise RequestError(
-                "a query may hold a key, and requests are stored: write the address without it",
+                "write the address without a query: it may hold a key, and requests are stored",
                 field="sources.stac.api",
             )
         hosts_only(settings.catalog_hosts, field="sources.stac.api")(asked.api)
@@ -103,8 +103,8 @@ def _check_items(asked: "StacSources", settings: Settings) -> None:
         checked_list(asked.items, settings, field="sources.stac.items")
     elif asked.items is not None:
         raise RequestError(
-            "items do not travel in a request: write them to a file, upload it with POST /lists, and give "
-            "its address",
+            "a request holds no items: write them to a file, upload it with POST /lists, and give its "
+            "address",
             field="sources.stac.items",
         )
 
@@ -117,7 +117,7 @@ def checked_list(place: str, settings: Settings, *, field: str = "sources.list")
     """
     if place == _STDIN:
         raise RequestError(
-            "nothing is typed in here: upload the list with POST /lists, or write s3://bucket/key",
+            "a deployment has no standard input: upload the list with POST /lists, or write s3://bucket/key",
             field=field,
         )
     control = f"s3://{settings.control_bucket}/"
@@ -143,7 +143,9 @@ def checked_index(place: str, settings: Settings) -> str:
     sources = source_policy(settings)
     is_beside_cubes = href.startswith(f"s3://{settings.array_bucket}/")
     if is_beside_cubes and settings.array_bucket not in (sources.buckets or ()):
-        raise RequestError(f"of cubes only their own is read: {cubes}NAME.zarr/{_CUBES_INDEX}", field=field)
+        raise RequestError(
+            f"of a cube, only {cubes}NAME.zarr/{_CUBES_INDEX} is read as an index", field=field
+        )
     return _checked(href, sources, field)
 
 

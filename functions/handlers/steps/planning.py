@@ -125,6 +125,6 @@ def _limited(sources: Iterator[Source], *, most: int | None) -> Iterator[Source]
         if most is not None and n > most:
             raise BudgetError(
                 f"limits.files: the list names more than {most:,} files, which is the limit: ask for less, "
-                "or raise the limit (on AWS the lower one of request and deployment holds)"
+                "or raise the limit (on AWS the lower limit holds: the request's or the deployment's)"
             )
         yield source

@@ -39,7 +39,7 @@ class Position:
         try:
             start_us, hash_ = _POSITION.unpack(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         except (struct.error, binascii.Error, ValueError) as error:
-            raise RequestError("no answer had this token; begin again without one", field=field) from error
+            raise RequestError("no answer had this token; start again without one", field=field) from error
         return cls(start_us=start_us, hash=hash_)
 
 

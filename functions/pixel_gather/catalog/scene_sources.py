@@ -89,7 +89,7 @@ def asset_choices(
         raise RequestError("name at least one asset, such as red or B04", field=field)
     names = [choice.band for choice in choices]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise RequestError(f"two of them would be the band {twice}; name each once", field=field)
+        raise RequestError(f"two of them would be the band {twice}; name each band once", field=field)
     return choices
 
 

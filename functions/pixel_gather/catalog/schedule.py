@@ -82,7 +82,8 @@ class Schedule:
         checked = parse_request(self._for_new_cube(self.request))
         if not checked.sources.are_searched:
             raise RequestError(
-                "a schedule searches: give sources.stac or sources.catalog", field="request.sources"
+                "a schedule searches for scenes: give sources.stac or sources.catalog",
+                field="request.sources",
             )
         if checked.sources.stac is not None and isinstance(checked.sources.stac.items, tuple):
             raise RequestError("name a file of items", field="request.sources.stac.items")

@@ -30,8 +30,9 @@ GETS_BESIDE: Final = 120
 """Approximate other GETs: by the plan, and by the finish for array metadata and for the report."""
 
 PUTS_BESIDE: Final = 45
-"""Approximate other PUTs: the plan's files, metadata of cube and coordinates, quicklooks, the table of rows,
-the receipt, the report, the page that shows the pixels. S3 bills a list of 1,000 shards as a PUT too.
+"""Approximate other PUTs: the plan's files, the metadata of cube and coordinates, and the files beside them.
+These are quicklooks, the table of rows, the receipt, the report, and the page that shows the pixels. S3 bills
+a list of 1,000 shards as a PUT too.
 """
 
 _NEAR: Final = {"us-east-1", "us-east-2"}

@@ -81,8 +81,8 @@ def late_shard_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, depl
 def most_usd(share: Share, *, n_tasks: int, deployment: WorkerPool) -> float:
     """Return the highest extra price of late and throttled workers.
 
-    It assumes that every first try uses its whole limit and commits nothing, that every shard uses its whole
-    limit at the second try, and that Lambda throttles as many children as may run at one time for two days.
+    It makes three assumptions. Every first try uses its whole limit and commits nothing. Every shard uses its
+    whole limit at the second try. Lambda throttles as many children as may run at one time for two days.
     """
     n_children = ceil(n_tasks / (deployment.tasks_per_child or 1))
     second_s = n_tasks * second_limit_s(share, deployment, n_tasks=n_tasks)

@@ -130,7 +130,7 @@ def refresh_catalog(
     origins = run(_open(store, key)).header.origins
     if not origins or any(origin.kind == "items" for origin in origins):
         raise RequestError(
-            "it was made from items that a program gave, which cannot be asked for again; make it anew",
+            "a program gave its items, which cannot be asked for again: make the catalog anew",
             field="refresh",
         )
     return _made(origins, items=None, stac=None, to=to, add=False, settings=settings, on_progress=on_progress)

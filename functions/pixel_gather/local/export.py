@@ -44,8 +44,9 @@ def export(
         to: A local file. It is replaced once the new one is complete.
         measurements: Names; empty for all. Pictures show one, or three as red, green and blue.
         where: Which rows, such as ``cloud_cover < 20``. See `rows_where`. Empty for all.
-        stretch: Values of black and white in pictures. Default: percentiles 2 to 98 of up to 64 rows; in
-            colour the lower quartile of each row's own, as clouds would make the land dark.
+        stretch: Values of black and white in pictures. Default: percentiles 2 to 98 of up to 64 rows. In
+            colour it is the lower quartile of each row's own percentiles, so that clouds do not darken the
+            land.
         colormap: A colour map of matplotlib for one measurement, such as ``viridis``. Default: greys.
         frames_per_second: Frames per second of animations.
         stores: How to access S3.
@@ -73,8 +74,8 @@ def export(
         store,
         place,
         done="exported",
-        instead="export the cubes that it joins, or open it by open_joined or open_virtual and write it with "
-        "xarray",
+        instead="export the cubes that it joins; or open it by open_joined or open_virtual, and write it "
+        "with xarray",
     )
     rows = rows_where(cube, where, stores=stores) if where else None
     with finished_group(store, place) as group:

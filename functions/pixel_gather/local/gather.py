@@ -141,9 +141,7 @@ async def gather_async(
     """Gather one window of every source into one cube, or add rows to one; see `gather`."""
     request, settings = parse_request(request), settings or Settings()
     if (to is None) == (request.output.append_to is None):
-        raise RequestError(
-            "give a place for a new cube, or output.append_to for one that is there", field="to"
-        )
+        raise RequestError("give a place for a new cube, or output.append_to for an existing one", field="to")
     if to is None:
         return await _append(request, settings, on_progress=on_progress, on_complete=on_complete)
     return await gather_listed(

@@ -165,7 +165,7 @@ def _check_is_file(place: str, sources: Sources) -> None:
     if Path(shown(place)).is_dir():
         raise RequestError("it is a folder; name a file in it", field="to")
     if sources.list is not None and _is_at(place, sources.list):
-        raise RequestError("it is the list itself", field="to")
+        raise RequestError("it is the list itself; name another file", field="to")
 
 
 def _is_at(place: str, list_file: str) -> bool:
@@ -182,4 +182,7 @@ async def _check_is_free(store: Store, name: str, place: str) -> None:
     except (BaseError, OSError):
         return  # missing or unreadable: writing will show
     if bytes(there) != _PARQUET_MAGIC:
-        raise RequestError(f"{shown(place)} is no header index; it was left as it is", field="to")
+        raise RequestError(
+            f"{shown(place)} exists and is no header index, so it is not replaced; name another file",
+            field="to",
+        )

@@ -315,7 +315,8 @@ def _refuse_for_copy(*, add: bool, replace: bool, keep: Sequence[str], by: Seque
     wrong = next((name for name, is_given in given.items() if is_given), None)
     if wrong is not None:
         raise RequestError(
-            "a copy is a plain cube with all coordinates, and is made once: leave it out", field=wrong
+            "it is not for copies: a copy is a plain cube with all coordinates, made once. Leave it out",
+            field=wrong,
         )
 
 
@@ -349,8 +350,8 @@ def _as_before(
     """Return how the first cubes were joined. Refuse other wishes."""
     if any_grid or keep or by:
         raise RequestError(
-            "cubes are added in the way in which the first ones were joined: leave out grid, keep and by, or "
-            "join all of them again with --replace",
+            "cubes are added as the first ones were joined: leave out grid, keep and by, or join all cubes "
+            "again with --replace",
             field="add",
         )
     record = there[0].record

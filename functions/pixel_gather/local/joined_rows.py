@@ -77,7 +77,7 @@ def _longitudes(joined: JoinedGroup) -> Values:
     table = joined.members()
     places = list(zip(table["crs"], table["x"], table["y"], strict=True))
     if any(not crs or np.isnan(x) for crs, x, _ in places):
-        raise RequestError(f"{SOLAR_DAY} needs to know where every cube lies; some do not say it", field="by")
+        raise RequestError(f"{SOLAR_DAY} needs the place of every cube, and some cubes have none", field="by")
     project = RasterioProjector()
     by_place = {
         place: project.longitude(str(place[0]), float(place[1]), float(place[2])) for place in set(places)

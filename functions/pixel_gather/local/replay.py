@@ -43,9 +43,9 @@ def replay(
 ) -> Replayed:
     """Gather again what a cube's receipt says, and compare every source with the cube.
 
-    The request is that of the receipt, and the sources are those of the cube's rows. If the cube's list was
-    found by a search or below a prefix, the same search is asked again for sources that the cube does not
-    have. Memory holds two shards, each as it was and as it is, and every source that has changed.
+    The request is that of the receipt, and the sources are those of the cube's rows. If a search or a prefix
+    gave the cube's list, it is asked again for sources that the cube does not have. Memory holds two shards,
+    each with its former and its present pixels, and every source that has changed.
 
     Args:
         place: The cube: a folder, or ``s3://bucket/prefix``.
@@ -62,7 +62,10 @@ def replay(
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     if to is not None and headers_only:
-        raise RequestError("a new cube holds pixels: leave out --to or --headers-only", field="to")
+        raise RequestError(
+            "a new cube needs pixels, and --headers-only reads none: leave out --to or --headers-only",
+            field="to",
+        )
     return run(_replay(place, to, headers_only, settings or Settings(), on_source))
 
 
@@ -178,7 +181,8 @@ async def _look_at_new_cube(
     other = await asyncio.to_thread(StoredCube, store, place=name)
     if (other.receipt.shape, other.receipt.dtypes) != (cube.receipt.shape, cube.receipt.dtypes):
         raise StoreError(
-            f"{name} is complete, and cannot be compared: {_form(other)}; {cube.place} is {_form(cube)}"
+            f"{name} is complete, but cannot be compared: it is {_form(other)}, and {cube.place} is "
+            f"{_form(cube)}"
         )
     return CubeLook(cube, other)
 

@@ -159,4 +159,4 @@ def refuse_choice(group: str | None, version: object) -> None:
     """Refuse a group or a version of one cube, which has neither."""
     for field, given in (("group", group), ("version", version)):
         if given is not None:
-            raise RequestError("it is for joined cubes; this is one cube", field=field)
+            raise RequestError("it is for joined cubes, and this is one cube: leave it out", field=field)

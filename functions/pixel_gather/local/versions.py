@@ -49,8 +49,8 @@ def open_cube(
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
-        version: A number, or a time such as ``2026-11-01`` or ``2026-11-01T12:00``, in UTC: the last version
-            that was committed by then. None for the present one.
+        version: A number, or a time such as ``2026-11-01`` or ``2026-11-01T12:00``, in UTC. A time stands for
+            the last version that was committed by then. None for the present version.
         stores: How to access S3.
 
     Raises:
@@ -79,7 +79,7 @@ def open_cube(
 
 
 def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Compacted:
-    """Write shards that appends have continued again, without the bytes of their former objects.
+    """Write again the shards that appends have continued, without the bytes of their former objects.
 
     See `pixel_gather.adapters.cube.compact_cube.compact_cube`.
 

@@ -1,8 +1,8 @@
 """Serve one cube and the page that shows it to a browser on this machine.
 
 The browser needs no access to the cube's store: this process reads with the user's own credentials. Other
-programs and web pages get nothing. The server listens on loopback, its addresses hold a random token, it
-answers only its own host name, and it reads only objects below the cube.
+programs and web pages get nothing. The server listens on loopback, and its addresses hold a random token. It
+answers only its own host name, and reads only objects below the cube.
 """
 
 import logging

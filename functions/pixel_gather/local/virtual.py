@@ -159,7 +159,10 @@ def _as_stored(request: GatherRequest) -> GatherRequest:
     """Return the request with codec ``source``, or refuse what a virtual cube cannot have."""
     output = request.output
     if "codec" in output.model_fields_set and output.codec != AS_STORED:
-        raise RequestError("a virtual cube has the sources' own tiles: leave it out", field="output.codec")
+        raise RequestError(
+            "a virtual cube has the sources' own tiles, so it has no other codec: leave it out",
+            field="output.codec",
+        )
     for name in ("append_to", "archive"):
         if getattr(output, name) is not None:
             raise RequestError("a virtual cube is made as a whole: leave it out", field=f"output.{name}")

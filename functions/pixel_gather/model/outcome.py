@@ -177,7 +177,7 @@ def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
         return parts[0]
     failed = next((part for part in parts if part.status is not Status.OK), None)
     if failed is None and len({part.etag for part in parts}) > 1:
-        reason = "replaced between two strips of its window"
+        reason = "replaced after a strip of its window had been read"
         failed = replace(parts[0], status=Status.CHANGED, reason=reason)
     first = failed or parts[0]
     return replace(

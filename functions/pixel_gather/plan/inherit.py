@@ -1,8 +1,8 @@
 """What a cube prescribes to gathers that add rows to it, or that make another cube like it. Pure.
 
 A finished cube stores its `CubeTemplate` in its group's metadata. A new plan inherits from it: pixel grid,
-window, dtypes, bands, chunks, shards, codec and columns. What the request or its sources have otherwise is
-refused, with both values.
+window, dtypes, bands, chunks, shards, codec and columns. If the request or its sources differ, the gather is
+refused. The error has both values.
 """
 
 import math
@@ -96,7 +96,8 @@ class CubeTemplate:
         if not bands or not set(bands) <= set(names):
             raise RequestError(
                 f"the list's bands are {', '.join(bands) or 'not named'}; "
-                f"the cube's are {', '.join(name or 'not named' for name in names)}",
+                f"the cube's are {', '.join(name or 'not named' for name in names)}. Name only bands of the "
+                "cube",
                 field="sources",
             )
         return tuple(bands.index(name) if name in bands else None for name in names if name is not None)
@@ -129,10 +130,12 @@ def check_inherits(
         str(float(request.nodata)) != str(_as_float(each.nodata)) for each in template.measurements
     ):
         raise _differs(
-            "nodata", ", ".join(str(each.nodata) for each in template.measurements), str(request.nodata)
+            "nodata", ", ".join(_or_none(each.nodata) for each in template.measurements), str(request.nodata)
         )
     if request.masked and any(each.nodata is None for each in template.measurements):
-        raise _differs("masked", "no nodata, which masked pixels need", "true")
+        raise RequestError(
+            "masked pixels need a nodata value, and the cube has none: leave it out", field="masked"
+        )
     if has_time != template.has_time:
         raise _differs("sources", _TIMED[template.has_time], _TIMED[has_time])
     theirs = {each.name: each for each in template.slots}
@@ -154,7 +157,7 @@ def _check_output(template: CubeTemplate, request: "GatherRequest") -> None:
     for name, theirs in (("codec", template.codec), ("zfp_tolerance", template.zfp_tolerance)):
         asked = getattr(output, name)
         if name in output.model_fields_set and asked != theirs:
-            raise _differs(f"output.{name}", str(theirs), str(asked))
+            raise _differs(f"output.{name}", _or_none(theirs), _or_none(asked))
     if "layout" in output.model_fields_set and not isinstance(output.layout, str):
         asked_chunk, shard_rows = output.layout.chunk, output.layout.shard_rows
         if asked_chunk != template.layout.chunk:
@@ -168,14 +171,17 @@ def _check_slot(theirs: SourceSlot, found: SourceSlot, *, is_aligned: bool) -> N
     if found.dtype != theirs.dtype:
         raise _differs("sources", f"dtype {theirs.dtype}{of_band}", found.dtype)
     if found.bands != theirs.bands:
-        bands = f"{counted(len(theirs.bands), 'band')} ({', '.join(map(str, theirs.bands))}){of_band}"
-        raise _differs("bands", bands, ", ".join(map(str, found.bands)))
+        raise _differs("bands", f"{_bands(theirs)}{of_band}", _bands(found))
     sizes = [(each.window.width, each.window.height) for each in (theirs, found)]
     if sizes[0] != sizes[1]:
         raise _differs("window", *(f"{width} x {height} pixels" for width, height in sizes))
     places = [Placement.on(each.grid, each.window) for each in (theirs, found)]
     if is_aligned and not places[1].covers_same_pixels_as(places[0]):
         raise _differs("window", *map(_placed, places))
+
+
+def _bands(slot: SourceSlot) -> str:
+    return f"{counted(len(slot.bands), 'band')} ({', '.join(map(str, slot.bands))})"
 
 
 def _check_columns(template: CubeTemplate, columns: Sequence[ListColumn]) -> None:
@@ -193,7 +199,11 @@ def _check_columns(template: CubeTemplate, columns: Sequence[ListColumn]) -> Non
 
 
 def _differs(field: str, theirs: str, asked: str) -> RequestError:
-    return RequestError(f"the cube has {theirs}; here it is {asked}", field=field)
+    return RequestError(f"the cube has {theirs}; the new rows would have {asked}", field=field)
+
+
+def _or_none(value: object) -> str:
+    return "none" if value is None else str(value)
 
 
 def _as_float(nodata: float | None) -> float | None:

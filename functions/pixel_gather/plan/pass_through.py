@@ -109,15 +109,17 @@ def check_sample(
     if not request.passes_through:
         return
     if request.masked:
-        raise RequestError("source decodes no pixel, so it cannot be masked: leave masked out", field=_FIELD)
+        raise RequestError(
+            "codec source decodes no pixels, so they cannot be masked: leave masked out", field=_FIELD
+        )
     try:
         check_passes(template, window, None)
         for header in headers:
             _check_alike(header, template.coding)
     except SourceError as error:
         raise RequestError(
-            f"source is not possible. {error.href}: {error.reason}. Choose another codec, or another window "
-            f"or list{_whole_tiles(window, template.coding)}",
+            f"codec source is not possible. {error.href}: {error.reason}. Choose another codec, or another "
+            f"window or list{_whole_tiles(window, template.coding)}",
             field=_FIELD,
         ) from error
 
@@ -152,10 +154,13 @@ def layout_of(
     """
     tiles = {(each.slot.grid.tile_height, each.slot.grid.tile_width) for each in drafts}
     if len(tiles) > 1:
-        raise RequestError("source needs tiles of one size, and those of the bands differ", field=_FIELD)
+        raise RequestError(
+            "codec source needs tiles of one size, and those of the bands differ: choose another codec",
+            field=_FIELD,
+        )
     if request.output.layout != "balanced":
         raise RequestError(
-            "source has the chunks of the sources' tiles: leave layout out", field="output.layout"
+            "with codec source, the chunks are the sources' tiles: leave layout out", field="output.layout"
         )
     (tile,) = tiles
     return tile_layout(shape, tile=tile, **sizes)
@@ -187,6 +192,6 @@ def warnings_of(
             yield f"the cube keeps {tiles}: {readers_of(coding)}"
     digests = "ETags and positions of tiles" if by_reference else "the compressed bytes"
     yield (
-        "no pixel is decoded: min, max, mean and valid_fraction are NaN, there are no quicklooks, digests "
-        f"are of {digests}, and damaged tiles are not noticed"
+        "no pixel is decoded: min, max, mean and valid_fraction are NaN, and there are no quicklooks. "
+        f"Digests are of {digests}. Damaged tiles are not noticed"
     )

@@ -18,6 +18,7 @@ from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.estimate.worker_limits import MOST_PARTS
 from pixel_gather.estimate.workload import WorkerPool, Workload
+from pixel_gather.model.plurals import counted
 from pixel_gather.plan.choose_template import Draft, draft_slot
 from pixel_gather.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot
 from pixel_gather.plan.inherit import CubeTemplate, check_inherits
@@ -112,7 +113,9 @@ async def plan_cube(
         )
     else:
         if template.codec == "source":
-            raise RequestError("a cube of compressed tiles cannot grow", field="output.append_to")
+            raise RequestError(
+                "a cube of codec source cannot grow: gather a new cube", field="output.append_to"
+            )
         check_inherits(template, request, slots=slots, has_time=table.has_time, columns=table.columns)
         slots, measurements, layout = template.slots, template.measurements, template.layout
         _check_task_fits(template, max_task_nbytes)
@@ -207,7 +210,7 @@ def _of_template(template: CubeTemplate | None, table: SourceTable) -> Iterator[
     """Warn about columns of the cube that the list does not have."""
     missing = () if template is None else template.columns_missing_in(table.columns)
     if missing:
-        yield f"the list has no {', '.join(missing)}: these rows have no value there"
+        yield f"the list lacks columns of the cube: the new rows have no value of {', '.join(missing)}"
 
 
 def _check_task_fits(template: CubeTemplate, max_task_nbytes: int) -> None:
@@ -237,14 +240,15 @@ def _of_transfer(table: SourceTable, estimate: Estimate, deployment: WorkerPool)
     for bucket, n_sources in table.n_by_bucket.items():
         if (far := deployment.far_buckets.get(bucket)) is None:
             continue
+        verb = "lies" if n_sources == 1 else "lie"
         paid = (
             f"transfer is charged and in the price (${estimate.usd_by_service['transfer']:,.2f} in all)"
             if far.is_charged
             else "its owner pays for transfer, and each request takes longer"
         )
         warnings.append(
-            f"{n_sources:,} sources are in {bucket} in {far.region}, the workers in {deployment.region}: "
-            f"{paid}; a deployment in {far.region} would spare it"
+            f"{counted(n_sources, 'source')} {verb} in the bucket {bucket} in {far.region}, but the workers "
+            f"run in {deployment.region}: {paid}; a deployment in {far.region} would avoid this"
         )
     return warnings
 
@@ -269,8 +273,8 @@ def _check_window(drafts: Sequence[Draft], limits: "Limits") -> None:
     if window.n_pixels > _LARGE_WINDOW and times > most:
         raise BudgetError(
             f"limits.times_source: the window of {window.width:,} x {window.height:,} pixels is {times:,.0f} "
-            f"times as large as the largest source that was looked at ({width:,} x {height:,}), the limit is "
-            f"{most:g} times: ask for a smaller window, or raise the limit"
+            f"times as large as the largest source that was looked at ({width:,} x {height:,}). The limit is "
+            f"{most:g} times. Ask for a smaller window, or raise the limit"
         )
 
 
@@ -279,10 +283,14 @@ def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Mea
     for index, draft in enumerate(drafts):
         for band in draft.slot.bands:
             if request.nodata is not None and not _fits_dtype(request.nodata, draft.header.dtype):
-                raise RequestError(f"{request.nodata} does not fit {draft.header.dtype}", field="nodata")
+                raise RequestError(
+                    f"{request.nodata} does not fit {draft.header.dtype}; give a value that does",
+                    field="nodata",
+                )
             if draft.nodata is None and request.masked:
                 raise RequestError(
-                    "masked pixels need a value: give nodata, the sources declare none", field="nodata"
+                    "masked pixels need a nodata value, and the sources declare none: give one",
+                    field="nodata",
                 )
             found.append(
                 Measurement(
@@ -370,7 +378,10 @@ def _check_codec(plan: CubePlan) -> None:
         each.name for each in plan.measurements if np.dtype(each.dtype).name not in ("float32", "float64")
     ]
     if plan.codec == "zfp" and not_floats:
-        raise RequestError(f"zfp is for float32 and float64, not for {not_floats[0]}", field="output.codec")
+        raise RequestError(
+            f"zfp is for float32 and float64, not for {not_floats[0]}: choose another codec",
+            field="output.codec",
+        )
 
 
 def _check_limits(plan: CubePlan, limits: "Limits") -> None:
@@ -385,7 +396,8 @@ def _check_limits(plan: CubePlan, limits: "Limits") -> None:
         if limit is not None and planned > limit:
             raise BudgetError(
                 f"limits.{name}: the plan takes {form(planned)}, the limit is {form(limit)}: "
-                "ask for less, or raise the limit (on AWS the lower one of request and deployment holds)"
+                "ask for less, or raise the limit (on AWS the lower limit holds: the request's or the "
+                "deployment's)"
             )
 
 

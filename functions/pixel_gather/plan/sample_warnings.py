@@ -40,33 +40,33 @@ def warnings_of_sample(
         dtypes = " or ".join(dict.fromkeys(each.dtype for each in other_dtypes))
         said.append(
             f"{len(other_dtypes)} of {n} sampled sources{of_band} are {dtypes}, not "
-            f"{template.dtype}, and will be recorded as unlike, such as {other_dtypes[0].href}"
+            f"{template.dtype}, such as {other_dtypes[0].href}: their status will be unlike"
         )
     others = [each.n_bands for each in headers if each.n_bands != template.n_bands]
     if others and slot.name is None and len(slot.bands) == template.n_bands:
         numbers = " or ".join(map(str, sorted(set(others))))
         said.append(
-            f"{len(others)} of {n} sampled sources have {numbers} band(s), not {template.n_bands}: those "
-            "with fewer are recorded as unlike, and of those with more only the first are read"
+            f"{len(others)} of {n} sampled sources have {numbers} band(s), not {template.n_bands}: the "
+            "status of those with fewer will be unlike, and of those with more only the first bands are read"
         )
     elif lacking := [each for each in headers if each.n_bands < max(slot.bands)]:
         said.append(
-            f"{len(lacking)} of {n} sampled sources{of_band} have no band {max(slot.bands)}, and will be "
-            f"recorded as unlike, such as {lacking[0].href}"
+            f"{len(lacking)} of {n} sampled sources{of_band} have no band {max(slot.bands)}, such as "
+            f"{lacking[0].href}: their status will be unlike"
         )
     declared = Counter("none" if each.nodata is None else str(each.nodata) for each in headers)
     if len(declared) > 1:
-        cubes = "the cube has none" if nodata is None else f"the cube's is {nodata}"
+        cubes = "the cube has none" if nodata is None else f"the cube has {nodata}"
         said.append(
-            f"sampled sources{of_band} declare different nodata values ({_counted(declared)}): {cubes}, each "
-            "row keeps its own, and the coordinate nodata tells which"
+            f"sampled sources{of_band} declare different nodata values ({_counted(declared)}): {cubes}. Each "
+            "row keeps its own, which the coordinate nodata holds"
         )
     shared = [[band for band in slot.bands if band <= each.n_bands] for each in headers]
     if any(
         _scaling(each, bands) != _scaling(template, bands)
         for each, bands in zip(headers, shared, strict=True)
     ):
-        said.append(f"sampled sources{of_band} declare different scales or offsets; pixels stay raw")
+        said.append(f"sampled sources{of_band} declare different scales or offsets: pixels stay raw")
     striped = [each for each in headers if not each.is_tiled and each.height > each.tile_height]
     if striped:
         said.append(f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles")
@@ -101,8 +101,8 @@ def warnings_of_claims(
             says = "none" if declared is None else f"{declared:g}"
             said.append(
                 f"the catalog claims another {name} than the file's for {len(differ)} of {n_claims} sampled "
-                f"sources{of_band}, such as {claimed:g} and not {says} for {header.href}: the cube keeps the "
-                f"file's values and applies neither; the claim is the coordinate {name}_claimed"
+                f"sources{of_band}, such as {claimed:g} and not {says} for {header.href}. The cube keeps the "
+                f"file's values and applies neither {name}. The claim is in the coordinate {name}_claimed"
             )
     return said
 
@@ -145,19 +145,20 @@ def warnings_of_places(
     ]
     if others and wants_same_grid:
         said.append(
-            f"{len(others)} of {len(alike)} sampled sources{of_band} lie on another grid, and will be "
-            f"recorded as unlike, such as {others[0][0].href}"
+            f"{len(others)} of {len(alike)} sampled sources{of_band} lie on another grid, such as "
+            f"{others[0][0].href}: their status will be unlike"
         )
         placed = [each for each in placed if each not in others]
     elif others:
         said.append(
             f"sampled sources{of_band} do not share one grid: the cube will be an unaligned stack without "
-            "x and y, each row with its own transform (grid: same records those as unlike instead)"
+            "x and y, and each row has its own transform. With grid: same, those on other grids get the "
+            "status unlike instead"
         )
     if off:
         said.append(
-            f"the window lies wholly outside {len(off)} of {len(alike)} sampled sources{of_band}, which will "
-            f"be recorded as outside, such as {off[0].href}"
+            f"the window lies wholly outside {len(off)} of {len(alike)} sampled sources{of_band}, such as "
+            f"{off[0].href}: their status will be outside"
         )
     outside = [(1 - own.share_on(width=each.width, height=each.height), each) for each, own in placed]
     over = [each for share, each in outside if share > 0]
@@ -165,9 +166,10 @@ def warnings_of_places(
         share, most = max(outside, key=lambda pair: pair[0])
         has_nan = np.dtype(slot.dtype).kind in "fc"
         is_marked = has_nan or nodata is not None or all(each.nodata is not None for each in over)
+        filled = OVERHANG_IS_NODATA if is_marked else OVERHANG_IS_ZERO
         said.append(
-            f"{PARTLY_OUTSIDE} {len(over)} of {len(alike)} sampled sources{of_band}, of "
-            f"{most.href} {in_percent(share)} of it: {OVERHANG_IS_NODATA if is_marked else OVERHANG_IS_ZERO}"
+            f"{PARTLY_OUTSIDE} {len(over)} of {len(alike)} sampled sources{of_band}, with "
+            f"{in_percent(share)} of its pixels outside {most.href}: {filled}"
         )
     return said
 

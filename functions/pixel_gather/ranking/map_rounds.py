@@ -24,7 +24,7 @@ _STATE: Final = "state"
 _SIDECARS: Final = "measured"
 _AHEAD: Final = 32
 _MOST_TRIES: Final = 2
-_LOST: Final = "its worker failed at every try, also where it read this scene alone"
+_LOST: Final = "its worker failed at every try, also when it read no other scene"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

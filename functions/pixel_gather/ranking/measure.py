@@ -502,8 +502,8 @@ class _Totals:
         if request.statistic.kind == "quantile":
             if self.n_values > _MOST_EXACT:
                 raise SourceError(
-                    f"no percentile is computed of over {_MOST_EXACT:,} pixels: ask for the mean, a smaller "
-                    "area or another precision",
+                    f"percentiles are computed of at most {_MOST_EXACT:,} pixels: ask for the mean, a "
+                    "smaller area or another precision",
                     href="",
                     status=Status.UNSUPPORTED,
                 )

@@ -228,7 +228,7 @@ class _View:
         if any(tile is None for band in tiles for tile in band) and not (
             value == fill or (isnan(value) and isnan(fill))
         ):
-            reason = f"a tile is absent, which stands for {value}, and absent chunks of the cube for {fill}"
+            reason = f"a tile is absent. It stands for {value}, but an absent chunk of the cube for {fill}"
             raise SourceError(reason, href=header.href, status=Status.UNLIKE)
 
     def fill_around(self, out: Pixels, outcome: Outcome) -> None:

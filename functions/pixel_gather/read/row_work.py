@@ -13,7 +13,8 @@ type Work = Callable[[int, Sequence[Sequence[Outcome]]], Coroutine[Any, Any, Non
 class RowWork:
     """Starts the work on a group of rows when the last source of the group has been read.
 
-    Without it the cores would wait for the network while a shard is read, and then the network for the cores.
+    Without it, the cores would wait for the network while a shard is read. Then the network would wait for
+    the cores.
     """
 
     def __init__(self, n_rows: int, *, n_slots: int, step: int, work: Work) -> None:

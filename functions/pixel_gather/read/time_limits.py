@@ -53,9 +53,11 @@ class ShardTimes:
                 self.limit_s is not None
                 and now_s - self._began_s + self._longest_s > self.limit_s * _SHARE_OF_LIMIT
             ):
-                raise ShardLateError(f"some shards are filled, and {self.limit_s:g} s are too short for more")
+                raise ShardLateError(f"some shards are filled, but {self.limit_s:g} s are too short for all")
             if self.limit_s is None and left_s < max(self.late_s or 0.0, 2 * self._longest_s):
-                raise ShardsLeftError(f"some shards are filled, and {left_s:.0f} s are too short for more")
+                raise ShardsLeftError(
+                    f"some shards are filled, but the last {left_s:.0f} s are too short for more"
+                )
         self._last_began_s = now_s
         return left_s if self.late_s is None else min(left_s, self.late_s)
 
@@ -77,7 +79,9 @@ async def in_time[T](work: Coroutine[Any, Any, T], *, limit_s: float | None) -> 
     except TimeoutError as error:
         if not limit.expired():
             raise
-        raise ShardLateError(f"not filled within {limit_s:g} s, less what its start may take") from error
+        raise ShardLateError(
+            f"the shards are not filled in time: a first try has {limit_s:g} s, its start included"
+        ) from error
 
 
 def reading_s(left_s: float) -> float:

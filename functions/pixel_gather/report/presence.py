@@ -163,7 +163,10 @@ def axis_of(name: str, values: Values | NumberedTexts) -> Axis:
     if isinstance(values, NumberedTexts):
         return _axis_of_numbered(name, values)
     if values.ndim > 1:
-        raise RequestError(f"{name} has several values for each row, so it makes no bins", field=_FIELD)
+        raise RequestError(
+            f"{name} has several values for each row, so rows cannot be counted by it; name another one",
+            field=_FIELD,
+        )
     if name == "time" or name in TIME_UNITS:
         return _axis_of_time(name, values)
     if values.dtype.kind in "OTU":
@@ -223,7 +226,7 @@ def presence_of(axes: Sequence[Axis], *, counts: "np.ndarray[Any, np.dtype[np.bo
     n_bins = math.prod(shape)
     if n_bins > _MOST_BINS:
         raise RequestError(
-            f"it makes {n_bins:,} bins, of {_MOST_BINS:,} at most; name fewer axes", field=_FIELD
+            f"it makes {n_bins:,} bins, and {_MOST_BINS:,} are the most; name fewer axes", field=_FIELD
         )
     is_in = np.logical_and.reduce([counts, *(axis.bins >= 0 for axis in axes)])
     rows = np.flatnonzero(is_in)

@@ -418,8 +418,8 @@ class Tally:
         if self.n_below_claim:
             warnings.append(
                 f"{counted(self.n_below_claim, 'source')} with pixels darker than the catalog's offset "
-                "allows: the offset may have been applied already, and then must not be applied again; see "
-                "the coordinate below_claim"
+                "allows. The offset may be in the pixels already: then do not apply it again. See the "
+                "coordinate below_claim"
             )
         if self.scaling_differs:
             warnings.append(

@@ -13,8 +13,8 @@ def plain_items(given: Any) -> Any:
     """Return items as dicts, or the address of a file of items.
 
     Args:
-        given: Text or a path; or items, each a dict or an object with ``to_dict``, as pystac has them; or one
-            object that holds them: a FeatureCollection, an ItemCollection, or what `pixel_gather.search`
+        given: Text or a path. Or items, each a dict or an object with ``to_dict``, as pystac has them. Or one
+            object that holds items: a FeatureCollection, an ItemCollection, or what `pixel_gather.search`
             returns.
 
     Raises:
@@ -25,13 +25,15 @@ def plain_items(given: Any) -> Any:
     whole = _as_dict(given)
     if whole is not None:
         if _DIGEST in whole:
-            raise ValueError("these items were given by a program and are not kept; give them again")
+            raise ValueError(
+                "a program gave these items, and the request keeps only their digest; give the items again"
+            )
         features = whole.get("features", [whole] if whole.get("type") == "Feature" else None)
         if not isinstance(features, list):
-            raise ValueError("it holds no items; give a FeatureCollection, or items")
+            raise ValueError("it holds no items; give a FeatureCollection, or a list of items")
         given = features
     if not isinstance(given, Iterable):
-        raise ValueError("give the address of a file of items, or items")  # noqa: TRY004 # pydantic's way
+        raise ValueError("give the address of a file of items, or the items")  # noqa: TRY004 # pydantic's way
     items = tuple(_as_dict(each) for each in given)
     if not items or None in items:
         raise ValueError("give at least one item, each as a dict or as an object with to_dict")

@@ -40,7 +40,9 @@ def execution_name(request: GatherRequest, *, day: str = "") -> str:
 def forced(request: GatherRequest) -> GatherRequest:
     """Return a copy of the request with a fresh random name: another gather and another cube."""
     if request.output.append_to is not None:
-        raise RequestError("force is for a new cube; an append finds new sources by itself", field="force")
+        raise RequestError(
+            "force is for new cubes; leave it out: an append finds new sources by itself", field="force"
+        )
     suffix = f"-{secrets.token_hex(_SUFFIX_NBYTES)}"
     name = request.cube_name[: _LONGEST_NAME - len(suffix)] + suffix
     return request.model_copy(update={"output": request.output.model_copy(update={"name": name})})

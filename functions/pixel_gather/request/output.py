@@ -1,11 +1,11 @@
 """How a request wants its cube written."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from pixel_gather.model.tile_coding import AS_STORED
-from pixel_gather.request.request_part import RequestPart, Size, as_text
+from pixel_gather.request.request_part import RequestPart, Size, may_be_path
 
 type LayoutName = Literal["balanced", "slice", "series"]
 type CodecName = Literal["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp", "source"]
@@ -70,27 +70,29 @@ class Output(RequestPart):
         "still written. pixel-gather report CUBE --to DIR draws the report later.",
     )
 
-    @field_validator("append_to", mode="before")
-    @classmethod
-    def _append_to_may_be_a_path(cls, given: Any) -> Any:
-        return as_text(given)
+    _append_to = may_be_path("append_to")
 
     @model_validator(mode="after")
     def _new_or_there(self) -> Self:
         if self.name is not None and self.append_to is not None:
-            raise ValueError("give name for a new cube or append_to for one that is there, not both")
+            raise ValueError("give name for a new cube, or append_to for an existing one, not both")
         return self
 
     @model_validator(mode="after")
     def _archive_of_new_cubes(self) -> Self:
         if self.archive is not None and self.append_to is not None:
-            raise ValueError("archive is for new cubes: append_to takes everything from the cube")
+            raise ValueError(
+                "archive is for new cubes; with append_to, the existing cube decides: leave archive out"
+            )
         if self.archive is not None and self.codec == AS_STORED:
-            raise ValueError("archive does not go with codec source, whose chunks are the sources' own")
+            raise ValueError(
+                "archive and codec source exclude each other: with codec source, the sources decide the "
+                "chunks"
+            )
         return self
 
     @model_validator(mode="after")
     def _tolerance_goes_with_zfp(self) -> Self:
         if (self.zfp_tolerance is not None) != (self.codec == "zfp"):
-            raise ValueError("codec zfp and zfp_tolerance go together")
+            raise ValueError("give zfp_tolerance with codec zfp, and with no other codec")
         return self

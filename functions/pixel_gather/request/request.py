@@ -8,13 +8,13 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from pixel_gather.errors import RequestError
 from pixel_gather.model.tile_coding import AS_STORED
 from pixel_gather.request.output import Output
 from pixel_gather.request.request_error import request_error
-from pixel_gather.request.request_part import RequestPart, as_text
+from pixel_gather.request.request_part import RequestPart, may_be_path
 from pixel_gather.request.sources import ITEM_KINDS, SOURCE_KINDS, Sources
 from pixel_gather.request.web_address import without_query
 from pixel_gather.request.window_request import WINDOW_KINDS, WindowRequest
@@ -100,21 +100,18 @@ class GatherRequest(RequestPart):
         "earlier cube of the same files. Saves a request per file. Changed files are read again.",
     )
 
-    @field_validator("index", mode="before")
-    @classmethod
-    def _index_may_be_a_path(cls, given: Any) -> Any:
-        return as_text(given)
+    _index = may_be_path("index")
 
     @model_validator(mode="after")
     def _bands_differ(self) -> Self:
         if self.bands is not None and len(set(self.bands)) < len(self.bands):
-            raise ValueError("bands names a band twice")
+            raise ValueError("a band is named twice; name each band once")
         return self
 
     @model_validator(mode="after")
     def _duplicates_go_with_append(self) -> Self:
         if self.duplicates != "skip" and self.output.append_to is None:
-            raise ValueError("duplicates goes with output.append_to")
+            raise ValueError("duplicates is for appends only; give output.append_to, or leave duplicates out")
         return self
 
     @property

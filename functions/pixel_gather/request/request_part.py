@@ -41,3 +41,8 @@ def exactly_one(model: BaseModel, names: tuple[str, ...]) -> None:
 def as_text(value: Any) -> Any:
     """Return a path as text and any other value unchanged."""
     return fspath(value) if isinstance(value, PathLike) else value
+
+
+def may_be_path(name: str) -> Any:
+    """Return a validator with which a field of text also takes a path, such as one of `pathlib`."""
+    return field_validator(name, mode="before")(as_text)

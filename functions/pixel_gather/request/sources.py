@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, fi
 from pydantic_core import to_json
 
 from pixel_gather.request.given_items import items_in_request, plain_items
-from pixel_gather.request.request_part import Coordinate, RequestPart, as_text, exactly_one
+from pixel_gather.request.request_part import Coordinate, RequestPart, as_text, exactly_one, may_be_path
 
 SOURCE_KINDS: Final = ("hrefs", "list", "prefix", "stac", "catalog")
 ITEM_KINDS: Final = ("api", "items", "cmr")
@@ -71,7 +71,7 @@ class _Scenes(RequestPart):
     @field_validator("area", "where")
     @classmethod
     def _is_plain(cls, given: Any) -> Any:
-        """Refuse what cannot be stored as JSON, or comes out of it otherwise."""
+        """Refuse what JSON cannot store, or what would be read back as something else."""
         if not isinstance(given, dict):
             return given
         try:
@@ -129,10 +129,7 @@ class CatalogSources(_Scenes):
 
     file: str = Field(min_length=1, description="The catalog's Parquet file: a path or an href.")
 
-    @field_validator("file", mode="before")
-    @classmethod
-    def _file_may_be_a_path(cls, given: Any) -> Any:
-        return as_text(given)
+    _file = may_be_path("file")
 
 
 class Sources(RequestPart):
@@ -202,7 +199,7 @@ class Sources(RequestPart):
     def _one_way(self) -> Self:
         exactly_one(self, SOURCE_KINDS)
         if self.prefix is None and (self.glob is not None or self.regex is not None):
-            raise ValueError("glob and regex go with prefix")
+            raise ValueError("glob and regex are for prefix only; give prefix, or leave them out")
         if self.glob is not None and self.regex is not None:
             raise ValueError("give glob or regex, not both")
         if self.time is not None and self.are_searched:

@@ -33,11 +33,13 @@ def same_host_only(url: str, *, field: str) -> CheckUrl:
         other = _split(asked, field)
         if _server(other) != _server(first):
             raise RequestError(
-                f"{first.hostname} sent us on to {shown_url(asked)!r}, another host; this is not followed",
+                f"{first.hostname} refers to {shown_url(asked)!r} on another host, which is not asked",
                 field=field,
             )
         if other.username or other.password:
-            raise RequestError("an address with a user or a password is not asked", field=field)
+            raise RequestError(
+                "an address with a user or a password is not asked; write https://host/path", field=field
+            )
 
     check(url)
     return check
@@ -50,7 +52,7 @@ def hosts_only(hosts: frozenset[str], *, field: str) -> CheckUrl:
         address = _split(asked, field)
         if address.scheme != "https" or address.username or address.password:
             raise RequestError(
-                f"{shown_url(asked)!r} is not asked here; write https://host/path", field=field
+                f"{shown_url(asked)!r} is no plain https address; write https://host/path", field=field
             )
         if not {address.netloc.lower(), address.netloc.lower().removesuffix(":443")} & hosts:
             raise RequestError(
@@ -70,7 +72,7 @@ def without_query(url: str) -> str:
 def with_query_of(url: str, first: str) -> str:
     """Return an address with those parameters of another one on the same host that it does not have.
 
-    So a key goes along, and to no other host.
+    So a key is sent along, but only to the host that it was given for.
     """
     asked, known = urlsplit(url), urlsplit(first)
     names = {name for name, _ in parse_qsl(asked.query, keep_blank_values=True)}

@@ -54,30 +54,31 @@ class WindowRequest(RequestPart):
         if bounds is None:
             return given
         west, south, east, north = (f"{each:.12g}" for each in bounds)
-        crs = "and its crs if that is not EPSG:4326"
+        crs = "Give crs, too, if these are not degrees of EPSG:4326"
         if (west, south) == (east, north):
             raise ValueError(
-                f"a GeoJSON point is no window: write point: [{west}, {south}], a size in pixels, {crs}"
+                f"a GeoJSON point is no window. Write point: [{west}, {south}] and size: [width, height] in "
+                f"pixels. {crs}"
             )
         raise ValueError(
-            "a shape is no window, because all pixels of a rectangle are read: write the box around it, "
-            f"bbox: [{west}, {south}, {east}, {north}], {crs}; clip the cube afterwards"
+            "a GeoJSON shape is no window, because a window is a rectangle. Write the box around the shape: "
+            f"bbox: [{west}, {south}, {east}, {north}]. {crs}. Clip the cube afterwards"
         )
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         exactly_one(self, WINDOW_KINDS)
         if self.point is None and self.size is not None:
-            raise ValueError("size goes with point")
+            raise ValueError("size is for point only; give point, or leave size out")
         if self.crs is not None and self.bbox is None and self.point is None:
-            raise ValueError("crs goes with bbox or point")
+            raise ValueError("crs is for bbox and point only; leave it out")
         if self.bbox is not None:
             west, south, east, north = self.bbox
             if west > 0 > east and south < north and self.crs in (None, "EPSG:4326"):
                 raise ValueError(
-                    "a gather's bbox may not cross 180 degrees: gather both sides, each into its own cube: "
-                    f"[{west:g}, {south:g}, 180, {north:g}] and [-180, {south:g}, {east:g}, {north:g}]; "
-                    "images that go on past 180 degrees take "
+                    "the bbox crosses 180 degrees, which a window cannot. Gather a cube of each side: "
+                    f"[{west:g}, {south:g}, 180, {north:g}] and [-180, {south:g}, {east:g}, {north:g}]. "
+                    "If the images go on past 180 degrees, write "
                     f"[{west:g}, {south:g}, {east + 360:g}, {north:g}]"
                 )
             if west >= east or south >= north:

@@ -31,6 +31,7 @@ _SENTENCES: Final[Mapping[str, _Sentence]] = {
     "too_short": _least_items,
     "too_long": _most_items,
     "string_too_short": lambda _: "it is empty",
+    "string_too_long": lambda context: f"it is longer than {context['max_length']:,} characters",
     "string_pattern_mismatch": _pattern,
     "literal_error": lambda context: f"write {context['expected']}",
     "finite_number": lambda _: "write a finite number",
@@ -46,7 +47,7 @@ _KINDS: Final = (
     ("model_", "write an object with fields of its own"),
     ("dict_", "write an object with fields of its own"),
 )
-_SAY_THEMSELVES: Final = ("missing", "too_short", "too_long", "string_too_short")
+_SAY_THEMSELVES: Final = ("missing", "too_short", "too_long", "string_too_short", "string_too_long")
 """Mistakes whose message does not show the value."""
 
 

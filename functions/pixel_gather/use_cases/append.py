@@ -222,7 +222,7 @@ async def finished_cube(cube: GrowingCube, *, field: str) -> FoundCube:
     found = await cube.found()
     if found is None:
         raise RequestError(
-            f"{cube.place} holds no cube: gather one first, or name one that is there", field=field
+            f"{cube.place} holds no cube: name an existing one, or gather a new one", field=field
         )
     if not found.versions:
         raise RequestError(f"{cube.place}: {NOT_COMPLETE}", field=field)
@@ -237,7 +237,7 @@ def _template_of(found: FoundCube) -> CubeTemplate:
     """
     assert found.template is not None  # noqa: S101 # `complete_cube` has checked it
     if found.template.codec == AS_STORED:
-        raise RequestError("a cube of compressed tiles cannot grow", field=_FIELD)
+        raise RequestError("a cube of codec source cannot grow: gather a new cube", field=_FIELD)
     return found.template
 
 
@@ -253,8 +253,8 @@ async def _check_known_list(
 ) -> None:
     """Refuse a request that does not fit the cube, though the cube has all sources of its list.
 
-    Opens headers only if the request asks for other pixels than the cube's first gather. Limits of cost are
-    for reads, and nothing is read.
+    Opens headers only if the request asks for other pixels than the cube's first gather. Limits of cost do
+    not count, because nothing is read.
 
     Raises:
         RequestError: The message names the field, and both values.
@@ -305,8 +305,8 @@ def _new_rows(
     if known and request.duplicates == "fail":
         first = next(each for row in whole.rows(known[0], known[0] + 1) for each in row.sources if each)
         raise RequestError(
-            f"the cube has {counted(len(known), 'row')} of this list already, {first.href} among them; "
-            "leave them out, or ask for duplicates: skip or again",
+            f"the cube already has {counted(len(known), 'row')} of this list, such as {first.href}. Leave "
+            "them out of the list, or set duplicates to skip or again",
             field="duplicates",
         )
     return replace(whole, kept=kept)
@@ -345,8 +345,8 @@ def _tails(plan: CubePlan, metadata: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     if plan.n_strips > 1:
         raise RequestError(
-            f"the cube's windows are cut into strips and its last shards have {n_before} of "
-            f"{plan.layout.shard[0]} rows; only a cube with full shards of strips can grow",
+            f"this cube cannot grow. Its windows are cut into strips, and its last shards have {n_before} of "
+            f"{plan.layout.shard[0]} rows. A cube of strips can grow only if its shards are full",
             field=_FIELD,
         )
     stored = {key for key, *_ in metadata["shards"]}

@@ -5,8 +5,9 @@ create. Another append waits until the version is there, and then plans behind i
 the claim. A claim without a sign for `LAPSES_AFTER_S` was abandoned, and another append may take it over.
 
 Nobody loses by a takeover, however late the former owner wakes up. A takeover replaces the claim, and then
-changes the group's metadata, which the former owner would have to find unchanged to commit. And every object
-of an append is put only if it is as its writer saw it before it last checked its claim.
+changes the group's metadata. The former owner could commit only if these metadata were unchanged. A writer of
+an append looks at an object, then checks its claim, then puts the object. The PUT succeeds only if the object
+has not changed since that look.
 """
 
 import json
@@ -126,8 +127,8 @@ async def check_claimed(cube: GrowingCube, version: int, claim: str) -> None:
     there = await cube.read_object(key)
     if there is None or RowClaim.from_bytes(there.content).claim != claim:
         raise ArrayExistsError(
-            f"{cube.place}: another append has taken over, as this one gave no sign of work for "
-            f"{LAPSES_AFTER_S / 60:.0f} minutes: run it again"
+            f"{cube.place}: another append has taken over, because this one gave no sign of work for "
+            f"{LAPSES_AFTER_S / 60:.0f} minutes: run this one again"
         )
     if time.time() - there.modified_at > _RENEWED_AFTER_S:
         await cube.put_object(key, there.content, replaces=there)
@@ -137,6 +138,6 @@ def _check_abandoned(cube: GrowingCube, there: StoredObject) -> None:
     age_s = time.time() - there.modified_at
     if age_s < LAPSES_AFTER_S:
         raise AppendRunningError(
-            f"{cube.place}: another append is at work: run again when it is done. Its last sign is "
-            f"{max(age_s, 0) / 60:.0f} minutes old, at {LAPSES_AFTER_S / 60:.0f} it counts as abandoned"
+            f"{cube.place}: another append is at work: run again when it is done. Its last sign of work is "
+            f"{max(age_s, 0) / 60:.0f} minutes old. After {LAPSES_AFTER_S / 60:.0f} it counts as abandoned"
         )

@@ -77,9 +77,9 @@ async def committed_result(
 def sidecar_key(index: int, etag: str) -> str:
     """Return the key of the sidecar that belongs to a version of a shard.
 
-    Two workers may fill one shard at the same time and read it differently: a source was replaced, or timed
-    out for one of them. So a result must not be taken for that of other pixels. An empty sidecar says that
-    the version was given up; see `pixel_gather.use_cases.commit_shard`.
+    Two workers may fill one shard at the same time and store different pixels, because a source was replaced,
+    or timed out for one of them. So a sidecar counts only for the objects that it was written with. An empty
+    sidecar says that the version was given up; see `pixel_gather.use_cases.commit_shard`.
 
     Args:
         index: Index of the task.

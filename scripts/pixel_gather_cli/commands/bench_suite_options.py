@@ -164,7 +164,7 @@ def _sources_of(options: dict[str, Any]) -> Sources:
     if (list_file is None) == (prefix is None):
         raise RequestError("give a LIST, or --prefix, or --resume", field="bench")
     if list_file is not None and (glob or regex):
-        raise RequestError("--glob and --regex go with --prefix", field="bench")
+        raise RequestError("use --glob and --regex only with --prefix", field="bench")
     if glob and regex:
         raise RequestError("give --glob or --regex, not both", field="bench")
     if list_file is not None:

@@ -83,13 +83,13 @@ def _show_scenes(n: int) -> None:
 
 def _scenes(kind: str, place: str, of_headers: dict[str, Any], search: dict[str, Any]) -> dict[str, Any]:
     if of_headers and kind not in ("list", "prefix"):
-        raise RequestError("it goes with --list or --prefix", field=f"--{next(iter(of_headers))}")
+        raise RequestError("use it only with --list or --prefix", field=f"--{next(iter(of_headers))}")
     if kind in ("list", "prefix"):
         return {"sources": {kind: place} | of_headers}
     if kind in ("stac", "cmr"):
         return {kind: place, "search": search}
     if search.keys() - {"most"}:
-        raise RequestError("it goes with --stac or --cmr", field=f"--{min(search.keys() - {'most'})}")
+        raise RequestError("use it only with --stac or --cmr", field=f"--{min(search.keys() - {'most'})}")
     return {"items_file" if kind == "items" else kind: place}
 
 

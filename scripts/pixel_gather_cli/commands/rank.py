@@ -201,9 +201,9 @@ def _check_place(place: dict[str, Any], kept: dict[str, Any], out: dict[str, Any
     if not place["deployed"]:
         for name in ("stack", "api"):
             if place[name] is not None:
-                raise RequestError("it goes with --deployed", field=f"--{name}")
+                raise RequestError("use it only with --deployed", field=f"--{name}")
         if kept["check_kept"] and kept["statistics"] is None:
-            raise RequestError("it goes with --statistics", field="--check-kept")
+            raise RequestError("use it only with --statistics", field="--check-kept")
     elif kept["statistics"] is not None:
         raise RequestError("a deployment keeps its own statistics: leave it out", field="--statistics")
     elif out["html"] is not None:
@@ -338,7 +338,7 @@ def _sources(list_file: str | None, request: RankingRequest, options: dict[str, 
         raise RequestError("give one of LIST, --catalog and --stac", field="rank")
     if list_file is not None:
         if given:
-            raise RequestError("it goes with --catalog or --stac", field=f"--{next(iter(given))}")
+            raise RequestError("use it only with --catalog or --stac", field=f"--{next(iter(given))}")
         return in_home(list_file)
     ((kind, place),) = named.items()
     where = {"file": in_home(place)} if kind == "catalog" else {"api": place}

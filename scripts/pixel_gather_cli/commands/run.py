@@ -37,7 +37,7 @@ def run_command(*, to: str | None, opens: bool, as_json: bool, quiet: bool, **op
         raise click.UsageError("give --no-report or --open, not both")
     request, settings = request_of(options), settings_of(options)
     if (to is None) == (request.output.append_to is None):
-        raise click.UsageError("give --to for a new cube, or --append-to for one that is there")
+        raise click.UsageError("give --to for a new cube, or --append-to for an existing one")
     with ExitStack() as stack:
         show = stack.enter_context(open_progress("gathering", quiet=quiet))
 

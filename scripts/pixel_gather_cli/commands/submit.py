@@ -81,7 +81,7 @@ def _with(
     given = request.to_json()
     output = {"name": name if request.output.append_to is None else None}
     if name is not None and request.output.append_to is not None:
-        raise click.UsageError("give --name for a new cube, or --append-to for one that is there")
+        raise click.UsageError("give --name for a new cube, or --append-to for an existing one")
     limits = {"workers": workers, "failed_shards": failed_shards}
     for field, options in (("output", output), ("limits", limits)):
         taken = {option: value for option, value in options.items() if value is not None}

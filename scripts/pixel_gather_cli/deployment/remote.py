@@ -48,7 +48,7 @@ class Target:
         if self.direct and self.api is not None:
             raise click.UsageError("give --api or --direct, not both")
         if not self.direct and (self.state_machine or self.control_bucket):
-            raise click.UsageError("--state-machine and --control-bucket go with --direct")
+            raise click.UsageError("use --state-machine and --control-bucket only with --direct")
         if self.api is not None and self.stack is not None:
             raise click.UsageError("give --api or --stack, not both")
 

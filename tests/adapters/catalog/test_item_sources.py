@@ -162,7 +162,7 @@ def test_adding_keeps_what_is_there_and_refreshing_asks_again(tmp_path: Path) ->
 def test_what_a_program_gave_cannot_be_refreshed(tmp_path: Path) -> None:
     """The message says so, and the catalog is as it was."""
     make_catalog(SCENES, to=tmp_path / "catalog.parquet")
-    with pytest.raises(RequestError, match="make it anew"):
+    with pytest.raises(RequestError, match="make the catalog anew"):
         refresh_catalog(to=tmp_path / "catalog.parquet")
     with pytest.raises(StoreError, match="there is no catalog"):
         refresh_catalog(to=tmp_path / "nosuch.parquet")

@@ -122,7 +122,7 @@ def test_scenes_become_a_cube(kind: str, api: Server, catalog: str, tmp_path: Pa
         assert cube.scene.values.tolist() == ["s1", "s2", "s3"]
         assert cube.cloud_cover.values.tolist() == [10, 20, 30]
     warnings = " ".join(gathered.report.warnings)
-    assert "1 scene left out that was processed again later: s0 (kept: s1)" in warnings
+    assert "1 scene left out, of which a later processing is kept: s0 (kept: s1)" in warnings
     assert "claims another scale than the file's for 2 of 2 sampled sources of band nir" in warnings
     assert "claims another offset than the file's" in warnings
 

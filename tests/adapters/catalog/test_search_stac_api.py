@@ -214,7 +214,7 @@ def test_items_without_end_that_nobody_asked_for_are_ended(monkeypatch: pytest.M
         n = int(asked.parameters.get("token", 0))
         return page([item(f"n{n}")], {"rel": "next", "href": f"{url}/search?token={n + 1}"})
 
-    with api(search, method="GET") as server, pytest.raises(StoreError, match="nobody asked for"):
+    with api(search, method="GET") as server, pytest.raises(StoreError, match="the search does not want"):
         found(server, where=parse_where("eo:cloud_cover<1"), most=10)
 
 

@@ -82,7 +82,7 @@ def test_a_file_that_was_cleared_away_is_said_to_be_gone(tmp_path: Path) -> None
     """Another process may complete the same cube and clear its control files."""
     control = ObjectControlStore(in_folder(tmp_path), ".gather/")
 
-    with pytest.raises(StoreError, match=r"^list is not there: the work was completed meanwhile"):
+    with pytest.raises(StoreError, match=r"^the control file list is missing. Its gather has ended"):
         asyncio.run(control.get_range("list", 0, 1))
 
 
@@ -99,7 +99,7 @@ def test_a_store_that_hides_what_is_missing_says_that_it_is(
     monkeypatch.setattr(control_files, "obstore", answers)
     control = ObjectControlStore(in_folder(tmp_path), ".gather/", may_list=may_list)
 
-    with pytest.raises(StoreError, match="could not be read" if may_list else "list is not there"):
+    with pytest.raises(StoreError, match="could not be read" if may_list else "list is missing"):
         asyncio.run(control.get_range("list", 0, 1))
     if may_list:
         with pytest.raises(StoreError, match="could not be read"):

@@ -459,7 +459,7 @@ def test_cube_says_that_it_is_not_complete_until_it_is() -> None:
     assert root["attributes"]["complete"] == 0
     assert root["attributes"]["comment"].startswith("NOT COMPLETE: ")
     with (
-        pytest.raises(StoreError, match="place: the cube is not complete: run its request again"),
+        pytest.raises(StoreError, match=r"place: the cube is not complete\. If its gather"),
         finished_group(store, "place"),
     ):
         pass

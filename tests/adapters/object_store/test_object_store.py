@@ -372,8 +372,8 @@ def test_judge_says_what_else_403_may_mean() -> None:
     status, reason, tries = judge(PermissionDeniedError("403"))
 
     assert (status, tries) == (Status.DENIED, 0)
-    assert reason.startswith("the store refused access (403), which S3 also says of a missing object")
-    assert reason.endswith("to who may not list the bucket")
+    assert reason.startswith("the store refused access (403). S3 also answers so for a missing object")
+    assert reason.endswith("if you may not list the bucket")
 
 
 @pytest.mark.parametrize("stays_on_host", [False, True])

@@ -116,6 +116,21 @@ def test_page_has_a_map_if_the_cube_has_a_place_on_the_earth() -> None:
     assert "figure-map" not in page_with(evidence_of(MadeCube()))
 
 
+def test_comparison_has_one_map_of_all_cubes_that_have_a_place() -> None:
+    """A cube without one, and runs of benchmarks, are not on it."""
+    rings = [[[west, 46], [west + 1, 46], [west + 1, 47], [west, 47]] for west in (11, 14)]
+    cubes = [MadeCube(footprints={"window": ring, "sources": [ring]}) for ring in rings]
+    evidences = [evidence_of(each) for each in (*cubes, MadeCube())]
+
+    html = comparison_of(evidences, title="three", columns=(), drawn={}, findings=())
+
+    page = Reader(html)
+    assert page.of("figure").count({"id": "figure-map"}) == 1
+    assert {"href": "#figure-map"} in page.of("a")
+    assert "Orange: 2 different windows of 2 cubes. Blue: 2 footprints of some of their sources." in html
+    assert "figure-map" not in comparison_of(evidences[2:], title="one", columns=(), drawn={}, findings=())
+
+
 @pytest.mark.slow
 def test_page_loads_nothing_from_outside() -> None:
     """Images are embedded, links are internal, and the content policy forbids everything else."""

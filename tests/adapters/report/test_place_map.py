@@ -5,7 +5,7 @@ import re
 import pytest
 
 from build_outlines import outlines
-from pixel_gather.adapters.report.page.place_map import OUTLINES, map_of
+from pixel_gather.adapters.report.page.place_map import OUTLINES, map_of, map_of_cubes
 from pixel_gather.model.footprints import Footprints, Ring, SourceFootprints
 
 _MOST_NBYTES = 40_000
@@ -54,6 +54,24 @@ def test_map_shows_the_earth_the_region_and_the_sources() -> None:
     assert svg.count('<path id="sources"') == 1
     assert svg.count('href="#sources"') == 3 * 3  # in each panel, and once more on each side
     assert svg.count("<circle") == 2  # the window is large enough in the last panel
+
+
+def test_map_of_cubes_shows_every_window_and_each_footprint_once() -> None:
+    """Cubes of the same sources share their footprints. The last panel holds all cubes."""
+    other = Footprints(window=box(14.2, 46.4, 14.25, 46.45), sources=(box(13.3, 45.9, 14.8, 46.9),))
+    known = SourceFootprints(n_sources=5, n_different=1, rings=other.sources)
+    same = map_of_cubes([(SCENE, known), (SCENE, known)])
+    plot = map_of_cubes([(SCENE, None), (other, known), (SCENE, None)])
+
+    *_, close = views_of(plot.svg)
+    assert (close[0] < 10.3, close[2] > 14.8) == (True, True)
+    assert plot.svg.count("<polygon") == 3 * 2
+    assert plot.svg.count('<path id="sources"') == 1
+    assert re.findall(r'<path id="sources" d="([^"]+)"', plot.svg)[0].count("M") == 2
+    assert plot.caption.startswith(
+        "Orange: 2 different windows of 3 cubes. Blue: 2 footprints of some of their sources."
+    )
+    assert same.caption.startswith("Orange: the window of 2 cubes. Blue: 1 footprint of their sources.")
 
 
 def test_map_of_sources_that_are_regions_themselves_has_two_panels() -> None:

@@ -71,7 +71,7 @@ _BY_CLASS: Final[tuple[_Meaning, ...]] = (
     (
         (SSLError,),
         UnreachableError,
-        "the certificate is not trusted ({said}): AWS_CA_BUNDLE names the file of those that are",
+        "the certificate is not trusted ({said}): set AWS_CA_BUNDLE to a file of trusted ones",
     ),
     (
         (HTTPClientError, NoConnectionError),

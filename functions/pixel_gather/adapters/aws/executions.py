@@ -124,7 +124,8 @@ class Executions:
             if state == "running" or (state == "succeeded" and not again):
                 return self._line(found) | {"is_new": False}
         raise RequestError(
-            f"it has failed {_MOST_ATTEMPTS} times: look why with status {name}, or give it another name",
+            f"it has failed {_MOST_ATTEMPTS} times: see why by pixel-gather status {name}, or give it "
+            "another name",
             field="output.name",
         )
 

@@ -27,7 +27,7 @@ REFUSALS: Final = frozenset({"RequestError", "BudgetError", "ArrayExistsError"})
 
 _ENDS: Final = {
     "States.ExceedToleratedFailureThreshold": (
-        "more shards failed than limits.failed_shards allows; a redrive runs those again that are missing"
+        "more shards failed than limits.failed_shards allows; a redrive runs the missing shards again"
     ),
     "States.Timeout": (
         "it took longer than the deployment allows; a redrive goes on with the shards that are missing"

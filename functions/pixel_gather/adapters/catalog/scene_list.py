@@ -223,6 +223,6 @@ def _of_duplicates(found: FoundScenes) -> Iterator[str]:
     one, other = found.dropped[0]
     more = f", and {len(found.dropped) - 1:,} more" if len(found.dropped) > 1 else ""
     yield (
-        f"{counted(len(found.dropped), 'scene')} left out that was processed again later: {one['id']} "
-        f"(kept: {other['id']}){more}; write duplicates: all to keep them"
+        f"{counted(len(found.dropped), 'scene')} left out, of which a later processing is kept: {one['id']} "
+        f"(kept: {other['id']}){more}. To keep all, write duplicates: all"
     )

@@ -67,7 +67,7 @@ def search_items(search: StacSearch, client: JsonClient) -> Iterator[dict[str, A
             key = scene_key(item, name=f"an item of {host}")
             n_looked_at += 1
             if n_looked_at > max(_MOST_LOOKED_AT, search.most):
-                raise StoreError(f"{host} sends items without end that nobody asked for")
+                raise StoreError(f"{host} sends items without end that the search does not want")
             if key.hash in seen or not is_wanted(item, key, search):
                 continue
             seen.add(key.hash)

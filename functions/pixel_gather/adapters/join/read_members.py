@@ -178,7 +178,7 @@ def _check_local_shards(member: Member) -> None:
         if found.st_size != each.nbytes or not is_same_time:
             raise StoreError(
                 f"{member.place}: it has changed since it was finished, or it is a copy: {each.key} has "
-                "another size or time. Whether its pixels are the same, `pixel-gather verify` tells; if so, "
+                "another size or time. Run `pixel-gather verify` on it. If its pixels are the same, "
                 "join with --list-shards"
             )
 

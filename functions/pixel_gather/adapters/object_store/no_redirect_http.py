@@ -30,7 +30,7 @@ _MANY: Final = 100
 """More retries than any setting allows, so the setting decides."""
 
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-PAST_THE_END: Final = "it is cut off: it ends before bytes that its header tells of"
+PAST_THE_END: Final = "it is cut off: it ends before bytes that its header names"
 """The reason where a range begins after the last byte."""
 
 _BY_CODE: Final[dict[int, tuple[Status, str, int]]] = {
@@ -164,7 +164,9 @@ class FixedHost:
         if answer.status != 206:  # noqa: PLR2004 # Partial Content
             raise _refusal(answer.status)
         if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-            raise HttpRefusedError(Status.UNSUPPORTED, "the server encodes what it sends, unasked", 0)
+            raise HttpRefusedError(
+                Status.UNSUPPORTED, "the server compresses its answer, although it was not asked to", 0
+            )
         described = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         if described is None or int(described[1]) != start:
             raise HttpRefusedError(Status.UNSUPPORTED, "the server answers with another range", 0)
@@ -232,7 +234,7 @@ def _refusal(code: int) -> HttpRefusedError:
         return HttpRefusedError(*_BY_CODE[code])
     if code in range(300, 400):
         return HttpRefusedError(
-            Status.DENIED, "the server sends to another address, which is not followed", 0
+            Status.DENIED, "the server redirects to another address, which is not followed", 0
         )
     if code in (408, 429) or code >= 500:  # noqa: PLR2004 # server errors
         return HttpRefusedError(

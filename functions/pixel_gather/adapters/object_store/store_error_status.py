@@ -17,7 +17,7 @@ from pixel_gather.adapters.object_store.token_session import BUSY, EXPIRED, ODD,
 from pixel_gather.model.status import Status
 
 _REFUSED: Final = (
-    "the store refused access (403), which S3 also says of a missing object to who may not list the bucket"
+    "the store refused access (403). S3 also answers so for a missing object if you may not list the bucket"
 )
 EMPTY: Final = "it is empty: it has no bytes at all"
 _QUERY: Final = re.compile(r"\?\S+")

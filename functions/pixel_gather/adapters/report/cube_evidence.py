@@ -114,7 +114,9 @@ def _attributes(store: Store, place: str) -> dict[str, Any]:
             raise
         raise StoreError(f"{place}: no cube is there; name the folder that a gather has written") from error
     except (ValueError, KeyError, TypeError) as error:  # JSON of any other shape
-        raise StoreError(f"{place}: what is there was made by no gather") from error
+        raise StoreError(
+            f"{place}: no gather made what is there; name the folder that a gather has written"
+        ) from error
     return attributes
 
 

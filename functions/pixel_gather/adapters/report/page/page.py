@@ -10,7 +10,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pixel_gather.adapters.report.page.place_map import map_of
+from pixel_gather.adapters.report.page.place_map import map_of, map_of_cubes
 from pixel_gather.adapters.report.page.plots import THEMES, Plot, plots_of
 from pixel_gather.adapters.report.page.views import view_of
 from pixel_gather.adapters.report.plots.drawn import Drawn
@@ -20,7 +20,7 @@ from pixel_gather.version import __version__
 
 _FOLDER: Final = Path(__file__).parent / "templates"
 _MOST_SHEETS: Final = 12
-"""Most contact sheets in one comparison."""
+"""Most contact sheets in one comparison, and most cubes on its map."""
 
 
 def page_of(
@@ -77,12 +77,14 @@ def comparison_of(
 
     Args:
         evidences: Evidence of those runs that made cubes. The contact sheets of the first twelve are shown.
+            The map has the first twelve with a place on the Earth.
         title: Title of the page.
         columns: Columns of the table, one per run.
         drawn: Figures of all runs, in the light theme.
         findings: Sentences.
     """
     shown = [each for each in evidences if each.looks]
+    placed = [(each.footprints, each.source_footprints) for each in evidences if each.footprints is not None]
     return _rendered(
         title=title,
         columns=columns,
@@ -92,7 +94,7 @@ def comparison_of(
         is_one=False,
         n_left_out=max(len(shown) - _MOST_SHEETS, 0),
         viewer=None,
-        map=None,
+        map=map_of_cubes(placed[:_MOST_SHEETS]) if placed else None,
     )
 
 

@@ -66,20 +66,46 @@ def map_of(
         is_aligned: Whether the window lies there on all sources.
         n_sources: Number of sources of the cube.
     """
-    rings = footprints.sources if known is None else known.rings
-    box = _box_of((footprints.window, *rings))
-    panels = list(_panels(_box_of((footprints.window,)), box))
-    parts = [_drawn(panel, title, footprints.window) for title, panel in panels]
-    label = f"{_WIDTH} {_HEIGHT + _TOP + 2}"
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {label}" font-family="system-ui, sans-serif" '
-        f'font-size="13"><defs>{OUTLINES.read_text(encoding="utf-8")}{_merged(rings)}</defs>{"".join(parts)}</svg>'
-    )
     return Plot(
         name="map",
         title="Where it lies",
         caption=_caption(footprints, known, is_aligned=is_aligned, n_sources=n_sources),
-        svg=svg,
+        svg=_figure((footprints.window,), _rings_of(footprints, known), whose="its"),
+    )
+
+
+def map_of_cubes(cubes: Sequence[tuple[Footprints, SourceFootprints | None]]) -> Plot:
+    """Return one figure of several cubes: each window, and the footprints of all sources.
+
+    Args:
+        cubes: At least one. For each, the window and sampled sources; and all sources whose header is known.
+    """
+    windows = tuple(dict.fromkeys(each.window for each, _ in cubes))
+    rings = tuple(dict.fromkeys(ring for each, known in cubes for ring in _rings_of(each, known)))
+    whole = all(known is not None and known.cell_degrees is None for _, known in cubes)
+    one_or_more = "the window" if len(windows) == 1 else f"{len(windows):,} different windows"
+    some_of = "" if whole else "some of "
+    caption = (
+        f"Orange: {one_or_more} of {counted(len(cubes), 'cube')}. "
+        f"Blue: {counted(len(rings), 'footprint')} of {some_of}their sources. "
+        "Outlines of countries: Natural Earth."
+    )
+    svg = _figure(windows, rings, whose="their")
+    return Plot(name="map", title="Where the cubes lie", caption=caption, svg=svg)
+
+
+def _rings_of(footprints: Footprints, known: SourceFootprints | None) -> tuple[Ring, ...]:
+    return footprints.sources if known is None else known.rings
+
+
+def _figure(windows: tuple[Ring, ...], rings: tuple[Ring, ...], *, whose: str) -> str:
+    """Return the SVG of windows among footprints."""
+    panels = _panels(_box_of(windows), _box_of((*windows, *rings)), whose=whose)
+    parts = [_drawn(panel, title, windows) for title, panel in panels]
+    label = f"{_WIDTH} {_HEIGHT + _TOP + 2}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {label}" font-family="system-ui, sans-serif" '
+        f'font-size="13"><defs>{OUTLINES.read_text(encoding="utf-8")}{_merged(rings)}</defs>{"".join(parts)}</svg>'
     )
 
 
@@ -106,7 +132,7 @@ def _near(ring: Ring, longitude: float) -> Ring:
     return tuple((x + turns, y) for x, y in ring)
 
 
-def _panels(window: _Box, box: _Box) -> Iterator[tuple[str, _Panel]]:
+def _panels(window: _Box, box: _Box, *, whose: str) -> Iterator[tuple[str, _Panel]]:
     """Yield the whole Earth, the region if there is one, and the box of all footprints."""
     yield "the Earth", _Panel(west=-180, north=90, degrees_x=360, degrees_y=180, left=0, width=_EARTH_WIDTH)
     left = float(_EARTH_WIDTH + _GAP)
@@ -119,8 +145,8 @@ def _panels(window: _Box, box: _Box) -> Iterator[tuple[str, _Panel]]:
     else:
         x, y = (window[0] + window[2]) / 2, (window[1] + window[3]) / 2
         region = _around((x, y - degrees / 2, x, y + degrees / 2), margin=1, left=left, width=half)
-        yield f"its region, {_km(region)} across", region
-    yield f"its sources, {_km(close)} across", close
+        yield f"{whose} region, {_km(region)} across", region
+    yield f"{whose} sources, {_km(close)} across", close
 
 
 def _around(box: _Box, *, margin: float, left: float, width: float) -> _Panel:
@@ -142,8 +168,8 @@ def _km(panel: _Panel) -> str:
     return f"{panel.km:,.0f} km" if panel.km >= 10 else f"{panel.km:.2g} km"  # noqa: PLR2004 # two digits
 
 
-def _drawn(panel: _Panel, title: str, window: Ring) -> str:
-    """Return one panel: its title, land and borders, footprints, and the window above all."""
+def _drawn(panel: _Panel, title: str, windows: tuple[Ring, ...]) -> str:
+    """Return one panel: its title, land and borders, footprints, and the windows above all."""
     middle = panel.west + panel.degrees_x / 2
     view = " ".join(
         f"{each * UNITS_PER_DEGREE:.4f}"
@@ -154,13 +180,14 @@ def _drawn(panel: _Panel, title: str, window: Ring) -> str:
         for turn in (-1, 0, 1)
         for name, look in (("land", _LAND), ("borders", _BORDERS), ("sources", ""))
     )
-    window = _near(window, middle)
+    near = [_near(window, middle) for window in windows]
+    circles = "".join(_circle(panel, window) for window in near)
     frame = f'x="{panel.left:.1f}" y="{_TOP}" width="{panel.width:.1f}" height="{_HEIGHT}"'
     return (
         f'<text x="{panel.left:.1f}" y="15" fill="var(--figure-muted)">{title}</text>'
         f'<svg {frame} viewBox="{view}" preserveAspectRatio="none">'
-        f"{outlines}{_area(window)}</svg>"
-        f'{_circle(panel, window)}<rect {frame} fill="none" stroke="var(--figure-axis)"/>'
+        f"{outlines}{''.join(map(_area, near))}</svg>"
+        f'{circles}<rect {frame} fill="none" stroke="var(--figure-axis)"/>'
     )
 
 
