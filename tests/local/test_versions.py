@@ -52,6 +52,14 @@ def test_versions_tell_what_each_append_has_added(made: Path) -> None:
     assert verify(made).is_same
 
 
+def test_a_folder_without_a_cube_is_named_and_no_other_place_is_asked_for(tmp_path: Path) -> None:
+    """Nothing is to be created there. The user has named the wrong folder."""
+    tmp_path.joinpath("list.csv").write_text("href\n")
+
+    with pytest.raises(RequestError, match="holds no cube: gather one first, or name one that is there"):
+        versions(tmp_path)
+
+
 def test_a_former_version_is_opened_by_number_and_by_time(made: Path) -> None:
     """It has the rows of its time, in the same objects."""
     whole = open_cube(made)

@@ -49,8 +49,8 @@ class GrowingZarrCube:
     """The location as the user wrote it, for messages."""
 
     async def found(self) -> FoundCube | None:
-        """Return the cube at the location, or None if the location is empty."""
-        return await ZarrCube(self.store, self.place).found()
+        """Return the cube at the location, or None if there is none."""
+        return await ZarrCube(self.store, self.place).found_among_files()
 
     async def read_object(self, key: str) -> StoredObject | None:
         """Return an object of the cube."""

@@ -104,6 +104,11 @@ class ZarrCube:
         found, _ = await self._found_version()
         return found if found is not None else await self._found_in_empty_place()
 
+    async def found_among_files(self) -> FoundCube | None:
+        """Return the cube at the location, or None. Other files may be there, as nothing is to be created."""
+        found, _ = await self._found_version()
+        return found
+
     async def _found_version(self) -> tuple[FoundCube | None, str | None]:
         """Return the cube that the group's metadata describe, and their ETag; twice None without metadata."""
         try:
