@@ -56,7 +56,7 @@ def test_a_folder_without_a_cube_is_named_and_no_other_place_is_asked_for(tmp_pa
     """Nothing is to be created there. The user has named the wrong folder."""
     tmp_path.joinpath("list.csv").write_text("href\n")
 
-    with pytest.raises(RequestError, match="holds no cube: gather one first, or name one that is there"):
+    with pytest.raises(RequestError, match="holds no cube: name an existing one, or gather a new one"):
         versions(tmp_path)
 
 
