@@ -50,6 +50,7 @@ share a worker.
 
 _LONG: Final = (
     "adapters/report/plots/test_draw.py",
+    "faults/test_simulation.py",
     "handlers/test_gather_functions.py",
     "local/test_series.py",
     "test_docs_commands.py",
