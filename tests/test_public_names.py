@@ -28,6 +28,7 @@ def test_every_public_name_is_there_and_seen_by_tab() -> None:
     )
 
 
+@pytest.mark.slow
 def test_no_name_turns_into_a_module() -> None:
     """This holds whichever name is used first: each one in turn, in a package that is imported anew."""
     program = """
