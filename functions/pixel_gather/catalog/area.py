@@ -46,9 +46,8 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
             field=field,
         )
     if not (-180 <= west <= 180 and -180 <= east <= 180):  # noqa: PLR2004 # the antimeridian
-        raise RequestError(
-            f"west is {west:g} and east is {east:g}; write longitudes from -180 to 180", field=field
-        )
+        written = f"the longitude is {west:g}" if west == east else f"west is {west:g} and east is {east:g}"
+        raise RequestError(f"{written}; write longitudes from -180 to 180", field=field)
     return (west, south, east, north)
 
 
