@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import zarr
 
 _MOST_BLOCK_NBYTES: Final = 64 * 2**20
-_OF_SOURCES: Final = ("status", "crs", "transform")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -88,34 +88,46 @@ class CubeRows:
         """Return a coordinate's values of the chosen rows, or None if the cube has none of this name."""
         return np.asarray(array_of(self.group, name)[...])[self.rows] if name in self.group else None
 
-    def of_read_measurements(self, row: int) -> dict[str, MeasurementOfRow]:
-        """Return what is told of each measurement in a row of the cube, if its source was read."""
-        status, crs, transform = (np.asarray(array_of(self.group, name)[row]) for name in _OF_SOURCES)
-        return {
-            name: MeasurementOfRow(
-                crs=str(crs if crs.ndim == 0 else crs[slot]) or None,
-                transform=_known(transform if transform.ndim == 1 else transform[slot]),
-                nodata=self._nodata(name, slot, row),
-            )
-            for name, slot in zip(self.measurements, self._slots(), strict=True)
-            if np.atleast_1d(status)[slot] == Status.OK
-        }
+    def of_read_measurements(self) -> Iterator[dict[str, MeasurementOfRow]]:
+        """Yield, for each row, what is told of each measurement whose source was read."""
+        slots = dict(zip(self.measurements, self._slots(), strict=True))
+        nodata = {name: self._nodata(name, slot) for name, slot in slots.items()}
+        columns = (self._statuses(), self.coordinate("crs"), self.coordinate("transform"))
+        for index, (status, crs, transform) in enumerate(zip(*columns, strict=True)):
+            yield {
+                name: MeasurementOfRow(
+                    crs=str(crs if np.ndim(crs) == 0 else crs[slot]) or None,
+                    transform=_known(transform if transform.ndim == 1 else transform[slot]),
+                    nodata=nodata[name][index],
+                )
+                for name, slot in slots.items()
+                if status[slot] == Status.OK
+            }
 
-    def _nodata(self, name: str, slot: int, row: int) -> complex | None:
+    def _nodata(self, name: str, slot: int) -> list[complex | None]:
         array = array_of(self.group, name)
-        (nodata,) = nodata_of(self.group, array, np.array([row]), slot)
-        is_none = nodata is None or (np.isnan(nodata) and array.dtype.kind not in "fc")
-        return None if is_none else nodata
+        has_nan = array.dtype.kind in "fc"
+        return [
+            None if nodata is None or (np.isnan(nodata) and not has_nan) else nodata
+            for nodata in nodata_of(self.group, array, self.rows, slot)
+        ]
 
-    def scaling(self, row: int) -> list[tuple[float, float]]:
-        """Return scale and offset of each measurement in a row of the cube."""
-        if "scale_factor" in self.group:
-            scales, offsets = (
-                np.atleast_1d(array_of(self.group, name)[row]) for name in ("scale_factor", "add_offset")
-            )
-            return [(float(scales[slot]), float(offsets[slot])) for slot in self._slots()]
-        told = [array_of(self.group, name).attrs for name in self.measurements]
-        return [(float(each.get("scale_factor", 1)), float(each.get("add_offset", 0))) for each in told]
+    def scalings(self) -> Iterator[dict[str, tuple[float, float]]]:
+        """Yield, for each row, scale and offset of each measurement."""
+        if "scale_factor" not in self.group:
+            told = {name: array_of(self.group, name).attrs for name in self.measurements}
+            shared = {
+                name: (float(each.get("scale_factor", 1)), float(each.get("add_offset", 0)))
+                for name, each in told.items()
+            }
+            yield from repeat(shared, len(self.rows))
+            return
+        slots = dict(zip(self.measurements, self._slots(), strict=True))
+        columns = (
+            self.coordinate(name).reshape(len(self.rows), -1) for name in ("scale_factor", "add_offset")
+        )
+        for scales, offsets in zip(*columns, strict=True):
+            yield {name: (float(scales[slot]), float(offsets[slot])) for name, slot in slots.items()}
 
     def times(self) -> list[datetime | None]:
         """Return the time of each row; None where it is missing or outside of years 1 to 9999."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.adapters.export.cube_rows import CubeRows, RowPixels, array_of
+from pixel_gather.adapters.export.cube_rows import CubeRows, MeasurementOfRow, RowPixels, array_of
 from pixel_gather.errors import RequestError
 
 type Replacing = Callable[[Path], AbstractContextManager[Path]]
@@ -35,8 +35,8 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
             f"the bands of a GeoTIFF have one dtype, the cube has {listed}; choose one", field="measurement"
         )
     read = rows.of_read_sources()
-    hrefs = read.coordinate("href")
-    for row, time, href in zip(read.read(), read.times(), hrefs, strict=True):
+    columns = (read.times(), read.coordinate("href"), read.of_read_measurements(), read.scalings())
+    for row, time, href, told, scaling in zip(read.read(), *columns, strict=True):
         day = "" if time is None else f"-{time:%Y-%m-%d}"
         own = path if len(read.rows) == 1 else path.with_name(f"{path.stem}-{row.row:05d}{day}{path.suffix}")
         tags = (
@@ -46,11 +46,17 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
         )
         tags["href"] = " ".join(str(each) for each in np.atleast_1d(href) if each)
         with replacing(own) as partial:
-            _write(read, row, partial, tags)
+            _write(row, partial, tags, told, scaling)
         yield own
 
 
-def _write(rows: CubeRows, row: RowPixels, path: Path, tags: dict[str, str]) -> None:
+def _write(
+    row: RowPixels,
+    path: Path,
+    tags: dict[str, str],
+    told: Mapping[str, MeasurementOfRow],
+    scaling: Mapping[str, tuple[float, float]],
+) -> None:
     """Write one file. Python writes it, because GDAL says nothing of a full disk.
 
     rasterio's own writer of COGs loses the nodata of 64-bit integers. So a COG is copied from a plain file.
@@ -59,29 +65,26 @@ def _write(rows: CubeRows, row: RowPixels, path: Path, tags: dict[str, str]) -> 
     from rasterio.shutil import copy  # noqa: PLC0415 # as above
     from rasterio.transform import Affine  # noqa: PLC0415 # as above
 
-    told = rows.of_read_measurements(row.row)
     crs = _shared("CRS", row.row, {name: each.crs for name, each in told.items()})
     transform = _shared("transform", row.row, {name: each.transform for name, each in told.items()})
-    height, width = rows.shape
+    height, width = row.pixels[0].shape
     with MemoryFile(ext=".tif") as cog:
         with MemoryFile() as plain:
             with plain.open(
                 driver="GTiff",
                 width=width,
                 height=height,
-                count=len(rows.measurements),
-                dtype=str(array_of(rows.group, rows.measurements[0]).dtype),
+                count=len(scaling),
+                dtype=str(row.pixels[0].dtype),
                 nodata=_nodata(row.row, {name: each.nodata for name, each in told.items()}),
                 crs=crs,
                 transform=None if transform is None else Affine(*transform),
                 BIGTIFF="IF_SAFER",
             ) as file:
-                for index, (name, pixels) in enumerate(
-                    zip(rows.measurements, row.pixels, strict=True), start=1
-                ):
+                for index, (name, pixels) in enumerate(zip(scaling, row.pixels, strict=True), start=1):
                     file.write(pixels, index)
                     file.set_band_description(index, name)
-                file.scales, file.offsets = zip(*rows.scaling(row.row), strict=True)
+                file.scales, file.offsets = zip(*scaling.values(), strict=True)
                 file.update_tags(**tags)
             copy(plain.name, cog.name, driver="COG", compress="deflate")
         path.write_bytes(cog.getbuffer())
