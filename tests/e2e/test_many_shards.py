@@ -6,7 +6,7 @@ distinguished by their logs: when they started, and how long each shard took.
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import pairwise
@@ -178,12 +178,24 @@ def fewest_workers(shards: list[Filled]) -> int:
     return max(n_cold + is_another, most_at_once(shard.at_work for shard in shards))
 
 
-def watched(deployment: DeployedStack, id_: str) -> list[dict[str, Any]]:
-    """Poll a gather through the API until it ends, and return all of its status documents."""
+def has_ended(document: dict[str, Any]) -> bool:
+    """Check whether a status document is the last one of its gather."""
+    return document["state"] in ENDED
+
+
+def has_a_shard(document: dict[str, Any]) -> bool:
+    """Check whether a status document counts a shard that is filled."""
+    return document["shards"] is not None and document["shards"]["succeeded"] > 0
+
+
+def watched(
+    deployment: DeployedStack, id_: str, until: Callable[[dict[str, Any]], bool] = has_ended
+) -> list[dict[str, Any]]:
+    """Poll a gather through the API until a status document is as wanted, and return all of them."""
     seen: list[dict[str, Any]] = []
-    until = time.monotonic() + 120
-    while not seen or seen[-1]["state"] not in ENDED:
-        assert time.monotonic() < until, seen[-1]
+    latest = time.monotonic() + 120
+    while not seen or not until(seen[-1]):
+        assert time.monotonic() < latest, seen[-1]
         seen.append(call(deployment, "GET", f"/gathers/{id_}").body)
         time.sleep(POLL_S)
     return seen
@@ -192,10 +204,10 @@ def watched(deployment: DeployedStack, id_: str) -> list[dict[str, Any]]:
 def test_many_shards_over_two_workers_are_the_gather_in_process(
     deployment: DeployedStack, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two concurrent workers give the same pixels as one process, bit by bit. The status only grows."""
+    """Two concurrent workers give the same pixels as one process, bit by bit."""
     id_ = call(deployment, "POST", "/gathers", requested("many", listed)).body["id"]
 
-    *running, document = watched(deployment, id_)
+    document = wait_for(deployment, id_)
 
     assert document["state"] == "succeeded", document
     assert document["result"]["digest"] == in_process.digest
@@ -217,8 +229,6 @@ def test_many_shards_over_two_workers_are_the_gather_in_process(
     filled = filled_shards(deployment, "many")
     assert sorted(each.index for each in filled) == list(range(N_SHARDS))
     assert fewest_workers(filled) >= N_WORKERS
-
-    assert_grows(running)
 
 
 def assert_grows(running: list[dict[str, Any]]) -> None:
@@ -242,14 +252,16 @@ def assert_grows(running: list[dict[str, Any]]) -> None:
 def test_failing_try_costs_its_shard_another_and_no_other_shard(
     deployment: DeployedStack, listed: str, in_process: InProcess
 ) -> None:
-    """The child whose shard was refused is tried again. All other shards are filled once."""
+    """A refused shard is tried again, and all others are filled once. Meanwhile the status only grows."""
     refused = 1
     with refused_writes(deployment, f"many-retried.zarr/band_1/c/{refused}/0/0"):
         id_ = call(deployment, "POST", "/gathers", requested("many-retried", listed)).body["id"]
         wait_for_a_failed_try(deployment, id_, refused)
-    document = wait_for(deployment, id_)
+        before = watched(deployment, id_, has_a_shard)
+    *after, document = watched(deployment, id_)
 
     assert document["state"] == "succeeded", document
+    assert_grows([*before, *after])
     assert document["result"]["digest"] == in_process.digest
     assert document["result"]["status"] == {"ok": N_SOURCES}
     run = map_run(deployment, id_)
