@@ -187,7 +187,7 @@ def test_a_list_cannot_say_which_band(catalog: Path, capsys: pytest.CaptureFixtu
         ),
         (("catalog", "--refresh", "--add", "--to", "c"), "--refresh alone"),
         (("search", "--bbox", "1,2,3,4"), "give either a catalog or the address"),
-        (("search", "--catalog", "nosuch/c.parquet"), "there is no catalog at"),
+        (("search", "--catalog", "nosuch/c.parquet"), "there is no catalog at nosuch/c.parquet;"),
         (("search", "--catalog", "c", "--bbox", "1,20,3,4"), "south is 20"),
         (("search", "--catalog", "c", "--where", "cloud"), "where: 'cloud' is no condition"),
         (("search", "--catalog", "c", "--geojson", "nosuch.json"), "--geojson: nosuch.json"),

@@ -127,7 +127,7 @@ def refresh_catalog(
         StoreError: There is no catalog.
     """
     store, key = _opened(to, settings or Settings())
-    origins = run(_open(store, key)).header.origins
+    origins = run(_open(store, key, os.fspath(to))).header.origins
     if not origins or any(origin.kind == "items" for origin in origins):
         raise RequestError(
             "a program gave its items, which cannot be asked for again: make the catalog anew",
@@ -150,7 +150,7 @@ def _made(
     store, key = _opened(to, settings)
     tally = _Tally(on_progress)
     with SpooledItems() as spooled:
-        before = run(_copied(store, key, spooled)) if add else ()
+        before = run(_copied(store, key, os.fspath(to), spooled)) if add else ()
         n_before = spooled.n_items
         for origin in origins:
             if origin.kind == "sources":
@@ -247,14 +247,14 @@ class _Tally:
             self.left_out.append((href, reason))
 
 
-async def _open(store: Store, key: str) -> Catalog:
-    return await open_catalog(store, key)
+async def _open(store: Store, key: str, place: str) -> Catalog:
+    return await open_catalog(store, key, place=place)
 
 
-async def _copied(store: Store, key: str, spooled: SpooledItems) -> tuple[Origin, ...]:
+async def _copied(store: Store, key: str, place: str, spooled: SpooledItems) -> tuple[Origin, ...]:
     """Take what a catalog holds, a few groups at a time; return where it came from."""
     try:
-        opened = await open_catalog(store, key)
+        opened = await open_catalog(store, key, place=place)
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             return ()  # there is none yet

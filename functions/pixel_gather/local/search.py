@@ -107,8 +107,9 @@ def found_scenes(
         found = FoundScenes(items=tuple(items_of_api(wanted, stac)))
     else:
         assert catalog is not None  # noqa: S101 # checked above
-        store, key = opened_folder(check_place(os.fspath(catalog)), stores or StoreSettings())
-        found = run(catalog_scenes(wanted, store, key))
+        place = os.fspath(catalog)
+        store, key = opened_folder(check_place(place), stores or StoreSettings())
+        found = run(catalog_scenes(wanted, store, key, place=place))
     found = with_latest(found, duplicates)
     if not expand:
         return found

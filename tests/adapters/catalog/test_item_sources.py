@@ -164,7 +164,7 @@ def test_what_a_program_gave_cannot_be_refreshed(tmp_path: Path) -> None:
     make_catalog(SCENES, to=tmp_path / "catalog.parquet")
     with pytest.raises(RequestError, match="make the catalog anew"):
         refresh_catalog(to=tmp_path / "catalog.parquet")
-    with pytest.raises(StoreError, match="there is no catalog"):
+    with pytest.raises(StoreError, match=f"there is no catalog at {tmp_path}/nosuch.parquet;"):
         refresh_catalog(to=tmp_path / "nosuch.parquet")
 
 

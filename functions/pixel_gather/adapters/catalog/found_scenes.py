@@ -94,7 +94,12 @@ def too_many(wanted: SearchCriteria) -> BudgetError:
 
 
 async def catalog_scenes(
-    wanted: SearchCriteria, store: Store, key: str, *, take: Callable[[Item], Item] = lambda item: item
+    wanted: SearchCriteria,
+    store: Store,
+    key: str,
+    *,
+    place: str,
+    take: Callable[[Item], Item] = lambda item: item,
 ) -> FoundScenes:
     """Return what a catalog finds.
 
@@ -102,13 +107,14 @@ async def catalog_scenes(
         wanted: The search.
         store: Where the catalog lies.
         key: Key of its Parquet file.
+        place: What errors call that file.
         take: What is kept of each item.
 
     Raises:
         BudgetError: More scenes are found than wanted at most.
         StoreError: There is no catalog, or it cannot be read.
     """
-    opened = await open_catalog(store, key)
+    opened = await open_catalog(store, key, place=place)
     items: list[Item] = []
     async for _, item in opened.scenes(wanted.query()):
         if len(items) == wanted.most:

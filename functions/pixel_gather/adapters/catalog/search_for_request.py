@@ -80,7 +80,7 @@ class SceneSearcher:
         else:
             href = self._checked(asked.file, "file")
             store, key = opened_folder(href, self.objects.settings_of(href))
-            found = run(catalog_scenes(wanted, store, key, take=take))
+            found = run(catalog_scenes(wanted, store, key, place=href, take=take))
             cost.n_gets = found.n_gets
         return with_latest(found, asked.duplicates)
 

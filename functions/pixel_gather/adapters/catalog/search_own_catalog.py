@@ -218,33 +218,39 @@ class Catalog:
         return group_of_bytes(content, name=self._items_key)
 
 
-async def open_catalog(store: Store, key: str, *, most_in_memory: int = MOST_IN_MEMORY) -> Catalog:
+async def open_catalog(
+    store: Store, key: str, *, place: str | None = None, most_in_memory: int = MOST_IN_MEMORY
+) -> Catalog:
     """Open the newest version of a catalog.
 
     Args:
         store: Where it lies.
         key: Key of its Parquet file; the search reads the files beside it.
+        place: What errors call that file, its key if not given.
         most_in_memory: Scenes up to which all columns are held.
 
     Raises:
         StoreError: There is none, or it is damaged.
     """
-    name = columns_key(key)
+    place = place or key
+    folder, slash, file = place.rpartition("/")
+    columns, name = columns_key(key), f"{folder}{slash}{columns_key(file)}"
     try:
-        answer = await obstore.get_async(store, name, options={"range": (0, HEAD_NBYTES)})
+        answer = await obstore.get_async(store, columns, options={"range": (0, HEAD_NBYTES)})
         etag = answer.meta["e_tag"]
         nbytes = answer.meta["size"]
         header_nbytes = header_nbytes_of(bytes(await answer.bytes_async()), name=name)
     except FileNotFoundError as error:
-        raise StoreError(f"there is no catalog at {name}; make one with pixel-gather catalog") from error
+        raise StoreError(f"there is no catalog at {place}; make one with pixel-gather catalog") from error
     except (obstore.exceptions.BaseError, OSError) as error:
         raise _in_words(name, error) from error
-    header = header_of(await _range(store, name, HEAD_NBYTES, HEAD_NBYTES + header_nbytes, etag), name=name)
+    content = await _range(store, columns, HEAD_NBYTES, HEAD_NBYTES + header_nbytes, etag)
+    header = header_of(content, name=name)
     parts = Parts.after(header_nbytes, header)
     if nbytes != parts.stop:
         raise StoreError(f"{name} is damaged: it has {nbytes:,} bytes instead of {parts.stop:,}")
     is_held = header.n_scenes <= most_in_memory
-    content = await _range(store, name, parts.table, parts.stop if is_held else parts.blocks, etag)
+    content = await _range(store, columns, parts.table, parts.stop if is_held else parts.blocks, etag)
     n_before_blocks = parts.blocks - parts.table
     return Catalog(
         store,
