@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from shapely.geometry import shape
+from rasterio.crs import CRS
+from shapely.geometry import box, shape
 
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.catalog.area import Area
@@ -33,10 +34,11 @@ HEADER = Header(
     is_tiled=True,
 )
 PROJECTOR = RasterioProjector()
+PROJECTED = CRS.from_string("+proj=laea +lat_0=46 +lon_0=11").to_wkt()
 TIME = 1_717_236_030_000_000
 
 
-def scene(header: Header, **source: object) -> dict[str, object]:
+def scene(header: Header, **source: object) -> dict[str, Any]:
     """Return the item of one image."""
     given = Source(href=header.href, time_us=TIME, **source)  # type: ignore[arg-type] # a test's own
     item = item_of_headers([(given, header)], collection="images", projector=PROJECTOR)
@@ -91,7 +93,41 @@ def test_an_image_without_a_place_says_why(changes: dict[str, Any], said: str) -
 def test_an_image_that_covers_the_earth_covers_all_of_it(west: int) -> None:
     """This holds whether longitudes begin at -180 or, as in many models, at 0."""
     header = replace(HEADER, crs="EPSG:4326", transform=Transform(3.6, 0, west, 0, -1.8, 90))
-    assert scene(header)["bbox"] == pytest.approx([-180, -90, 180, 90])
+    item = scene(header)
+    assert item["bbox"] == pytest.approx([-180, -90, 180, 90])
+    assert shape(item["geometry"]).equals(box(-180, -90, 180, 90))
+
+
+@pytest.mark.parametrize(
+    ("nodata", "declared"),
+    [
+        (0.0, {"nodata": 0.0}),
+        (None, {}),
+        (math.nan, {"nodata": "nan"}),
+        (-math.inf, {"nodata": "-inf"}),
+    ],
+)
+def test_bands_are_described_in_the_words_of_stac(nodata: float | None, declared: dict[str, object]) -> None:
+    """JSON has no NaN. STAC writes it as text."""
+    header = replace(HEADER, n_bands=2, scales=(0.1, 1.0), offsets=(-1000.0, 0.0), nodata=nodata)
+
+    asset = scene(header)["assets"]["data"]
+
+    assert asset["raster:bands"] == [
+        {"data_type": "uint16", "scale": 0.1, "offset": -1000.0} | declared,
+        {"data_type": "uint16", "scale": 1.0, "offset": 0.0} | declared,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("crs", "code"), [("EPSG:32632", {"proj:code": "EPSG:32632"}), (PROJECTED, {})], ids=["code", "WKT"]
+)
+def test_the_grid_is_described_by_shape_and_code(crs: str, code: dict[str, object]) -> None:
+    """A CRS without a code has none."""
+    properties = scene(replace(HEADER, crs=crs))["properties"]
+
+    found = {name: value for name, value in properties.items() if name.startswith("proj:")}
+    assert found == {"proj:shape": [100, 100]} | code
 
 
 def test_files_of_the_same_name_have_ids_of_their_own() -> None:

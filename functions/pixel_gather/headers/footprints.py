@@ -209,14 +209,10 @@ def _projection(header: Header) -> dict[str, Any]:
 
 
 def _bands(header: Header) -> list[dict[str, Any]]:
+    """Return what STAC's raster extension says of bands. JSON has no NaN, so STAC writes it as text."""
+    nodata = header.nodata
+    declared = {} if nodata is None else {"nodata": nodata if math.isfinite(nodata) else str(nodata)}
     return [
-        {
-            "data_type": header.dtype,
-            "scale": scale,
-            "offset": offset,
-            **(
-                {} if header.nodata is None or not math.isfinite(header.nodata) else {"nodata": header.nodata}
-            ),
-        }
+        {"data_type": header.dtype, "scale": scale, "offset": offset, **declared}
         for scale, offset in zip(header.scales, header.offsets, strict=True)
     ]
