@@ -7,7 +7,16 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.catalog.area import Area, Box, box_of_corners, check_box, unwrapped, unwrapped_shape
+from pixel_gather.catalog.area import (
+    Area,
+    Box,
+    box_of_corners,
+    boxes_meet,
+    check_box,
+    sides_of_shape,
+    unwrapped,
+    unwrapped_shape,
+)
 from pixel_gather.errors import RequestError
 
 _LATITUDES = st.floats(-90, 90, allow_nan=False)
@@ -119,6 +128,35 @@ def test_a_ring_that_steps_over_the_antimeridian_is_one_piece() -> None:
     stepped = shapely.Polygon([(179, 0), (-179, 0), (-179, 1), (179, 1)])
 
     assert unwrapped_shape(stepped).bounds == (179, 0, 181, 1)
+
+
+def test_sides_of_a_shape_lie_on_the_map() -> None:
+    """What is beyond the antimeridian comes back at the map's other edge."""
+    crossing = unwrapped_shape(FIJI)
+
+    assert [each.bounds for each in sides_of_shape(crossing)] == [
+        (177, -19, 180, -16),
+        (-180, -19, -178, -16),
+    ]
+    assert sides_of_shape(shapely.box(170, 0, 180, 1)) == (shapely.box(170, 0, 180, 1),)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        ((0, 0, 1, 1), (1, 1, 2, 2), True),
+        ((0, 0, 1, 1), (0, 1.1, 1, 2), False),
+        ((0, 0, 1, 1), (1.1, 0, 2, 1), False),
+        ((179, 0, -179, 1), (-179, 1, -178, 2), True),
+        ((179, 0, -179, 1), (178, 0, 179, 1), True),
+        ((179, 0, -179, 1), (-178.9, 0, -178, 1), False),
+        ((-180, 0, -179, 1), (179, 0, 180, 1), True),
+    ],
+)
+def test_boxes_meet_where_they_touch(one: Box, other: Box, *, meet: bool) -> None:
+    """Edges and corners belong to a box, and the antimeridian is no edge."""
+    assert boxes_meet(one, other) is meet
+    assert boxes_meet(other, one) is meet
 
 
 def test_a_wide_footprint_does_not_cross() -> None:

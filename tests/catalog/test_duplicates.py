@@ -48,6 +48,16 @@ def test_without_a_cell_almost_the_same_box_is_the_same_place() -> None:
 
     assert names(scene, item("b", box=(0, 0, 1, 1.01))) == ["b"]
     assert names(scene, item("b", box=(0, 0.5, 1, 1.5))) == ["a", "b"]
+    assert names(scene, item("b", box=(3, 3, 4, 4))) == ["a", "b"]
+    assert names(scene, item("b", box=(3, 0, 4, 1))) == ["a", "b"]
+
+
+def test_boxes_are_compared_across_the_antimeridian() -> None:
+    """The same place may be written from 179 to -179 twice, and its neighbour ends at -178."""
+    scene = item("a", box=(179, 0, -179, 1))
+
+    assert names(scene, item("b", box=(179, 0, -179, 1.01))) == ["b"]
+    assert names(scene, item("b", box=(180, 0, -178, 1))) == ["a", "b"]
 
 
 def test_what_was_dropped_is_told() -> None:

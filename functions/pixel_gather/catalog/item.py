@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from pixel_gather.catalog.area import Box, check_box, finite, unwrapped
+from pixel_gather.catalog.area import Box, check_box, finite, unwrapped, unwrapped_shape
 from pixel_gather.catalog.time_range import parse_period
 from pixel_gather.catalog.where import CLOUD_COVER
 from pixel_gather.errors import RequestError
@@ -116,22 +116,24 @@ def footprint_of(item: Mapping[str, Any], key: SceneKey) -> "BaseGeometry":
     Raises:
         RequestError: Its geometry is no GeoJSON geometry.
     """
+    if (geometry := item.get("geometry")) is None:
+        from shapely import box  # noqa: PLC0415 # a quarter of a function's start, seldom needed
+
+        return box(*unwrapped(key.box))
+    return _shape_of(geometry, f"item {key.id[:80]}")
+
+
+def _shape_of(geometry: Any, name: str) -> "BaseGeometry":
     import numpy as np  # noqa: PLC0415 # as shapely
-    from shapely import box, get_coordinates  # noqa: PLC0415 # a quarter of a function's start, seldom needed
+    from shapely import get_coordinates  # noqa: PLC0415 # a quarter of a function's start, seldom needed
     from shapely.geometry import shape  # noqa: PLC0415 # as above
 
-    if (geometry := item.get("geometry")) is None:
-        return box(*unwrapped(key.box))
     try:
         found: BaseGeometry = shape(geometry)
     except Exception as error:  # shapely raises whatever the coordinates lead to
-        raise RequestError(
-            f"its geometry cannot be used: {str(error)[:200]}", field=f"item {key.id[:80]}"
-        ) from error
+        raise RequestError(f"its geometry cannot be used: {str(error)[:200]}", field=name) from error
     if not np.isfinite(get_coordinates(found)).all():  # an outline's bounds leave NaN out
-        raise RequestError(
-            "its geometry cannot be used: a position is not finite", field=f"item {key.id[:80]}"
-        )
+        raise RequestError("its geometry cannot be used: a position is not finite", field=name)
     return found
 
 
@@ -190,13 +192,16 @@ def _box_of(item: Mapping[str, Any], name: str) -> Box:
     geometry = item.get("geometry")
     if not isinstance(geometry, Mapping):
         raise RequestError("it has no bbox and no geometry", field=name)
-    positions = list(_positions(geometry.get("coordinates")))
-    if not positions:
+    found = unwrapped_shape(_shape_of(geometry, name))
+    if found.is_empty:
         raise RequestError("its geometry has no position", field=name)
-    longitudes, latitudes = [p[0] for p in positions], [p[1] for p in positions]
-    return check_box(
-        (min(longitudes), min(latitudes), max(longitudes), max(latitudes)), field=f"{name}: geometry"
-    )
+    west, south, east, north = found.bounds
+    return check_box((west, south, _wrapped(east), north), field=f"{name}: geometry")
+
+
+def _wrapped(longitude: float) -> float:
+    """Return a longitude of an unwrapped shape as it is on the map."""
+    return longitude - 360 if longitude > 180 else longitude  # noqa: PLR2004 # the antimeridian
 
 
 def _positions(coordinates: Any) -> list[tuple[float, float]]:
