@@ -44,6 +44,7 @@ TESTS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "adapters/object_store/hedged_gets.py": ("tests/adapters/object_store",),
     "estimate": ("tests/estimate",),
     "ranking/forecast.py": ("tests/ranking",),
+    "catalog": ("tests/catalog",),
 }
 """Where the tests of each folder or module are."""
 

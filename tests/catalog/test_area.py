@@ -36,7 +36,8 @@ WRONG = (
     Wrong("three numbers", (1, 2, 3), "four numbers"),
     Wrong("north first", (0, 10, 1, 5), "south first"),
     Wrong("beyond the pole", (0, 0, 1, 91), "latitudes from -90 to 90"),
-    Wrong("beyond the antimeridian", (0, 0, 181, 1), "longitudes from -180 to 180"),
+    Wrong("beyond the antimeridian", (0, 0, 180.5, 1), "longitudes from -180 to 180"),
+    Wrong("beyond it in the west", (-180.5, 0, 0, 1), "longitudes from -180 to 180"),
     Wrong("not a number", (float("nan"), 0, 1, 1), "is no number"),
     Wrong("text", ("0", 0, 1, 1), "is no number"),
     Wrong("truth", (True, 0, 1, 1), "is no number"),
@@ -93,6 +94,10 @@ FIJI = shapely.MultiPolygon([shapely.box(177, -19, 180, -16), shapely.box(-180, 
 MEETINGS = (
     Meeting("side by side", (0, 0, 1, 1), shapely.box(2, 0, 3, 1), meet=False),
     Meeting("edges touch", (0, 0, 1, 1), shapely.box(1, 0, 2, 1), meet=True),
+    Meeting("line from south to north", (0.5, -1, 0.5, 2), shapely.box(0, 0, 1, 1), meet=True),
+    Meeting("line beside it", (1.5, -1, 1.5, 2), shapely.box(0, 0, 1, 1), meet=False),
+    Meeting("line from west to east", (-1, 0.5, 2, 0.5), shapely.box(0, 0, 1, 1), meet=True),
+    Meeting("edges touch at the antimeridian", (170, 0, 180, 1), shapely.box(-180, 0, -170, 1), meet=True),
     Meeting("both cross", (179, -18, -179, -17), FIJI, meet=True),
     Meeting("footprint crosses, east of it", (-179, -18, -178.5, -17), FIJI, meet=True),
     Meeting("footprint crosses, west of it", (177.5, -18, 178, -17), FIJI, meet=True),
@@ -139,6 +144,22 @@ def test_sides_of_a_shape_lie_on_the_map() -> None:
         (-180, -19, -178, -16),
     ]
     assert sides_of_shape(shapely.box(170, 0, 180, 1)) == (shapely.box(170, 0, 180, 1),)
+
+
+@pytest.mark.parametrize(
+    ("positions", "box"),
+    [
+        ([(179, 0), (-179, 0), (-179, 1), (179, 1)], (179, 0, -179, 1)),
+        ([(179, 0), (180, 0), (180, 1), (179, 1)], (179, 0, 180, 1)),
+    ],
+)
+def test_area_of_geojson_has_its_box(positions: list[tuple[float, float]], box: Box) -> None:
+    """West is greater than east only if the shape crosses the antimeridian."""
+    ring = {"type": "Polygon", "coordinates": [[*positions, positions[0]]]}
+    collection = {"type": "GeometryCollection", "geometries": [ring]}
+
+    assert Area.of_geojson(ring, field="geojson").box == box
+    assert Area.of_geojson(collection, field="geojson").box == box
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What a search needs of an item."""
 
+import math
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from pixel_gather.catalog.item import UNKNOWN_CLOUD, scene_key
 from pixel_gather.errors import RequestError
 
 SQUARE = [[11, 46], [12, 46], [12, 47], [11, 47], [11, 46]]
+TURNED = [[11, 46], [12, 47], [12, 46], [11, 47], [11, 46]]
+AT_THE_EDGE = [[179, 0], [180, 0], [180, 1], [179, 1], [179, 0]]
 STEPPING = [[179, 0], [-179, 0], [-179, 1], [179, 1], [179, 0]]
 CUT = [
     [[[179, 0], [180, 0], [180, 1], [179, 1], [179, 0]]],
@@ -28,11 +31,21 @@ def without_box(geometry: dict[str, Any]) -> dict[str, Any]:
     [
         ({"type": "Polygon", "coordinates": [SQUARE]}, (11, 46, 12, 47), True),
         ({"type": "Polygon", "coordinates": [[*SQUARE[:3], SQUARE[0]]]}, (11, 46, 12, 47), False),
+        ({"type": "Polygon", "coordinates": [AT_THE_EDGE]}, (179, 0, 180, 1), True),
+        ({"type": "Polygon", "coordinates": [TURNED]}, (11, 46, 12, 47), False),
         ({"type": "Polygon", "coordinates": [STEPPING]}, (179, 0, -179, 1), False),
         ({"type": "MultiPolygon", "coordinates": CUT}, (179, 0, -179, 1), False),
         ({"type": "Point", "coordinates": [11, 46]}, (11, 46, 11, 46), False),
     ],
-    ids=["box", "triangle", "steps over the antimeridian", "cut at the antimeridian", "point"],
+    ids=[
+        "box",
+        "triangle",
+        "at the antimeridian",
+        "hourglass",
+        "steps over the antimeridian",
+        "cut at the antimeridian",
+        "point",
+    ],
 )
 def test_an_item_without_a_box_has_that_of_its_geometry(
     geometry: dict[str, Any], box: tuple[float, ...], *, is_box: bool
@@ -48,6 +61,7 @@ def test_an_item_without_a_box_has_that_of_its_geometry(
     [
         ({"type": "Polygon", "coordinates": []}, "no position"),
         ({"type": "Polygon", "coordinates": "x"}, "cannot be used"),
+        ({"type": "Polygon", "coordinates": [[*SQUARE[:3], [math.nan, 47], SQUARE[0]]]}, "not finite"),
         ({"type": "Point", "coordinates": [11, 91]}, "write latitudes from -90 to 90"),
     ],
 )

@@ -204,22 +204,6 @@ def _wrapped(longitude: float) -> float:
     return longitude - 360 if longitude > 180 else longitude  # noqa: PLR2004 # the antimeridian
 
 
-def _positions(coordinates: Any) -> list[tuple[float, float]]:
-    found: list[tuple[float, float]] = []
-    waiting = [coordinates]
-    while waiting:
-        part = waiting.pop()
-        if not isinstance(part, list | tuple) or not part:
-            continue
-        if isinstance(part[0], list | tuple):
-            waiting.extend(part)
-        elif len(part) > 1:
-            x, y = finite(part[0]), finite(part[1])
-            if x is not None and y is not None:
-                found.append((x, y))
-    return found
-
-
 def _is_box(geometry: object, box: Box) -> bool:
     """Tell whether a geometry is a ring around exactly its box, or is missing."""
     if geometry is None:
@@ -232,7 +216,11 @@ def _is_box(geometry: object, box: Box) -> bool:
     if len(rings[0]) != 5:  # noqa: PLR2004 # a closed box
         return False
     west, south, east, north = box
-    ring = _positions(rings)
+    ring = [
+        (finite(each[0]), finite(each[1]))
+        for each in rings[0]
+        if isinstance(each, list | tuple) and len(each) > 1
+    ]
     corners = {(west, south), (east, south), (east, north), (west, north)}
     turns_once = all(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(ring))
     return set(ring) == corners and turns_once and west <= east
