@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,7 @@ from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.cube_plan import SourceSlot
+from pixel_gather.plan.draft import Draft
 from pixel_gather.plan.locate_window import Grid, locate_window
 from pixel_gather.plan.pass_through import check_sample
 from pixel_gather.plan.sample_warnings import warnings_of_claims, warnings_of_places, warnings_of_sample
@@ -23,28 +23,6 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
 
 SAMPLED_HEADERS: Final = 16
 """Headers opened per band of the list."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """Result of sampling one slot: its template, and the average cost of its sources."""
-
-    slot: SourceSlot
-    header: Header
-    """The template's header."""
-
-    nodata: float | int | None
-    """The most frequent nodata value of the sample, or else the request's."""
-
-    grids: tuple[Grid, ...]
-    """The different grids of the sample."""
-
-    largest: tuple[int, int]
-    """(width, height) of the sampled source that has the most pixels."""
-
-    mean_nbytes: float
-    mean_open_nbytes: float
-    warnings: tuple[str, ...]
 
 
 async def draft_slot(

@@ -12,10 +12,10 @@ from pixel_gather.model.source import Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.tile_coding import COMPLEX_INTEGERS, NO_PREDICTOR, TileCoding
 from pixel_gather.model.window import Window
+from pixel_gather.plan.draft import Draft
 from pixel_gather.plan.layout import Layout, tile_layout
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
-    from pixel_gather.plan.choose_template import Draft
     from pixel_gather.request.request import GatherRequest
 
 _FIELD: Final = "output.codec"
@@ -139,7 +139,7 @@ def _whole_tiles(window: Window, coding: TileCoding | None) -> str:
 
 
 def layout_of(
-    request: "GatherRequest", drafts: Sequence["Draft"], shape: tuple[int, int, int], **sizes: int
+    request: "GatherRequest", drafts: Sequence[Draft], shape: tuple[int, int, int], **sizes: int
 ) -> Layout:
     """Return the layout whose chunks are the sources' tiles.
 
@@ -167,7 +167,7 @@ def layout_of(
 
 
 def warnings_of(
-    request: "GatherRequest", drafts: Sequence["Draft"], *, codec: str, by_reference: bool = False
+    request: "GatherRequest", drafts: Sequence[Draft], *, codec: str, by_reference: bool = False
 ) -> Iterator[str]:
     """Yield what a user of the cube has to know: who can read it, and what it lacks.
 

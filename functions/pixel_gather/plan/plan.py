@@ -19,8 +19,9 @@ from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.estimate.worker_limits import MOST_PARTS
 from pixel_gather.estimate.workload import WorkerPool, Workload
 from pixel_gather.model.plurals import counted
-from pixel_gather.plan.choose_template import Draft, draft_slot
+from pixel_gather.plan.choose_template import draft_slot
 from pixel_gather.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot
+from pixel_gather.plan.draft import Draft
 from pixel_gather.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.plan.layout import Layout, plan_layout
 from pixel_gather.plan.pass_through import layout_of, warnings_of
