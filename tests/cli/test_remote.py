@@ -485,7 +485,7 @@ def test_submit_uploads_an_index_of_this_machine(api: FakeApi, tmp_path: Path) -
         ({"n_appended": None}, None),
         ({}, None),
     ],
-    ids=["nothing", "a row", "a new cube", "an earlier version"],
+    ids=["nothing", "a row", "a new cube", "a ranking"],
 )
 def test_status_says_how_many_rows_an_append_has_added(
     result: dict[str, Any], said: str | None, api: FakeApi, capsys: pytest.CaptureFixture[str]

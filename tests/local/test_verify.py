@@ -138,7 +138,7 @@ def test_damage_is_said_in_words(cube: Path, damage: Callable[[Path], None], sai
 
 
 def test_cube_without_a_receipt_is_refused(cube: Path) -> None:
-    """Cubes of earlier versions have none."""
+    """Without one, there is nothing to compare the cube with."""
     (cube / "receipt.json").unlink()
 
     with pytest.raises(StoreError, match=r"there is no receipt\.json"):

@@ -14,9 +14,8 @@ _WARNINGS: Final[_Schema] = {"type": "array", "items": _TEXT}
 _TIME: Final[_Schema] = {"type": "string", "format": "date-time"}
 
 
-def _object(properties: dict[str, _Schema], *, optional: tuple[str, ...] = (), **more: Any) -> _Schema:
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required, **more}
+def _object(properties: dict[str, _Schema], **more: Any) -> _Schema:
+    return {"type": "object", "properties": properties, "required": list(properties), **more}
 
 
 def _or_null(schema: _Schema) -> _Schema:
@@ -57,8 +56,7 @@ _RESULT: Final = _object(
         "n_shards": _COUNT,
         "n_lost_shards": _COUNT,
         "usd": _NUMBER,
-    },
-    optional=("n_appended",),  # results of earlier versions
+    }
 )
 
 _STATUS: Final = _object(
@@ -124,8 +122,8 @@ _PLAN: Final = _object(
                 "usd_by_service": {"type": "object", "additionalProperties": _NUMBER},
                 "usd_at_most": _or_null(_NUMBER)
                 | {
-                    "description": "Dollars if all workers are late at both tries, and are throttled for "
-                    "days."
+                    "description": "Dollars if all workers are late at both tries, "
+                    "and are throttled for days."
                 },
                 "figures": {
                     "type": "array",

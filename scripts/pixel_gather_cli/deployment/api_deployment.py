@@ -124,7 +124,7 @@ class ApiDeployment:
             except GatherNotFoundError:
                 said = str(no_gather).replace("no gather", "no gather or ranking", 1)
                 raise GatherNotFoundError(said) from None
-            except DeniedError:  # an API without this path, of an earlier version
+            except DeniedError:  # the user may ask about gathers only
                 raise no_gather from None
 
     def _send(self, method: str, path: str, **content: Any) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def test_page_links_to_the_page_of_all_pixels() -> None:
 
 
 def test_page_has_a_map_if_the_cube_has_a_place_on_the_earth() -> None:
-    """Cubes of earlier versions do not say it, and their pages have no map."""
+    """The page of a cube without a place has no map."""
     ring = [[11, 46], [12, 46], [12, 47], [11, 47]]
     placed = page_with(evidence_of(MadeCube(footprints={"window": ring, "sources": [ring]})))
 

@@ -186,7 +186,4 @@ def _check_local_shards(member: Member) -> None:
 def _missing(place: str, key: str) -> str:
     if key == ROOT_KEY:
         return f"{place}: no cube is there; name the folder that a gather has written"
-    return (
-        f"{place}: it has no {key}, so it cannot be joined: it is not complete, or an older version "
-        "of Pixel Gather has written it. Gather it again"
-    )
+    return f"{place}: it has no {key}, so it cannot be joined: it is not complete. Gather it again"
