@@ -254,29 +254,39 @@ class StateDefinition(Construct):
             task_timeout=timeout or sfn.Timeout.duration(function.timeout.plus(_START_UP)),
             retry_on_service_exceptions=False,  # CDK's own retrier has no throttling and no jitter
         )
+        _add_retries(task, tries_after_timeout=tries_after_timeout)
+        return task
+
+
+def _add_retries(task: tasks.LambdaInvoke, *, tries_after_timeout: int | None) -> None:
+    """Let a Task try again after errors that another try can mend.
+
+    Args:
+        task: The Task.
+        tries_after_timeout: As in `StateDefinition._task`.
+    """
+    task.add_retry(
+        errors=_THROTTLED,
+        interval=Duration.seconds(1),
+        backoff_rate=2,
+        max_delay=Duration.minutes(2),
+        # A pause takes a minute on average, so all pauses take 33 hours. If an account runs 10 functions
+        # at a time, 490 of 500 children wait for hours. None of them may be lost. A try adds three
+        # events to the history.
+        max_attempts=2000,
+        jitter_strategy=sfn.JitterType.FULL,
+    )
+    for errors, tries in ((_TRANSIENT, 4), (_TIMED_OUT, tries_after_timeout), (_CRASHED, 2)):
+        if tries is None:
+            continue
         task.add_retry(
-            errors=_THROTTLED,
-            interval=Duration.seconds(1),
+            errors=errors,
+            interval=Duration.seconds(2),
             backoff_rate=2,
-            max_delay=Duration.minutes(2),
-            # A pause takes a minute on average, so all pauses take 33 hours. If an account runs 10 functions
-            # at a time, 490 of 500 children wait for hours. None of them may be lost. A try adds three
-            # events to the history.
-            max_attempts=2000,
+            max_delay=Duration.seconds(30),
+            max_attempts=tries,
             jitter_strategy=sfn.JitterType.FULL,
         )
-        for errors, tries in ((_TRANSIENT, 4), (_TIMED_OUT, tries_after_timeout), (_CRASHED, 2)):
-            if tries is None:
-                continue
-            task.add_retry(
-                errors=errors,
-                interval=Duration.seconds(2),
-                backoff_rate=2,
-                max_delay=Duration.seconds(30),
-                max_attempts=tries,
-                jitter_strategy=sfn.JitterType.FULL,
-            )
-        return task
 
 
 def _name_function_by_size(task: dict[str, Any], functions: Sequence[GatherFunction]) -> None:
