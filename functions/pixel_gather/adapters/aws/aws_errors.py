@@ -19,7 +19,7 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
 
-from pixel_gather.adapters.object_store.s3_credentials import HOW_TO_SIGN_IN
+from pixel_gather.adapters.aws.sign_in import HOW_TO_SIGN_IN
 from pixel_gather.errors import (
     DeniedError,
     DeploymentError,

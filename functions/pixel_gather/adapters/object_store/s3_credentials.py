@@ -8,13 +8,10 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+from pixel_gather.adapters.aws.sign_in import NO_CREDENTIALS
 from pixel_gather.errors import DeniedError
 from pixel_gather.extras import check_extra
 
-HOW_TO_SIGN_IN: Final = "set AWS_PROFILE or sign in, for example with `aws sso login`"
-NO_CREDENTIALS: Final = (
-    f"no AWS credentials were found: {HOW_TO_SIGN_IN}; where the bucket is public, give --unsigned"
-)
 _OBSTORE_READS_BY_ITSELF: Final = (
     "AWS_ACCESS_KEY_ID",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",

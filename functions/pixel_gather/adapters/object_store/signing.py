@@ -87,7 +87,7 @@ class Signing:
         provider = NasaEarthdataCredentialProvider(
             self._credentials_url(root) or "", auth=self.read_token(), session=self._session()
         )
-        given = options | {"region": _EARTHDATA_REGION, "credential_provider": _Lasting(provider)}
+        given = options | {"region": _EARTHDATA_REGION, "credential_provider": _FreshTokens(provider)}
         return S3Store(urlsplit(root).netloc, **given)
 
     def blobs(self, root: str, container: str, options: dict[str, Any]) -> AzureStore:
@@ -117,7 +117,9 @@ class Signing:
             raise SigningError(SETTINGS_FILE) from error
         if self.blob_endpoint is not None:
             options = options | {"endpoint": self.blob_endpoint}
-        return AzureStore(container, account_name=account, credential_provider=_Lasting(provider), **options)
+        return AzureStore(
+            container, account_name=account, credential_provider=_FreshTokens(provider), **options
+        )
 
     def _credentials_url(self, root: str) -> str | None:
         bucket = urlsplit(root).netloc
@@ -146,7 +148,7 @@ class Containers:
         return self._stores[container], key
 
 
-class _Lasting:
+class _FreshTokens:
     """A provider whose tokens are good for a while: services have handed out tokens that had expired.
 
     After a failure, nothing is asked for a minute: every source that is read would ask again.

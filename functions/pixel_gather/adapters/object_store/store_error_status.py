@@ -11,8 +11,8 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
+from pixel_gather.adapters.aws.sign_in import HOW_TO_SIGN_IN, NO_CREDENTIALS
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, HttpRefusedError
-from pixel_gather.adapters.object_store.s3_credentials import HOW_TO_SIGN_IN, NO_CREDENTIALS
 from pixel_gather.adapters.object_store.token_session import BUSY, EXPIRED, ODD, REFUSED, SETTINGS_FILE
 from pixel_gather.model.status import Status
 
