@@ -102,16 +102,7 @@ async def plan_cube(
     if template is None:
         measurements = tuple(_measurements(drafts, request))
         shape = (max(table.n_rows, request.output.expected_rows or 0), height, width)
-        sizes = {
-            "itemsize": max(np.dtype(each.dtype).itemsize for each in measurements),
-            "n_measurements": len(measurements),
-            "max_task_nbytes": max_task_nbytes,
-        }
-        layout = (
-            layout_of(request, drafts, shape, **sizes)
-            if request.passes_through
-            else plan_layout(shape, wanted=request.output.layout, **sizes)
-        )
+        layout = _layout(request, drafts, measurements, shape, max_task_nbytes=max_task_nbytes)
     else:
         if template.codec == "source":
             raise RequestError(
@@ -160,11 +151,11 @@ async def plan_cube(
         estimate=estimate,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
-            *_of_times(request, table, template),
-            *_of_list(table),
-            *_of_template(template, table),
-            *_of_index(request, table),
-            *_of_transfer(table, estimate, on_aws),
+            *_warnings_of_times(request, table, template),
+            *_warnings_of_list(table),
+            *_warnings_of_template(template, table),
+            *_warnings_of_index(request, table),
+            *_warnings_of_transfer(table, estimate, on_aws),
             *warnings_of(request, drafts, codec=codec, by_reference=by_reference),
         ),
     )
@@ -173,13 +164,34 @@ async def plan_cube(
     return plan
 
 
+def _layout(
+    request: "GatherRequest",
+    drafts: Sequence[Draft],
+    measurements: Sequence[Measurement],
+    shape: tuple[int, int, int],
+    *,
+    max_task_nbytes: int,
+) -> Layout:
+    """Return the layout of a new cube of this shape (row, y, x)."""
+    sizes = {
+        "itemsize": max(np.dtype(each.dtype).itemsize for each in measurements),
+        "n_measurements": len(measurements),
+        "max_task_nbytes": max_task_nbytes,
+    }
+    if request.passes_through:
+        return layout_of(request, drafts, shape, **sizes)
+    return plan_layout(shape, wanted=request.output.layout, **sizes)
+
+
 def _parts(work: Workload, deployment: WorkerPool | None) -> Parts:
     """Choose whether sources are fetched in parts. It depends on the network of the reading machine."""
     link = LAMBDA if deployment is not None and deployment.is_deployed else HERE
     return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
 
 
-def _of_times(request: "GatherRequest", table: SourceTable, template: CubeTemplate | None) -> Iterator[str]:
+def _warnings_of_times(
+    request: "GatherRequest", table: SourceTable, template: CubeTemplate | None
+) -> Iterator[str]:
     """Warn about rows without a time, because of which a new cube has no time axis."""
     if request.sources.time is not None and not table.has_time:
         yield "sources.time finds no time in some hrefs: the cube's first axis is source, not time"
@@ -191,7 +203,7 @@ def _of_times(request: "GatherRequest", table: SourceTable, template: CubeTempla
         )
 
 
-def _of_list(table: SourceTable) -> Iterator[str]:
+def _warnings_of_list(table: SourceTable) -> Iterator[str]:
     """Warn about the list's notes, names of columns and repeated sources."""
     yield from table.notes
     spaced = [each.name for each in table.columns if len(each.name.split()) > 1]
@@ -207,7 +219,7 @@ def _of_list(table: SourceTable) -> Iterator[str]:
     yield f"{n:,} of {table.n_sources:,} lines {verb} an earlier source, which is read and stored again"
 
 
-def _of_template(template: CubeTemplate | None, table: SourceTable) -> Iterator[str]:
+def _warnings_of_template(template: CubeTemplate | None, table: SourceTable) -> Iterator[str]:
     """Warn about columns of the cube that the list does not have."""
     missing = () if template is None else template.columns_missing_in(table.columns)
     if missing:
@@ -224,7 +236,7 @@ def _check_task_fits(template: CubeTemplate, max_task_nbytes: int) -> None:
         )
 
 
-def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
+def _warnings_of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
     """Warn about a header index that has no entry for these sources."""
     if request.index is None or table.n_known:
         return ()
@@ -235,7 +247,7 @@ def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
     return (warning,)
 
 
-def _of_transfer(table: SourceTable, estimate: Estimate, deployment: WorkerPool) -> Sequence[str]:
+def _warnings_of_transfer(table: SourceTable, estimate: Estimate, deployment: WorkerPool) -> Sequence[str]:
     """Warn about buckets in another Region than the workers, also if their owner pays for the transfer."""
     warnings = []
     for bucket, n_sources in table.n_by_bucket.items():
