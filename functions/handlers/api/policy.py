@@ -103,8 +103,8 @@ def _check_items(asked: "StacSources", settings: Settings) -> None:
         checked_list(asked.items, settings, field="sources.stac.items")
     elif asked.items is not None:
         raise RequestError(
-            "a request holds no items: write them to a file, upload it with POST /lists, and give its "
-            "address",
+            "a request holds no items: write them to a file, upload it with POST /lists, "
+            "and give its address",
             field="sources.stac.items",
         )
 

@@ -181,8 +181,8 @@ async def _look_at_new_cube(
     other = await asyncio.to_thread(StoredCube, store, place=name)
     if (other.receipt.shape, other.receipt.dtypes) != (cube.receipt.shape, cube.receipt.dtypes):
         raise StoreError(
-            f"{name} is complete, but cannot be compared: it is {_form(other)}, and {cube.place} is "
-            f"{_form(cube)}"
+            f"{name} is complete, but cannot be compared: it is {_form(other)}, "
+            f"and {cube.place} is {_form(cube)}"
         )
     return CubeLook(cube, other)
 

@@ -41,8 +41,8 @@ _NO_LIMIT: Final = 1 << 50
 
 _ADVICE: Final = "--replace writes a new version"
 _CHANGED: Final = (
-    "this file has changed since its tiles were referred to: refer to them again, by a new index and "
-    "--replace"
+    "this file has changed since its tiles were referred to: refer to them again, "
+    "by a new index and --replace"
 )
 
 

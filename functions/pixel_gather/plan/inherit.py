@@ -96,8 +96,8 @@ class CubeTemplate:
         if not bands or not set(bands) <= set(names):
             raise RequestError(
                 f"the list's bands are {', '.join(bands) or 'not named'}; "
-                f"the cube's are {', '.join(name or 'not named' for name in names)}. Name only bands of the "
-                "cube",
+                f"the cube's are {', '.join(name or 'not named' for name in names)}. "
+                "Name only bands of the cube",
                 field="sources",
             )
         return tuple(bands.index(name) if name in bands else None for name in names if name is not None)

@@ -409,8 +409,8 @@ def _check_limits(plan: CubePlan, limits: "Limits") -> None:
         if limit is not None and planned > limit:
             raise BudgetError(
                 f"limits.{name}: the plan takes {form(planned)}, the limit is {form(limit)}: "
-                "ask for less, or raise the limit (on AWS the lower limit holds: the request's or the "
-                "deployment's)"
+                "ask for less, or raise the limit (on AWS the lower limit holds: "
+                "the request's or the deployment's)"
             )
 
 

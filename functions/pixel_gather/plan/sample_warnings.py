@@ -32,8 +32,8 @@ def warnings_of_sample(
     said = []
     if errors:
         said.append(
-            f"{len(errors)} of {n + len(errors)} sources{of_band} that were tried cannot be opened: "
-            f"{errors[0]}"
+            f"{len(errors)} of {n + len(errors)} sources{of_band} that "
+            f"were tried cannot be opened: {errors[0]}"
         )
     other_dtypes = [each for each in headers if each.dtype != template.dtype]
     if other_dtypes:

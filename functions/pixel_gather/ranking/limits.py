@@ -55,8 +55,8 @@ class RankLimits:
             )
         if self.usd is not None and usd > self.usd:
             raise BudgetError(
-                f"limits.usd: {scenes} would cost about ${usd:.6f}, over the limit of ${self.usd:g}: "
-                f"{_INSTEAD}"
+                f"limits.usd: {scenes} would cost about ${usd:.6f}, "
+                f"over the limit of ${self.usd:g}: {_INSTEAD}"
             )
 
 

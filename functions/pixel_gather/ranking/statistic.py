@@ -45,8 +45,8 @@ class Statistic:
             if np.isfinite(value):
                 return cls("share", value)
         raise RequestError(
-            f"it is {text[:60]!r}; write mean, median, p10 (any percentile from p0 to p100) or "
-            "share_above:0.3",
+            f"it is {text[:60]!r}; write mean, median, "
+            "p10 (any percentile from p0 to p100) or share_above:0.3",
             field=_FIELD,
         )
 

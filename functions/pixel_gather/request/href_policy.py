@@ -128,8 +128,8 @@ def _from_s3(rest: str, policy: HrefPolicy) -> str:
         raise ValueError(f"{bucket!r} cannot be the name of an S3 bucket; write s3://bucket/key")
     if policy.buckets is not None and bucket not in policy.buckets:
         raise ValueError(
-            f"the bucket {bucket} is not allowed here; allowed are {_list(policy.buckets)}, by the setting "
-            "source_buckets"
+            f"the bucket {bucket} is not allowed here; allowed are {_list(policy.buckets)}, "
+            "by the setting source_buckets"
         )
     if not key:
         raise ValueError(f"the key is empty; write s3://{bucket}/key")
@@ -157,8 +157,8 @@ def _from_http(scheme: str, rest: str, policy: HrefPolicy) -> str:
     server = host["name"] if is_default_port else host[0]
     if policy.hosts is not None and server not in policy.hosts:
         raise ValueError(
-            f"the host {server} is not allowed here; allowed are {_list(policy.hosts)}, by the setting "
-            "https_hosts"
+            f"the host {server} is not allowed here; allowed are {_list(policy.hosts)}, "
+            "by the setting https_hosts"
         )
     if not path:
         raise ValueError(f"the path is empty; write {scheme}://{server}/path")

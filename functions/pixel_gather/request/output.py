@@ -86,8 +86,8 @@ class Output(RequestPart):
             )
         if self.archive is not None and self.codec == AS_STORED:
             raise ValueError(
-                "archive and codec source exclude each other: with codec source, the sources decide the "
-                "chunks"
+                "archive and codec source exclude each other: with codec source, "
+                "the sources decide the chunks"
             )
         return self
 

@@ -31,8 +31,8 @@ def make_object(href: str, nbytes: int, stores: StoreSettings) -> bool:
         raise StoreError(f"{href} cannot be made: {said}") from error
     if found not in (None, nbytes):
         raise RequestError(
-            f"an object of {found:,} bytes is there, not of {nbytes:,}, and is not written over: name "
-            "another",
+            f"an object of {found:,} bytes is there, not of {nbytes:,}, "
+            "and is not written over: name another",
             field=href,
         )
     return found is None

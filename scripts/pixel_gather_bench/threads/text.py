@@ -43,8 +43,8 @@ def basis(curve: BackEndCurve) -> str:
     """Return the defaults and on what they rest."""
     bounds = curve.bounds
     return (
-        f"default: begins with {bounds.start}, never below {bounds.lowest} or above {bounds.highest}; "
-        f"{_BASIS[curve.back_end]}"
+        f"default: begins with {bounds.start}, "
+        f"never below {bounds.lowest} or above {bounds.highest}; {_BASIS[curve.back_end]}"
     )
 
 

@@ -121,8 +121,8 @@ def _source_rows(found: FoundScenes, assets: tuple[str, ...], address: Address) 
     """Yield the lines of a list file, all with the same columns; a missing asset has no line."""
     if band_numbers(asset_choices(assets)):
         raise RequestError(
-            "a list names whole files; gather a band of an asset by run --catalog or --stac with the same "
-            "--assets",
+            "a list names whole files; "
+            "gather a band of an asset by run --catalog or --stac with the same --assets",
             field="--assets",
         )
     sources = [each for each in found.sources(assets, address=address) if each.href is not None]

@@ -268,8 +268,8 @@ class Executions:
         found = self._find(_checked(id_))
         if found is None:
             raise GatherNotFoundError(
-                f"there is no {self.kind} {id_}: list shows those that there are, for 90 days after they "
-                "ended"
+                f"there is no {self.kind} {id_}: list shows those that there are, "
+                "for 90 days after they ended"
             )
         return found
 

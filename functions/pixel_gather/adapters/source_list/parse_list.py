@@ -221,8 +221,8 @@ def _csv_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
             number = header.number + reader.line_num
             if len(values) != len(names):
                 raise RequestError(
-                    f"{len(values)} values stand in {len(names)} columns; quote values that contain "
-                    f"{delimiter!r}",
+                    f"{len(values)} values stand in {len(names)} columns; "
+                    f"quote values that contain {delimiter!r}",
                     field=f"{name} line {number}",
                 )
             yield number, dict(zip(names, map(str.strip, values), strict=True))
