@@ -37,8 +37,8 @@ _ENVIRONMENT_NBYTES: Final = 4096
 """Lambda's limit for the environment of a function."""
 
 _RESERVED_NBYTES: Final = 330
-"""Room for values that only the deployment resolves or that only some functions have: the names of two
-buckets (63 letters each), the state machine's ARN and the number of vCPUs."""
+"""Room for values that only the deployment resolves, or that only some functions have. They are the names of
+two buckets (63 letters each), the state machine's ARN and the number of vCPUs."""
 
 _SUBMIT: Final = Sizing(
     package="submit",

@@ -1,7 +1,8 @@
 """Write an EOPatch of eo-learn as GeoTIFFs with overviews, and the list of them.
 
 ``python -m pixel_gather_bench.eopatch FOLDER --to SERIES`` takes its bands NDVI and CLM (1 where there is a
-cloud). eo-learn's repository has a real series in ``example_data/TestEOPatch``: 68 Sentinel-2 scenes.
+cloud). There is a real series in eo-learn's repository, in ``example_data/TestEOPatch``: 68 Sentinel-2
+scenes.
 """
 
 import json

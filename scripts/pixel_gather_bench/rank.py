@@ -1,7 +1,8 @@
 """Rank one list at every precision, and compare order, errors, bytes and time with the exact ranking.
 
-``python -m pixel_gather_bench.rank LIST --by ndvi --to FOLDER`` prints a table and draws two figures: what
-each precision costs and finds, and the first scenes in their order with pictures and intervals.
+``python -m pixel_gather_bench.rank LIST --by ndvi --to FOLDER`` prints a table and draws two figures. One
+shows what each precision costs and finds. The other has the first scenes in their order, with pictures and
+intervals.
 """
 
 import sys

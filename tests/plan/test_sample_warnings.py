@@ -60,8 +60,8 @@ def test_sources_that_are_all_alike_need_no_warning() -> None:
         (
             ({"n_bands": 4, "scales": (1.0,) * 4, "offsets": (0.0,) * 4}, {"n_bands": 1}),
             (
-                "2 of 3 sampled sources have 1 or 4 band(s), not 2: the status of those with fewer will "
-                "be unlike, and of those with more only the first bands are read"
+                "2 of 3 sampled sources have 1 or 4 band(s), not 2. Those with fewer will have "
+                "the status unlike. Of those with more, only the first bands are read"
             ),
         ),
         (

@@ -144,7 +144,7 @@ def checked_index(place: str, settings: Settings) -> str:
     is_beside_cubes = href.startswith(f"s3://{settings.array_bucket}/")
     if is_beside_cubes and settings.array_bucket not in (sources.buckets or ()):
         raise RequestError(
-            f"of a cube, only {cubes}NAME.zarr/{_CUBES_INDEX} is read as an index", field=field
+            f"the only index of a cube is {cubes}NAME.zarr/{_CUBES_INDEX}; name that", field=field
         )
     return _checked(href, sources, field)
 

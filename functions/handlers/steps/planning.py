@@ -124,7 +124,7 @@ def _limited(sources: Iterator[Source], *, most: int | None) -> Iterator[Source]
     for n, source in enumerate(sources, start=1):
         if most is not None and n > most:
             raise BudgetError(
-                f"limits.files: the list names more than {most:,} files, which is the limit: ask for less, "
-                "or raise the limit (on AWS the lower limit holds: the request's or the deployment's)"
+                f"limits.files: the list names more than {most:,} files, which is the limit. Ask for less, "
+                "or raise the limit. On AWS the lower limit holds: the request's or the deployment's"
             )
         yield source

@@ -178,8 +178,8 @@ class Area:
 def unwrapped_shape(geometry: "BaseGeometry") -> "BaseGeometry":
     """Return a shape that crosses the antimeridian as one piece, its eastern part beyond 180 degrees.
 
-    A shape crosses where it has parts on both edges of the map (a multipart shape that was cut there, as RFC
-    7946 asks), or where two of its neighbouring positions are more than half a turn apart.
+    A shape crosses if it has parts on both edges of the map. RFC 7946 asks that shapes be cut there into
+    parts. It also crosses if two of its neighbouring positions are more than half a turn apart.
     """
     import shapely  # noqa: PLC0415 # as above
 

@@ -160,8 +160,8 @@ def asset_hrefs(item: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tu
 def asset_of(assets: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """Return the asset with this key, or with a band of this common name; None if there is none.
 
-    Of several with the common name, it is the one with the fewest bands: ``red`` is the asset of the red band
-    and not a picture in three colours.
+    If several have a band of the common name, it is the one with the fewest bands. So ``red`` is the asset of
+    the red band, and not a picture in three colours.
     """
     if isinstance(asset := assets.get(name), Mapping):
         return asset

@@ -3,8 +3,8 @@
 Workers import this module. So it imports nothing that only planning needs.
 
 A worker holds one shard decoded. While it stores that shard, it holds at most as much again of one
-measurement compressed. It also needs room for three other things: Python with its imports (some 120 MiB),
-tiles under way (64 of 0.4 to 1 MB, compressed and decoded), and one child process per vCPU that runs GDAL.
+measurement compressed. It also needs room for three other things. Python with its imports takes some 120 MiB.
+64 tiles of 0.4 to 1 MB are under way, compressed and decoded. One child process per vCPU runs GDAL.
 """
 
 from typing import Final

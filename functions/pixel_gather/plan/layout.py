@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pixel_gather.errors import BudgetError
 from pixel_gather.estimate.worker_limits import MOST_TASKS_PER_CHILD
+from pixel_gather.model.plurals import counted
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.request.output import ExplicitLayout, LayoutName
@@ -112,9 +113,10 @@ def _checked(
     task_nbytes = math.prod(layout.shard) * pixel_nbytes
     if n_tasks > MAX_SHARDS or task_nbytes > max_task_nbytes:
         raise BudgetError(
-            f"a cube of {shape[0]:,} x {shape[1]:,} x {shape[2]:,} pixels would take {n_tasks:,} tasks of "
-            f"{task_nbytes / 2**20:,.0f} MiB; a gather has at most {MAX_SHARDS:,} tasks of "
-            f"{max_task_nbytes / 2**20:,.0f} MiB: ask for a smaller window, fewer bands or sources"
+            f"a cube of {shape[0]:,} x {shape[1]:,} x {shape[2]:,} pixels would take "
+            f"{counted(n_tasks, 'task')} of {task_nbytes / 2**20:,.0f} MiB. A gather has at most "
+            f"{MAX_SHARDS:,} tasks of {max_task_nbytes / 2**20:,.0f} MiB. "
+            "Ask for a smaller window, fewer bands or sources"
             + advice.format(other_shards=_other_shards(n_tasks))
         )
     return layout

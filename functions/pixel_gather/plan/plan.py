@@ -408,9 +408,9 @@ def _check_limits(plan: CubePlan, limits: "Limits") -> None:
     for name, limit, planned, form in checks:
         if limit is not None and planned > limit:
             raise BudgetError(
-                f"limits.{name}: the plan takes {form(planned)}, the limit is {form(limit)}: "
-                "ask for less, or raise the limit (on AWS the lower limit holds: "
-                "the request's or the deployment's)"
+                f"limits.{name}: the plan takes {form(planned)}, the limit is {form(limit)}. "
+                "Ask for less, or raise the limit. On AWS the lower limit holds: "
+                "the request's or the deployment's"
             )
 
 

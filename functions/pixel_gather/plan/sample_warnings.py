@@ -46,8 +46,8 @@ def warnings_of_sample(
     if others and slot.name is None and len(slot.bands) == template.n_bands:
         numbers = " or ".join(map(str, sorted(set(others))))
         said.append(
-            f"{len(others)} of {n} sampled sources have {numbers} band(s), not {template.n_bands}: the "
-            "status of those with fewer will be unlike, and of those with more only the first bands are read"
+            f"{len(others)} of {n} sampled sources have {numbers} band(s), not {template.n_bands}. "
+            "Those with fewer will have the status unlike. Of those with more, only the first bands are read"
         )
     elif lacking := [each for each in headers if each.n_bands < max(slot.bands)]:
         said.append(

@@ -174,7 +174,7 @@ async def merged(state: MapState, control: ControlStore) -> tuple[MapState, list
     done = await _committed(files)
     was_last_try = state.n_tries == _MOST_TRIES
     if was_last_try and not done and all(each.measured is None for each in state.scenes):
-        raise StoreError("every worker failed, so no scene was read: their log says why; rank again then")
+        raise StoreError("every worker failed, so no scene was read. Their log says why. Then rank again")
     gate = asyncio.Semaphore(_AHEAD)
 
     async def load(index: int) -> _Sidecar:

@@ -232,8 +232,8 @@ def _check_names(expression: Expression | None, bands: Mapping[str, str]) -> Non
     for name in () if expression is None else expression.names:
         if name in SHARES and name not in bands:
             raise RequestError(
-                f"{name} is a share of the whole area, and no value of each pixel: rank by {name} alone, or "
-                f"say which band it is, such as bands: {{{name}: b1}}",
+                f"{name} is a share of the whole area, and no value of each pixel. Rank by {name} alone. "
+                f"If it is a band, say which one, such as bands: {{{name}: b1}}",
                 field="by",
             )
 

@@ -226,7 +226,7 @@ def presence_of(axes: Sequence[Axis], *, counts: "np.ndarray[Any, np.dtype[np.bo
     n_bins = math.prod(shape)
     if n_bins > _MOST_BINS:
         raise RequestError(
-            f"it makes {n_bins:,} bins, and {_MOST_BINS:,} are the most; name fewer axes", field=_FIELD
+            f"it makes {n_bins:,} bins; the limit is {_MOST_BINS:,}; name fewer axes", field=_FIELD
         )
     is_in = np.logical_and.reduce([counts, *(axis.bins >= 0 for axis in axes)])
     rows = np.flatnonzero(is_in)

@@ -270,9 +270,10 @@ def table_values(
 ) -> dict[str, Values]:
     """Return the columns of a batch of rows for a table.
 
-    They are `coordinate_values`, and all `difference_values`, whether the cube has those or not. Further
-    columns are ``object_bytes``, the size of each source in bytes, 0 if unknown; ``failure``, why it was not
-    read; and ``pixel_digest``, the digest of the row's pixels of each measurement. An append needs them.
+    They are `coordinate_values`, and all `difference_values`, whether the cube has those or not. There are
+    three further columns, which an append needs. ``object_bytes`` is the size of each source in bytes, 0 if
+    unknown. ``failure`` is why it was not read. ``pixel_digest`` is the digest of the row's pixels of each
+    measurement.
     """
     sizes = np.array([[each.object_nbytes for each in row] for row in outcomes], dtype="int64")
     failures = np.array([[each.reason or "" for each in row] for row in outcomes], dtype=object)

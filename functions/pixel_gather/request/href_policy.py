@@ -114,7 +114,7 @@ def _canonical(text: str, policy: HrefPolicy) -> str:
     if scheme == "file" and scheme not in policy.schemes:
         raise ValueError(f"file:// is not read here: {_on_a_disk(text)}")
     if scheme not in policy.schemes:
-        raise ValueError(f"{scheme}:// is not read here; allowed are {_list(policy.schemes)}")
+        raise ValueError(f"{scheme}:// is not read here; write one of {_list(policy.schemes)}")
     if scheme == "s3":
         return _from_s3(rest, policy)
     if scheme == "file":
@@ -128,8 +128,8 @@ def _from_s3(rest: str, policy: HrefPolicy) -> str:
         raise ValueError(f"{bucket!r} cannot be the name of an S3 bucket; write s3://bucket/key")
     if policy.buckets is not None and bucket not in policy.buckets:
         raise ValueError(
-            f"the bucket {bucket} is not allowed here; allowed are {_list(policy.buckets)}, "
-            "by the setting source_buckets"
+            f"the bucket {bucket} is not allowed here; "
+            f"the setting source_buckets allows {_list(policy.buckets)}"
         )
     if not key:
         raise ValueError(f"the key is empty; write s3://{bucket}/key")
@@ -143,8 +143,8 @@ def _from_http(scheme: str, rest: str, policy: HrefPolicy) -> str:
     authority, _, path = rest.partition("/")
     if "?" in rest:
         raise ValueError(
-            "a query string cannot be sent, so signed URLs do not work; write the plain URL, with %3F for a "
-            "? that belongs to the name, or s3://bucket/key and give credentials"
+            "a query string cannot be sent, so signed URLs do not work. Write the plain URL, or "
+            "s3://bucket/key and give credentials. If a ? belongs to the name, write %3F for it"
         )
     if "#" in rest:
         raise ValueError("a fragment cannot be sent; write %23 for a # that belongs to the name")
@@ -157,8 +157,7 @@ def _from_http(scheme: str, rest: str, policy: HrefPolicy) -> str:
     server = host["name"] if is_default_port else host[0]
     if policy.hosts is not None and server not in policy.hosts:
         raise ValueError(
-            f"the host {server} is not allowed here; allowed are {_list(policy.hosts)}, "
-            "by the setting https_hosts"
+            f"the host {server} is not allowed here; the setting https_hosts allows {_list(policy.hosts)}"
         )
     if not path:
         raise ValueError(f"the path is empty; write {scheme}://{server}/path")

@@ -83,15 +83,15 @@ class GatherRequest(RequestPart):
     )
     grid: Literal["any", "same"] = Field(
         "any",
-        description="same: a source whose pixels do not coincide with the first one's gets the status "
-        "unlike. any: it is kept, and the cube says that its rows are not aligned.",
+        description="What to do with a source whose pixels do not coincide with the first one's. "
+        "same: its status is unlike. any: it is kept, and the cube says that its rows are not aligned.",
     )
     output: Output = Output()
     limits: Limits = Limits()
     duplicates: Literal["skip", "again", "fail"] = Field(
         "skip",
-        description="What to do with sources that the cube of output.append_to has already, by their href or "
-        "their scene: leave them out, gather them again, or refuse the request.",
+        description="What to do with sources that the cube of output.append_to has already: leave them out, "
+        "gather them again, or refuse the request. Sources are compared by href or by scene.",
     )
     index: str | None = Field(
         None,

@@ -37,9 +37,9 @@ class _Scenes(RequestPart):
         Literal["window", "all"] | tuple[Coordinate, Coordinate, Coordinate, Coordinate] | dict[str, Any]
     ) = Field(
         "window",
-        description="Where scenes are looked for: window, where the request's bbox or point lies; "
-        "[west, south, east, north] in degrees, west > east over the antimeridian; a GeoJSON geometry; "
-        "or all.",
+        description="Where scenes are looked for. window: where the request's bbox or point lies. "
+        "Or [west, south, east, north] in degrees, with west > east across the antimeridian. "
+        "Or a GeoJSON geometry. all: everywhere.",
     )
     where: str | dict[str, Any] | None = Field(
         None,
@@ -152,8 +152,8 @@ class Sources(RequestPart):
     time: str | None = Field(
         None,
         min_length=1,
-        description="Takes the time from hrefs if the list has none: a regular expression with %Y, %m, "
-        "%d, %j, %H, %M and %S for the parts of the time, such as _%Y%m%d_; or auto for the names of "
+        description="Takes the time from hrefs if the list has none. A regular expression with %Y, %m, "
+        "%d, %j, %H, %M and %S for the parts of the time, such as _%Y%m%d_. Or auto, for the names of "
         "Landsat, Sentinel, HLS, MODIS and VIIRS products.",
     )
     sign: Literal["none", "planetary-computer", "earthdata"] = Field(

@@ -47,8 +47,8 @@ def make_field(file: Path, *, dtype: str, total_mb: float) -> BlockPixels:
         into[row] = numbers.round() if dtype == "uint16" else numbers * _SCALE + _OFFSET
     into.flush()
     about = (
-        "made for this benchmark: in each row 512 x 512 pixels of a smooth relief that changes with "
-        "the season, and a texture with a 1/f spectrum, as natural scenes have; "
+        "made for this benchmark. Each row has 512 x 512 pixels of a smooth relief that changes with "
+        "the season. A texture with a 1/f spectrum is added, as natural scenes have it. The values are "
         + ("16-bit numbers as Landsat's" if dtype == "uint16" else "reflectances of the same")
     )
     return BlockPixels(file=file, shape=shape, dtype=dtype, about=about)

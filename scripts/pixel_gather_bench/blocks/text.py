@@ -80,9 +80,9 @@ def basis() -> str:
     return (
         f"The plan's default ({CHUNK_NBYTES // 1024} KiB blocks of about {CHUNK_SIDE} pixels a side, objects "
         f"of {SHARD_NBYTES // 2**20} MiB, {DEFAULT_CODEC}) rests on "
-        "docs/decisions/0003-plan-chunks-for-both-ways-of-reading.md: of the reference cube's 256 rows, a "
+        "docs/decisions/0003-plan-chunks-for-both-ways-of-reading.md. Of the reference cube's 256 rows, a "
         "slice and a series decode equally many bytes. A gather in process works on "
-        f"{WRITES_IN_FLIGHT} shards at one time, a worker on AWS on one; zarr-python reads {READS_IN_FLIGHT} "
+        f"{WRITES_IN_FLIGHT} shards at one time, a worker on AWS on one. zarr-python reads {READS_IN_FLIGHT} "
         "chunks at one time."
     )
 

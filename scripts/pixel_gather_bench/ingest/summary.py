@@ -93,6 +93,6 @@ def check_contents(trials: Sequence[Trial]) -> None:
                 f"{digest[:8]} by {', '.join(sorted(ways))}" for digest, ways in found.items()
             )
             raise StoreError(
-                f"ways read different bytes, so nothing can be said of their speed ({kind} {said}): the "
-                "object changed meanwhile, or the server does not answer ranges right; run it again"
+                f"ways read different bytes, so nothing can be said of their speed ({kind} {said}). The "
+                "object changed meanwhile, or the server does not answer ranges right. Run it again"
             )

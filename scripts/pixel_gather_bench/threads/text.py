@@ -8,14 +8,14 @@ from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEnd, BackEndCurve,
 
 _COLUMNS: Final = ("at a time", "sources", "sources/s", "lowest", "highest", "CPU s per 1,000", "failed")
 _REMOTE: Final = (
-    "the time to the first byte decides how many requests have to be in flight, so the limiter begins with "
-    "a number that is fast at 0 ms, and not too many for a store that throttles, and climbs for as long as "
-    "more gains; above its most, nothing was gained at 30 ms, and each holds a connection"
+    "the time to the first byte decides how many requests have to be in flight. So the limiter begins with "
+    "a number that is fast at 0 ms, and not too many for a store that throttles. It climbs for as long as "
+    "more gains. Above its most, nothing was gained at 30 ms, and each request holds a connection"
 )
 _BASIS: Final[dict[BackEnd, str]] = {
     "file": (
-        "reads answer at once, but pass from thread to thread: it begins with 16 sources for each core, so "
-        "that every core has something to decode, and moves only where that pays"
+        "reads answer at once, but pass from thread to thread. So the limiter begins with 16 sources a core, "
+        "so that every core has something to decode. It changes the number only where that pays"
     ),
     "s3": _REMOTE,
     "http": _REMOTE,

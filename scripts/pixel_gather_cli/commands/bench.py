@@ -27,8 +27,8 @@ SUMMARIES = {
 def bench_command() -> None:
     """Measure how fast your files are read, by engine and by number of files read at a time.
 
-    With a LIST, or - for standard input, this runs the suite: every engine reads one tile of each file at
-    every concurrency, each run in a fresh process. A report follows. The options below are the suite's.
+    With a LIST, or - for standard input, this runs the suite. Every engine reads one tile of each file at
+    every concurrency. Each run is a fresh process. A report follows. The options below are the suite's.
     A COMMAND measures something else; see its --help.
 
     \b

@@ -118,7 +118,7 @@ def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
 
     A block is a Zarr chunk. Cubes are written as a gather writes them and read by zarr-python: whole, as
     slices in time, and as series of one pixel. Every measurement runs in fresh processes. All of them take a
-    quarter of an hour; --codecs and --sweeps choose some, and --from joins results. Only the results are
+    quarter of an hour. Choose some by --codecs and --sweeps, and join results by --from. Only the results are
     kept.
 
     \b

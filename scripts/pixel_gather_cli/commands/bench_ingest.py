@@ -77,11 +77,11 @@ _NAMES = tuple(way.name for way in WAYS)
 def bench_ingest_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Measure the ways to pull one large object or many windows from object storage.
 
-    One OBJECT (s3://, https://, http:// or a file) is read whole, in order and at random; of several, one
-    window each. Each way is measured in fresh processes: time to the first sample, throughput, random reads,
-    CPU and memory. Ways that this machine lacks are listed with the reason; s5cmd, the AWS CLI and rclone
-    come with uv sync --group ingest-tools. FUSE mounts last as long as their measurement. Every round pulls
-    the whole object once a way: mind what your provider charges.
+    One OBJECT (s3://, https://, http:// or a file) is read whole, in order and at random. If there are
+    several, one window of each is read. Each way is measured in fresh processes: time to the first sample,
+    throughput, random reads, CPU and memory. Ways that this machine lacks are listed with the reason. s5cmd,
+    the AWS CLI and rclone come with uv sync --group ingest-tools. FUSE mounts last as long as their
+    measurement. Every round pulls the whole object once a way: mind what your provider charges.
 
     \b
     pixel-gather bench ingest s3://bucket/large.tif

@@ -73,8 +73,8 @@ _OPTIONS = (
         type=Concurrencies(),
         metavar="N,N-N:STEP,...",
         default="1,2,3,6,12,24,49,auto",
-        help=f"Files read at one time, up to {MOST}: numbers, ranges such as 1-56:5, and auto: fast "
-        "adapts while reading.  [default: 1,2,3,6,12,24,49,auto]",
+        help=f"Files read at one time, up to {MOST}: numbers, ranges such as 1-56:5, and auto, "
+        "with which fast adapts while reading.  [default: 1,2,3,6,12,24,49,auto]",
     ),
     click.option(
         "--times", type=click.IntRange(1, 100), default=3, metavar="N", help="Runs of each.  [default: 3]"

@@ -60,8 +60,9 @@ def emulate_command(
 ) -> int:
     """Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM.
 
-    Prints environment variables that direct the AWS tools and pixel-gather to it, and runs until Ctrl-C. With
-    a COMMAND, it runs that in this environment and ends with it. Everything is deleted at the end.
+    It prints environment variables that direct the AWS tools and pixel-gather to the stack, and runs until
+    Ctrl-C. With a COMMAND, it sets these variables, runs the COMMAND and ends with it. Everything is deleted
+    at the end.
 
     \b
     pixel-gather emulate -- bash

@@ -47,8 +47,8 @@ def export_command(
 ) -> None:
     """Write a cube as an animation, pictures, GeoTIFFs, netCDF or a table.
 
-    CUBE is a folder or s3://bucket/prefix. A .png is one sheet with a picture of each row, a .tif is a Cloud
-    Optimized GeoTIFF for each row, .nc has values and attributes of the cube, and .csv and .parquet have the
+    CUBE is a folder or s3://bucket/prefix. A .png is one sheet with a picture of each row. A .tif is a Cloud
+    Optimized GeoTIFF for each row. A .nc has values and attributes of the cube. A .csv or .parquet has the
     coordinates, statistics and timings of each row.
 
     \b

@@ -23,7 +23,7 @@ def virtual_command(*, to: str, replace: bool, as_json: bool, quiet: bool, **opt
     """Write a cube that refers to the tiles of every file. No pixel is read or copied.
 
     PLACE becomes an Icechunk repository. Its arrays refer to the compressed tiles in the files, which must
-    stay where they are. Rows and statuses are those of a gather with --codec source, and so are the
+    stay where they are. Rows and statuses are those of a gather with --codec source. It has the same
     conditions: the window begins at a corner of tiles, and all files store their tiles alike. With --index no
     file is asked for its header.
 

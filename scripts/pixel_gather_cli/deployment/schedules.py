@@ -122,14 +122,15 @@ class Schedules:
         """Remove a schedule. Its cube stays, and a gather that runs goes on.
 
         Raises:
-            RequestError: There is none of this name, or it is of the stack's settings.
+            RequestError: There is none of this name, or it comes from the stack's settings.
         """
         found = next((each for each in self.list_() if each.name == name), None)
         if found is None:
             raise RequestError(f"there is no schedule {name[:80]}; list shows those there are", field="name")
         if found.is_of_settings:
             raise RequestError(
-                f"{name} is of the stack's settings: remove it from schedules there, and deploy", field="name"
+                f"{name} comes from the stack's settings: remove it from schedules there, and deploy",
+                field="name",
             )
         with aws_errors_in_words():
             self._scheduler.delete_schedule(GroupName=self._output("ScheduleGroup"), Name=name)

@@ -315,12 +315,16 @@ def test_a_server_that_stays_busy_is_given_up() -> None:
     [
         (Answer(status=401, body={}), DeniedError, "credentials"),
         (Answer(status=400, body={"description": "no such collection"}), RequestError, "no such collection"),
-        (Answer(body=b"<html>"), StoreError, "no JSON"),
-        (Answer(body=b"[" * 100_000), StoreError, "no JSON"),
-        (Answer(body=[1, 2]), StoreError, "no JSON object"),
-        (Answer(body={"features": 7}), StoreError, "no page"),
-        (Answer(body={"features": [7]}), StoreError, "no page"),
-        (Answer(body=b'{"features": [{"id": "a", "bbox": [NaN, 0, 1, 1]}]}'), StoreError, "no JSON"),
+        (Answer(body=b"<html>"), StoreError, "not answer with JSON"),
+        (Answer(body=b"[" * 100_000), StoreError, "not answer with JSON"),
+        (Answer(body=[1, 2]), StoreError, "not answer with a JSON object"),
+        (Answer(body={"features": 7}), StoreError, "not answer with a page"),
+        (Answer(body={"features": [7]}), StoreError, "not answer with a page"),
+        (
+            Answer(body=b'{"features": [{"id": "a", "bbox": [NaN, 0, 1, 1]}]}'),
+            StoreError,
+            "not answer with JSON",
+        ),
     ],
 )
 def test_a_wrong_answer_is_said_in_words(answer: Answer, error: type[GatherError], said: str) -> None:

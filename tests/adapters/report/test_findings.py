@@ -66,7 +66,7 @@ def test_findings_of_two_runs_say_nothing_of_a_curve() -> None:
     said = findings_of([run_of(1, 10), run_of(2, 20)], with_published=True)
 
     assert not any("flattens" in each or "efficiency at" in each for each in said[:-1])
-    assert said[-1].startswith("In 2018: opening took 59.8% with 1 thread and 52.8% with 49")
+    assert said[-1].startswith("In 2018, opening took 59.8% with 1 thread and 52.8% with 49")
 
 
 def test_findings_of_nothing_are_none() -> None:

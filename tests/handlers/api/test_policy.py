@@ -98,7 +98,10 @@ class Case:
 
 REFUSED = (
     Case(
-        "host", {"hrefs": ["https://other.example.org/a"]}, "sources.hrefs.0", "allowed are data.example.org"
+        "host",
+        {"hrefs": ["https://other.example.org/a"]},
+        "sources.hrefs.0",
+        "https_hosts allows data.example.org",
     ),
     Case("loopback", {"hrefs": ["https://127.0.0.1/a"]}, "sources.hrefs.0", "the host 127.0.0.1"),
     Case("port", {"hrefs": ["https://data.example.org:8443/a"]}, "sources.hrefs.0", "data.example.org:8443"),

@@ -332,7 +332,7 @@ def _check_size(content: str) -> None:
     nbytes = len(content.encode())
     if nbytes > _LONGEST_INPUT_NBYTES:
         raise RequestError(
-            f"the request has {nbytes:,} bytes and may have {_LONGEST_INPUT_NBYTES:,}: write the "
+            f"the request has {nbytes:,} bytes; the limit is {_LONGEST_INPUT_NBYTES:,}: write the "
             "hrefs to a list file and name that as sources",
             field="sources",
         )

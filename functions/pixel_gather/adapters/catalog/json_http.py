@@ -154,7 +154,7 @@ def _judged(status: int, headers: dict[str, str], content: bytes, url: str) -> J
     try:
         return JsonAnswer(body=msgspec.json.decode(content), headers=headers)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise StoreError(f"{shown_url(url)} answers with what is no JSON: {_short(error)}") from error
+        raise StoreError(f"{shown_url(url)} does not answer with JSON: {_short(error)}") from error
 
 
 def _wait_s(headers: Mapping[str, str], attempt: int) -> float:

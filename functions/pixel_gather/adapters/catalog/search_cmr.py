@@ -47,7 +47,7 @@ def cmr_items(search: CmrSearch, client: JsonClient) -> Iterator[dict[str, Any]]
         answer = client.get(url, headers={} if after is None else {_SEARCH_AFTER: after})
         found = answer.body.get("items") if isinstance(answer.body, Mapping) else None
         if not isinstance(found, list):
-            raise StoreError("CMR answers with what is no page of granules")
+            raise StoreError("CMR does not answer with a page of granules")
         for granule in found:
             item = _item(granule)
             if item is None:

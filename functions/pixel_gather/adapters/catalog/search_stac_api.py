@@ -56,7 +56,7 @@ def search_items(search: StacSearch, client: JsonClient) -> Iterator[dict[str, A
     Raises:
         RequestError: The API refuses the search or is no STAC API.
         BudgetError: It finds more items than ``search.most``.
-        StoreError: It repeats pages or answers with what is no page of items.
+        StoreError: It repeats pages, or does not answer with a page of items.
         ThrottledError, DeniedError, UnreachableError: As the client's.
     """
     n = n_looked_at = 0
@@ -141,7 +141,7 @@ def _pages(first: _Asked, client: JsonClient, *, key_of: str) -> Iterator[list[d
         page = _mapping(answer, asked.url)
         items = page.get("features")
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise StoreError(f"{shown_url(asked.url)} answers with what is no page of STAC items")
+            raise StoreError(f"{shown_url(asked.url)} does not answer with a page of STAC items")
         content = hashlib.sha256(json.dumps(items, sort_keys=True).encode()).hexdigest()
         if items and content in seen:
             raise StoreError(
@@ -179,7 +179,7 @@ def _next(page: Mapping[str, Any], asked: _Asked, key_of: str) -> _Asked | None:
 
 def _mapping(answer: JsonAnswer, url: str) -> Mapping[str, Any]:
     if not isinstance(answer.body, Mapping):
-        raise StoreError(f"{shown_url(url)} answers with what is no JSON object")
+        raise StoreError(f"{shown_url(url)} does not answer with a JSON object")
     return answer.body
 
 

@@ -151,7 +151,8 @@ class ZarrCube:
         """Put the group's metadata if there are none. Return the plan of the gather that was first.
 
         S3 refuses a conditional PUT if the object exists. It also refuses it (409) while another such PUT is
-        running, which may still fail. obstore raises the same error for both, so this looks what is there.
+        running, and that one may still fail. For both, obstore raises the same error. So this looks what is
+        there.
         """
         for longest_s in _CLAIM_PAUSES_S:
             try:

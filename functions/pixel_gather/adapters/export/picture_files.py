@@ -23,7 +23,7 @@ def write_gif(drawing: Drawing, path: Path, *, frames_per_second: float) -> None
     width, height = drawing.size
     if (n_nbytes := len(drawing.rows.rows) * width * height) > _MOST_GIF_NBYTES:
         raise RequestError(
-            f"the pictures have {n_nbytes / 2**30:,.1f} GiB, too many for a GIF: "
+            f"the pictures have {n_nbytes / 2**30:,.1f} GiB, too much for a GIF: "
             "choose rows by where, or write .mp4",
             field="to",
         )

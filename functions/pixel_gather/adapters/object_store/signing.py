@@ -1,7 +1,7 @@
 """Signs reads with short-lived tokens: Planetary Computer's for Azure's blobs, Earthdata's for NASA's data.
 
-obstore's providers ask for the tokens and renew them. They are given our own client instead of `requests`, so
-that a busy service is asked again when it wants, and by no two workers at the same moment. Tokens stay in
+obstore's providers ask for the tokens and renew them. They are given our own client instead of `requests`. It
+asks a busy service again when the service wants. Workers do not all ask at the same moment. Tokens stay in
 memory.
 """
 
@@ -149,9 +149,9 @@ class Containers:
 
 
 class _FreshTokens:
-    """A provider whose tokens are good for a while: services have handed out tokens that had expired.
+    """A provider whose tokens are good for a while. Services have handed out tokens that had expired.
 
-    After a failure, nothing is asked for a minute: every source that is read would ask again.
+    After a failure, nothing is asked for a minute. Otherwise every source that is read would ask again.
     """
 
     def __init__(self, provider: Callable[[], Any]) -> None:

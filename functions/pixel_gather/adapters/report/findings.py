@@ -132,10 +132,10 @@ def _rate(per_s: float) -> str:
 
 _OF_2018: Final = (
     (
-        f"In 2018: opening took {published.ONE_THREAD.open_share:.1%} with 1 thread and "
-        f"{published.BEST.open_share:.1%} with {published.BEST.n_threads}; throughput rose almost linearly "
-        f"up to about {published.LINEAR_UP_TO_THREADS} threads, then flattened, with "
-        f"{published.BEST.sources_per_s} sources/s at {published.BEST.n_threads}; efficiency was best at "
+        f"In 2018, opening took {published.ONE_THREAD.open_share:.1%} with 1 thread and "
+        f"{published.BEST.open_share:.1%} with {published.BEST.n_threads}. Throughput rose almost linearly "
+        f"up to about {published.LINEAR_UP_TO_THREADS} threads. Then it flattened, with "
+        f"{published.BEST.sources_per_s} sources/s at {published.BEST.n_threads}. Efficiency was best at "
         f"{published.MOST_EFFICIENT_THREADS} threads."
     ),
 )

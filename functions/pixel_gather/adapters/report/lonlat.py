@@ -1,8 +1,8 @@
 """From the map coordinates of common CRSs to longitude and latitude. Pure.
 
 The finish function has no PROJ. UTM is computed as in Karney, "Transverse Mercator with an accuracy of a few
-nanometers" (2011), by the series in the third flattening up to its third power. A test compares it with PROJ.
-The datums are taken for one: they differ by a few metres, which a map of footprints cannot show.
+nanometers" (2011). The series in the third flattening is taken up to its third power. A test compares it with
+PROJ. The datums are treated as one. They differ by a few metres, which a map of footprints cannot show.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The list that a search found, frozen as ``sources.parquet`` under a claim, and later beside the cube.
 
-It holds every source that was found, with its status: ``kept`` where the gather reads it, ``duplicate`` where
-a later processing of the scene counts instead, ``absent`` where the scene has no such asset. ``reason`` says
+It holds every source that was found, with its status. A ``kept`` source is read. Instead of a ``duplicate``,
+a later processing of the scene is read. ``absent`` means that the scene has no such asset. ``reason`` says
 why a source is not read. A gather that is continued reads this file and does not search again.
 """
 

@@ -46,8 +46,8 @@ def check_pages(file: io.BufferedReader, *, field: str, check: Check) -> None:
     nbytes = unpacked_nbytes(file, check=check)
     if nbytes > LARGEST_UNPACKED_NBYTES:
         raise RequestError(
-            f"its pages take {nbytes / 1e6:,.0f} MB of memory at one time, and may take "
-            f"{LARGEST_UNPACKED_NBYTES / 1e6:,.0f}: write it anew in smaller row groups",
+            f"its pages take {nbytes / 1e6:,.0f} MB of memory at one time; the limit is "
+            f"{LARGEST_UNPACKED_NBYTES / 1e6:,.0f} MB: write it anew in smaller row groups",
             field=field,
         )
     file.seek(0)

@@ -76,8 +76,8 @@ def _title(runs: Sequence[Run], groups: Sequence[_Group]) -> str:
 
 def _caption(runs: Sequence[Run], *, with_published: bool) -> str:
     who = (
-        "Sources of this run that began while few others were in flight (the lowest quarter) against those "
-        "that began among many (the highest); all of them together where that did not vary."
+        "Sources of this run that began while few others were in flight (the lowest quarter) are compared "
+        "with those that began among many (the highest). If that did not vary, all are shown together."
         if len(runs) == 1
         else "The run with the fewest at a time against the one of the highest typical throughput."
     )

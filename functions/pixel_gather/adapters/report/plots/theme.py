@@ -1,7 +1,7 @@
 """Defines the colours of figures, light and dark. A figure is drawn once and takes the page's theme.
 
-The hues are those of Okabe and Ito. They were made darker or lighter until each line has a contrast of 3:1 to
-its background, and any two differ for readers without red, green or blue cones. Text is always in ``text`` or
+The hues are those of Okabe and Ito. They were made darker or lighter. Each line now has a contrast of 3:1 to
+its background. Any two differ for readers without red, green or blue cones. Text is always in ``text`` or
 ``muted``, which have a contrast of 4.5:1.
 """
 
