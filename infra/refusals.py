@@ -1,4 +1,4 @@
-"""What operators are not told of. It needs no CDK."""
+"""The errors of which operators get no notice. It needs no CDK."""
 
 from typing import Final
 

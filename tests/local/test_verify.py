@@ -1,4 +1,4 @@
-"""A cube held against its receipt: untouched, and with each kind of damage."""
+"""A cube is compared with its receipt: untouched, and with each kind of damage."""
 
 import json
 import shutil

@@ -56,8 +56,8 @@ def with_images(item: Item, listings: Mapping[str, FolderListing]) -> Item:
     """Return an item with an asset for each image instead of its folders.
 
     An image's asset is called by its path in the folder. Its band is the end of the file's name, behind the
-    last underscore, such as B04: so it is found by that, too. A folder that could not be listed stays, with
-    the fields ``pixel_gather:status`` and ``pixel_gather:reason``.
+    last underscore, such as B04. So it is found by its band, too. A folder that could not be listed stays,
+    with the fields ``pixel_gather:status`` and ``pixel_gather:reason``.
 
     Args:
         item: A STAC item.

@@ -1,7 +1,7 @@
 """Conditions on the properties of a scene: a closed grammar that runs no code. Pure.
 
-As an object, it is that of the STAC API's query extension: ``{"eo:cloud_cover": {"lt": 40}}``. As text, a
-condition is ``eo:cloud_cover<40``; several are joined by ``and``.
+As an object, conditions are written as in the STAC API's query extension: ``{"eo:cloud_cover": {"lt": 40}}``.
+As text, a condition is ``eo:cloud_cover<40``. Several are joined by ``and``.
 """
 
 import re

@@ -61,8 +61,8 @@ def address_of(href: str) -> str:
 def folders_of(places: Iterable[str]) -> tuple[str, ...]:
     """Return, for each bucket and for the local files, the innermost folder that holds all its cubes.
 
-    Each ends in a slash. Names with characters that are encoded in addresses, such as spaces, are left out
-    with all that follows: Icechunk compares folders with such names wrongly.
+    Each ends in a slash. Icechunk compares folders wrongly if their names have characters that are encoded in
+    addresses, such as spaces. So a folder ends before such a name.
     """
     by_root: dict[str, list[tuple[str, ...]]] = {}
     for place in places:

@@ -1,4 +1,4 @@
-"""Hold a cube against its receipt."""
+"""Compare a cube with its receipt."""
 
 import os
 

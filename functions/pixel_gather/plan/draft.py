@@ -1,4 +1,4 @@
-"""What the sample of one slot's sources has told. Pure."""
+"""What a sample of its sources tells of one slot. Pure."""
 
 from dataclasses import dataclass
 

@@ -55,8 +55,8 @@ class Forecast:
     def of_round(cls, wanted: Iterable[Wanted], *, like: Cost, in_flight: int) -> "Forecast":
         """Return the forecast for one round.
 
-        A scene that was read before takes its bytes so far, times the pixels of the next level over those of
-        its last one.
+        The bytes of a scene that was read before are forecast from its bytes so far. They grow as the pixels
+        do, from its last level to the next one.
 
         Args:
             wanted: What the round reads.

@@ -1,4 +1,4 @@
-"""The limits of a ranking: it is refused after its first scene if all of them would be over one. Pure."""
+"""The limits of a ranking. It is refused after its first scene if all scenes would exceed one. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

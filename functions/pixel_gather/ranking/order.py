@@ -49,7 +49,7 @@ def places(values: Sequence[float], errors: Sequence[float], *, descending: bool
 def undecided(
     found: Sequence[Place | None], errors: Sequence[float], *, top: int | None, bound: float
 ) -> list[int]:
-    """Return which scenes have to be read on: their rank is open, it may be one of the top, and they may err.
+    """Return the scenes to read at a finer level: their rank is open, may be a top one, and has an error.
 
     Args:
         found: What `places` has returned.

@@ -1,6 +1,6 @@
 """The receipt of a gather: what was asked, by which versions, and a digest of everything that was stored.
 
-`pixel_gather.verify` holds a cube against its receipt.
+`pixel_gather.verify` compares a cube with its receipt.
 """
 
 import functools

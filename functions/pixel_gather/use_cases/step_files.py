@@ -77,7 +77,7 @@ async def committed_result(
 def sidecar_key(index: int, etag: str) -> str:
     """Return the key of the sidecar that belongs to a version of a shard.
 
-    Two workers may fill one shard at the same time and store different pixels, because a source was replaced,
+    Two workers may fill one shard at the same time. They may store different pixels, if a source was replaced
     or timed out for one of them. So a sidecar counts only for the objects that it was written with. An empty
     sidecar says that the version was given up; see `pixel_gather.use_cases.commit_shard`.
 

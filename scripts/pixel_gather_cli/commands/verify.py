@@ -1,4 +1,4 @@
-"""``pixel-gather verify``: a cube held against its receipt."""
+"""``pixel-gather verify``: compare a cube with its receipt."""
 
 import json
 from dataclasses import asdict

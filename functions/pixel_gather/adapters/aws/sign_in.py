@@ -1,4 +1,4 @@
-"""What a user does who has no credentials for AWS, in words that several errors share."""
+"""How to get credentials for AWS: words that several errors share."""
 
 from typing import Final
 

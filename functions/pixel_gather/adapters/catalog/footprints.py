@@ -1,4 +1,4 @@
-"""Footprints of many scenes at once, in half the time that one after another takes."""
+"""Makes the footprints of many scenes together, in half the time that they take one by one."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -31,8 +31,8 @@ class _Typed(msgspec.Struct):
 def shapes_of(geometries: Sequence[bytes | None], *, name_of: Callable[[int], str]) -> "NDArray[Any]":
     """Return GeoJSON geometries as shapes; None where there is none.
 
-    Most are read by GEOS. What it does not take, or may take otherwise, `shapely.geometry.shape` decides,
-    as a search does: rings that are not closed, heights, unusual spellings.
+    Most are read by GEOS. It refuses, or may read in another way, rings that are not closed, heights and
+    unusual spellings. These are left to `shapely.geometry.shape`, as in a search.
 
     Args:
         geometries: Each as JSON, or None.

@@ -1,7 +1,7 @@
-"""Searches a catalog by its columns; items are read for the scenes that are answered, and no others.
+"""Searches a catalog by its columns. Items are read only for the scenes of the answer.
 
-A catalog of up to 4,000,000 scenes is held in memory (40 bytes a scene). Of a larger one the table of blocks
-is held, and blocks are fetched by range when a query needs them.
+A catalog of up to 4,000,000 scenes is held in memory (40 bytes a scene). Of a larger one, only the table of
+blocks is held. Blocks are fetched by range when a query needs them.
 """
 
 import asyncio

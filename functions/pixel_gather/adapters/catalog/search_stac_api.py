@@ -1,6 +1,6 @@
 """Searches of a STAC API, page by page, as one stream of items.
 
-What the server cannot filter is filtered here, so a condition never does nothing. A server that repeats a
+What the server cannot filter is filtered here, so no condition is ignored. A server that repeats a
 page, that never ends or that sends us elsewhere is stopped.
 """
 

@@ -1,4 +1,4 @@
-"""Holds a cube against its receipt: reads every shard and every file that the receipt names."""
+"""Compares a cube with its receipt. Reads every shard and every file that the receipt names."""
 
 import hashlib
 import json

@@ -43,8 +43,9 @@ class Compacted:
 async def compact_cube(cube: GrowingZarrCube) -> Compacted:
     """Write shards again without the bytes that only former objects named. The result is a new version.
 
-    Former versions stay: their rows are in the new objects, too. A reader that has kept a shard's index in
-    memory since before reads wrong bytes, and most likely finds a checksum or a codec error.
+    Former versions stay: their rows are in the new objects, too. A reader may still
+    hold an older index of a shard in memory. It then reads wrong bytes, and most likely gets a checksum or a
+    codec error.
 
     Raises:
         AppendRunningError: An append is at work.

@@ -1,8 +1,8 @@
 """Remembers headers that were parsed, for files whose headers hold the same bytes.
 
 The files of one product often differ in their tiles alone. A header is parsed from certain bytes and from
-nothing else. Where a file has the same bytes in these places, the result is the same, and comparing takes a
-tenth of the time of parsing.
+nothing else. If a file has the same bytes in these places, the result is the same. Comparing takes a tenth of
+the time of parsing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

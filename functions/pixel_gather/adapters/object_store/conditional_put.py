@@ -1,4 +1,4 @@
-"""Puts an object only if what is there is what was seen."""
+"""Puts an object only if nothing has changed there since it was looked at."""
 
 import asyncio
 import random

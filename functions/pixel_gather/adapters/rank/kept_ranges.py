@@ -1,4 +1,4 @@
-"""Ranges of files that a ranking reads more than once: fetched once, the first one as long as it pays."""
+"""Fetches once what a ranking reads more than once. The first read of a file is as long as pays."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field

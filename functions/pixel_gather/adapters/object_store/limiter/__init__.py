@@ -1,1 +1,1 @@
-"""How much is asked of one back end at a time, found out by asking: no number for anybody to choose."""
+"""Finds out how much to ask of one back end at a time. So nobody has to choose a number."""
