@@ -15,6 +15,7 @@ from pixel_gather.errors import RequestError
 from pixel_gather.local.settings import Settings
 from pixel_gather.request.request import GatherRequest, parse_request
 from pixel_gather.request.shape_bounds import Bounds, shape_bounds
+from pixel_gather_cli.with_options import with_options
 
 
 class Numbers(click.ParamType[Any]):
@@ -226,23 +227,18 @@ type _Command = Callable[..., Any]
 
 def request_options(command: _Command) -> _Command:
     """Add REQUEST and the options that replace its fields."""
-    for option in reversed((*_SOURCES, *_SCENES, *_WINDOW, *_PIXELS, *_OUTPUT)):
-        command = option(command)
+    command = with_options(command, (*_SOURCES, *_SCENES, *_WINDOW, *_PIXELS, *_OUTPUT))
     return click.argument("request_file", metavar="[REQUEST]", required=False)(command)
 
 
 def store_options(command: _Command) -> _Command:
     """Add the options for access to object stores."""
-    for option in reversed(_STORES):
-        command = option(command)
-    return command
+    return with_options(command, _STORES)
 
 
 def settings_options(command: _Command) -> _Command:
     """Add the options for access to object stores and for reading."""
-    for option in reversed(_READING):
-        command = option(command)
-    return store_options(command)
+    return store_options(with_options(command, _READING))
 
 
 def request_of(options: dict[str, Any]) -> GatherRequest:

@@ -10,13 +10,15 @@ import click
 from pixel_gather.errors import RequestError
 from pixel_gather.local.search import SearchCriteria
 from pixel_gather_cli.request_options import Numbers, collection_option
+from pixel_gather_cli.with_options import with_options
 
 _NAMES = ("bbox", "point", "geojson", "datetime", "where", "collections", "ids", "most")
 
 
 def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options to a command."""
-    for option in reversed(
+    return with_options(
+        command,
         (
             click.option(
                 "--bbox", type=Numbers("W,S,E,N", kind=float), help="Box in degrees; W > E crosses 180°."
@@ -47,10 +49,8 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="N",
                 help="Refuse a search that finds more than N scenes.",
             ),
-        )
-    ):
-        command = option(command)
-    return command
+        ),
+    )
 
 
 def search_of(options: dict[str, Any]) -> SearchCriteria:

@@ -15,6 +15,7 @@ from pixel_gather_bench.suite.numbers import MOST, parse_concurrencies
 from pixel_gather_bench.suite.settings import BestBy, SuiteSettings, write_settings
 from pixel_gather_bench.suite.sources import check_memory, find_target, hrefs_of
 from pixel_gather_cli.request_options import Tile, stores_of
+from pixel_gather_cli.with_options import with_options
 
 _GO_WITH_RESUME = frozenset({"resume", "reference", "no_report", "as_json", "quiet"})
 
@@ -104,9 +105,7 @@ _OPTIONS = (
 
 def suite_options(command: _Command) -> _Command:
     """Add the options of a suite."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _OPTIONS)
 
 
 def check_resume(context: click.Context) -> None:

@@ -32,6 +32,7 @@ from pixel_gather_cli.request_options import (
     settings_of,
     settings_options,
 )
+from pixel_gather_cli.with_options import with_options
 
 _AREA = (
     click.option("--bbox", type=Numbers("W,S,E,N", kind=float), help="The area, in degrees.  [default: all]"),
@@ -107,9 +108,7 @@ _OUTPUT = (
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((*_AREA, *_WHAT, *_SCENES, *_KEPT, *_LIMITS, *_PLACE, *_OUTPUT)):
-        command = option(command)
-    return command
+    return with_options(command, (*_AREA, *_WHAT, *_SCENES, *_KEPT, *_LIMITS, *_PLACE, *_OUTPUT))
 
 
 @click.command("rank")

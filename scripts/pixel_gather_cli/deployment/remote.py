@@ -12,6 +12,7 @@ import click
 
 from pixel_gather.extras import check_extra
 from pixel_gather_cli.deployment.deployment import RemoteDeployment
+from pixel_gather_cli.with_options import with_options
 
 if TYPE_CHECKING:
     from pixel_gather_cli.deployment.api_deployment import ApiDeployment
@@ -60,9 +61,7 @@ class Target:
 
 def remote_options[Command: Callable[..., Any]](command: Command) -> Command:
     """Add the options that name a deployment."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _OPTIONS)
 
 
 def open_deployment(target: Target, *, environment: Mapping[str, str] = os.environ) -> RemoteDeployment:

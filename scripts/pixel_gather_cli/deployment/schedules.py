@@ -13,6 +13,7 @@ from pixel_gather.catalog.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETR
 from pixel_gather.errors import DeploymentError, RequestError
 from pixel_gather.extras import check_extra
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
+from pixel_gather_cli.with_options import with_options
 
 if TYPE_CHECKING:
     from pixel_gather_cli.deployment.aws_account import AwsAccount
@@ -45,9 +46,7 @@ class ScheduleLine:
 
 def stack_options[Command: Callable[..., Any]](command: Command) -> Command:
     """Add the options that name a stack."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _OPTIONS)
 
 
 class Schedules:
