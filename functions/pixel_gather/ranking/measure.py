@@ -15,9 +15,7 @@ from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window
 from pixel_gather.ports import LevelledSource, LevelReader
 from pixel_gather.ranking.area_mask import ShapeOnImage, Shapes, WholeWindow
-from pixel_gather.ranking.expression import Expression
-from pixel_gather.ranking.grid import LevelGrid, lookup, nearest, pixel_size, reduced
-from pixel_gather.ranking.ladder import (
+from pixel_gather.ranking.choose_levels import (
     Level,
     LevelBytes,
     LevelCost,
@@ -26,6 +24,8 @@ from pixel_gather.ranking.ladder import (
     resampling_of,
     stored_nbytes,
 )
+from pixel_gather.ranking.expression import Expression
+from pixel_gather.ranking.grid import LevelGrid, lookup, nearest, pixel_size, reduced
 from pixel_gather.ranking.pixel_gate import PixelGate
 from pixel_gather.ranking.ranking_request import PixelMask, RankingRequest
 from pixel_gather.ranking.read_bands import Grid, Mask, Scaling, check_band, read_stored
@@ -302,7 +302,7 @@ class _View:
         """Measure at an overview."""
         opened, grid = self.finest.overviews[level], self._grid(level)
         part = grid.part
-        assert part is not None  # noqa: S101 # of such a level the ladder has no step
+        assert part is not None  # noqa: S101 # a level without a part is not chosen
         of_mask = 0 if self.mask is None else min(self.shape.window.n_pixels, _STRIP_PIXELS)
         async with self.gate.hold(max(part.n_pixels, of_mask)):
             return await self._at_part(opened, grid, part)

@@ -7,8 +7,8 @@ from typing import Any, Final
 from pixel_gather.estimate.assumptions import DECODING
 from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost
+from pixel_gather.ranking.choose_levels import LevelCost
 from pixel_gather.ranking.forecast import Forecast
-from pixel_gather.ranking.ladder import LevelCost
 
 _GETS_PER_FILE: Final = 2
 """One for the header, one for the tiles. If the coarsest overview follows the header, one is enough."""

@@ -92,8 +92,8 @@ async def levels_of(
         overviews: Largest first.
         window: The area at full resolution.
         number: The band that is read.
-        compares_all: Whether to return levels as well whose number of pixels says already that they are not
-            read. To look up where their tiles lie may take requests.
+        compares_all: Whether to return also the levels that are not read because of their number of pixels.
+            Looking up where their tiles lie may take requests.
 
     Raises:
         SourceError: The offsets of the tiles cannot be read.
