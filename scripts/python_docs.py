@@ -56,13 +56,20 @@ def _tree(found: Any) -> Any:
 def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     """Yield a function's first lines as they stand in the code, one argument a line."""
     given = node.args
-    named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
-    arguments = [ast.unparse(each) for each in given.args] + ["*"]
-    arguments += [ast.unparse(each) + (f" = {ast.unparse(value)}" if value else "") for each, value in named]
+    required = [None] * (len(given.args) - len(given.defaults))
+    arguments = [
+        *map(_argument, given.args, [*required, *given.defaults]),
+        "*",
+        *map(_argument, given.kwonlyargs, given.kw_defaults),
+    ]
     kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
     returned = "" if node.returns is None else f" -> {ast.unparse(node.returns)}"
     lines = "".join(f"    {each},\n" for each in arguments)
     yield f"```python\n{kind} {node.name}(\n{lines}){returned}\n```\n"
+
+
+def _argument(argument: ast.arg, default: ast.expr | None) -> str:
+    return ast.unparse(argument) + ("" if default is None else f" = {ast.unparse(default)}")
 
 
 def _fields(node: ast.ClassDef) -> Iterator[str]:

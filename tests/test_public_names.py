@@ -1,6 +1,7 @@
 """The public names of ``pixel_gather``: by import, by TAB, by a type checker."""
 
 import ast
+import inspect
 import json
 import subprocess
 import sys
@@ -26,6 +27,28 @@ def test_every_public_name_is_there_and_seen_by_tab() -> None:
     assert sorted(pixel_gather.__all__) == sorted(
         ["__version__", *(name for names in _MODULES.values() for name in names)]
     )
+
+
+def test_the_page_of_python_says_which_arguments_may_be_left_out() -> None:
+    """All arguments with a default have it there, also those that need not be named."""
+    page = (Path(__file__).parents[1] / "docs/python.md").read_text()
+    functions = {name: getattr(pixel_gather, name) for name in pixel_gather.__all__}
+
+    for name, function in functions.items():
+        if not inspect.isfunction(function):
+            continue
+        (shown,) = ast.parse(page.split(f"### {name}\n\n```python\n")[1].partition("\n```")[0] + ": ...").body
+        assert isinstance(shown, ast.FunctionDef | ast.AsyncFunctionDef)
+        with_default = [*shown.args.args[len(shown.args.args) - len(shown.args.defaults) :]]
+        with_default += [
+            each
+            for each, value in zip(shown.args.kwonlyargs, shown.args.kw_defaults, strict=True)
+            if value is not None
+        ]
+        parameters = inspect.signature(function).parameters.values()
+        assert [each.arg for each in with_default] == [
+            each.name for each in parameters if each.default is not inspect.Parameter.empty
+        ]
 
 
 @pytest.mark.slow
