@@ -309,8 +309,8 @@ def _caps(context: Context, default: Caps, *, most_workers: int) -> Caps:
         raise SettingsError(
             "max_workers",
             workers,
-            f"at most {most_workers:,}: of what the account may run at one time (account_concurrency), the "
-            "rest is left to the API and to other applications",
+            f"at most {most_workers:,}: the account may run only so many functions at one time "
+            "(account_concurrency), and some are left to the API and to other applications",
         )
     return Caps(
         usd=context.cap("max_usd", default.usd),

@@ -86,7 +86,7 @@ def make_catalog(
         sources: As a request's ``sources``: footprint, grid and bands are read from the headers.
         search: What is looked for by ``stac`` and ``cmr``: the keyword arguments of `SearchCriteria.of`.
         collection: Name of the collection for scenes made from headers.
-        add: Keep what the catalog holds; of a scene with the same collection and id, the new one stays.
+        add: Keep what the catalog holds. A new scene replaces one of the same collection and id.
         settings: How this machine is used.
         on_progress: Called with the number of scenes so far.
 

@@ -25,7 +25,7 @@ class Gathered:
 
     report: Report
     was_complete: bool
-    """Whether the cube already existed. Then nothing was read. An append had nothing to add."""
+    """Whether the cube was complete already, so that nothing was read, or an append had nothing to add."""
 
     n_appended: int | None = None
     """Rows that an append has added; None for a new cube."""

@@ -49,7 +49,7 @@ def replay(
 
     Args:
         place: The cube: a folder, or ``s3://bucket/prefix``.
-        to: Where to write a new cube of the same sources, which is then compared. Nothing is written without.
+        to: Where to write a new cube of the same sources, which is then compared. None to write nothing.
         headers_only: Compare only the versions of the files: one request of one byte for each source.
         settings: How this machine is used.
         on_source: Called for every source, also if nothing has changed, in the order of the rows.

@@ -49,7 +49,7 @@ def search(
 
     Args:
         catalog: What `make_catalog` wrote: a path, or ``s3://bucket/key``.
-        stac: Address of a STAC API's landing page; exactly one of the two.
+        stac: Address of a STAC API's landing page. Give either this or ``catalog``.
         bbox: [west, south, east, north] in degrees; west > east crosses the antimeridian.
         point: [longitude, latitude].
         geojson: A geometry, feature or feature collection.
@@ -58,14 +58,14 @@ def search(
         collections: Ids; all collections if none are given.
         ids: IDs of the scenes to find.
         duplicates: Keep the latest processing of each scene, keep all, or refuse.
-        most: More scenes than this are refused.
+        most: A search that finds more scenes than this is refused.
         expand: List the folders of scenes that name a folder instead of images. Each image is then an asset.
             A folder that cannot be listed stays, with ``pixel_gather:status`` and ``pixel_gather:reason``.
         n_listings: Most folders that are listed at one time.
         stores: How S3 is reached.
 
     Raises:
-        RequestError: A field is wrong; its name is said.
+        RequestError: A field is wrong. The error names it.
         BudgetError: More scenes are found than ``most``.
         StoreError: The catalog or the API cannot be read.
     """

@@ -93,7 +93,7 @@ def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None
 def forget(
     cube: str | os.PathLike[str], before: int | str, *, stores: StoreSettings | None = None
 ) -> tuple[CubeVersion, ...]:
-    """Remove former versions. The present one is never removed, and no row is.
+    """Remove former versions. The present version and all rows stay.
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``.

@@ -83,9 +83,9 @@ def make_virtual(
 ) -> Virtual:
     """Write a cube that refers to the tiles of one window of every source. No pixel is read or copied.
 
-    The cube has the rows, the coordinates and the statuses of a gather with codec ``source``, and refuses
-    what that refuses. A source that does not fit has a status, and ``failure`` says why. Its row holds the
-    fill value. With a header index (``index``) of the request, no header is read either.
+    The cube has the rows, the coordinates and the statuses of a gather with codec ``source``. What such a
+    gather refuses is refused here, too. A source that does not fit has a status, and ``failure`` says why.
+    Its row holds the fill value. If the request names a header index, no header is read either.
 
     Args:
         request: See `pixel_gather.request.request.GatherRequest`. Its window begins at a corner of tiles.

@@ -69,7 +69,7 @@ class Ranking:
     """Wall time, the list included."""
 
     notes: tuple[str, ...] = ()
-    """What whoever reads the ranking should know, such as scenes that were left out as duplicates."""
+    """What readers of the ranking should know, such as scenes that were left out as duplicates."""
 
     spent_usd: float | None = None
     """What several functions have cost on AWS; None where one process has ranked."""

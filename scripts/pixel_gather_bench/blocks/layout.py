@@ -1,7 +1,7 @@
 """From a wanted block size to a cube's chunks and shards. Pure.
 
-A block is what a reader decodes at least: the Zarr chunk inside a shard. Of the chunks of one size, the one
-that is kind to both ways of reading is taken, as the plan's own balanced layout is.
+A block is the least that a reader decodes: the Zarr chunk inside a shard. Chunks of one size may have several
+shapes. The one is taken that suits both ways of reading, as in the plan's own balanced layout.
 """
 
 import math

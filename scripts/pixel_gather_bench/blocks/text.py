@@ -126,6 +126,6 @@ def _sentence(verdict: Verdict) -> str:
         else f"reaches {verdict.share:.0%} of the best compromise, {verdict.best.block_mb:.2f} MB"
     )
     return (
-        f"{verdict.codec}: the default's block {best} (geometric mean of the four speeds); of the fastest "
-        f"block in each way alone it has {parts}; the slowest block has {worst}."
+        f"{verdict.codec}: the default's block {best} (geometric mean of the four speeds). Of the fastest "
+        f"block in each way alone it has {parts}. The slowest block has {worst}."
     )

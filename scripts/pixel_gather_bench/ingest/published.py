@@ -59,8 +59,8 @@ def lines_beside(summaries: Sequence[Summary], *, nbytes: int) -> Iterator[str]:
         soonest = min(here.values(), key=lambda each: each.first_sample_s)
         fastest = min(here.values(), key=lambda each: each.total_s)
         yield (
-            f"least time to the first sample: here {soonest.way.title}, in 2022 the goofys mount; least "
-            f"total: here {fastest.way.title}, in 2022 the download by boto3 in parts"
+            f"first sample soonest: here {soonest.way.title}, in 2022 the goofys mount. "
+            f"Least time in all: here {fastest.way.title}, in 2022 the download by boto3 in parts"
         )
 
 

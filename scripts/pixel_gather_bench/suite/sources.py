@@ -75,8 +75,8 @@ def check_memory(target: Target, n_sources: int) -> None:
     if free_mib is not None and wanted_mib > free_mib / 2:
         fit = int(free_mib / 2 * 2**20 / target.nbytes)
         raise RequestError(
-            f"a run holds all {n_sources:,} windows, {wanted_mib:,.0f} MiB, which is more than half of the "
-            f"{free_mib:,.0f} MiB that are free: give --first {fit} or less",
+            f"a run holds all {n_sources:,} windows. They take {wanted_mib:,.0f} MiB, more than half "
+            f"of the {free_mib:,.0f} MiB that are free: give --first {fit} or less",
             field="LIST",
         )
 

@@ -51,8 +51,8 @@ def lines_beside(curves: Sequence[BackEndCurve]) -> Iterator[str]:
     yield "beside the figures published in 2016 (some 900 Landsat tiles, averages of warm calls)"
     yield from aligned(rows)
     yield (
-        "there each thread waits and decodes, and more threads than cores lose; here the number in flight "
-        "and the number of decoders, one a core, part ways. Machines, tiles and stores differ."
+        "there each thread waits and decodes, so more threads than cores are slower. "
+        "Here one decoder runs on each core, however many sources are in flight. Machines, tiles and stores differ."
     )
 
 

@@ -20,7 +20,7 @@ type Duplicates = Literal["latest", "all", "fail"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundScenes:
-    """What a search found, newest first in a catalog, in the server's order of a STAC API."""
+    """What a search found: newest first from a catalog, in the server's order from a STAC API."""
 
     items: tuple[Item, ...]
     """STAC items."""
