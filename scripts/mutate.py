@@ -7,7 +7,8 @@ The folders below are first tested as they are, to learn which test runs which l
 process of its own and runs only the tests that reach its line. It is forked from one in which these tests are
 collected already, and changes one function in memory. Code that runs when a module is imported needs another
 way. The mutant is forked from a process that has only the libraries in memory, and imports the changed
-module. A mutant that no test notices has survived. docs/testing.md has the score, and the survivors that stay.
+module. A mutant that no test notices has survived. docs/testing.md has the score, and the survivors that
+stay.
 """
 
 import argparse

@@ -17,7 +17,7 @@ class Status(IntEnum):
     CORRUPT = 4
     """The object is not a raster, or its bytes cannot be decoded."""
     UNLIKE = 5
-    """Its dtype or band count does not fit the cube. Or its grid does not, and the request asks for one grid."""
+    """Its dtype or band count does not fit the cube, or its grid where the request asks for one grid."""
     OUTSIDE = 6
     """The window lies completely outside the source."""
     TIMED_OUT = 7

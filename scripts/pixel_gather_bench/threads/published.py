@@ -52,7 +52,8 @@ def lines_beside(curves: Sequence[BackEndCurve]) -> Iterator[str]:
     yield from aligned(rows)
     yield (
         "there each thread waits and decodes, so more threads than cores are slower. "
-        "Here one decoder runs on each core, however many sources are in flight. Machines, tiles and stores differ."
+        "Here one decoder runs on each core, however many sources are in flight. "
+        "Machines, tiles and stores differ."
     )
 
 
