@@ -79,7 +79,7 @@ def openapi_document() -> dict[str, Any]:
                     "type": "apiKey",
                     "in": "header",
                     "name": "x-api-key",
-                    "description": "Where the deployment was made with API keys instead.",
+                    "description": "If the deployment was made with API keys instead.",
                 },
             },
         },
@@ -166,7 +166,7 @@ def _paths() -> _Schema:
             "parameters": [_ID],
             "post": _operation(
                 "redriveGather",
-                "Run again what failed of a gather that has ended.",
+                "Run again the parts that failed in a gather that has ended.",
                 {202: ("Running.", gather)},
                 problems=(404, 409, 429),
             ),

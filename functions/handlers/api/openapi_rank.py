@@ -47,12 +47,12 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             },
             "order": {"enum": ["desc", "asc"], "default": "desc"},
             "top": {"type": "integer", "minimum": 1, "description": "Places to decide."},
-            "bands": _OBJECT | {"description": "Which band or asset each name is."},
+            "bands": _OBJECT | {"description": "The band or asset that each name in by stands for."},
             "raw": {"type": "boolean", "default": False, "description": "Leave scale and offset out."},
             "limits": _OBJECT
             | {
-                "description": "usd and seconds: refused if the forecast after the first scene is higher. "
-                "Later rounds of a large ranking end where they would cost more than usd."
+                "description": "usd and seconds. A ranking is refused if its forecast after the first scene "
+                "is higher. A later round of a large ranking is not begun if it would cost more than usd."
             },
             "check_kept": _TRUTH
             | {
@@ -107,13 +107,15 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             "seconds": _NUMBER,
             "links": _OBJECT
             | {
-                "description": "self. While it runs: stop. If a redrive goes on with it: redrive. At the "
-                "end: table and parquet, the whole table on S3."
+                "description": "self. While it runs: stop. If a redrive can continue it: redrive. "
+                "At the end: table and parquet, the whole table on S3."
             },
             "request": _or_null(_OBJECT, "As it was posted."),
             "round": _or_null(_WHOLE, "From 1; null before the first."),
             "scenes": _or_null(_OBJECT, "total; wanted and read: of this round; failed: at the end."),
-            "usd": _or_null(_NUMBER, "Until the end a forecast up to this round's end. By list prices."),
+            "usd": _or_null(
+                _NUMBER, "By list prices. Until the end, a forecast up to the end of this round."
+            ),
             "error": _or_null(_OBJECT, "type and detail, if it has failed."),
             "result": _or_null(_OBJECT, "Totals and places of the table."),
             "ranking": {

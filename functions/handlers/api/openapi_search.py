@@ -128,7 +128,7 @@ _PARAMETERS: Final[dict[str, tuple[str, _Schema]]] = {
     "where": ("Conditions on properties: eo:cloud_cover<20 and platform=sentinel-2a.", _TEXT),
     "query": ("Conditions on properties, by STAC API's query extension, as JSON.", _TEXT),
     "expand": (
-        "List the folders of scenes that name no images, of the buckets that the deployment allows.",
+        "List the folders of scenes that name no images, in buckets that the deployment allows.",
         {"type": "boolean", "default": False},
     ),
     "limit": ("Scenes on one page.", _LIMIT),

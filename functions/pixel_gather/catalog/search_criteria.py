@@ -29,7 +29,7 @@ class SearchCriteria:
     collections: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
     most: int = MOST_SCENES
-    """More scenes than this are refused."""
+    """A search that finds more scenes is refused."""
 
     @classmethod
     def of(

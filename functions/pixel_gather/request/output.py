@@ -39,9 +39,9 @@ class Output(RequestPart):
     archive: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$",
-        description="Make cubes that can be joined: the first gather of this archive stores its dtype, "
-        "codec, chunks, shards, bands and columns as NAME.archive.json beside its cube. Later ones have the "
-        "same, or are refused. With grid: same, also its place.",
+        description="Make cubes that can be joined. The first gather of this archive stores its dtype, "
+        "codec, chunks, shards, bands and columns as NAME.archive.json beside its cube. Later gathers "
+        "have the same, or are refused. With grid: same, they have the same place, too.",
     )
     expected_rows: int | None = Field(
         None,

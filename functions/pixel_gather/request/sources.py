@@ -47,21 +47,21 @@ class _Scenes(RequestPart):
         '{"eo:cloud_cover": {"lt": 40}}. A scene without the property does not meet them.',
     )
     assets: dict[str, str] | Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        description="Band of the cube to asset: its key, or the common name of its band. "
-        "Names alone are both.",
+        description="For each band of the cube, its asset: a key, or the common name of a band. "
+        "A name alone stands for both.",
     )
     address: Literal["asset", "s3", "https"] = Field(
         "asset", description="Which of an asset's addresses is read; asset: the first."
     )
     scene: Literal["item", "solar-day", "datatake"] = Field(
         "item",
-        description="What shares a row of the cube: item, each scene by itself; solar-day, the scenes of a "
-        "day by the sun; datatake, the scenes of one pass. What does not fit into one row gets a second one.",
+        description="What shares a row of the cube. item: each scene by itself. solar-day: the scenes of a "
+        "day by the sun. datatake: the scenes of one pass. Those that do not fit get a second row.",
     )
     duplicates: Literal["latest", "all", "fail"] = Field(
         "latest", description="Scenes processed several times: keep the latest, keep all, or refuse."
     )
-    most: int = Field(100_000, ge=1, le=1_000_000, description="More scenes than this are refused.")
+    most: int = Field(100_000, ge=1, le=1_000_000, description="A search that finds more scenes is refused.")
 
     @field_validator("assets", mode="before")
     @classmethod
@@ -106,9 +106,9 @@ class StacSources(_Scenes):
     api: str | None = Field(None, min_length=1, description="Address of a STAC API's landing page.")
     items: GivenItems | None = Field(
         None,
-        description="Items: a path or an href of a collection of items, of one item a line, of "
-        "STAC-GeoParquet or of a static catalog. From Python also items, dicts, an ItemCollection, or what "
-        "search returns. All of them are read, unless area says where.",
+        description="A path or an href: a collection of items, a file of one item a line, STAC-GeoParquet or "
+        "a static catalog. From Python also items, dicts, an ItemCollection, or what search returns. "
+        "All of them are read, unless area says where.",
     )
     cmr: CmrCollection | None = Field(None, description="Granules of a collection of NASA's CMR.")
 
