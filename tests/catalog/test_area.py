@@ -13,6 +13,7 @@ from pixel_gather.catalog.area import (
     box_of_corners,
     boxes_meet,
     check_box,
+    sides_of,
     sides_of_shape,
     unwrapped,
     unwrapped_shape,
@@ -133,6 +134,21 @@ def test_a_ring_that_steps_over_the_antimeridian_is_one_piece() -> None:
     stepped = shapely.Polygon([(179, 0), (-179, 0), (-179, 1), (179, 1)])
 
     assert unwrapped_shape(stepped).bounds == (179, 0, 181, 1)
+
+
+@pytest.mark.parametrize(
+    ("box", "sides"),
+    [
+        ((1, 2, 3, 4), [(1, 2, 3, 4)]),
+        ((1, 2, 1, 2), [(1, 2, 1, 2)]),
+        ((179, 0, -179, 1), [(179, 0, 180, 1), (-180, 0, -179, 1)]),
+        ((180, 0, -179, 1), [(-180, 0, -179, 1)]),
+        ((179, 0, -180, 1), [(179, 0, 180, 1)]),
+    ],
+)
+def test_sides_of_a_box_lie_on_the_map(box: Box, sides: list[Box]) -> None:
+    """A box that crosses the antimeridian has two, unless one would be a line."""
+    assert list(sides_of(box)) == sides
 
 
 def test_sides_of_a_shape_lie_on_the_map() -> None:

@@ -1,7 +1,7 @@
 """Scenes that were processed several times."""
 
 from catalog.scenes import item
-from pixel_gather.catalog.duplicates import without_duplicates
+from pixel_gather.catalog.duplicates import FROM_HEADERS, without_duplicates
 
 
 def names(*items: dict[str, object]) -> list[object]:
@@ -35,6 +35,22 @@ def test_other_tiles_times_platforms_and_collections_are_other_scenes() -> None:
     )
 
     assert names(*scenes) == ["a", "b", "c", "d", "e"]
+
+
+def test_versions_with_text_and_dashes_are_compared_part_by_part() -> None:
+    """A number is later than a text, and its digits count as a number."""
+    order = ["2-9", "2-10", "2-10.1"]
+    scenes = [item(f"{n}", s2__processing_baseline=version) for n, version in enumerate(order)]
+
+    assert names(*scenes) == names(*reversed(scenes)) == ["2"]
+    assert names(item("a", s2__processing_baseline="final"), item("b", s2__processing_baseline="1")) == ["b"]
+
+
+def test_images_known_by_their_headers_are_duplicates_by_id_alone() -> None:
+    """Their time may be made up, so two files of one moment and place are two scenes."""
+    one, other = (item(name, **{FROM_HEADERS: True}) for name in "ab")
+
+    assert names(one, other, {**one}) == ["a", "b"]
 
 
 def test_fractions_of_a_second_do_not_matter() -> None:

@@ -27,7 +27,6 @@ from pixel_gather import (
     gather,
     replay,
 )
-from pixel_gather.catalog.replayed_searches import searches_of
 from pixel_gather.model.status import Status
 from pixel_gather.report.drift import Version, drift_of
 from pixel_gather_cli.main import command
@@ -302,33 +301,6 @@ def test_cube_that_has_grown_is_replayed_as_a_whole(tmp_path: Path) -> None:
     told_of = [(each.row, Path(each.href).stem[-2:], each.drift) for each in found.drifted]
     assert told_of == [(1, "01", Drift.PIXELS_DIFFER), (None, "03", Drift.NEW)]
     assert found.counts[Drift.SAME] == 1
-
-
-def test_searches_that_differ_in_time_alone_are_asked_at_once() -> None:
-    """A year of daily appends is one search, unless there is a gap. Lists are not asked again."""
-
-    def asked(kind: str, datetime: str | None) -> dict[str, Any]:
-        times = {} if datetime is None else {"datetime": datetime}
-        return {"sources": {kind: {"assets": ["red"], **times}}, "window": "centre", "output": {"name": "a"}}
-
-    found = searches_of(
-        [
-            asked("catalog", "../2024-06-02"),
-            asked("catalog", "2024-06-01/2024-06-05"),
-            asked("catalog", "2024-07"),
-            asked("stac", None),
-            {"sources": {"list": "list.csv"}, "window": "centre"},
-            {"sources": ["a.tif"], "window": "centre"},
-            {"sources": {"prefix": "s3://b/p"}, "window": "centre"},
-        ]
-    )
-
-    assert [each["sources"] for each in found] == [
-        {"catalog": {"assets": ["red"], "datetime": "../2024-06-05T23:59:59.999999Z"}},
-        {"catalog": {"assets": ["red"], "datetime": "2024-07-01T00:00:00Z/2024-07-31T23:59:59.999999Z"}},
-        {"stac": {"assets": ["red"]}},
-        {"prefix": "s3://b/p"},
-    ]
 
 
 NOT_THERE, READ = Version(status=Status.MISSING), Version(status=Status.OK, etag="1")
