@@ -112,6 +112,7 @@ def test_times_clouds_collections_and_ids_are_looked_at() -> None:
 
     assert found(keys, SceneQuery(times=parse_time_range("2024"))) == {1, 2}
     assert found(keys, SceneQuery(where=parse_where("eo:cloud_cover<50"))) == {0}
+    assert found(keys, SceneQuery(where=parse_where("eo:cloud_cover<=90"))) == {0, 1}
     assert found(keys, SceneQuery(collections=frozenset({"landsat"}))) == {2}
     by_id = SceneQuery(ids=frozenset({"b"}), known_collections=("sentinel-2-l2a", "landsat"))
     assert found(keys, by_id) == {1}

@@ -40,7 +40,7 @@ def test_other_tiles_times_platforms_and_collections_are_other_scenes() -> None:
 def test_versions_with_text_and_dashes_are_compared_part_by_part() -> None:
     """A number is later than a text, and its digits count as a number."""
     order = ["2-9", "2-10", "2-10.1"]
-    scenes = [item(f"{n}", s2__processing_baseline=version) for n, version in enumerate(order)]
+    scenes = [item(str(n), s2__processing_baseline=version) for n, version in enumerate(order)]
 
     assert names(*scenes) == names(*reversed(scenes)) == ["2"]
     assert names(item("a", s2__processing_baseline="final"), item("b", s2__processing_baseline="1")) == ["b"]
@@ -48,7 +48,9 @@ def test_versions_with_text_and_dashes_are_compared_part_by_part() -> None:
 
 def test_images_known_by_their_headers_are_duplicates_by_id_alone() -> None:
     """Their time may be made up, so two files of one moment and place are two scenes."""
-    one, other = (item(name, **{FROM_HEADERS: True}) for name in "ab")
+    one, other = (item(name) for name in "ab")
+    for each in (one, other):
+        each["properties"][FROM_HEADERS] = True
 
     assert names(one, other, {**one}) == ["a", "b"]
 

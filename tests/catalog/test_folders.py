@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from catalog.scenes import item
-from pixel_gather.catalog.folders import FolderListing, folders_of, unlisted_folders, with_images
+from pixel_gather.catalog.folders import FolderListing, folders_of, is_image, unlisted_folders, with_images
 from pixel_gather.catalog.item import asset_hrefs
 from pixel_gather.model.status import Status
 
@@ -27,6 +29,14 @@ def test_folders_are_known_by_their_slash_or_their_type() -> None:
     )
 
     assert found == {"a": "s3://bucket/a/", "b": "s3://bucket/b/"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("a.tif", True), ("A.JP2", True), ("a.xml", False), ("tif", False)]
+)
+def test_images_are_known_by_the_end_of_their_names(name: str, *, expected: bool) -> None:
+    """Case does not matter."""
+    assert is_image(name) is expected
 
 
 def test_images_take_the_place_of_their_folder() -> None:

@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from catalog.scenes import item
-from pixel_gather.catalog.scene_sources import Address, address_of, asset_choices, row_of, sources_of
+from pixel_gather.catalog.scene_sources import (
+    Address,
+    address_of,
+    asset_choices,
+    band_numbers,
+    row_of,
+    sources_of,
+)
 from pixel_gather.errors import RequestError
 
 ASSETS: dict[str, dict[str, Any]] = {
@@ -47,6 +54,8 @@ def test_a_band_of_an_asset_brings_its_own_claims() -> None:
     (found,) = sources_of(item(assets=ASSETS), (choice,))
 
     assert choice.number == 2
+    assert band_numbers(asset_choices({"g": "visual:2"})) == {"g": 2}
+    assert band_numbers(asset_choices({"a": "visual", "b": "visual:0", "c": ":2"})) == {}
     assert found.columns["scale_claimed"] == 0.1
     assert found.columns["nodata_claimed"] == 0
 
@@ -65,6 +74,16 @@ def test_a_scene_without_the_asset_has_no_href() -> None:
         (ASSETS["B04"], "s3", "s3://data/a/B04.tif"),
         (ASSETS["visual"], "s3", "s3://data/a/visual.tif"),
         ({"href": "https://x/a.tif", "alternate": {"s3": {"href": "s3://x/a.tif"}}}, "s3", "s3://x/a.tif"),
+        (
+            {"href": "s3://x/a.tif", "alternate": {"https": {"href": "https://x/a.tif"}}},
+            "https",
+            "https://x/a.tif",
+        ),
+        (
+            {"href": "s3://x/a.tif", "alternate": {"s3": {"href": "s3://copy/a.tif"}}},
+            "s3",
+            "s3://x/a.tif",
+        ),
         ({"href": "https://data.example.org/a.tif"}, "s3", "https://data.example.org/a.tif"),
         ({"href": "https://b.s3.amazonaws.com/a.tif?sig=1"}, "s3", "https://b.s3.amazonaws.com/a.tif?sig=1"),
     ],
