@@ -112,6 +112,7 @@ def test_digest_is_that_of_the_meaning(same: dict[str, Any]) -> None:
     [
         ("centre", WindowRule(is_centre=True)),
         ({"tile": [3, 4]}, WindowRule(tile=(3, 4))),
+        ({"tile": "center"}, WindowRule(is_centre=True)),
         ({"pixels": [-1, 2, 3, 4]}, WindowRule(pixels=(-1, 2, 3, 4))),
         ({"bbox": [1, 2, 3, 4]}, WindowRule(bounds=(1, 2, 3, 4), crs="EPSG:4326")),
         ({"bbox": [1, 2, 3, 4], "crs": "source"}, WindowRule(bounds=(1, 2, 3, 4))),
@@ -179,6 +180,15 @@ MISTAKES = [
     Mistake("no window", PLAIN | {"window": {}}, "window", "none is given"),
     Mistake("two windows", PLAIN | {"window": {"tile": [0, 0], "point": [0, 0]}}, "window", "exactly one"),
     Mistake("tile below 0", PLAIN | {"window": {"tile": [-1, 0]}}, "window.tile", "it is -1; the least is 0"),
+    *(
+        Mistake(
+            f"tile {tile}",
+            PLAIN | {"window": {"tile": tile}},
+            "window.tile",
+            r"window\.tile: it is .*; write centre or \[row, column\]$",
+        )
+        for tile in ("left", 5, [1], [1, 2, 3], {})
+    ),
     Mistake("no pixels", PLAIN | {"window": {"pixels": [0, 0, 0, 1]}}, "window.pixels", "0; the least is 1"),
     Mistake(
         "a part of pixels",
