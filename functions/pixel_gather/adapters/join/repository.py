@@ -347,12 +347,13 @@ def _check_reach(href: str, folders: Iterable[str]) -> None:
 def _create_repository(
     href: str, settings: StoreSettings, folders: Sequence[str], *, is_clean: bool
 ) -> "icechunk.Repository":
-    return _icechunk().Repository.create(
+    made: icechunk.Repository = _icechunk().Repository.create(
         _storage(href, settings),
         _config(folders, settings),
         authorize_virtual_chunk_access=_authorized(folders, settings),
         check_clean_root=is_clean,
     )
+    return made
 
 
 def _is_half_created(href: str, settings: StoreSettings) -> bool:
