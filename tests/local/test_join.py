@@ -30,6 +30,7 @@ from pixel_gather import (
     verify,
     versions,
 )
+from pixel_gather.adapters.join.repository import _ROOT_ID
 from pixel_gather_cli.main import command
 from support.joined_cubes import FILES, gather_member
 from support.undrawn import gather_undrawn
@@ -297,6 +298,26 @@ def test_a_member_that_changes_later_is_named_when_it_is_read(own: list[Path], t
 
     np.testing.assert_array_equal(open_joined(tmp_path / "all").band_1.values, together(own[:2], "band_1"))
     assert [each.number for each in joined_versions(tmp_path / "all")] == [2, 1]
+
+
+def test_a_join_resumes_after_a_kill_while_its_repository_was_created(
+    cubes: list[Path], tmp_path: Path
+) -> None:
+    """Icechunk puts the parts of an empty repository one after another. Other files are not touched."""
+    join(cubes[:1], to=tmp_path / "whole")
+    for parts in (("snapshots",), ("snapshots", "transactions")):
+        place = tmp_path / parts[-1]
+        for part in parts:
+            (place / part).mkdir(parents=True)
+            shutil.copy(tmp_path / "whole" / part / _ROOT_ID, place / part)
+        assert join(cubes[:1], to=place).version == 1
+        np.testing.assert_array_equal(open_joined(place).band_1.values, together(cubes[:1], "band_1"))
+
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "notes.txt").write_text("mine")
+    with pytest.raises(ArrayExistsError, match="it is not empty"):
+        join(cubes[:1], to=tmp_path / "foreign")
+    assert [each.name for each in (tmp_path / "foreign").iterdir()] == ["notes.txt"]
 
 
 def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Path) -> None:

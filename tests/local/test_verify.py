@@ -181,7 +181,11 @@ def test_lossy_pixels_are_decoded_but_not_compared(tmp_path: Path) -> None:
     found = verify(tmp_path / "cube.zarr")
 
     assert found.is_same
-    assert (found.n_shards, found.n_compared) == (1, 0)
+    assert (found.n_shards, found.n_compared, found.is_lossless) == (1, 0, False)
+    assert CliRunner().invoke(command, ["verify", str(tmp_path / "cube.zarr")]).output == (
+        "1 shard decoded, but not compared, because the pixels were stored with loss; "
+        "3 files compared with the receipt: the same\n"
+    )
 
 
 def test_command_says_what_differs_by_text_json_and_exit_code(cube: Path) -> None:

@@ -29,6 +29,8 @@ from pixel_gather.local.view import CubeServer, serving_cube
 from pixel_gather.model.window import Transform
 from pixel_gather.report.evidence import north_in_words
 from support.browser import CHROMIUM, Page, opened_browser
+from support.joined_cubes import FILES
+from support.undrawn import gather_undrawn
 from support.viewed_cubes import BANDS, MISSING, NODATA, SIDE, gathered_valley, plain_cube, plain_pixels
 
 pytestmark = [
@@ -437,14 +439,29 @@ def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
     with server, _running(server) as (url, _):
         page.open_(f"{url}#row=199&stretch=row")
 
-        shown, facts, label = (
+        shown, facts, label, count = (
             _canvas(page),
-            *(page.run(f"document.getElementById('{each}').textContent") for each in ("facts", "label")),
+            *(
+                page.run(f"document.getElementById('{each}').textContent")
+                for each in ("facts", "label", "count")
+            ),
         )
     pixels = plain_pixels(np.array([199]))[0]
     assert (shown[..., 0] == _levels(pixels, np.percentile(pixels, [2, 98]))).all()
     assert facts.endswith("rows lie on grids of their own")
-    assert label == "Row 199"
+    assert (label, count) == ("Row 199", "of 0 to 199")
+
+
+def test_page_counts_one_row_and_gives_width_before_height(page: Page, tmp_path: Path) -> None:
+    """As in requests and messages."""
+    gather_undrawn(
+        {"sources": [str(FILES[0])], "window": {"pixels": [0, 0, 40, 30]}}, to=tmp_path / "one.zarr"
+    )
+    with serving_cube(str(tmp_path / "one.zarr")) as server, _running(server) as (url, _):
+        page.open_(url)
+        facts = page.run("document.getElementById('facts').textContent")
+
+    assert facts.startswith("1 row · 40 \u00d7 30 pixels of ")
 
 
 @pytest.mark.parametrize(

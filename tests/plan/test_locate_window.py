@@ -95,12 +95,17 @@ def test_place_window_takes_the_crs_of_the_source_where_none_is_given() -> None:
         (WindowRule(point=(float("inf"), 0)), HEADER, Status.OUTSIDE, "do not exist in its CRS"),
         (WindowRule(bounds=(0, 0, float("inf"), 1)), HEADER, Status.OUTSIDE, "do not exist in its CRS"),
         (WindowRule(bounds=(0, 0, 1e300, 1)), HEADER, Status.OUTSIDE, "outside"),
-        (WindowRule(point=(0, 0)), replace(HEADER, transform=None), Status.UNSUPPORTED, "no georeference"),
+        (
+            WindowRule(point=(0, 0)),
+            replace(HEADER, transform=None),
+            Status.UNSUPPORTED,
+            "no geotransform; ground control points and RPCs are not used: ask",
+        ),
         (
             WindowRule(point=(0, 0)),
             replace(HEADER, transform=Transform(0, 0, 0, 0, 0, 0)),
             Status.UNSUPPORTED,
-            "no georeference",
+            "no geotransform; ground control points and RPCs are not used: ask",
         ),
         (
             WindowRule(point=(0, 0), crs="EPSG:4326"),

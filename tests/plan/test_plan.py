@@ -350,7 +350,7 @@ REFUSED = [
     ),
     Refused("band", A, {"bands": [3]}, "bands", "has 2 bands, not 3"),
     Refused("outside", A, {"window": {"pixels": [99, 0, 1, 1]}}, "window", "outside its 40 x 50"),
-    Refused("unplaced", like(transform=None), {"window": {"point": [0, 0]}}, "window", "no georeference"),
+    Refused("unplaced", like(transform=None), {"window": {"point": [0, 0]}}, "window", "no geotransform"),
     Refused("nodata too large", A, {"nodata": 65_536}, "nodata", "65536 does not fit uint16"),
     Refused("nodata below 0", A, {"nodata": -1}, "nodata", "does not fit"),
     Refused("nodata half", A, {"nodata": 0.5}, "nodata", "does not fit"),

@@ -112,6 +112,7 @@ def test_digest_is_that_of_the_meaning(same: dict[str, Any]) -> None:
     [
         ("centre", WindowRule(is_centre=True)),
         ({"tile": [3, 4]}, WindowRule(tile=(3, 4))),
+        ({"tile": "center"}, WindowRule(is_centre=True)),
         ({"pixels": [-1, 2, 3, 4]}, WindowRule(pixels=(-1, 2, 3, 4))),
         ({"bbox": [1, 2, 3, 4]}, WindowRule(bounds=(1, 2, 3, 4), crs="EPSG:4326")),
         ({"bbox": [1, 2, 3, 4], "crs": "source"}, WindowRule(bounds=(1, 2, 3, 4))),
@@ -240,6 +241,13 @@ def test_parse_request_names_the_field_that_is_wrong(mistake: Mistake) -> None:
     assert "ExplicitLayout" not in caught.value.field
     for words_of_the_library in ("Input should", "Value error", "valid tuple", "after validation"):
         assert words_of_the_library not in str(caught.value)
+
+
+@pytest.mark.parametrize("tile", ["left", 5, [1], [1, 2, 3], {}], ids=str)
+def test_parse_request_names_both_ways_to_write_a_tile(tile: Any) -> None:
+    """Whatever is wrong with its shape."""
+    with pytest.raises(RequestError, match=r"^window\.tile: it is .*; write centre or \[row, column\]$"):
+        parse_request(PLAIN | {"window": {"tile": tile}})
 
 
 def test_parse_request_names_five_more_mistakes_and_counts_the_rest() -> None:

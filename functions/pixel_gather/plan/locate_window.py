@@ -162,7 +162,7 @@ def _tile_window(rule: WindowRule, header: Header) -> Window:
 def _window_on_map(rule: WindowRule, header: Header, projector: Projector) -> Window:
     transform = header.transform
     if transform is None or not transform.is_usable:
-        raise _unplaced(header, "has no georeference")
+        raise _unplaced(header, "has no geotransform; ground control points and RPCs are not used")
     crs = rule.crs or header.crs
     if header.crs is None and rule.crs is not None:
         raise _unplaced(

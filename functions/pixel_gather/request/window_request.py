@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pixel_gather.model.window import WindowRule
 from pixel_gather.request.request_part import Coordinate, Offset, RequestPart, Size, exactly_one
 from pixel_gather.request.shape_bounds import shape_bounds
+from pixel_gather.request.wrong_values import shown
 
 WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
 
@@ -34,6 +35,16 @@ class WindowRequest(RequestPart):
         description="CRS of bbox and point; EPSG:4326 (longitude, latitude) if not given; "
         "'source' for each source's own.",
     )
+
+    @field_validator("tile", mode="before")
+    @classmethod
+    def _tile_or_centre(cls, given: Any) -> Any:
+        """Say both ways to name a tile, where the types would say only one."""
+        if given == "center":
+            return "centre"
+        if given in ("centre", None) or (isinstance(given, list | tuple) and len(given) == 2):  # noqa: PLR2004 # row, column
+            return given
+        raise ValueError(f"it is {shown(given)}; write centre or [row, column]")
 
     @model_validator(mode="before")
     @classmethod

@@ -32,8 +32,12 @@ def verify_command(*, cube: str, as_json: bool, **options: Any) -> int:
 
 
 def _text(found: Verified) -> str:
-    compared = f"{found.n_compared:,} of {counted(found.n_shards, 'shard')}"
-    summary = f"{compared} and {counted(found.n_files, 'file')} compared with the receipt: "
+    files = f"{counted(found.n_files, 'file')} compared with the receipt: "
+    if found.is_lossless:
+        summary = f"{found.n_compared:,} of {counted(found.n_shards, 'shard')} and {files}"
+    else:
+        shards = counted(found.n_shards, "shard")
+        summary = f"{shards} decoded, but not compared, because the pixels were stored with loss; {files}"
     if found.is_same:
         return f"{summary}the same"
     return "\n".join([*found.differences, f"{summary}{counted(len(found.differences), 'difference')}"])

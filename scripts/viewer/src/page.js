@@ -48,8 +48,8 @@ export class Page {
     const names = `${measurements.slice(0, MOST_NAMES).join(", ")}${measurements.length > MOST_NAMES ? ", …" : ""}`;
     const north = attributes["spatial:transform"] ? northInWords(attributes["spatial:transform"]) : "";
     return [
-      `${number(nRows)} rows`,
-      `${height} × ${width} pixels of ${this.cube.describe(measurements[0]).dtype}`,
+      `${number(nRows)} ${nRows === 1 ? "row" : "rows"}`,
+      `${width} × ${height} pixels of ${this.cube.describe(measurements[0]).dtype}`,
       measurements.length > 1 ? `${measurements.length} measurements: ${names}` : names,
       attributes["spatial:transform"] ? (attributes["proj:code"] ?? "on one grid") : "rows lie on grids of their own",
       ...(north ? [north] : []),
@@ -197,7 +197,7 @@ export class Page {
     $("row").value = row;
     $("row").setAttribute("aria-valuetext", `${label}, row ${row} of 0 to ${this.cube.nRows - 1}`);
     $("label").textContent = label;
-    $("count").textContent = `row ${number(row)} (0 to ${number(this.cube.nRows - 1)})`;
+    $("count").textContent = `${time === null ? "of" : `row ${number(row)} of`} 0 to ${number(this.cube.nRows - 1)}`;
     $("pixels").setAttribute("aria-label", `Pixels of ${label}`);
     const index = layers.findIndex(({ status }) => status !== "ok");
     const failed = layers[index]?.status;

@@ -26,6 +26,31 @@ def in_folder(folder: Path) -> Store:
     return LocalStore(folder, automatic_cleanup=True)
 
 
+class ListedEarlier(ObjectControlStore):
+    """Lists files that another process has removed since."""
+
+    async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
+        """Return the keys that are there, and some that were."""
+        found = await super().list_(prefix, skip_empty=skip_empty)
+        return found | {"plan", "shards/00000.msgpack", "claim"}
+
+
+@pytest.mark.parametrize("make", [in_memory, in_folder])
+def test_control_store_is_cleared_by_two_processes(tmp_path: Path, make: Callable[[Path], Store]) -> None:
+    """What the other one has removed is no error, and all the rest is removed."""
+
+    async def steps() -> None:
+        control = ObjectControlStore(make(tmp_path), ".gather/")
+        for key in ("list", "template", "shards/00001.msgpack", "shards/00002.msgpack"):
+            await control.put(key, b"x")
+
+        await ListedEarlier(control.store, ".gather/").clear()
+
+        assert await control.list_("") == set()
+
+    asyncio.run(steps())
+
+
 @pytest.mark.parametrize("make", [in_memory, in_folder])
 def test_control_store_keeps_files(tmp_path: Path, make: Callable[[Path], Store]) -> None:
     """Files can be put, replaced, streamed, listed, read in part and removed, only below the prefix."""

@@ -55,6 +55,9 @@ class Verified:
     n_files: int
     """Number of files beside the arrays that were compared."""
 
+    is_lossless: bool
+    """False if the pixels were stored with loss. Then no shard is compared."""
+
     @property
     def is_same(self) -> bool:
         """Whether the cube is as its receipt says."""
@@ -94,6 +97,7 @@ def check_cube(store: Store, *, place: str) -> Verified:
         n_shards=len(receipt.shards),
         n_compared=n_compared,
         n_files=len(receipt.files),
+        is_lossless=receipt.is_lossless,
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
@@ -92,7 +93,12 @@ class ObjectControlStore:
         try:
             for are_sidecars in (False, True):
                 some = [self.prefix + key for key in keys if ("shards/" in key) is are_sidecars]
-                await obstore.delete_async(self.store, some)
+                try:
+                    await obstore.delete_async(self.store, some)
+                except FileNotFoundError:  # on disk: another process removes them, too
+                    for key in some:
+                        with suppress(FileNotFoundError):
+                            await obstore.delete_async(self.store, key)
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("removed", self.prefix, error) from error
 

@@ -8,13 +8,15 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import obstore
+from obstore.exceptions import BaseError
 from zarr.abc.store import ByteRequest
 from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import WrapperStore
 
 from pixel_gather.adapters.join.read_members import mtime_of
-from pixel_gather.adapters.object_store.object_store import StoreSettings, endpoint_of, split_href
+from pixel_gather.adapters.object_store.object_store import StoreSettings, endpoint_of, open_place, split_href
 from pixel_gather.adapters.object_store.s3_credentials import find_credentials
 from pixel_gather.errors import ArrayExistsError, BusyError, RequestError, StoreError
 from pixel_gather.extras import check_extra
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     import icechunk
 
 _BRANCH: Final = "main"
+_ROOT_ID: Final = "1CECHNKREP0F1RSTCMT0"
+"""Icechunk's name of the snapshot and the transaction of every empty repository."""
+_FIRST_LISTED: Final = 8
 SHARD_CHANGED: Final = (
     "this shard has changed since its cube was joined: join the cubes again, with --replace"
 )
@@ -91,15 +96,13 @@ class Repository:
                     return found
                 raise ArrayExistsError(f"{place}: references to cubes or files are there already: {advice}")
             try:
-                made = ic.Repository.create(
-                    _storage(href, settings),
-                    _config(folders, settings),
-                    authorize_virtual_chunk_access=_authorized(folders, settings),
-                )
+                made = _create_repository(href, settings, folders, is_clean=True)
             except ic.IcechunkError as error:
-                if "clean" in str(error).lower() or "exist" in str(error).lower():
+                if not ("clean" in str(error).lower() or "exist" in str(error).lower()):
+                    raise
+                if not _is_half_created(href, settings):
                     raise ArrayExistsError(f"{place}: it is not empty: choose another place") from error
-                raise
+                made = _create_repository(href, settings, folders, is_clean=False)
             made.save_config()
         return cls(place=place, repository=made, folders=tuple(folders))
 
@@ -339,6 +342,30 @@ def _check_reach(href: str, folders: Iterable[str]) -> None:
             f"{href} is on S3 and {local} on this machine: a place on S3 can only join cubes on S3",
             field="to",
         )
+
+
+def _create_repository(
+    href: str, settings: StoreSettings, folders: Sequence[str], *, is_clean: bool
+) -> "icechunk.Repository":
+    made: icechunk.Repository = _icechunk().Repository.create(
+        _storage(href, settings),
+        _config(folders, settings),
+        authorize_virtual_chunk_access=_authorized(folders, settings),
+        check_clean_root=is_clean,
+    )
+    return made
+
+
+def _is_half_created(href: str, settings: StoreSettings) -> bool:
+    """Return whether only a part of an empty repository is there: a call that created it was killed."""
+    try:
+        page: Sequence[Any] = next(
+            iter(obstore.list(open_place(href, settings), chunk_size=_FIRST_LISTED)), []
+        )
+    except (BaseError, OSError):
+        return False
+    names = [item["path"].rpartition("/")[2] for item in page]
+    return 0 < len(names) < _FIRST_LISTED and all(name.startswith(_ROOT_ID) for name in names)
 
 
 def _storage(href: str, settings: StoreSettings) -> Any:
