@@ -1,6 +1,7 @@
 """A cube in other formats, read back by the libraries of those formats."""
 
 import csv
+import os
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +194,7 @@ def test_a_full_disk_is_an_error_and_spoils_no_file(cube: Path, tmp_path: Path, 
     """The former file stays. /dev/full is a disk without space."""
     path = tmp_path / f"x{suffix}"
     path.write_text("former")
-    path.with_name(f".x.partial{suffix}").symlink_to("/dev/full")
+    path.with_name(f".x.{os.getpid()}.partial{suffix}").symlink_to("/dev/full")
 
     with pytest.raises(StoreError, match=rf"x{suffix} cannot be written: "):
         export(cube, to=path, where="cloud_cover == 10", measurements=["blue"])
@@ -204,10 +205,21 @@ def test_a_full_disk_is_an_error_and_spoils_no_file(cube: Path, tmp_path: Path, 
 
 def test_a_file_that_can_be_neither_written_nor_removed_is_named(cube: Path, tmp_path: Path) -> None:
     """As in a folder that is read-only. The cube is not said to be unreadable."""
-    tmp_path.joinpath(".x.partial.csv").mkdir()
+    tmp_path.joinpath(f".x.{os.getpid()}.partial.csv").mkdir()
 
     with pytest.raises(StoreError, match=r"x\.csv cannot be written: Is a directory"):
         export(cube, to=tmp_path / "x.csv")
+
+
+def test_what_another_process_writes_meanwhile_is_not_touched(cube: Path, tmp_path: Path) -> None:
+    """Each process has an unfinished file of its own. The last one that is finished stays."""
+    other = tmp_path / f".x.{os.getppid()}.partial.csv"
+    other.write_text("half of another export")
+
+    export(cube, to=tmp_path / "x.csv")
+
+    assert sorted(each.name for each in tmp_path.iterdir()) == [other.name, "x.csv"]
+    assert other.read_text() == "half of another export"
 
 
 def test_one_row_is_one_geotiff_of_the_name_that_was_given(cube: Path, tmp_path: Path) -> None:

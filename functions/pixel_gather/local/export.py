@@ -133,8 +133,8 @@ def _writer(
 
 @contextmanager
 def _replacing(path: Path) -> Generator[Path]:
-    """Give a path to write to. Afterwards, the file there replaces the one at ``path``."""
-    partial = path.with_name(f".{path.stem}.partial{path.suffix}")
+    """Give a path of this process alone to write to. Afterwards, that file replaces the one at ``path``."""
+    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
     try:
         yield partial
         partial.replace(path)
