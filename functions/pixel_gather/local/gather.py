@@ -19,7 +19,7 @@ from pixel_gather.adapters.object_store.object_store import open_place
 from pixel_gather.adapters.report.report_writer import write_report
 from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_report
 from pixel_gather.claim import find_cube
-from pixel_gather.errors import AppendRunningError, RequestError
+from pixel_gather.errors import AppendRunningError, GatherError, RequestError
 from pixel_gather.local.cleanup import folders_removed_on_failure
 from pixel_gather.local.gathered import Gathered
 from pixel_gather.local.job import Job, Table, opened_job
@@ -179,32 +179,61 @@ async def gather_listed(
             opened_job(request.sources, settings, request=request, found_list=found_list, table=table)
         )
         _log.info("the list names %s", counted(job.table.n_sources, "source"))
-        found = await find_cube(cube, gather_digest(request, job.table))
-        if found is not None and (report := found.complete_report()) is not None:
-            return await _ended(
-                cube, report, request, was_complete=True, settings=settings, on_complete=on_complete
-            )
-        plan, tasks = await plan_gather(
-            request,
-            table=job.table,
-            reader=job.reader,
-            projector=job.projector,
-            cube=cube,
-            control=controls,
-            max_task_nbytes=job.settings.max_task_nbytes,
-            archive=_folder_of(place, request, settings),
-            describes_crs=False,
-        )
-        _log.info("planned %s; the cube's shape is %s", counted(len(tasks), "shard"), plan.shape)
-        reading = _gather_shards(plan, tasks, job=job, cube=cube, controls=controls, on_progress=on_progress)
-        # beside reading: it imports rasterio, which takes 0.3 s
-        plan, _ = await both(asyncio.to_thread(described, plan, job.projector), reading)
-        report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=controls.below(plan.claim))
-        await controls.clear()
-        _log.info("%s is complete", cube.place)
+        digest = gather_digest(request, job.table)
+        report = await _report_of(cube, digest)
+        was_complete = report is not None
+        if report is None:
+            archive = _folder_of(place, request, settings)
+            try:
+                report = await _filled(
+                    request, job, cube, controls=controls, archive=archive, on_progress=on_progress
+                )
+            except GatherError:
+                report = await _report_of(cube, digest)
+                if report is None:
+                    raise
+                was_complete = True
+                _log.info("another process has completed %s meanwhile", cube.place)
+            await controls.clear()
         return await _ended(
-            cube, report, request, was_complete=False, settings=settings, on_complete=on_complete
+            cube, report, request, was_complete=was_complete, settings=settings, on_complete=on_complete
         )
+
+
+async def _report_of(cube: ZarrCube, digest: str) -> Report | None:
+    """Return the report of this gather's cube if it is complete."""
+    found = await find_cube(cube, digest)
+    return None if found is None else found.complete_report()
+
+
+async def _filled(
+    request: GatherRequest,
+    job: Job,
+    cube: ZarrCube,
+    *,
+    controls: ObjectControlStore,
+    archive: GrowingZarrCube | None,
+    on_progress: Callable[[Progress], None],
+) -> Report:
+    """Plan a cube, fill its shards and finish it."""
+    plan, tasks = await plan_gather(
+        request,
+        table=job.table,
+        reader=job.reader,
+        projector=job.projector,
+        cube=cube,
+        control=controls,
+        max_task_nbytes=job.settings.max_task_nbytes,
+        archive=archive,
+        describes_crs=False,
+    )
+    _log.info("planned %s; the cube's shape is %s", counted(len(tasks), "shard"), plan.shape)
+    reading = _gather_shards(plan, tasks, job=job, cube=cube, controls=controls, on_progress=on_progress)
+    # beside reading: it imports rasterio, which takes 0.3 s
+    plan, _ = await both(asyncio.to_thread(described, plan, job.projector), reading)
+    report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=controls.below(plan.claim))
+    _log.info("%s is complete", cube.place)
+    return report
 
 
 def _folder_of(place: str, request: GatherRequest, settings: Settings) -> GrowingZarrCube | None:

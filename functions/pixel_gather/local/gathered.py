@@ -25,7 +25,7 @@ class Gathered:
 
     report: Report
     was_complete: bool
-    """Whether the cube was complete already, so that nothing was read, or an append had nothing to add."""
+    """Whether another call completed the cube, before or meanwhile, or an append had nothing to add."""
 
     n_appended: int | None = None
     """Rows that an append has added; None for a new cube."""
