@@ -61,6 +61,30 @@ def test_a_gather_that_another_one_completes_meanwhile_ends_with_its_cube(
     assert not (to / ".gather").exists()
 
 
+@pytest.mark.parametrize("n_done", [1, 2])
+def test_an_append_that_another_one_completes_meanwhile_adds_no_row_twice(
+    tmp_path: Path, n_done: int
+) -> None:
+    """The faster call adds the rows. The slower one says that it added none."""
+    to = tmp_path / "cube"
+    gather_undrawn(REQUEST | {"sources": REQUEST["sources"][:2]}, to=to)
+    append = REQUEST | {"sources": REQUEST["sources"][2:], "output": {"append_to": str(to)}}
+    faster: list[Gathered] = []
+
+    def overtake(progress: Progress) -> None:
+        if progress.n_done == n_done and not faster:
+            faster.append(gather_undrawn(append))
+
+    slower = gather_undrawn(append, on_progress=overtake)
+
+    assert (faster[0].n_appended, slower.n_appended) == (2, 0)
+    assert slower.was_complete
+    assert slower.report == faster[0].report
+    assert verify(to).is_same
+    assert slower.open().sizes["source"] == len(FILES)
+    assert not list((to / ".gather").rglob("*.msgpack"))
+
+
 def test_dry_run_prices_what_gather_then_does(tmp_path: Path) -> None:
     """The plan has the same shape and number of requests as the gather."""
     plan = dry_run(REQUEST)

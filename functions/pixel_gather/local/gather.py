@@ -259,33 +259,41 @@ async def _append(
     async with opened_job(request.sources, settings, request=request, found_list=found_list) as job:
         _log.info("the list names %s", counted(job.table.n_sources, "source"))
         planned = await _planned_append(request, job, growing, controls)
-        if planned is None:
+        report, n_rows = None, 0
+        if planned is not None:
+            plan, tasks = planned
+            n_new = plan.n_rows - plan.first_row
+            control = controls.below(plan.claim)
+            _log.info("planned %s in %s", counted(n_new, "row"), counted(len(tasks), "shard"))
+            try:
+                await _gather_shards(
+                    plan,
+                    tasks,
+                    job=job,
+                    cube=cube,
+                    controls=controls,
+                    on_progress=on_progress,
+                    growing=growing,
+                )
+                report = await finish_append(plan=plan, tasks=tasks, cube=growing, control=control)
+            except GatherError:
+                found = await complete_cube(growing)
+                if gather_digest(request, job.table) not in {each.digest for each in found.versions}:
+                    raise
+                _log.info("another process has appended the rows to %s meanwhile", place)
+            else:
+                n_rows = n_new
+                _log.info("%s has %s more", place, counted(n_new, "row"))
+            await control.clear()
+        was_complete = report is None
+        if report is None:
             report = (await complete_cube(growing)).complete_report()
             assert report is not None  # noqa: S101 # it is complete
-            return await _ended(
-                cube,
-                report,
-                request,
-                was_complete=True,
-                settings=settings,
-                on_complete=on_complete,
-                n_appended=0,
-            )
-        plan, tasks = planned
-        n_rows = plan.n_rows - plan.first_row
-        _log.info("planned %s in %s", counted(n_rows, "row"), counted(len(tasks), "shard"))
-        await _gather_shards(
-            plan, tasks, job=job, cube=cube, controls=controls, on_progress=on_progress, growing=growing
-        )
-        control = controls.below(plan.claim)
-        report = await finish_append(plan=plan, tasks=tasks, cube=growing, control=control)
-        await control.clear()
-        _log.info("%s has %s more", place, counted(n_rows, "row"))
         return await _ended(
             cube,
             report,
             request,
-            was_complete=False,
+            was_complete=was_complete,
             settings=settings,
             on_complete=on_complete,
             n_appended=n_rows,
