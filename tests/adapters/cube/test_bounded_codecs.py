@@ -64,9 +64,23 @@ CASES = [
     Case("zstd of texts, as a stream", "href/c/0", lambda _: zstd_bomb(says_its_size=False)),
     Case("zstd that is cut off", "status/c/0", lambda _: zstd_bomb(says_its_size=True)[:9]),
     Case("no zstd", "status/c/0", lambda _: b"anything"),
+    Case(
+        "more texts than rows", "href/c/0", lambda _: imagecodecs.zstd_encode(struct.pack("<I", 600_000_000))
+    ),
     Case("giant chunks", "status/zarr.json", metadata(chunk_grid=HUGE)),
     Case("a codec that no gather uses", "status/zarr.json", metadata(codecs=OTHER_CODECS)),
 ]
+
+
+def test_a_chunk_of_more_texts_than_fit_into_memory_is_refused() -> None:
+    """Each takes eight bytes in memory, even if it is empty."""
+    store = MadeCube(has_quicklooks=False).stored()
+    grid = {"name": "regular", "configuration": {"chunk_shape": [1 << 26]}}
+    content = bytes(obstore.get(store, "href/zarr.json").bytes())
+    obstore.put(store, "href/zarr.json", metadata(chunk_grid=grid)(content))
+
+    with pytest.raises(ValueError, match="the chunks of href are larger"):
+        open_foreign_group(store)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import zarr
 from zarr.abc.store import Store as ZarrStore
 from zarr.codecs import BloscCodec, ZstdCodec
+from zarr.codecs import VLenUTF8Codec as Texts
 from zarr.codecs.numcodecs import Zlib
 from zarr.core.array_spec import ArraySpec
-from zarr.core.buffer import Buffer
+from zarr.core.buffer import Buffer, NDBuffer
 from zarr.core.group import ConsolidatedMetadata, GroupMetadata
 from zarr.storage import ObjectStore
 
@@ -32,6 +33,9 @@ LARGEST_CHUNK_NBYTES: Final = 256 << 20
 """No tile of a source is larger, and no chunk of a gather."""
 
 _BLOSC_NBYTES_AT: Final = 4
+_TEXT_NBYTES: Final = 8
+"""What an array in memory takes for each text, beside the text."""
+
 _KNOWN: Final = frozenset(
     {
         "blosc",
@@ -98,6 +102,20 @@ class BoundedZlib(Zlib):
         return Zlib.from_dict, (self.to_dict(),)
 
 
+class VLenUTF8Codec(Texts):
+    """Texts, after a look at their number in the first four bytes. zarr-python asks for this name."""
+
+    def _decode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
+        n_texts = int.from_bytes(chunk_bytes[:4].to_bytes(), "little")
+        if n_texts != math.prod(chunk_spec.shape):
+            raise ValueError("a chunk has more or fewer texts than its array says")
+        return super()._decode_sync(chunk_bytes, chunk_spec)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """See above."""
+        return Texts.from_dict, (self.to_dict(),)
+
+
 @contextmanager
 def bounded() -> Iterator[None]:
     """Let arrays that are opened now have the codecs above.
@@ -106,7 +124,12 @@ def bounded() -> Iterator[None]:
     """
     register_codecs()
     here = __name__
-    own = {"zstd": BoundedZstd, "blosc": BoundedBlosc, "numcodecs.zlib": BoundedZlib}
+    own = {
+        "zstd": BoundedZstd,
+        "blosc": BoundedBlosc,
+        "numcodecs.zlib": BoundedZlib,
+        "vlen-utf8": VLenUTF8Codec,
+    }
     for name, codec in own.items():
         zarr.registry.register_codec(name, codec)
     with zarr.config.set(
@@ -176,7 +199,7 @@ def _check(name: str, metadata: Any) -> None:
         inner = codec.get("configuration") or {}
         codecs += inner.get("codecs", []) + inner.get("index_codecs", [])
         chunk = inner.get("chunk_shape", chunk)
-    itemsize = getattr(metadata.dtype, "item_size", None) or 1
+    itemsize = getattr(metadata.dtype, "item_size", None) or _TEXT_NBYTES
     if math.prod(chunk) * itemsize > LARGEST_CHUNK_NBYTES:
         raise ValueError(f"the chunks of {name} are larger than those of any gather")
 
