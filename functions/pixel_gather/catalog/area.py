@@ -76,6 +76,11 @@ def unwrapped(box: Box) -> Box:
     return (west, south, east + 360 if west > east else east, north)
 
 
+def wrapped(longitude: float) -> float:
+    """Return a longitude of an unwrapped box or shape as it is on the map."""
+    return longitude - 360 if longitude > 180 else longitude  # noqa: PLR2004 # the antimeridian
+
+
 def sides_of(box: Box) -> tuple[Box, ...]:
     """Return a box as parts that do not cross the antimeridian: itself, or one part for each side."""
     west, south, east, north = box
@@ -145,7 +150,7 @@ class Area:
             raise RequestError("the geometry is empty; draw a point, a line or a polygon", field=field)
         found = unwrapped_shape(found)
         west, south, east, north = found.bounds
-        return cls((west, south, east - 360 if east > 180 else east, north), found)  # noqa: PLR2004 # antimeridian
+        return cls((west, south, wrapped(east), north), found)
 
     @cached_property
     def shape(self) -> "BaseGeometry":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from pixel_gather.catalog.area import Box, check_box, finite, unwrapped, unwrapped_shape
+from pixel_gather.catalog.area import Box, check_box, finite, unwrapped, unwrapped_shape, wrapped
 from pixel_gather.catalog.time_range import parse_period
 from pixel_gather.catalog.where import CLOUD_COVER
 from pixel_gather.errors import RequestError
@@ -196,12 +196,7 @@ def _box_of(item: Mapping[str, Any], name: str) -> Box:
     if found.is_empty:
         raise RequestError("its geometry has no position", field=name)
     west, south, east, north = found.bounds
-    return check_box((west, south, _wrapped(east), north), field=f"{name}: geometry")
-
-
-def _wrapped(longitude: float) -> float:
-    """Return a longitude of an unwrapped shape as it is on the map."""
-    return longitude - 360 if longitude > 180 else longitude  # noqa: PLR2004 # the antimeridian
+    return check_box((west, south, wrapped(east), north), field=f"{name}: geometry")
 
 
 def _is_box(geometry: object, box: Box) -> bool:

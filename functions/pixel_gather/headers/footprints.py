@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
-from pixel_gather.catalog.area import Box
+from pixel_gather.catalog.area import Box, wrapped
 from pixel_gather.catalog.duplicates import FROM_HEADERS
 from pixel_gather.catalog.time_range import format_moment
 from pixel_gather.errors import RequestError
@@ -165,8 +165,8 @@ def footprint_of(header: Placed, projector: Projector) -> tuple[Box, list[tuple[
     west, east = min(longitudes), max(longitudes)
     if east - west >= 2 * _HALF_A_TURN - 1e-9:
         return _whole_turn(south, north)
-    ring = [(_wrapped(x), y) for x, y in zip(longitudes, ys, strict=True)]
-    return (_wrapped(west), south, _wrapped(east), north), [*ring, ring[0]]
+    ring = [(wrapped(x), y) for x, y in zip(longitudes, ys, strict=True)]
+    return (wrapped(west), south, wrapped(east), north), [*ring, ring[0]]
 
 
 def _in_one_piece(xs: Sequence[float]) -> tuple[list[float], float]:
@@ -179,10 +179,6 @@ def _in_one_piece(xs: Sequence[float]) -> tuple[list[float], float]:
     west = min(found)
     shift = round((((west + _HALF_A_TURN) % (2 * _HALF_A_TURN)) - _HALF_A_TURN - west) / 360) * 360
     return [x + shift for x in found[:-1]], turn
-
-
-def _wrapped(x: float) -> float:
-    return x - 2 * _HALF_A_TURN if x > _HALF_A_TURN else x
 
 
 def _whole_turn(south: float, north: float) -> tuple[Box, list[tuple[float, float]]]:

@@ -17,7 +17,7 @@ from pixel_gather.adapters.catalog.geoparquet import write_geoparquet
 from pixel_gather.adapters.catalog.item_files import items_of_file
 from pixel_gather.adapters.catalog.json_http import JsonClient
 from pixel_gather.adapters.catalog.search_cmr import CmrSearch, cmr_items
-from pixel_gather.adapters.catalog.search_own_catalog import Catalog, open_catalog
+from pixel_gather.adapters.catalog.search_own_catalog import open_catalog
 from pixel_gather.adapters.catalog.sentinel2_index import items_of_index
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from pixel_gather.adapters.event_loop import run
@@ -127,7 +127,7 @@ def refresh_catalog(
         StoreError: There is no catalog.
     """
     store, key = _opened(to, settings or Settings())
-    origins = run(_open(store, key, os.fspath(to))).header.origins
+    origins = run(open_catalog(store, key, place=os.fspath(to))).header.origins
     if not origins or any(origin.kind == "items" for origin in origins):
         raise RequestError(
             "a program gave its items, which cannot be asked for again: make the catalog anew",
@@ -245,10 +245,6 @@ class _Tally:
         self.n_left_out += 1
         if len(self.left_out) < _MOST_NAMED:
             self.left_out.append((href, reason))
-
-
-async def _open(store: Store, key: str, place: str) -> Catalog:
-    return await open_catalog(store, key, place=place)
 
 
 async def _copied(store: Store, key: str, place: str, spooled: SpooledItems) -> tuple[Origin, ...]:
