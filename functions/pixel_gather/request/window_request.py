@@ -54,7 +54,7 @@ class WindowRequest(RequestPart):
             raise ValueError(
                 f"it is {given[:60]!r}; write centre, or an object with one of {', '.join(WINDOW_KINDS)}"
             )
-        return {"tile": "centre"} if given in ("centre", "center") else given
+        return {"tile": given} if isinstance(given, str) else given
 
     @model_validator(mode="before")
     @classmethod
