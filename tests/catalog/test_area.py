@@ -36,9 +36,13 @@ class Wrong:
 WRONG = (
     Wrong("three numbers", (1, 2, 3), "four numbers"),
     Wrong("north first", (0, 10, 1, 5), "south first"),
-    Wrong("beyond the pole", (0, 0, 1, 91), "latitudes from -90 to 90"),
-    Wrong("beyond the antimeridian", (0, 0, 180.5, 1), "longitudes from -180 to 180"),
+    Wrong("beyond the north pole", (0, 0, 1, 90.5), "latitudes from -90 to 90"),
+    Wrong("beyond the south pole", (0, -90.5, 1, 1), "latitudes from -90 to 90"),
+    Wrong("beyond the antimeridian", (0, 0, 180.5, 1), "west is 0 and east is 180.5; write longitudes"),
+    Wrong("east of it in the west", (0, 0, -180.5, 1), "longitudes from -180 to 180"),
     Wrong("beyond it in the west", (-180.5, 0, 0, 1), "longitudes from -180 to 180"),
+    Wrong("west of it in the east", (180.5, 0, 0, 1), "longitudes from -180 to 180"),
+    Wrong("a point beyond it", (181, 0, 181, 0), "the longitude is 181; write longitudes"),
     Wrong("not a number", (float("nan"), 0, 1, 1), "is no number"),
     Wrong("text", ("0", 0, 1, 1), "is no number"),
     Wrong("truth", (True, 0, 1, 1), "is no number"),
@@ -52,6 +56,12 @@ def test_check_box_says_what_is_wrong(case: Wrong) -> None:
         check_box(case.values, field="bbox")
 
     assert raised.value.field == "bbox"
+
+
+def test_the_whole_earth_is_a_box() -> None:
+    """The poles and the antimeridian belong to it."""
+    assert check_box((-180, -90, 180, 90), field="bbox") == (-180, -90, 180, 90)
+    assert check_box((180, -90, -180, -90), field="bbox") == (180, -90, -180, -90)
 
 
 def test_check_box_drops_heights() -> None:
@@ -73,9 +83,32 @@ def test_corners_may_come_in_any_order(lat1: float, lng1: float, lat2: float, ln
     assert check_box(boxes.pop(), field="bbox")
 
 
+@pytest.mark.parametrize(
+    ("corners", "field"),
+    [
+        ((90.5, 0, 0, 0), "lat1"),
+        ((0, -180.5, 0, 0), "lng1"),
+        ((0, 0, -90.5, 0), "lat2"),
+        ((0, 0, 0, 180.5), "lng2"),
+        ((float("nan"), 0, 0, 0), "lat1"),
+    ],
+)
+def test_a_corner_that_is_not_on_the_earth_is_refused(
+    corners: tuple[float, float, float, float], field: str
+) -> None:
+    """The error names the number. The poles and the antimeridian are on the Earth."""
+    with pytest.raises(RequestError) as raised:
+        box_of_corners(*corners)
+
+    assert raised.value.field == field
+    assert box_of_corners(90, 180, -90, -180) == (-180, -90, 180, 90)
+
+
 def test_corners_that_are_equal_are_a_point() -> None:
     """The published address has both corners equal."""
     area = Area(box_of_corners(55.66, 12.58, 55.66, 12.58))
+
+    assert area.shape == shapely.Point(12.58, 55.66)
 
     assert area.meets(shapely.box(12, 55, 13, 56))
     assert not area.meets(shapely.box(13, 55, 14, 56))
@@ -160,6 +193,11 @@ def test_sides_of_a_shape_lie_on_the_map() -> None:
         (-180, -19, -178, -16),
     ]
     assert sides_of_shape(shapely.box(170, 0, 180, 1)) == (shapely.box(170, 0, 180, 1),)
+    assert [each.bounds for each in sides_of_shape(shapely.box(179, 0, 180.5, 1))] == [
+        (179, 0, 180, 1),
+        (-180, 0, -179.5, 1),
+    ]
+    assert [each.bounds for each in sides_of_shape(shapely.box(180, 0, 181, 1))] == [(-180, 0, -179, 1)]
 
 
 @pytest.mark.parametrize(
@@ -196,11 +234,51 @@ def test_boxes_meet_where_they_touch(one: Box, other: Box, *, meet: bool) -> Non
     assert boxes_meet(other, one) is meet
 
 
-def test_a_wide_footprint_does_not_cross() -> None:
-    """A footprint around the whole Earth is left as it is."""
-    wide = shapely.box(-180, 60, 180, 90)
+WEST, EAST = shapely.box(-180, 0, -170, 1), shapely.box(170, 0, 180, 1)
 
-    assert unwrapped_shape(wide).bounds == (-180, 60, 180, 90)
+
+@pytest.mark.parametrize(
+    "wide",
+    [
+        shapely.box(-180, 60, 180, 90),
+        shapely.box(-90, 0, 90, 1),
+        shapely.MultiPolygon([WEST, shapely.box(170, 0, 179, 1)]),
+        shapely.MultiPolygon([shapely.box(-179, 0, -170, 1), EAST]),
+        shapely.MultiPolygon([WEST, shapely.box(-5, 0, 5, 1), shapely.box(20, 0, 170, 1)]),
+        shapely.MultiPolygon([shapely.box(-180, 0, 0, 1), shapely.box(20, 0, 180, 1)]),
+        shapely.LineString([(-95, 0), (85, 0), (90, 0)]),
+        shapely.LineString([(-180, 0), (180, 0), (170, 0)]),
+    ],
+    ids=[
+        "all around",
+        "half around",
+        "only west of the edge",
+        "only east of the edge",
+        "three parts",
+        "a part as wide as half a turn",
+        "half a turn in one step",
+        "a whole turn in one step",
+    ],
+)
+def test_a_wide_footprint_does_not_cross(wide: shapely.Geometry) -> None:
+    """It is left as it is, because nothing tells that it crosses the antimeridian."""
+    assert unwrapped_shape(wide) == wide
+
+
+@pytest.mark.parametrize(
+    "crossing",
+    [
+        shapely.MultiPolygon([WEST, EAST]),
+        shapely.MultiPolygon([WEST, shapely.box(1, 0, 180, 1)]),
+        shapely.LineString([(90.5, 0), (-90, 0)]),
+    ],
+    ids=["cut at the edge", "cut with a wide part", "a step of more than half a turn"],
+)
+def test_a_footprint_on_both_edges_of_the_map_crosses(crossing: shapely.Geometry) -> None:
+    """Its western part goes on in the east."""
+    west, _, east, _ = unwrapped_shape(crossing).bounds
+
+    assert (west >= 0, east > 180) == (True, True)
 
 
 def test_geojson_of_several_features_is_one_area() -> None:
@@ -221,6 +299,11 @@ def test_geojson_of_several_features_is_one_area() -> None:
     [
         ({}, "GeoJSON geometry"),
         ({"type": "Point", "coordinates": [200, 0]}, "longitude and latitude in degrees"),
+        ({"type": "Point", "coordinates": [180.5, 0]}, "longitude and latitude in degrees"),
+        ({"type": "Point", "coordinates": [-180.5, 0]}, "longitude and latitude in degrees"),
+        ({"type": "Point", "coordinates": [0, 90.5]}, "longitude and latitude in degrees"),
+        ({"type": "Point", "coordinates": [0, -90.5]}, "longitude and latitude in degrees"),
+        ({"type": "LineString", "coordinates": [[0, 0], [1]]}, "a longitude and a latitude"),
         ({"type": "Point", "coordinates": ["x", 0]}, "is no number"),
         ({"type": "Polygon", "coordinates": []}, "empty"),
         ({"type": "FeatureCollection", "features": []}, "no feature"),
@@ -232,6 +315,14 @@ def test_geojson_that_is_none_is_refused(given_: dict[str, object], says: str) -
     """What is no shape on the Earth is refused with a sentence."""
     with pytest.raises(RequestError, match=says):
         Area.of_geojson(given_, field="geojson")
+
+
+@pytest.mark.parametrize("position", [[-180, -90], [180, 90]])
+def test_the_edges_of_the_map_are_on_the_earth(position: list[int]) -> None:
+    """A point at a pole and at the antimeridian is no mistake."""
+    area = Area.of_geojson({"type": "Point", "coordinates": position}, field="geojson")
+
+    assert area.box == (*position, *position)
 
 
 @given(_LONGITUDES, _LONGITUDES)

@@ -1,6 +1,8 @@
 """The columns of a catalog, against looking at every scene by itself."""
 
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from pixel_gather.catalog.columns import (
     N_PER_BLOCK,
     BlockTable,
     Columns,
+    Matches,
+    block_nbytes,
     block_of_bytes,
     block_to_bytes,
     columns_of,
@@ -23,7 +27,7 @@ from pixel_gather.catalog.columns import (
     order_of,
 )
 from pixel_gather.catalog.item import SceneKey, scene_key
-from pixel_gather.catalog.time_range import parse_time_range
+from pixel_gather.catalog.time_range import TimeRange, parse_time_range
 from pixel_gather.catalog.where import parse_where
 
 
@@ -61,6 +65,77 @@ def test_no_scene_that_meets_the_area_is_missed(scenes: list[Box], area: Box) ->
     rows = found(keys, SceneQuery(area=Area(area)))
 
     assert rows >= {n for n, box in enumerate(scenes) if meets(box, area)}
+
+
+@pytest.mark.parametrize(
+    ("scene", "area", "is_exact"),
+    [
+        ((0, 0, 2, 2), (1, 1, 3, 3), True),
+        ((0, 0, 2, 2), (-1, -1, 1, 1), True),
+        ((0.5, 0.5, 1, 1), (0, 0, 2, 2), True),
+        ((0, 0, 1, 1), (1, 0, 2, 1), False),
+        ((1, 0, 2, 1), (0, 0, 1, 1), False),
+        ((0, 0, 1, 1), (0, 1, 1, 2), False),
+        ((0, 1, 1, 2), (0, 0, 1, 1), False),
+        ((0, 0, 1, 1), (0.99995, 0, 2, 1), False),
+        ((1, 0, 2, 1), (0, 0, 1.00005, 1), False),
+        ((0, 0, 1, 1), (0, 0.999995, 1, 2), False),
+        ((0, 1, 1, 2), (0, 0, 1, 1.000005), False),
+        ((170, 0, -170, 1), (-175, 0, -160, 1), True),
+        ((-175, 0, -160, 1), (170, 0, -170, 1), True),
+        ((170, 0, -170, 1), (160, 0, 175, 1), True),
+    ],
+)
+def test_a_box_decides_where_it_meets_the_area_by_more_than_rounding(
+    scene: Box, area: Box, *, is_exact: bool
+) -> None:
+    """Otherwise the footprint is looked at."""
+    columns = columns_of([replace(key("s", scene), is_box=True)], {})
+
+    matches = matches_in(columns, SceneQuery(area=Area(area)), first_row=0, collections=("sentinel-2-l2a",))
+
+    assert matches.is_exact.tolist() == [is_exact]
+
+
+@pytest.mark.parametrize(
+    ("area", "is_exact"),
+    [
+        ((0, 0, 3, 3), True),
+        ((1, 1, 2, 2), True),
+        ((1.5, 0, 3, 3), False),
+        ((0, 1.5, 3, 3), False),
+        ((0, 0, 1.5, 3), False),
+        ((0, 0, 3, 1.5), False),
+    ],
+)
+def test_a_footprint_that_is_not_its_box_is_looked_at_unless_all_of_the_box_is_wanted(
+    area: Box, *, is_exact: bool
+) -> None:
+    """A triangle may miss an area that its box meets."""
+    columns = columns_of([replace(key("s", (1, 1, 2, 2)), is_box=False)], {})
+
+    matches = matches_in(columns, SceneQuery(area=Area(area)), first_row=0, collections=("sentinel-2-l2a",))
+
+    assert matches.is_exact.tolist() == [is_exact]
+
+
+def test_more_collections_than_a_catalog_holds_are_refused() -> None:
+    """The number of a collection takes two bytes."""
+    there = {f"c{n}": n for n in range(2**16 - 2)}
+
+    columns = columns_of([key("s", (0, 0, 1, 1), collection="last")], there)
+
+    assert columns["collection"].tolist() == [2**16 - 2]
+    with pytest.raises(ValueError, match="more than 65,535 collections"):
+        columns_of([key("s", (0, 0, 1, 1), collection="one more")], there)
+
+
+def test_a_period_longer_than_a_century_ends_with_it() -> None:
+    """Seconds take four bytes. A part of a second counts as one."""
+    long = replace(key("s", (0, 0, 1, 1)), start_us=0, stop_us=2**63 - 1)
+    short = replace(long, stop_us=1_000_001)
+
+    assert columns_of([long, short], {})["duration_s"].tolist() == [2**32 - 1, 2]
 
 
 @given(boxes(), st.sampled_from(["west", "south", "east", "north"]))
@@ -141,36 +216,47 @@ def test_pages_begin_behind_a_position() -> None:
     assert [position for _, position, _ in after.newest_first()] == ordered[8:]
 
 
-@pytest.mark.slow
 def test_newest_first_is_the_same_for_few_and_for_many() -> None:
     """More scenes than are sorted at a time come in the same order."""
     random = np.random.default_rng(1)
-    keys = [
-        SceneKey(
-            id=f"s{n}",
-            collection="",
-            box=(0, 0, 1, 1),
-            is_box=True,
-            start_us=int(t),
-            stop_us=int(t),
-            cloud_percent=0,
-        )
-        for n, t in enumerate(random.integers(0, 50, 25_000))
-    ]
-    columns = columns_of(keys, {})
-    matches = matches_in(columns, SceneQuery(), first_row=0, collections=("",))
+    n = 25_000
+    start_us, hashes = random.integers(0, 50, n), random.integers(0, 2**63, n).astype(np.uint64)
+    matches = Matches(np.arange(n), start_us, hashes, np.ones(n, bool))
 
     rows = [row for row, _, _ in matches.newest_first()]
 
-    assert rows == np.lexsort((columns["hash"], -columns["start_us"])).tolist()
+    assert rows == np.lexsort((hashes, -start_us)).tolist()
+
+
+def test_no_part_and_parts_are_joined() -> None:
+    """Their rows come newest first, whichever block they are of. No block has no row."""
+    keys = [
+        replace(key(f"s{n}", (0, 0, 1, 1)), start_us=time, stop_us=time) for n, time in enumerate((3, 1, 2))
+    ]
+    columns = columns_of(keys, {})
+    parts = [
+        matches_in(
+            {name: values[n : n + 1] for name, values in columns.items()},
+            SceneQuery(),
+            first_row=n,
+            collections=("sentinel-2-l2a",),
+        )
+        for n in range(3)
+    ]
+
+    assert [row for row, _, _ in Matches.joined(parts).newest_first()] == [0, 2, 1]
+    assert list(Matches.joined([]).newest_first()) == []
+    assert Matches.joined([]).row.dtype == Matches.joined(parts).row.dtype
 
 
 def test_blocks_come_back_from_a_file() -> None:
     """A block's bytes are its columns."""
     columns = columns_of([key(f"s{n}", (n, 0, n + 1, 1)) for n in range(10)], {})
 
-    block = block_of_bytes(block_to_bytes(columns, 2, 7), 5)
+    content = block_to_bytes(columns, 2, 7)
+    block = block_of_bytes(content, 5)
 
+    assert len(content) == block_nbytes(5) == 200
     assert {name: values.tolist() for name, values in block.items()} == {
         name: values[2:7].tolist() for name, values in columns.items()
     }
@@ -211,6 +297,85 @@ def test_skipped_blocks_hold_nothing_that_is_wanted(area: Box) -> None:
         start = number * N_PER_BLOCK
         block = {name: values[start : start + N_PER_BLOCK] for name, values in columns.items()}
         assert not len(matches_in(block, query, first_row=0, collections=("",)).row)
+
+
+def test_scenes_of_one_cell_lie_together_in_the_order_of_time() -> None:
+    """Cells are 256 x 256 of the Earth. The poles and the antimeridian lie in the cells beside them."""
+    width, height, inset = 360 / 256, 180 / 256, 0.01
+    numbers = (0, 1, 100, 127, 128, 254, 255)
+    places = [
+        ((col, row), -180 + (col + across) * width, -90 + (row + up) * height)
+        for col in numbers
+        for row in numbers
+        for across in (inset, 1 - inset)
+        for up in (inset, 1 - inset)
+    ]
+    places += [((0, 0), -180, -90), ((0, 255), 180, 90), ((255, 255), 179.999, 90)]
+    places += [((0, 0), 180, -89.999)]
+    times = np.random.default_rng(3).permutation(len(places)) // 2
+    keys = [
+        SceneKey(
+            id=f"s{n}",
+            collection="",
+            box=(x - 0.001, y - 0.001, x + 0.001, y + 0.001),
+            is_box=True,
+            start_us=int(time),
+            stop_us=int(time),
+            cloud_percent=0,
+        )
+        for n, ((_, x, y), time) in enumerate(zip(places, times, strict=True))
+    ]
+
+    order = order_of(columns_of(keys, {})).tolist()
+
+    cells = [places[n][0] for n in order]
+    changes = [cell for before, cell in pairwise([None, *cells]) if cell != before]
+    assert len(changes) == len(numbers) ** 2
+    for before, after in pairwise(order):
+        if places[before][0] == places[after][0]:
+            assert (keys[before].start_us, keys[before].hash) < (keys[after].start_us, keys[after].hash)
+
+
+def few_blocks() -> Columns:
+    """Two full blocks and a block of one scene, of other places, times and clouds."""
+    keys = [
+        SceneKey(
+            id=f"s{n}",
+            collection="",
+            box=(10.0 * block, 0.0, 10.0 * block + 1, 1.0),
+            is_box=True,
+            start_us=1_000_000 * block,
+            stop_us=1_000_000 * block + 500_000,
+            cloud_percent=10 * block,
+        )
+        for n, block in enumerate(np.repeat((0, 1, 2), (N_PER_BLOCK, N_PER_BLOCK, 1)).tolist())
+    ]
+    return columns_of(keys, {})
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        (SceneQuery(), [0, 1, 2]),
+        (SceneQuery(area=Area((10, 0, 11, 1))), [1]),
+        (SceneQuery(area=Area((1, 0, 10, 1))), [0, 1]),
+        (SceneQuery(area=Area((0, 2, 30, 3))), []),
+        (SceneQuery(where=parse_where("eo:cloud_cover<=10")), [0, 1]),
+        (SceneQuery(where=parse_where("eo:cloud_cover<=9")), [0]),
+        (SceneQuery(times=TimeRange(start_us=0, stop_us=1_000_000)), [0, 1]),
+        (SceneQuery(times=TimeRange(start_us=2_000_000, stop_us=3_000_000)), [1, 2]),
+        (SceneQuery(times=TimeRange(start_us=2_000_001, stop_us=3_000_000)), [2]),
+        (SceneQuery(after=Position(start_us=1_000_000, hash=0)), [0, 1]),
+    ],
+)
+def test_blocks_are_skipped_by_place_time_cloud_and_page(query: SceneQuery, numbers: list[int]) -> None:
+    """A catalog in memory and one in a file skip the same."""
+    table = BlockTable.of(few_blocks())
+
+    assert table.may_match(query).tolist() == numbers
+    read = BlockTable.of_bytes(table.to_bytes(), 3)
+    assert len(table.to_bytes()) == BlockTable.nbytes(3)
+    assert read.may_match(query).tolist() == numbers
 
 
 def test_hilbert_visits_every_cell_once_and_never_jumps() -> None:

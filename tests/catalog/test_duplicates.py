@@ -1,6 +1,9 @@
 """Scenes that were processed several times."""
 
+import pytest
+
 from catalog.scenes import item
+from pixel_gather.catalog.area import Box
 from pixel_gather.catalog.duplicates import FROM_HEADERS, without_duplicates
 
 
@@ -68,6 +71,32 @@ def test_without_a_cell_almost_the_same_box_is_the_same_place() -> None:
     assert names(scene, item("b", box=(0, 0.5, 1, 1.5))) == ["a", "b"]
     assert names(scene, item("b", box=(2.2, 2.2, 3.2, 3.2))) == ["a", "b"]
     assert names(scene, item("b", box=(2.2, 0, 3.2, 1))) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ((0, 50, 1, 51), (0, 50, 1, 51.01), True),
+        ((0, 0, 1, 1), (0, 0, 1, 0.95), False),
+        ((0, 0, 1, 1), (0, 0, 1, 0.951), True),
+        ((0, 0, 1, 1), (0, 0, 0.949, 1), False),
+        ((5, 5, 5, 5), (5, 5, 5, 5), True),
+        ((0, 0, 0, 1), (0, 0, 0, 2), False),
+        ((0, 0, 1, 0), (0, 0, 2, 0), False),
+    ],
+    ids=["far north", "95 %", "more", "less", "one point", "two meridians", "two parallels"],
+)
+def test_more_than_95_percent_of_both_boxes_are_one_place(one: Box, other: Box, *, is_same: bool) -> None:
+    """Lines have no surface to compare. Two equal points are one place."""
+    assert len(names(item("a", box=one), item("b", box=other))) == 2 - is_same
+
+
+def test_the_same_cell_is_one_place_whatever_the_boxes() -> None:
+    """A footprint may be only the part of the cell that the swath has covered."""
+    whole = item("a", s2__mgrs_tile="33TWL", box=(0, 0, 1, 1))
+    part = item("b", s2__mgrs_tile="33TWL", box=(0, 0, 0.2, 1))
+
+    assert names(whole, part) == ["b"]
 
 
 def test_boxes_are_compared_across_the_antimeridian() -> None:

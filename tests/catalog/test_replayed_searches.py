@@ -38,3 +38,11 @@ def test_one_search_for_two_windows_is_asked_for_each() -> None:
     requests = [{"sources": search, "window": window} for window in ("centre", {"point": [1, 2]}, "centre")]
 
     assert [each["window"] for each in searches_of(requests)] == ["centre", {"point": [1, 2]}]
+
+
+def test_the_order_of_a_requests_fields_does_not_matter() -> None:
+    """Equal searches are asked once, whoever wrote them."""
+    here = {"catalog": {"assets": ["red"], "most": 5}}
+    turned = {"catalog": {"most": 5, "assets": ["red"]}}
+
+    assert len(list(searches_of([{"sources": each, "window": "centre"} for each in (here, turned)]))) == 1

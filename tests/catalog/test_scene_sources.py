@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from catalog.scenes import item
+from pixel_gather.catalog.duplicates import without_duplicates
 from pixel_gather.catalog.scene_sources import (
     Address,
     address_of,
     asset_choices,
     band_numbers,
     row_of,
+    slimmed,
     sources_of,
 )
 from pixel_gather.errors import RequestError
@@ -58,6 +60,59 @@ def test_a_band_of_an_asset_brings_its_own_claims() -> None:
     assert band_numbers(asset_choices({"a": "visual", "b": "visual:0", "c": ":2"})) == {}
     assert found.columns["scale_claimed"] == 0.1
     assert found.columns["nodata_claimed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "band", "asset", "number"),
+    [
+        ("visual", "visual", "visual", None),
+        ("visual:2", "visual_2", "visual", 2),
+        ("visual:123456789", "visual_123456789", "visual", 123_456_789),
+        ("visual:1234567890", "visual:1234567890", "visual:1234567890", None),
+        ("a:b", "a:b", "a:b", None),
+    ],
+)
+def test_a_number_after_a_colon_is_a_band(name: str, band: str, asset: str, number: int | None) -> None:
+    """The cube's band is named after both. Other names with a colon are left as they are."""
+    (choice,) = asset_choices((name,))
+
+    assert (choice.band, choice.asset, choice.number) == (band, asset, number)
+
+
+def test_two_bands_of_one_name_are_refused() -> None:
+    """They would be one array of the cube."""
+    with pytest.raises(RequestError, match="two of them would be the band red"):
+        asset_choices(("red", "B04", "red"))
+
+
+def test_what_is_claimed_of_a_band_comes_before_what_is_claimed_of_its_asset() -> None:
+    """The older extension of the bands comes first of all."""
+    asset = {
+        "href": "s3://b/a.tif",
+        "raster:scale": 1,
+        "raster:offset": 1,
+        "nodata": 1,
+        "bands": [{"raster:scale": 2, "raster:offset": 2}],
+        "raster:bands": [{"scale": 3}],
+    }
+
+    (found,) = sources_of(item(assets={"a": asset}), asset_choices(("a",)))
+
+    claims = {name: value for name, value in found.columns.items() if name.endswith("_claimed")}
+    assert claims == {"scale_claimed": 3, "offset_claimed": 2, "nodata_claimed": 1}
+
+
+def test_a_slimmed_scene_has_the_same_sources() -> None:
+    """What was left out of it is not needed for them, nor for finding duplicates."""
+    scene = item(assets=ASSETS, platform="sentinel-2a", eo__cloud_cover=5, other="text")
+    choices = asset_choices(("red", "visual:2", "swir"))
+
+    slim = slimmed(scene, choices)
+
+    assert list(sources_of(slim, choices)) == list(sources_of(scene, choices))
+    assert slim["all_assets"] == ("B04", "visual")
+    assert "other" not in slim["properties"]
+    assert without_duplicates((slim, scene)).dropped == ((scene, slim),)
 
 
 def test_a_scene_without_the_asset_has_no_href() -> None:

@@ -68,6 +68,27 @@ def test_later_ticks_search_from_some_days_before_the_last_row(
     assert request["output"] == REQUEST["output"]
 
 
+def test_a_schedule_looks_seven_days_back_if_it_does_not_say() -> None:
+    """So does one whose event was written without the days."""
+    event = schedule().event("2026-11-22T06:00:00Z")
+    del event["overlap_days"]
+
+    request = Schedule.of_event(event).next_request(us("2026-11-20T10:00:00Z"), tick_us_of(event))
+
+    assert request is not None
+    assert request["sources"]["stac"]["datetime"] == "2026-11-13T10:00:00Z/2026-11-22T06:00:00Z"
+
+
+def test_a_search_without_a_range_is_for_all_times() -> None:
+    """Its first tick asks for everything until then."""
+    asked = {"api": "https://stac.example.org", "assets": ["red"]}
+
+    request = schedule(request=REQUEST | {"sources": {"stac": asked}}).first_request(us("2026-11-22"))
+
+    assert request is not None
+    assert request["sources"]["stac"]["datetime"] == "../2026-11-22T00:00:00Z"
+
+
 def test_search_whose_own_range_is_over_asks_for_nothing() -> None:
     """No gather is started once the last row is later than the range, or before the range begins."""
     asked = {**REQUEST["sources"]["stac"], "datetime": "2024-06"}

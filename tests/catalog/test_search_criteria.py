@@ -87,3 +87,21 @@ def test_a_scene_without_a_collection_is_of_any() -> None:
     scene = item(collection=None)
 
     assert is_wanted(scene, scene_key(scene, name="item"), SearchCriteria.of(collections=["landsat"]))
+
+
+def test_a_catalog_is_asked_for_all_conditions() -> None:
+    """None is left out on the way to it."""
+    wanted = SearchCriteria.of(
+        bbox=(1, 2, 3, 4),
+        datetime="2024",
+        where="eo:cloud_cover<5",
+        collections=("c", "d"),
+        ids=("a",),
+    )
+
+    query = wanted.query()
+
+    assert query.area is wanted.area
+    assert (query.times, query.where) == (wanted.times, wanted.where)
+    assert query.collections == {"c", "d"}
+    assert query.ids == {"a"}

@@ -115,3 +115,14 @@ def test_conditions_that_are_no_object_are_refused(given: Any) -> None:
     """The sentence shows one."""
     with pytest.raises(RequestError, match="write an object"):
         parse_where(given, field="query")
+
+
+def test_ten_thousand_values_are_the_most() -> None:
+    """A longer list is refused, because each scene is compared with all of it."""
+    values = [f"s{n}" for n in range(10_001)]
+
+    (where,) = parse_where({"platform": {"in": values[:-1]}})
+
+    assert where.holds_for({"platform": "s9999"})
+    with pytest.raises(RequestError, match="1 to 10,000 values"):
+        parse_where({"platform": {"in": values}})

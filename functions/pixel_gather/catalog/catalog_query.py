@@ -37,7 +37,7 @@ class Position:
             RequestError: No answer had this token.
         """
         try:
-            start_us, hash_ = _POSITION.unpack(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+            start_us, hash_ = _POSITION.unpack(base64.urlsafe_b64decode(f"{token}=="))
         except (struct.error, binascii.Error, ValueError) as error:
             raise RequestError("no answer had this token; start again without one", field=field) from error
         return cls(start_us=start_us, hash=hash_)
