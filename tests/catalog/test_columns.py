@@ -200,6 +200,8 @@ def test_a_period_meets_a_time_within_it() -> None:
 
     assert found(keys, SceneQuery(times=parse_time_range("2024-06-15"))) == {0}
     assert found(keys, SceneQuery(times=parse_time_range("2025-06-15"))) == set()
+    assert found(keys, SceneQuery(times=parse_time_range("2024-12-31T23:59:59Z/.."))) == {0}
+    assert found(keys, SceneQuery(times=parse_time_range("2025-01-01T00:00:00Z/.."))) == set()
     assert found(keys, SceneQuery(times=parse_time_range("../2024-01-01T00:00:00Z"))) == {0}
     assert found(keys, SceneQuery(times=parse_time_range("../2023-12-31T23:59:59Z"))) == set()
 

@@ -124,6 +124,14 @@ def test_an_item_without_a_time_is_refused() -> None:
         scene_key(item(time=None), name="item")
 
 
+def test_without_a_geometry_the_box_is_the_footprint() -> None:
+    """There is nothing else to look at. A geometry that is no object says nothing of the box."""
+    scene = item()
+
+    assert scene_key(scene | {"geometry": None}, name="item").is_box
+    assert not scene_key(scene | {"geometry": "x"}, name="item").is_box
+
+
 @pytest.mark.parametrize("rings", [None, "x", [], ["x"], [[[11], [12], [12], [11], [11]]]])
 def test_a_polygon_without_sound_rings_is_no_box(rings: object) -> None:
     """The item's own box is used. Its geometry is looked at later, and refused then."""
