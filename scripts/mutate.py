@@ -46,6 +46,8 @@ TESTS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "estimate": ("tests/estimate",),
     "ranking/forecast.py": ("tests/ranking",),
     "catalog": ("tests/catalog",),
+    "request": ("tests/request",),
+    "headers": ("tests/headers",),
 }
 """Where the tests of each folder or module are."""
 
