@@ -121,7 +121,7 @@ _SOURCES = (
     click.option(
         "--sign",
         type=click.Choice(["planetary-computer", "earthdata"]),
-        help="Who signs for the files. Earthdata takes the token of EARTHDATA_TOKEN.",
+        help="Service that gives tokens for the files; earthdata takes yours from EARTHDATA_TOKEN.",
     ),
     click.option(
         "--index", metavar="FILE", help="Header index; saves a request per file. See pixel-gather index."

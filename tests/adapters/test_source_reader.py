@@ -207,7 +207,7 @@ def test_overviews_that_only_gdal_can_read_are_read_by_gdal() -> None:
 
 
 def test_overviews_that_only_gdal_can_find_are_gdals() -> None:
-    """As where the chain of directories is odd."""
+    """An odd chain of directories is such a case."""
     fast = _Reader(_Source(HEADER, 1, reduced=UnsupportedError("overviews of other kinds")))
     fall_back = _Reader(_Source(HEADER, 4, reduced=_Source(HEADER, 5)))
 

@@ -258,7 +258,7 @@ def test_an_object_smaller_than_a_sample_is_refused(server: LoopbackServer, tmp_
 def test_a_way_that_fails_is_listed_and_the_others_are_measured(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
-    """With what it said."""
+    """The list has the message of the failed one."""
     server.behave(Behaviour())
     missing = run_job(job_of(f"{server.url}/none.bin", "one-stream", tmp_path))
 
@@ -312,7 +312,7 @@ def test_other_programs_download_and_what_they_stored_is_read(
 
 
 def test_a_mount_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By what the program said last, and at once."""
+    """The error has the last words of the program, and comes at once."""
     put_program(tmp_path, "s3fs", "echo first; echo the bucket does not exist >&2; exit 1", monkeypatch)
 
     with pytest.raises(StoreError, match="s3fs did not mount the bucket: the bucket does not exist"):
@@ -320,7 +320,7 @@ def test_a_mount_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_an_object_is_made_once_and_never_written_over(tmp_path: Path) -> None:
-    """Of random bytes, as many as asked for."""
+    """It has as many random bytes as asked for."""
     href = f"file://{tmp_path}/made.bin"
 
     assert make_object(href, 9_000_000, StoreSettings())
@@ -349,7 +349,7 @@ def test_published_figures_stand_beside_those_measured() -> None:
 
 
 def test_medians_are_taken_of_each_way() -> None:
-    """Of the rounds that gave a measurement."""
+    """Only rounds that gave a measurement count."""
     one = Measured(digest="", first_sample_s=1, total_s=2, n_samples=4)
     trials = [
         Trial(way="ahead", round=n, measured=replace(one, total_s=total_s))
@@ -431,7 +431,7 @@ def test_no_advice_where_nothing_was_measured() -> None:
 def test_what_the_plan_would_do_stands_beside_what_was_measured(
     nbytes: int, ahead_s: float, says: str
 ) -> None:
-    """Also where they disagree."""
+    """It does so even if the two disagree."""
     ways = (summary("one-stream"), summary("ahead", total_s=ahead_s))
     href = "s3://bucket/key"
     parts = planned_parts(nbytes, href=href, n_in_flight=1)
@@ -440,12 +440,12 @@ def test_what_the_plan_would_do_stands_beside_what_was_measured(
 
 
 def test_a_local_file_is_planned_in_single_ranges() -> None:
-    """As gathers read it."""
+    """Gathers read local files in the same way."""
     assert planned_parts(10**9, href="file:///a", n_in_flight=1) == Parts()
 
 
 def test_table_and_figure_show_every_way() -> None:
-    """Also one without random reads, whose place says so."""
+    """A way without random reads is shown, too, and its place says so."""
     ways = [summary("one-stream", total_s=30.0), summary("pipe", random_s=None, first_random_s=None)]
 
     text = "\n".join(table_of(ways, n_objects=1))

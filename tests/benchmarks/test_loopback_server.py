@@ -33,7 +33,7 @@ RANGES = {
 
 @pytest.mark.parametrize(("header", "span"), RANGES.items())
 def test_a_range_is_answered_with_its_bytes(header: str, span: tuple[int, int]) -> None:
-    """As RFC 9110 has it."""
+    """The answer is that of RFC 9110."""
     given = answer(Request(method="GET", path="/a", headers={"range": header}), STORED)
 
     assert (given.status, bytes(given.body)) == (206, CONTENT[slice(*span)])

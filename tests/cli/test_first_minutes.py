@@ -305,7 +305,7 @@ def test_bar_has_colours_unless_the_user_wants_none(
     no_color: str | None,
     has_colours: bool,
 ) -> None:
-    """As https://no-color.org asks."""
+    """The rule is that of https://no-color.org."""
     monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -52,7 +52,7 @@ def test_table_lists_the_order_and_the_lost_scene(scenes: Path, capsys: pytest.C
 def test_json_csv_and_parquet_hold_the_same(
     scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With all columns."""
+    """Each has all columns."""
     place = tmp_path / "ranking.parquet"
     box = ",".join(map(str, lonlat_box(20, 30, 200, 180)))
 
@@ -126,7 +126,7 @@ def test_sheet_shows_the_top_with_pictures(scenes: Path, tmp_path: Path) -> None
 
 
 def test_dry_run_compares_levels(scenes: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As a table, or as JSON. Nothing is ranked."""
+    """It prints a table, or JSON. Nothing is ranked."""
     assert _run(str(scenes), *_NDVI, "--dry-run") == 0
     text = capsys.readouterr().out
     assert _run(str(scenes), *_NDVI, "--dry-run", "--json") == 0

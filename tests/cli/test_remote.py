@@ -1199,7 +1199,7 @@ def test_large_ranking_is_watched_until_it_ends(
 def test_large_ranking_that_fails_says_why(
     api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the document's error."""
+    """The reason is the error of the document."""
     api.on("POST /v1/rankings", Reply({"id": ID, "links": {"self": "https://there"}}, 202))
     error = {"type": "States.Timeout", "detail": "it took longer than the deployment allows"}
     links = {"self": f"/rankings/{ID}", "redrive": f"/rankings/{ID}/redrive"}
@@ -1263,7 +1263,7 @@ def test_status_and_watch_show_a_ranking(
 
 
 def test_ranking_is_cancelled_and_redriven(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the same commands as a gather."""
+    """The commands are those of a gather."""
     api.on(f"DELETE /v1/gathers/{ID}", NO_GATHER)
     api.on(f"POST /v1/gathers/{ID}/redrive", NO_GATHER)
     links = {"self": f"https://there/rankings/{ID}"}

@@ -102,7 +102,7 @@ def test_large_ranking_is_stopped_and_redriven(deployment: DeployedStack) -> Non
 
 
 def test_refused_and_unknown_rankings_say_why(deployment: DeployedStack) -> None:
-    """With problem details."""
+    """The answers are problem details."""
     wrong = call(deployment, "POST", "/rankings", body(deployment, by="b1 +"))
     unknown = call(deployment, "GET", "/rankings/0123456789abcdef")
     unsigned = call(deployment, "POST", "/rankings", body(deployment), signed=False)

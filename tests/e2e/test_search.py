@@ -30,7 +30,7 @@ def asked(deployment: DeployedStack, path: str, body: Any = None) -> Any:
 
 
 def test_area_answers_links_that_are_gathered(deployment: DeployedStack) -> None:
-    """From two corners to a cube, by nothing but the API."""
+    """The API alone leads from two corners to a cube."""
     links = asked(deployment, f"/area?{IN_COLORADO}")
     swapped = asked(deployment, "/area?lat1=37&lng1=-109&lat2=41&lng2=-102")
     at_a_point = asked(deployment, "/area?lat=39&lng=-105&datetime=2022")
@@ -62,7 +62,7 @@ def test_scenes_come_page_by_page(deployment: DeployedStack) -> None:
 
 
 def test_stac_search_is_answered_and_its_links_lead_on(deployment: DeployedStack) -> None:
-    """By GET and by POST; the landing page, its collections and a scene's own link."""
+    """GET and POST are answered. So are the landing page, its collections and a scene's own link."""
     body = {"bbox": [-109, 37, -102, 41], "limit": 3}
     posted = asked(deployment, "/search", body)
     got = asked(deployment, "/search?bbox=-109,37,-102,41&limit=3")

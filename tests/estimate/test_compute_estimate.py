@@ -131,7 +131,7 @@ def test_estimate_takes_no_more_workers_than_can_help_unless_it_is_asked_to() ->
 
 
 def test_tiles_that_are_kept_take_half_the_cpu_and_say_so() -> None:
-    """As bench_gather measured: 2.55 against 5.54 CPU s per 1,000 tiles, without TLS."""
+    """bench_gather has measured 2.55 against 5.54 CPU s per 1,000 tiles, without TLS."""
     kept = replace(WORK, is_decoded=False)
     worker = replace(Worker.on_lambda(memory_mib=1769, in_flight=64), tls_bytes_per_s=inf).without_waiting()
     decoded_s, kept_s = (

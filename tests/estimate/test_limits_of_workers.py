@@ -224,7 +224,7 @@ def test_prices_are_those_of_the_cost_page() -> None:
 
 @pytest.mark.parametrize(("gb_per_shard", "expected"), [(0.01, 11), (0.6, 7), (1.9, 2), (40.0, 1)])
 def test_child_does_as_many_shards_as_a_minute_has_room_for(gb_per_shard: float, expected: int) -> None:
-    """At most eleven. A gather that has few workers shows it."""
+    """It does eleven at most. A gather that has few workers shows it."""
     work = Workload(
         n_sources=1000,
         n_gets=2000,
@@ -253,7 +253,7 @@ def test_price_of_transfer_is_shared_by_all_bytes() -> None:
 
 @pytest.mark.parametrize("n_prefixes", [1, 2, 3, 4, 5])
 def test_one_worker_fewer_than_chosen_takes_longer_than_is_worth_it(n_prefixes: int) -> None:
-    """By more than 1 % of the whole gather."""
+    """The gather would take more than 1 % longer."""
     work = Workload(
         n_sources=20_000,
         n_gets=40_000,

@@ -60,7 +60,7 @@ def test_ranking_of_a_prefix_is_answered_at_once(rank: ModuleType) -> None:
 def test_ranking_of_a_catalog_reads_the_assets_that_it_needs(
     rank: ModuleType, s3_url: str, tmp_path: Path
 ) -> None:
-    """In the box, by the search's own rules."""
+    """It finds their scenes in the box by the rules of the search."""
     lines = [
         f"s3://sources/heat/{path.name},2020-01-01"
         for path in _SERIES.glob("heat_content_anomaly_0-2000*.tif")
@@ -127,7 +127,7 @@ def test_ranking_that_would_take_too_long_is_refused_with_what_to_do(rank: Modul
 
 
 def test_ranking_that_would_cost_too_much_is_refused(rank: ModuleType) -> None:
-    """By the limit of the request."""
+    """The limit is that of the request."""
     code, problem = _ask(
         rank, {"sources": {"prefix": "s3://sources/heat/"}, "by": "b1", "limits": {"usd": 1e-9}}
     )

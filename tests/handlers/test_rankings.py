@@ -160,7 +160,7 @@ def test_large_ranking_takes_rounds_and_few_children(service: Service) -> None:
 
 
 def test_whole_table_is_on_s3(service: Service, tmp_path: Path) -> None:
-    """As JSON and as Parquet, with the same rows as the answer."""
+    """It lies there as JSON and as Parquet, with the same rows as the answer."""
     _, line = service.ask({"sources": SCENES, "by": "b1"})
     _, shown = service.show(line["id"])
     places = {name: shown["links"][name] for name in ("table", "parquet")}
@@ -197,7 +197,7 @@ def test_same_request_again_is_answered_at_once(service: Service) -> None:
 
 
 def test_what_was_measured_is_not_read_again(service: Service) -> None:
-    """By another ranking of the same area, expression and statistic; large or small."""
+    """Another ranking of the same area, expression and statistic uses it, large or small."""
     service.ask({"sources": SCENES, "by": "b1"})
     before = len(service.machine.n_children)
 
@@ -239,7 +239,7 @@ def test_scene_that_kills_its_worker_is_listed_as_lost_and_no_other(service: Ser
 
 
 def test_scene_that_cannot_be_read_is_listed(service: Service) -> None:
-    """With its own status and reason."""
+    """It has a status and a reason of its own."""
     hrefs = [f"s3://sources/scenes/{name}.tif" for name in ("gone", "scene0", "scene4")]
     body = {"sources": hrefs, "by": "b1", "precision": "coarse"}
 
@@ -316,7 +316,7 @@ def test_rankings_that_do_not_exist_are_not_found(service: Service) -> None:
 
 
 def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
-    """As gathers are. The documents are those of the API's description."""
+    """They are handled like gathers. The documents are those of the API's description."""
     body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
     service.machine.is_slow = True
     _, line = service.ask(body)
@@ -350,7 +350,7 @@ def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
 
 
 def test_list_of_rankings_refuses_a_wrong_limit(service: Service) -> None:
-    """As the list of gathers does."""
+    """The list of gathers does the same."""
     code, problem = service.do("GET", "/rankings", limit="many")
 
     assert (code, problem["field"]) == (422, "limit")

@@ -193,7 +193,7 @@ def test_functions_are_told_of_the_catalog_where_there_is_one(stack: Synthesized
 
 
 def test_functions_are_told_which_catalogs_may_be_searched(stack: Synthesized) -> None:
-    """As a request names them; without the setting, the variable is not there."""
+    """The variable has the form of a request's field. Without the setting it does not exist."""
     functions = connected().functions()
     for module in ("submit", "dry_run", "plan_gather"):
         told = HandlerSettings.from_environment(_settled(functions[module]["Environment"]["Variables"]))

@@ -332,7 +332,10 @@ def test_definition_is_valid_amazon_states_language(
 
 
 def test_rankings_run_the_same_workflow_in_rounds(stack: Synthesized, definition: dict[str, Any]) -> None:
-    """By their own functions. What decides a round answers with a verdict, as what begins a ranking."""
+    """They have functions of their own.
+
+    The one that begins a ranking and the one that decides a round give the same kind of answer.
+    """
     rankings = stack.definition("rankings")
     states = rankings["States"]
     begin = states[rankings["StartAt"]]

@@ -204,7 +204,7 @@ def test_a_full_disk_is_an_error_and_spoils_no_file(cube: Path, tmp_path: Path, 
 
 
 def test_a_file_that_can_be_neither_written_nor_removed_is_named(cube: Path, tmp_path: Path) -> None:
-    """As in a folder that is read-only. The cube is not said to be unreadable."""
+    """A read-only folder is such a case. The error does not say that the cube is unreadable."""
     tmp_path.joinpath(f".x.{os.getpid()}.partial.csv").mkdir()
 
     with pytest.raises(StoreError, match=r"x\.csv cannot be written: Is a directory"):

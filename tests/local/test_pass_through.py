@@ -333,7 +333,7 @@ def test_workers_get_the_coding_with_the_plan(tmp_path: Path) -> None:
 
 
 def test_a_cube_of_tiles_refuses_every_append(tmp_path: Path) -> None:
-    """Also of sources that it has already: nothing can be appended to it, whatever the list."""
+    """It refuses a list of sources that it has, too: nothing can be appended to it."""
     path, other = (write(tmp_path / f"{n}.tif", "uint16", n, compress="deflate") for n in (1, 2))
     place = gathered(tmp_path, path).place
 

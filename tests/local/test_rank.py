@@ -180,7 +180,7 @@ def test_box_and_polygon_are_cut_at_pixels(folder: Path) -> None:
 def test_coarse_intervals_hold_the_exact_values(
     folder: Path, by: str, area: tuple[int, int, int, int] | None, mask: dict[str, Any] | None
 ) -> None:
-    """At the coarsest overview, over the whole scenes and a box, with clouds and without."""
+    """They do at the coarsest overview, over whole scenes and a box, with clouds and without."""
     bbox = None if area is None else lonlat_box(*area)
     exact = _by_scene(rank(folder / "list.csv", by=by, bbox=bbox, mask=mask, precision="exact"))
     coarse = _by_scene(rank(folder / "list.csv", by=by, bbox=bbox, mask=mask, precision="coarse"))
@@ -207,7 +207,7 @@ def _globe(
 
 @pytest.mark.parametrize("precision", ["exact", "coarse"])
 def test_box_across_180_degrees_holds_both_sides(tmp_path: Path, precision: str) -> None:
-    """Of an image of the whole Earth."""
+    """The image shows the whole Earth."""
     pixels = _globe(tmp_path / "globe.tif")
 
     (row,) = rank([tmp_path / "globe.tif"], by="b1", bbox=[170, -10, -160, 20], precision=precision).rows()
@@ -313,7 +313,7 @@ def test_share_beside_other_values_is_refused() -> None:
 def test_ranking_over_a_limit_is_refused_after_its_first_scene(
     folder: Path, limits: dict[str, float], words: str
 ) -> None:
-    """By the forecast of the rest."""
+    """The forecast of the other scenes decides."""
     with pytest.raises(BudgetError, match=words):
         rank(folder / "list.csv", by="red", limits=limits)
 

@@ -64,7 +64,7 @@ def test_polygon_is_close_to_that_of_exactextract(cog: Path) -> None:
 
 @pytest.mark.parametrize("statistic", ["mean", "median", "p2", "p98"])
 def test_box_is_that_of_rio_tiler(cog: Path, statistic: str) -> None:
-    """Of all pixels of a box, as titiler's statistics with max_size=None."""
+    """All pixels of the box count, as in titiler's statistics with max_size=None."""
     rio_tiler = pytest.importorskip("rio_tiler.io")
     (row,) = rank([cog], by="b1", bbox=lonlat_box(*_TRIANGLE), statistic=statistic, precision="exact").rows()
     col, row_off, width, height = _TRIANGLE

@@ -453,7 +453,7 @@ def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
 
 
 def test_page_counts_one_row_and_gives_width_before_height(page: Page, tmp_path: Path) -> None:
-    """As in requests and messages."""
+    """Requests and messages have the same order."""
     gather_undrawn(
         {"sources": [str(FILES[0])], "window": {"pixels": [0, 0, 40, 30]}}, to=tmp_path / "one.zarr"
     )

@@ -100,7 +100,7 @@ def test_a_look_at_every_scene_finds_the_same(
 
 
 def test_duckdb_finds_the_same(catalog: Path, tmp_path: Path) -> None:
-    """By its spatial extension, in the Parquet file, for 10,000 boxes and times."""
+    """Its spatial extension searches the Parquet file for 10,000 boxes and times."""
     duckdb = pytest.importorskip("duckdb")
     package = find_spec("duckdb_extension_spatial")
     if package is None or package.origin is None:

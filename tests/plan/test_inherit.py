@@ -73,7 +73,7 @@ def test_a_plan_inherits_what_it_does_not_ask_for() -> None:
 
 @pytest.mark.parametrize("nodata", [None, 0, -9999.0, float("nan"), float("-inf")])
 def test_a_template_survives_json(nodata: float | None) -> None:
-    """Also a nodata that JSON cannot hold."""
+    """So does a nodata that JSON cannot hold."""
     image = FakeImage(pixels=A.astype("float32"), header={"nodata": nodata})
 
     template = template_of(image)
@@ -271,7 +271,7 @@ def test_a_gather_that_asks_for_what_the_cube_has_is_welcome() -> None:
 def test_a_field_that_differs_from_the_cube_is_named(
     request_: dict[str, Any], field: str, words: tuple[str, str]
 ) -> None:
-    """With the value of the cube first."""
+    """The error has the cube's value first."""
     template = template_of(
         table=SIX, output={"codec": "zstd", "layout": {"chunk": [2, 3, 4], "shard_rows": 6}}
     )

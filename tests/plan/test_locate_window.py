@@ -353,7 +353,7 @@ def test_point_that_exists_in_no_crs_is_outside(point: tuple[float, float]) -> N
 
 
 def test_coordinates_in_the_sources_own_crs_are_not_moved() -> None:
-    """Nor are they where it has none."""
+    """They are not moved either if the source has no CRS."""
     moved = FakeProjector(shift=1000.0)
     point = WindowRule(point=(500_015, 4_599_985), crs=HEADER.crs)
 

@@ -138,7 +138,7 @@ def test_a_plan_that_keeps_tiles_says_who_can_read_them_and_what_is_not_known() 
 
 
 def test_a_plan_that_decodes_says_nothing_of_tiles() -> None:
-    """Nor does it keep how they are stored."""
+    """It does not keep how they are stored, either."""
     plan = planned(FakeReader({"a": image()}), table_of("a"))
 
     assert (plan.warnings, plan.slots[0].coding, plan.passes_through) == ((), None, False)

@@ -652,7 +652,7 @@ def test_plan_cube_keeps_the_grids_of_its_sample_once() -> None:
 
 
 def test_plan_cube_keeps_scales_and_offsets_of_the_bands_that_it_reads() -> None:
-    """By the number of each band."""
+    """The number of each band decides which ones it keeps."""
     image = like(scales=(0.5, 2.0), offsets=(1.0, -1.0))
 
     plan = planned(reader_of(a=image), hrefs("a"), bands=[2, 1])
@@ -758,7 +758,7 @@ def test_plan_cube_says_that_cubes_of_zfp_need_imagecodecs() -> None:
 
 
 def test_plan_cube_takes_the_kind_of_source_that_most_are() -> None:
-    """Of those with the most frequent dtype, those with the most frequent number of bands."""
+    """The most frequent dtype decides first, then the most frequent number of bands among its sources."""
     one, two, float_ = A[:1], A, A[:1].astype("float32")
     images = dict(zip("abcdefg", (float_, float_, float_, two, one, one, two), strict=True))
 
@@ -779,7 +779,7 @@ def test_plan_cube_takes_a_source_that_has_the_bands() -> None:
 
 
 def test_plan_cube_says_how_many_sources_were_tried_in_vain() -> None:
-    """With the first error."""
+    """It also gives the first error."""
     with pytest.raises(
         RequestError, match=r"none of the 2 sources that were tried can be opened; the first: .*b/x"
     ):

@@ -43,7 +43,7 @@ def of_sample(*headers: Header, slot: SourceSlot = SLOT, nodata: float | None = 
 
 
 def test_sources_that_are_all_alike_need_no_warning() -> None:
-    """Nor does one that differs in what a gather does not read."""
+    """A source that differs only in what a gather does not read needs none, either."""
     assert of_sample(like(), like(crs="EPSG:32632", width=41, etag=None)) == []
 
 
@@ -91,7 +91,7 @@ def test_each_difference_has_its_words(changes: tuple[Mapping[str, Any], ...], e
 
 
 def test_bands_that_are_not_read_do_not_count() -> None:
-    """Nor do those that a source lacks: it is unlike for that."""
+    """Bands that a source lacks do not count, either: such a source is unlike."""
     assert of_sample(like(scales=(1.0, 2.0)), slot=replace(SLOT, bands=(1,))) == []
     assert of_sample(like(n_bands=1, scales=(1.0,), offsets=(0.0,)), slot=OF_RED) == []
     assert (
@@ -119,7 +119,7 @@ def test_warnings_name_the_band_and_the_cubes_nodata() -> None:
 
 
 def test_sources_that_cannot_be_opened_are_counted() -> None:
-    """With the first reason."""
+    """The first reason is given, too."""
     errors = [SourceError(why, href=f"s3://b/{why}", status=Status.MISSING) for why in ("one", "two")]
 
     found = warnings_of_sample(OF_RED, TEMPLATE, (TEMPLATE,), errors, nodata=None)
@@ -161,7 +161,7 @@ def test_claims_that_files_do_not_declare_are_told() -> None:
 
 
 def test_claims_that_files_declare_are_not_told() -> None:
-    """Also if they were rounded."""
+    """They are not told even if they were rounded."""
     header = like(scales=(0.1, 1.0), offsets=(-1000.0, 0.0), nodata=0)
 
     assert (

@@ -62,7 +62,7 @@ def test_tasks_survive_json() -> None:
 
 
 def test_cut_tasks_gives_each_range_of_rows_its_packed_headers() -> None:
-    """As it does with the list. Without packed headers the part is empty."""
+    """The list is cut in the same way. Without packed headers the part is empty."""
     plan = replace(PLAN, n_rows=3, layout=replace(PLAN.layout, chunk=(1, 8, 8), shard=(2, 8, 8)))
 
     tasks = cut_tasks(plan, [10, 20], [7, 9])

@@ -85,5 +85,5 @@ def test_full_resolution_counts_as_at_most_64_by_64_pixels_each() -> None:
 
 
 def test_a_round_of_no_scene_takes_nothing() -> None:
-    """Neither requests nor time."""
+    """It takes neither requests nor time."""
     assert next_round_of() == Forecast(0.0, 0.0, 0.0)

@@ -78,7 +78,7 @@ async def _run(state: MapState, files: FakeControl, *, lost: frozenset[int] = fr
 
 @pytest.mark.parametrize("n_tasks", [1, 2, N])
 def test_every_scene_is_in_one_task_and_comes_back(n_tasks: int) -> None:
-    """Also what is not finite. The state is what was written."""
+    """So does a value that is not finite. The state is what was written."""
 
     async def work() -> MapState:
         files, state = FakeControl(), _state(_rounds())
@@ -169,7 +169,7 @@ def test_scenes_that_are_late_are_listed_as_timed_out() -> None:
 
 
 def test_open_ranks_make_another_round() -> None:
-    """At the next level of those scenes alone."""
+    """Only those scenes are read, at their next level."""
     rounds = _rounds("0.01")
     state = _state(rounds)
     for n, each in enumerate(state.scenes):

@@ -124,7 +124,7 @@ def test_measure_row_of_a_strip_beside_its_source_finds_nothing_valid() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1, 70_000), (1, 70_000, 1)])
 def test_measure_row_sums_no_line_that_32_bits_cannot_hold(shape: tuple[int, int, int]) -> None:
-    """Neither a wide window of one line nor a high one of one column."""
+    """This holds for a wide window of one line and for a high one of one column."""
     pixels = np.full(shape, 65_535, "uint16")
 
     [stats] = measure_row(pixels, whole(pixels))

@@ -60,7 +60,7 @@ def test_how_many_pixels_of_kept_tiles_are_valid_is_not_known() -> None:
 
 
 def test_digest_of_tiles_is_of_those_that_are_stored() -> None:
-    """In their order."""
+    """Their order counts."""
     assert digest_of_tiles([b"ab", None, b"c"]) == xxhash.xxh3_128_hexdigest(b"abc")
     assert digest_of_tiles([b"c", b"ab"]) != digest_of_tiles([b"ab", b"c"])
 

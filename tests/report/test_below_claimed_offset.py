@@ -40,6 +40,6 @@ def test_dark_pixels_tell_of_an_offset_that_was_applied(
 
 
 def test_a_window_without_valid_pixels_tells_nothing() -> None:
-    """Nor does a place without a source."""
+    """A place without a source tells nothing, either."""
     assert not is_below_claim(Source(href="s3://b/a.tif", columns=SENTINEL_2), BandStats())
     assert not is_below_claim(None, BandStats(n_valid=1, min=0.0))

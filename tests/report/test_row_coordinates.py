@@ -337,7 +337,7 @@ def test_coordinates_have_the_dtypes_fills_and_units_of_earlier_cubes() -> None:
 
 
 def test_coordinates_of_differences_are_there_if_they_are_asked_for() -> None:
-    """Each kind by itself."""
+    """Each kind is asked for by itself."""
     plan = planned(FakeReader({"a": A[:1]}), table_of("a"))
 
     def names(**wanted: bool) -> list[str]:
@@ -351,7 +351,7 @@ def test_coordinates_of_differences_are_there_if_they_are_asked_for() -> None:
 
 
 def test_values_tell_which_pixels_may_have_the_claimed_offset_already() -> None:
-    """By the darkest pixel of each band. An absent source claims nothing."""
+    """The darkest pixel of each band decides. An absent source claims nothing."""
     column = ListColumn(name="offset_claimed", dtype="float64", varies_in_row=True)
     plan, (first, second) = scenes(columns=(column,))
     red, nir = first.sources

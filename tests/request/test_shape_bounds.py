@@ -53,7 +53,7 @@ def test_a_list_of_numbers_is_no_shape() -> None:
 
 
 def test_box_is_around_all_parts_of_a_shape() -> None:
-    """Also of a collection of geometries."""
+    """A collection of geometries has one box, too."""
     assert shape_bounds({"type": "GeometryCollection", "geometries": [POLYGON, POINT]}) == (8.5, 40, 10, 46.5)
     assert shape_bounds(POLYGON) == BOX
 

@@ -95,7 +95,7 @@ def test_sources_that_the_cube_has_are_left_out() -> None:
 
 
 def test_the_same_request_again_appends_nothing() -> None:
-    """Also if it asks for duplicates: its digest is among the cube's versions."""
+    """This holds even if it asks for duplicates: its digest is among the cube's versions."""
     grown = place()
     grown.gather(rows(0, 1))
 
@@ -120,7 +120,7 @@ def test_the_same_request_again_appends_nothing() -> None:
 def test_a_wrong_request_is_refused_though_the_cube_has_all_its_sources(
     wrong: dict[str, Any], match: str
 ) -> None:
-    """As it is with a source that is new."""
+    """The same request with a new source is refused, too."""
     grown = place()
     grown.gather(rows(0, 1, 2))
     with pytest.raises(RequestError, match=match):

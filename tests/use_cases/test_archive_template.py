@@ -76,7 +76,7 @@ def test_archive_is_aligned_if_its_first_gather_wants_one_grid() -> None:
 
 
 def test_gathers_without_an_archive_read_and_put_nothing() -> None:
-    """Nor do those without a folder for it."""
+    """Gathers without a folder for the archive do not, either."""
     folder = Folder()
 
     assert asyncio.run(archive_template(PLAIN, folder)) is None
@@ -99,7 +99,7 @@ def test_damaged_archive_is_an_error_that_names_its_file(content: bytes) -> None
 
 
 def test_archive_of_a_later_version_is_refused() -> None:
-    """With both formats."""
+    """The error names both formats."""
     folder = Folder()
     asyncio.run(pin_archive(request(), PLAN, folder))
     folder.files[KEY] = json.dumps(json.loads(folder.files[KEY]) | {"format": 2}).encode()

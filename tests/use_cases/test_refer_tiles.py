@@ -39,7 +39,7 @@ def referred(*, n_rows: int, index: dict[str, bytes] | None = None) -> tuple[lis
 
 
 def test_every_row_is_referred_to_once_and_in_order() -> None:
-    """Also those of the last, shorter batch. Whole windows are, with both bands."""
+    """So are the rows of the last, shorter batch, and whole windows with both bands."""
     batches, reader = referred(n_rows=2)
 
     assert [(each.start, len(each.rows)) for each in batches] == [(0, 2), (2, 2), (4, 1)]

@@ -240,7 +240,7 @@ def test_owner_finds_out_that_another_append_has_taken_over(cube: Any) -> None:
 
 
 def test_workers_check_the_claim_of_their_plan(cube: Any) -> None:
-    """By its version."""
+    """They compare its version."""
     append = Append(version=2, first_row=3, chunk_rows=1, versions=(), origin={})
     plan = replace(planned(FakeReader({"a": np.zeros((1, 8, 8), "uint8")}), table_of("a")), append=append)
     cube.hold(RowClaim.of(plan), age_s=0)

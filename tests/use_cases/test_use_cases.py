@@ -816,7 +816,7 @@ def test_gather_that_goes_on_reads_the_list_that_it_has_found() -> None:
 
 
 def test_cube_of_a_list_keeps_no_found_list() -> None:
-    """Nor does that of a search whose list has expired."""
+    """A cube of a search whose list has expired keeps none, either."""
     of_list = Gather(table=table_of(*NAMES, found=b"not of a search"))
     of_list.run()
     expired = Gather(table=table_of(*NAMES), request=SEARCHED)
@@ -870,7 +870,7 @@ def test_gather_compresses_whole_chunks_of_rows() -> None:
 
 
 def test_sidecar_tells_how_long_its_worker_took_and_where() -> None:
-    """With the size of all objects."""
+    """It also has the size of all objects."""
     gather = Gather(images={name: np.concatenate([image, image]) for name, image in IMAGES.items()})
     plan, tasks = gather.plan()
 
@@ -885,7 +885,7 @@ def test_sidecar_tells_how_long_its_worker_took_and_where() -> None:
 
 
 def test_finish_gather_writes_scales_and_overhangs_of_rows_only_where_they_differ() -> None:
-    """Each by itself."""
+    """It decides that for each of the two by itself."""
     scaled = Gather(images=IMAGES | {NAMES[1]: FakeImage(pixels=IMAGES[NAMES[1]], header={"scales": (2.0,)})})
     short = Gather(images=IMAGES | {NAMES[2]: IMAGES[NAMES[2]][:, :12]})
 

@@ -2,7 +2,7 @@
 
 Two scenes are duplicates where platform, collection, time (to the second) and place are the same. The place
 is the grid cell where both name one, otherwise a footprint box that is almost the same. A scene
-that was made from the headers of images is nobody's duplicate.
+that was made from the headers of images is never a duplicate.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ _CELLS: Final = ("grid:code", "s2:mgrs_tile", "landsat:wrs_path_row")
 _ACQUISITIONS: Final = ("s2:datatake_id", "landsat:scene_id")
 _VERSIONS: Final = ("processing:version", "s2:processing_baseline", "landsat:collection_number")
 FROM_HEADERS: Final = "pixel_gather:from_headers"
-"""Property of a scene that is known by its images' headers alone. It is nobody's duplicate: two files of one
+"""Property of a scene that is known by its images' headers alone. It is never a duplicate: two files of one
 place and time may show different things."""
 
 OF_DUPLICATES: Final = frozenset(

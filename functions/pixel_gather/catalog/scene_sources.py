@@ -143,7 +143,7 @@ def row_of(item: Item, rule: RowRule) -> str:
 
 
 def slimmed(item: Item, choices: tuple[AssetChoice, ...]) -> Item:
-    """Return of a scene only what its sources and its duplicates are found by: many of them need little room.
+    """Return what is needed of a scene to find its sources and duplicates. So many scenes take little memory.
 
     ``all_assets`` names all assets that the scene has.
 
@@ -164,7 +164,7 @@ def slimmed(item: Item, choices: tuple[AssetChoice, ...]) -> Item:
 
 
 def address_of(asset: Mapping[str, Any], wanted: Address) -> str:
-    """Return an asset's address; the one it is known by first where it has none of the wanted kind.
+    """Return an asset's address of the wanted kind, or else its main one.
 
     Alternate addresses are those of the alternate-assets extension.
     """

@@ -16,7 +16,7 @@ MOST_SCENES: Final = 100_000
 
 
 class NoSceneError(RequestError):
-    """A search that is right has found nothing. A schedule searches again at its next tick."""
+    """A correct search has found nothing. A schedule searches again at its next tick."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

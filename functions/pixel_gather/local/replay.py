@@ -43,9 +43,9 @@ def replay(
 ) -> Replayed:
     """Gather again what a cube's receipt says, and compare every source with the cube.
 
-    The request is that of the receipt, and the sources are those of the cube's rows. If a search or a prefix
-    gave the cube's list, it is asked again for sources that the cube does not have. Memory holds two shards,
-    each with its former and its present pixels, and every source that has changed.
+    The request is that of the receipt, and the sources are those of the cube's rows. If the cube's
+    list came from a search or a prefix, that is searched again for sources that the cube does not have.
+    Memory holds two shards, each with its former and its present pixels, and every source that has changed.
 
     Args:
         place: The cube: a folder, or ``s3://bucket/prefix``.

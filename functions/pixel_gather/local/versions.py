@@ -79,7 +79,7 @@ def open_cube(
 
 
 def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Compacted:
-    """Write again the shards that appends have continued, without the bytes of their former objects.
+    """Free the space of chunks that later appends have replaced. Their shards are written again.
 
     See `pixel_gather.adapters.cube.compact_cube.compact_cube`.
 

@@ -165,7 +165,7 @@ class CubePlan:
 
     @property
     def sign(self) -> str:
-        """Who signs for the sources; ``none`` for nobody."""
+        """Service that gives tokens for the sources; ``none`` if no service does."""
         return str(self.request.get("sources", {}).get("sign", "none"))
 
     @property

@@ -232,7 +232,7 @@ def _check_names(expression: Expression | None, bands: Mapping[str, str]) -> Non
     for name in () if expression is None else expression.names:
         if name in SHARES and name not in bands:
             raise RequestError(
-                f"{name} is a share of the whole area, and no value of each pixel. Rank by {name} alone. "
+                f"{name} is a share of the whole area, not a value of each pixel. Rank by {name} alone. "
                 f"If it is a band, say which one, such as bands: {{{name}: b1}}",
                 field="by",
             )

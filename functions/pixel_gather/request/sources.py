@@ -158,8 +158,8 @@ class Sources(RequestPart):
     )
     sign: Literal["none", "planetary-computer", "earthdata"] = Field(
         "none",
-        description="Who signs for the sources: planetary-computer for blobs of Azure, earthdata for buckets "
-        "of NASA. A deployment names what it allows.",
+        description="Service that gives tokens for the sources: planetary-computer for blobs of Azure, "
+        "earthdata for buckets of NASA. A deployment names what it allows.",
     )
     stac: StacSources | None = Field(None, description="Scenes as STAC items, of an API or a file.")
     catalog: CatalogSources | None = Field(

@@ -52,7 +52,7 @@ class _Numbers(click.ParamType[Any]):
     metavar="N,...",
     help="Workers that list 120 folders.  [default: 1,8,32,120]",
 )
-@click.option("--reference", is_flag=True, help="Lay the figures published in 2017 beside them.")
+@click.option("--reference", is_flag=True, help="Compare with the figures published in 2017.")
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def bench_area_command(**options: Any) -> int:

@@ -81,7 +81,7 @@ def bench_ingest_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
     several, one window of each is read. Each way is measured in fresh processes: time to the first sample,
     throughput, random reads, CPU and memory. Ways that this machine lacks are listed with the reason. s5cmd,
     the AWS CLI and rclone come with uv sync --group ingest-tools. FUSE mounts last as long as their
-    measurement. Every round pulls the whole object once a way: mind what your provider charges.
+    measurement. In every round, each way reads the whole object once: mind what your provider charges.
 
     \b
     pixel-gather bench ingest s3://bucket/large.tif

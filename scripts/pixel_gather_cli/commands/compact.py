@@ -16,10 +16,10 @@ from pixel_gather_cli.request_options import store_options, stores_of
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_options
 def compact_command(*, cube: str, as_json: bool, **options: Any) -> None:
-    """Give back the space that appends have taken in shards that they continued.
+    """Free the space of chunks that later appends have replaced.
 
-    CUBE is a folder or s3://bucket/prefix. Such shards are written again, and the cube gets a new version.
-    Former versions can still be opened.
+    CUBE is a folder or s3://bucket/prefix. Shards with such chunks are written again, and the cube gets a
+    new version. Former versions can still be opened.
 
     \b
     pixel-gather compact out/bolzano.zarr

@@ -88,7 +88,7 @@ _LIMITS = (
         metavar="USD",
         help="Refuse a ranking that would cost more, estimated from its first scene.",
     ),
-    click.option("--max-seconds", type=float, metavar="S", help="Refuse a ranking that takes longer."),
+    click.option("--max-seconds", type=float, metavar="S", help="Refuse a ranking that would take longer."),
     click.option(
         "--dry-run", is_flag=True, help="Print the bytes that each overview level would take. Reads no pixel."
     ),

@@ -38,9 +38,9 @@ def replay_command(
     """Gather again what a cube's receipt says, and show what has changed.
 
     CUBE is a folder or s3://bucket/prefix. The windows of all its sources are read again and compared with
-    its pixels; nothing is written without --to. If the cube's list was searched for, the same search is asked
-    again. The exit code is 0 if nothing has changed, 1 if something has or cannot be compared, and 2 if the
-    cube cannot be read.
+    its pixels; nothing is written without --to. If the cube's list came from a search, the same search is
+    repeated. The exit code is 0 if nothing has changed, 1 if something has or cannot be compared, and 2 if
+    the cube cannot be read.
 
     \b
     pixel-gather replay out/bolzano.zarr --headers-only

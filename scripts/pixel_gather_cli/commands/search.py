@@ -60,8 +60,8 @@ _FORMATS = ("csv", "hrefs", "json", "jsonl", "table", "parquet")
 def search_command(**options: Any) -> int:
     """Find the scenes in an area and a time range.
 
-    With --assets it prints a list file for plan, run and submit. With --expand, a band is called by the end
-    of its file's name, such as B04. A folder that cannot be listed is named on standard error, and the exit
+    With --assets it prints a list file for plan, run and submit. With --expand, the end of a file's name is
+    the name of its band, such as B04. A folder that cannot be listed is named on standard error, and the exit
     code is 1.
 
     \b

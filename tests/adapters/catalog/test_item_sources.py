@@ -278,6 +278,6 @@ def test_lines_of_the_sentinel_2_index_are_items(zip_: Callable[[bytes], bytes])
     ],
 )
 def test_a_wrong_index_is_refused_with_its_line(content: bytes, said: str) -> None:
-    """Never an error of Python's."""
+    """The error is ours, never one of Python's."""
     with pytest.raises(RequestError, match=said):
         list(items_of_index(io.BytesIO(content), name="index.csv"))

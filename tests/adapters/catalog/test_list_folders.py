@@ -173,7 +173,7 @@ def test_a_folder_of_this_machine_is_listed(bucket: Bucket, tmp_path: Path) -> N
 
 
 def test_a_public_folder_of_google_is_listed(bucket: Bucket) -> None:
-    """As the public Sentinel-2 index names them."""
+    """The public Sentinel-2 index names folders in this way."""
     folder = "https://storage.googleapis.com/gcp-public-data-sentinel-2/tiles/32/IMG_DATA/"
 
     found = listed(bucket.folders(), [folder])

@@ -479,7 +479,7 @@ def test_scenes_of_one_day_or_datatake_share_a_row(rule: str, tmp_path: Path) ->
     ],
 )
 def test_a_wrong_item_of_a_program_is_refused(wrong: dict[str, Any]) -> None:
-    """As one of a server is: with a sentence, and before anything is read."""
+    """The error is a sentence, as for an item of a server. Nothing is read before."""
     given = {"items": [item() | wrong], "assets": ["red"]}
     with pytest.raises(RequestError, match=r"sources\.stac"):
         dry_run({"sources": {"stac": given}, "window": {"point": [11.3, 46.7]}})

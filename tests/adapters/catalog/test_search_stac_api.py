@@ -426,7 +426,7 @@ def test_no_server_is_said_to_be_none() -> None:
     ],
 )
 def test_a_deployment_asks_only_the_hosts_that_it_names(url: str) -> None:
-    """By https, without credentials in the address."""
+    """It asks them by https, without credentials in the address."""
     check = hosts_only(frozenset({"stac.example.org"}), field="stac")
     check("https://stac.example.org/v1/search")
     with pytest.raises(RequestError):
@@ -452,7 +452,7 @@ def test_a_key_in_the_address_goes_along_with_every_request(method: str) -> None
 
 
 def test_a_key_goes_to_no_other_host() -> None:
-    """Nor to another port or by another scheme."""
+    """It goes to no other port and by no other scheme, either."""
     first = "https://stac.example.org/v1?key=secret"
     assert with_query_of("https://stac.example.org/v1/search?a=1", first).endswith("/search?a=1&key=secret")
     assert with_query_of("https://stac.example.org/v1/search?key=other", first).endswith("?key=other")

@@ -129,7 +129,7 @@ SINGLE_SEGMENT = 0x20 | 1 << 6
     ],
 )
 def test_decode_block_reads_zstd_windows_of_up_to_128_mib(head: tuple[int, ...], *, is_read: bool) -> None:
-    """As libtiff does. A frame of a single segment has no window but its content."""
+    """Libtiff has the same limit. A frame of a single segment has no window but its content."""
     if is_read:
         np.testing.assert_array_equal(decode(Compression.ZSTD, zstd_frame(*head)), TILE)
     else:
@@ -213,7 +213,7 @@ FLOATS = (np.arange(256) / 7).astype("f4").reshape(16, 16)
 
 @pytest.mark.parametrize("n_left_out", [0, 1])
 def test_decode_block_refuses_a_short_tile_of_floats(n_left_out: int) -> None:
-    """Also one whose bytes are ordered by significance. A whole one is read."""
+    """A short tile whose bytes are ordered by significance is refused, too. A whole one is read."""
     shuffled = imagecodecs.floatpred_encode(FLOATS, axis=1).tobytes()
     content = imagecodecs.lzw_encode(shuffled[: len(shuffled) - n_left_out])
     layout = replace(

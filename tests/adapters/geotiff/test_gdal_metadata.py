@@ -71,7 +71,7 @@ def test_long_metadata_is_refused() -> None:
     ("text", "hints"), [("Alpha", True), ("NoData_Values", True), ("nodata", False), (item("2"), False)]
 )
 def test_alpha_or_one_nodata_for_all_bands_hint_at_a_mask(text: str, *, hints: bool) -> None:
-    """In capitals or not."""
+    """The words may be in capitals or not."""
     assert mentions_mask(told(text)) is hints
     assert not mentions_mask(told())
 

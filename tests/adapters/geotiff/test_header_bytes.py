@@ -45,7 +45,7 @@ def test_bytes_outside_of_the_object_are_an_error(start: int, stop: int) -> None
 
 
 def test_the_last_byte_that_was_wanted_is_known() -> None:
-    """Also if it was not there."""
+    """It is known even if it was not there."""
     header_bytes = parts((0, 10))
     header_bytes.view(2, 7)
     header_bytes.view(1, 3)

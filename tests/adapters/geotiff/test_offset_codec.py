@@ -117,7 +117,7 @@ def test_tiles_end_with_the_object(pairs: list[tuple[int, int]]) -> None:
 
 
 def test_tiles_before_the_object_are_refused() -> None:
-    """Also between others that lie inside of it."""
+    """They are refused even between tiles that lie inside of the object."""
     packed = packed_run(run_of([(10, 5), (4, 1), (20, 5)]))
 
     assert packed is not None

@@ -170,7 +170,7 @@ def sparse(tmp_path: Path) -> MemoryObject:
 
 
 def test_tiles_that_are_not_stored_are_none(tmp_path: Path) -> None:
-    """Neither bytes nor a place. The others keep theirs."""
+    """They have neither bytes nor a place. The others keep theirs."""
     source = opened(sparse(tmp_path))
     window = Window(col_off=0, row_off=0, width=48, height=16)
 

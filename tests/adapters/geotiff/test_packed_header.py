@@ -531,7 +531,7 @@ def test_where_all_tiles_are_too_many_the_wanted_ones_are_packed() -> None:
 
 @pytest.mark.parametrize(("more", "is_packed"), [(0, True), (1, False)])
 def test_places_beyond_256_tib_are_not_packed(more: int, *, is_packed: bool) -> None:
-    """Neither an object of that size, nor an offset of its directories or their values."""
+    """An object of that size is not packed, nor are such offsets of its directories or their values."""
     source, far = rows(), (1 << 48) + more
     entries = source.ifd.entries
 
@@ -546,7 +546,7 @@ def test_places_beyond_256_tib_are_not_packed(more: int, *, is_packed: bool) -> 
 
 @pytest.mark.parametrize("tag", [273, 279])
 def test_offsets_of_another_type_are_not_packed(tag: int) -> None:
-    """Nor byte counts."""
+    """Byte counts of another type are not packed, either."""
     source = rows()
     entries = source.ifd.entries
     source.ifd = replace(source.ifd, entries={**entries, tag: entries[tag]._replace(kind=13)})

@@ -59,7 +59,7 @@ def test_more_is_fetched_than_is_wanted(wanted: tuple[int, int], fetched: tuple[
 
 @pytest.mark.parametrize("most", [0, 1, 3])
 def test_a_header_in_too_many_places_is_left_to_gdal(most: int) -> None:
-    """As many reads as the settings say are made."""
+    """The settings say how many reads are made before that."""
     places = [(n * 20_000, n * 20_000 + 1) for n in range(1, 5)]
     settings = GeoTiffSettings(head_nbytes=100, max_header_reads=most)
     file, stored = file_of(settings=settings)

@@ -60,7 +60,7 @@ def test_pixels_that_are_points_have_their_centre_there() -> None:
 
 
 def test_without_scale_or_matrix_there_is_no_transform() -> None:
-    """Nor is one where it says nothing."""
+    """An identity matrix says nothing, so it gives none, either."""
     identity = matrix(1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1)
 
     assert transform_of(ifd_of({256: (SHORT, (1,))}), {}) is None
@@ -109,7 +109,7 @@ def test_tiepoints_alone_are_control_points() -> None:
 
 
 def test_heights_are_all_values_of_the_third_axis() -> None:
-    """Of the scale, of each tiepoint, and of the matrix."""
+    """They are those of the scale, of each tiepoint and of the matrix."""
     tags = {**scale(10.0, 20.0, 30.0), **tiepoint(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), **MATRIX}
 
     assert heights_of(ifd_of(tags)) == ((30.0,), (2, 5, 8, 11), tuple(range(8)))

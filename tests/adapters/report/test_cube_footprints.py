@@ -28,7 +28,7 @@ def _tile(x: float, y: float, *, side: int = 1098, pixel: float = 100, crs: str 
 
 @pytest.mark.parametrize("crs", ["EPSG:32601", "EPSG:32633", "EPSG:32760", "EPSG:25832", "EPSG:26910"])
 def test_utm_is_what_proj_computes(crs: str) -> None:
-    """To a tenth of a metre, a degree beyond the zone on either side, from the equator to 84 degrees."""
+    """Both agree to a tenth of a metre, up to a degree beyond the zone, from the equator to 84 degrees."""
     points = np.array(list(product((160_000, 500_000, 840_000), (0, 2_500_000, 5_200_000, 9_300_000))), float)
     xs, ys = RasterioProjector().points(*points.T.tolist(), source_crs=crs, target_crs="EPSG:4326")
     project = to_lonlat(crs)
@@ -117,7 +117,7 @@ def _index(tmp_path: Path, *places: tuple[float, float]) -> bytes:
 
 
 def test_footprints_are_read_from_the_cubes_own_index(tmp_path: Path) -> None:
-    """As it lies beside every cube whose sources our reader has read."""
+    """The index lies beside every cube whose sources our reader has read."""
     store: Any = MemoryStore()
     obstore.put(store, "headers.parquet", _index(tmp_path, (500_000, 5_000_000), (500_000, 5_000_000)))
 

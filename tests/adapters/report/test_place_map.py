@@ -98,7 +98,7 @@ def test_map_of_the_whole_earth_is_not_larger_than_it() -> None:
 
 
 def test_caption_says_where_the_window_lies_and_what_is_shown() -> None:
-    """In words, for readers who cannot see the map."""
+    """It says so in words, for readers who cannot see the map."""
     west = Footprints(window=box(190, -10, 191, -9), sources=SCENE.sources * 2)
 
     assert "around 46.42° N, 11.22° E. Blue" in map_of(SCENE, is_aligned=True, n_sources=1).caption

@@ -19,8 +19,8 @@ _LARGE: Final = re.compile(rb"\d{19}")
 def structure_of(content: bytes) -> bytes:
     """Return 16 bytes that are the same for JSON with the same names, and kinds of values in the same order.
 
-    Quotes part texts from what stands between them. Of the texts, the names stay. Of the rest, the digits go.
-    So a float is known by its point or its exponent, and a whole number by nothing at all.
+    Quotes separate the texts from the rest. Of the texts, only names are kept. Of the rest, all but digits is
+    kept. So a float leaves its point or its exponent, and a whole number leaves nothing.
 
     Args:
         content: JSON without spaces between its parts, as msgspec writes it.

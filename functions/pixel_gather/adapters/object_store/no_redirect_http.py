@@ -1,7 +1,7 @@
 """Ranged GETs from one web server that never follow a redirect, so an allowed host cannot lead to another.
 
-It uses urllib3 in threads. That is slower than obstore, but obstore always follows redirects. There are no
-threads in aiohttp. But it takes four times as long to import (300 ms of CPU against 70), and 12 MB of every
+It uses urllib3 in threads. That is slower than obstore, but obstore always follows redirects. aiohttp
+needs no threads. But it takes four times as long to import (300 ms of CPU against 70), and 12 MB of every
 package.
 """
 

@@ -71,7 +71,7 @@ class KeptRanges:
         return -(-int(usual * _MARGIN) // _STEP) * _STEP
 
     def learn(self, *, first_tile: int, stop: int, nbytes: int) -> None:
-        """Note where the level lay that was read of a file.
+        """Note where in a file the level lies that was read.
 
         Args:
             first_tile: First byte of its tiles.

@@ -52,7 +52,7 @@ def read_footprints(store: Store) -> SourceFootprints | None:
 
 
 def footprints_of_grids(grids: Iterable[Grid]) -> SourceFootprints | None:
-    """Return the different footprints of images. If there are too many, one stands for its neighbours.
+    """Return the different footprints of images. If there are too many, neighbours of one size share one.
 
     Args:
         grids: Grids of all images.

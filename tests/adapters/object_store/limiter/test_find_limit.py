@@ -263,7 +263,7 @@ def test_climb_tries_a_step_down_at_the_highest_limit() -> None:
 
 
 def test_climb_steps_down_at_once_while_sources_queue() -> None:
-    """As long as throughput stays within 2 % of what it was. A step is a fifth of the limit."""
+    """It steps down as long as throughput stays within 2 % of what it was. A step is a fifth of the limit."""
     judged = Judged(Climb(FULL))
 
     limits = [judged.after(done, has_queued=True) for done in (100, 98, 98, 98, 97, 92)]
@@ -281,7 +281,7 @@ def test_climb_does_not_step_up_while_sources_queue() -> None:
 
 
 def test_climb_steps_are_at_least_one() -> None:
-    """Also where a quarter or a fifth of the limit is less."""
+    """A step is one even if a quarter or a fifth of the limit is less."""
     up = Judged(Climb(Bounds(start=2, lowest=2, highest=9, climbs_at_once=False)))
     assert [up.after(done) for done in (100, 200, 200, 400)] == [3, 3, 4, 4]
 

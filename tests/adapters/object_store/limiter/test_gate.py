@@ -198,7 +198,7 @@ def test_gate_frees_what_was_admitted_and_cancelled_at_once() -> None:
 
 
 def test_gate_closes_at_a_503() -> None:
-    """By 30 %."""
+    """The limit falls by 30 %."""
 
     async def run() -> int:
         gate = Gate(Bounds(start=40, lowest=1, highest=64), clock=asyncio.get_running_loop().time)

@@ -325,7 +325,7 @@ def test_a_second_without_waiting_requests_does_not_let_the_rate_grow(idle_s: fl
 
 
 def test_requests_in_flight_are_twice_those_of_a_round_trip() -> None:
-    """As many again wait for their turn. Without a rate there are none."""
+    """Half of them wait for their turn. Without a rate there are none."""
     rate = at(100.0)
 
     assert rate.in_flight == pytest.approx(200 * rate.round_trip_s)
@@ -341,7 +341,7 @@ def answers(*granted_at: float, refused_at: Sequence[float] = ()) -> Rate:
 
 
 def test_granted_is_the_rate_of_the_last_answers() -> None:
-    """Of 16 at least; of more, those of two round trips; and none older than 5 s."""
+    """It counts the last 16 answers, or more if two round trips have more. None is older than 5 s."""
     every_10_ms = [10.0 + n / 100 for n in range(60)]
 
     assert answers(*every_10_ms)._granted(10.6).per_s == pytest.approx(16 / 0.16)
