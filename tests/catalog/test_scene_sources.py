@@ -139,6 +139,11 @@ def test_a_scene_without_the_asset_has_no_href() -> None:
             "s3",
             "s3://x/a.tif",
         ),
+        (
+            {"href": "https://x/a.tif", "alternate": {"az": {"href": "az://x/a.tif"}, "s3": {"href": 7}}},
+            "s3",
+            "https://x/a.tif",
+        ),
         ({"href": "https://data.example.org/a.tif"}, "s3", "https://data.example.org/a.tif"),
         ({"href": "https://b.s3.amazonaws.com/a.tif?sig=1"}, "s3", "https://b.s3.amazonaws.com/a.tif?sig=1"),
     ],
@@ -163,6 +168,8 @@ def test_no_asset_is_refused() -> None:
         (179.5, "2024-06-01T13:00:00Z", "c 2024-06-02"),
         (179.7, "2024-06-01T13:00:00Z", "c 2024-06-01"),  # its middle lies over the antimeridian
         (-180.0, "2024-06-01T11:00:00Z", "c 2024-05-31"),
+        (14.6, "2024-06-01T23:00:00Z", "c 2024-06-02"),  # its middle is 15 degrees east
+        (14.5, "2024-06-01T23:00:00Z", "c 2024-06-01"),
     ],
 )
 def test_a_solar_day_is_that_of_the_scenes_longitude(west: float, time: str, row: str) -> None:

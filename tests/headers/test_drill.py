@@ -1,11 +1,13 @@
 """Drills and indexes report to the limiter which sources were read."""
 
 import asyncio
+import math
 
 import numpy as np
+import pytest
 
 from pixel_gather.errors import SourceError
-from pixel_gather.headers.drill import drill
+from pixel_gather.headers.drill import DrilledPixel, drill
 from pixel_gather.headers.indexing import index_sources
 from pixel_gather.model.source import Cost, Source
 from pixel_gather.model.status import Status
@@ -63,3 +65,23 @@ def test_index_sources_says_which_sources_were_opened() -> None:
 
     assert asyncio.run(run()) == [Status.OK, Status.MISSING, Status.OK]
     assert sorted(limiter.read) == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("value", "nodata", "is_nodata"),
+    [
+        (0, 0, True),
+        (1, 0, False),
+        (math.nan, None, True),
+        (math.nan, 0, True),
+        (0, None, False),
+        (0, math.nan, False),
+    ],
+)
+def test_nan_and_the_sources_nodata_are_no_pixel(
+    value: float, nodata: float | None, *, is_nodata: bool
+) -> None:
+    """Other values are, though the source declares NaN."""
+    pixel = DrilledPixel(source=Source(href="a"), status=Status.OK, nodata=nodata)
+
+    assert pixel.is_nodata(value) is is_nodata

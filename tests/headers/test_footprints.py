@@ -1,9 +1,11 @@
 """Footprints on the Earth, computed from headers."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from rasterio.crs import CRS
 from shapely.geometry import box, shape
@@ -187,3 +189,103 @@ def test_footprints_of_many_different_sources_are_their_corners() -> None:
 def test_a_window_without_a_place_has_no_footprints() -> None:
     """Its sources are not asked for theirs."""
     assert footprints_of(replace(HEADER, transform=None), (HEADER,), PROJECTOR) is None
+
+
+LONLAT = replace(HEADER, crs="EPSG:4326", transform=Transform(0.1, 0, 5, 0, -0.1, 50))
+
+
+def test_the_ring_goes_around_the_edge_in_fifths() -> None:
+    """It is closed, and runs counter-clockwise as GeoJSON wants it. It begins at the upper left corner."""
+    found = footprint_of(LONLAT, PROJECTOR)
+
+    assert not isinstance(found, str)
+    bounds, ring = found
+    down = [(5, 50 - n) for n in range(0, 10, 2)]
+    right = [(5 + n, 40) for n in range(0, 10, 2)]
+    up = [(15, 40 + n) for n in range(0, 10, 2)]
+    left = [(15 - n, 50) for n in range(0, 10, 2)]
+    assert bounds == pytest.approx((5, 40, 15, 50))
+    np.testing.assert_allclose(ring, [*down, *right, *up, *left, down[0]])
+
+
+@pytest.mark.parametrize(
+    ("west", "north", "bounds"),
+    [
+        (350, 50, (-10, 40, 0, 50)),
+        (175, 50, (175, 40, -175, 50)),
+        (-185, 50, (175, 40, -175, 50)),
+        (170, 50, (170, 40, 180, 50)),
+        (-180, 50, (-180, 40, -170, 50)),
+        (5, 90.05, (5, 80.05, 15, 90)),
+        (5, -80.05, (5, -90, 15, -80.05)),
+    ],
+)
+def test_longitudes_and_latitudes_lie_on_the_map(
+    west: float, north: float, bounds: tuple[float, ...]
+) -> None:
+    """Whichever turn the file counts from, and though its last pixels may reach over a pole."""
+    found = footprint_of(replace(LONLAT, transform=Transform(0.1, 0, west, 0, -0.1, north)), PROJECTOR)
+
+    assert not isinstance(found, str)
+    assert found[0] == pytest.approx(bounds)
+
+
+@pytest.mark.parametrize(
+    ("crs", "south", "north"), [("EPSG:3413", 83.5, 90), ("EPSG:3031", -90, -83.5)], ids=["north", "south"]
+)
+def test_an_image_over_a_pole_goes_around_the_earth(crs: str, south: float, north: float) -> None:
+    """Its box reaches up to the pole, which none of its edges touches."""
+    found = footprint_of(
+        replace(HEADER, crs=crs, transform=Transform(10_000, 0, -500_000, 0, -10_000, 500_000)), PROJECTOR
+    )
+
+    assert not isinstance(found, str)
+    assert found[0] == pytest.approx((-180, south, 180, north), abs=0.1)
+    south, north = found[0][1], found[0][3]
+    assert found[1] == [(-180, south), (180, south), (180, north), (-180, north), (-180, south)]
+
+
+class NowhereProjector(RasterioProjector):
+    """Finds no place for the last point."""
+
+    def points(
+        self, xs: Sequence[float], ys: Sequence[float], *, source_crs: str, target_crs: str
+    ) -> tuple[list[float], list[float]]:
+        """Return infinity for it, as PROJ does."""
+        del source_crs, target_crs
+        return [*xs[:-1], math.inf], [*ys[:-1], math.inf]
+
+
+def test_an_edge_without_a_place_on_the_earth_says_so() -> None:
+    """As in corners of a satellite's full disk. No item is made of it."""
+    assert footprint_of(LONLAT, NowhereProjector()) == "its edge has no place on the Earth"
+    source = Source(href=HEADER.href, time_us=TIME)
+    item = item_of_headers([(source, LONLAT)], collection="images", projector=NowhereProjector())
+    assert item == "its edge has no place on the Earth"
+
+
+def test_an_image_without_a_time_makes_no_item() -> None:
+    """A search could not order it. The reason says where times come from."""
+    item = item_of_headers([(Source(href="a"), HEADER)], collection="images", projector=PROJECTOR)
+
+    assert item == "no time: give the list a column time, or ls --time"
+
+
+def test_columns_of_the_list_become_properties() -> None:
+    """A missing value is left out."""
+    properties = scene(HEADER, columns={"orbit": 7, "cloud": None})["properties"]
+
+    assert properties["orbit"] == 7
+    assert "cloud" not in properties
+
+
+def test_a_source_around_the_earth_keeps_its_four_corners() -> None:
+    """It has no positions between them that could be left out."""
+    earth = replace(LONLAT, transform=Transform(3.6, 0, -180, 0, -1.8, 90))
+    places = [Transform(0.1, 0, 5 + n, 0, -0.1, 50) for n in range(4)]
+    found = footprints_of(LONLAT, [earth, *(replace(LONLAT, transform=each) for each in places)], PROJECTOR)
+
+    assert found is not None
+    assert found.sources[0] == ((-180, -90), (180, -90), (180, 90), (-180, 90))
+    assert found.sources[1] == ((5, 50), (5, 40), (15, 40), (15, 50))
+    assert len(footprints_of(LONLAT, [earth], PROJECTOR).sources[0]) == 4  # type: ignore[union-attr] # as above

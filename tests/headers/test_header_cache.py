@@ -10,7 +10,7 @@ import pytest
 from pixel_gather.errors import SourceError
 from pixel_gather.headers import header_cache
 from pixel_gather.model.outcome import Lookup, Outcome, merged
-from pixel_gather.model.source import Cost, CubeRow
+from pixel_gather.model.source import Cost, CubeRow, Source
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
@@ -311,6 +311,57 @@ def test_rows_without_a_source_have_nothing_known() -> None:
 
     assert control.files == {}
     assert asyncio.run(header_cache.load_packed_headers(task, control)) == ()
+
+
+def test_headers_come_by_ranges_of_rows_in_the_order_of_the_tasks() -> None:
+    """More shards than are read at one time, each of two strips. The longest header of a source counts."""
+    control, names = FakeControl(), [str(n) for n in range(50)]
+    tasks = [
+        ShardTask(
+            index=index,
+            row_start=index // 2,
+            row_stop=index // 2 + 1,
+            y_start=0,
+            y_stop=1,
+            list_start=0,
+            list_stop=0,
+        )
+        for index in range(100)
+    ]
+
+    async def run() -> list[list[tuple[str, bytes]]]:
+        for task in tasks:
+            source = Source(href=names[task.row_start])
+            packed = b"long" if task.index % 4 in (1, 2) else b"x"
+            outcome = Outcome(status=Status.OK, packed_header=None if task.index in (6, 7) else packed)
+            await header_cache.put_headers(
+                task, [CubeRow(time_us=None, sources=(source,))], [[outcome]], control
+            )
+        return [part async for part in header_cache.gathered_headers(tasks, control)]
+
+    parts = asyncio.run(run())
+
+    assert parts == [[(name, b"long")] for name in names if name != "3"]
+
+
+@pytest.mark.parametrize(("nbytes", "n_kept"), [(32 << 20, 2), ((32 << 20) + 1, 1)])
+def test_headers_beyond_a_shards_limit_are_not_handed_on(nbytes: int, n_kept: int) -> None:
+    """Exactly the limit is."""
+    control, task = (
+        FakeControl(),
+        ShardTask(index=0, row_start=0, row_stop=2, y_start=0, y_stop=1, list_start=0, list_stop=0),
+    )
+    rows = [CubeRow(time_us=None, sources=(Source(href=name),)) for name in "ab"]
+    packed = (b"x", bytes(nbytes - 1))
+    outcomes = [[Outcome(status=Status.OK, packed_header=each)] for each in packed]
+
+    async def run() -> list[list[tuple[str, bytes]]]:
+        await header_cache.put_headers(task, rows, outcomes, control)
+        return [part async for part in header_cache.gathered_headers([task], control)]
+
+    (part,) = asyncio.run(run())
+
+    assert [href for href, _ in part] == ["a", "b"][:n_kept]
 
 
 def test_lookups_of_strips_are_merged_by_the_worst() -> None:
