@@ -1,6 +1,6 @@
 """Allowed hrefs, their canonical spelling, and the errors of the others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import obstore
@@ -44,6 +44,8 @@ ACCEPTED = [
     Case("https", "https://Example.ORG/a/b.tif", "https://example.org/a/b.tif"),
     Case("default port", "https://example.org:443/b.tif", "https://example.org/b.tif"),
     Case("other port", "http://127.0.0.1:9000/b.tif", "http://127.0.0.1:9000/b.tif"),
+    Case("the last port", "http://h.org:65535/b.tif", "http://h.org:65535/b.tif"),
+    Case("the longest", "https://h.org/" + "a" * 2034, "https://h.org/" + "a" * 2034),
     Case("ipv6", "http://[::1]:9000/b.tif", "http://[::1]:9000/b.tif"),
     Case("https is encoded once", "https://h.org/a b/%7ec%20d.tif", "https://h.org/a%20b/~c%20d.tif"),
     Case("https sub-delimiters stay", "https://h.org/a(1),b=2.tif", "https://h.org/a(1),b=2.tif"),
@@ -97,7 +99,15 @@ REFUSED = [
     Case("no host", "https:///a.tif", "is not a host"),
     Case("host with a backslash", "https://h.org\\@evil.org/a.tif", "user or password"),
     Case("host not in ascii", "https://bücher.de/a.tif", "is not a host"),
-    Case("port out of range", "https://h.org:70000/a.tif", "is not a host"),
+    Case("port out of range", "https://h.org:65536/a.tif", "is not a host"),
+    Case("port 0", "https://h.org:0/a.tif", "is not a host"),
+    Case("one character too long", "https://h.org/" + "a" * 2035, "2049 characters"),
+    Case(
+        "one of many buckets",
+        "s3://other/a.tif",
+        "allows b0, b1, b2, b3, b4, b5, b6, b7, ...",
+        replace(DEPLOYED, buckets=frozenset(f"b{n}" for n in range(9))),
+    ),
     Case("no path", "https://h.org/", "path is empty"),
     Case("https parent", "https://h.org/a/../b", "segment .. cannot"),
     Case("https encoded parent", "https://h.org/a/%2E%2e/b", "segment .. cannot"),

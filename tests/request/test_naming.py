@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pixel_gather.request.naming import execution_name
+from pixel_gather.request.naming import execution_name, forced
 from pixel_gather.request.request import GatherRequest, parse_request
 
 
@@ -35,3 +35,16 @@ def test_execution_names_of_cubes_that_differ_in_a_dot_differ() -> None:
 def test_execution_name_is_the_same_for_the_same_request() -> None:
     """The name finds an earlier gather again."""
     assert execution_name(request_named("s2.v1")) == execution_name(request_named("s2.v1"))
+
+
+@pytest.mark.parametrize("name", [None, "bolzano", "x" * 60])
+def test_a_forced_gather_has_a_name_of_its_own(name: str | None) -> None:
+    """It begins with the name that it had, and is no longer than any."""
+    request = request_named(name)
+
+    names = [forced(request).cube_name for _ in range(2)]
+
+    for each in names:
+        assert re.fullmatch(rf"{request.cube_name[:53]}-[0-9a-f]{{6}}", each)
+    assert len({*names, request.cube_name}) == 3
+    assert forced(request).sources == request.sources

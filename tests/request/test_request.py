@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,55 @@ MISTAKES = [
         "west < east",
     ),
     Mistake("east of west", PLAIN | {"window": {"bbox": [1, 0, 0, 1]}}, "window", "west < east"),
+    Mistake("no height", PLAIN | {"window": {"bbox": [0, 1, 1, 1]}}, "window", "south < north"),
+    Mistake("no width", PLAIN | {"window": {"bbox": [1, 0, 1, 1]}}, "window", "west < east"),
+    Mistake(
+        "two patterns",
+        PLAIN | {"sources": {"prefix": "a", "glob": "*", "regex": "."}},
+        "sources",
+        "give glob or regex, not both",
+    ),
+    Mistake(
+        "an archive of an append",
+        PLAIN | {"output": {"archive": "year", "append_to": "a"}},
+        "output",
+        "archive is for new cubes",
+    ),
+    Mistake(
+        "an archive of tiles",
+        PLAIN | {"output": {"archive": "year", "codec": "source"}},
+        "output",
+        "archive and codec source exclude each other",
+    ),
+    Mistake("half a character", PLAIN | {"index": "a\ud800"}, "index", "half of a character"),
+    Mistake("one among hrefs", PLAIN | {"sources": ["a", "\udfff"]}, "sources.hrefs", "half of a character"),
+    Mistake(
+        "one among assets",
+        PLAIN | {"sources": {"stac": {"api": "x", "assets": {"a": "\udc00"}}}},
+        "sources.stac.assets",
+        "half of a character",
+    ),
+    Mistake(
+        "a condition that JSON lacks",
+        PLAIN | {"sources": {"stac": {"api": "x", "assets": "a", "where": {"n": {"lt": float("nan")}}}}},
+        "sources.stac.where",
+        "write plain JSON",
+    ),
+    Mistake(
+        "half a character within a condition",
+        PLAIN | {"sources": {"stac": {"api": "x", "assets": "a", "where": {"n": "\ud800"}}}},
+        "sources.stac.where",
+        "write plain JSON|half of a character",
+    ),
+    Mistake(
+        "very many mistakes",
+        PLAIN | {f"x{n}": 1 for n in range(1_001)},
+        "request",
+        "it has 1,001 mistakes, too many to name; a request takes sources, window",
+    ),
+    Mistake("a name of 100", PLAIN | {"x" * 100: 1}, "x" * 100, f"^{'x' * 100}: there is no such field"),
+    Mistake("a longer name", PLAIN | {"x" * 101: 1}, "x" * 100 + "…", "there is no such field"),
+    Mistake("a long value", PLAIN | {"masked": "x" * 99}, "masked", r"it is 'x{26,28}\.\.\.x{26,29}'; write"),
     Mistake("NaN", PLAIN | {"window": {"point": [float("nan"), 0]}}, "window.point", "finite"),
     Mistake("size alone", PLAIN | {"window": {"tile": [0, 0], "size": [1, 1]}}, "window", "for point only"),
     Mistake(
@@ -241,6 +291,95 @@ def test_parse_request_names_the_field_that_is_wrong(mistake: Mistake) -> None:
     assert "ExplicitLayout" not in caught.value.field
     for words_of_the_library in ("Input should", "Value error", "valid tuple", "after validation"):
         assert words_of_the_library not in str(caught.value)
+
+
+def within(path: str, value: object) -> dict[str, Any]:
+    """Return a request with one more value."""
+    given: Any = value
+    for name in reversed(path.split(".")):
+        given = {name: given}
+    if path.startswith("sources.stac"):
+        given = {"sources": {"stac": {"api": "x", "assets": "a"} | given["sources"]["stac"]}}
+    return PLAIN | given
+
+
+@pytest.mark.parametrize(
+    ("path", "least", "below"),
+    [
+        ("limits.usd", 0, -0.01),
+        ("limits.files", 1, 0),
+        ("limits.pixels", 1, 0),
+        ("limits.fetched_bytes", 1, 0),
+        ("limits.times_source", 1, 0.99),
+        ("limits.workers", 1, 0),
+        ("limits.failed_shards", 0, -0.01),
+        ("overview", 0, -1),
+        ("bands", [1], [0]),
+        ("bands", [1], []),
+        ("index", "a", ""),
+        ("sources.list", "a", ""),
+        ("sources.prefix", "a", ""),
+        ("sources.hrefs", ["a"], []),
+        ("sources.stac.most", 1, 0),
+        ("sources.stac.datetime", "2", ""),
+        ("sources.stac.assets", ["a"], []),
+        ("sources.stac.api", "a", ""),
+        ("sources.catalog", {"file": "a", "assets": "a"}, {"file": "", "assets": "a"}),
+        ("sources", {"prefix": "a", "glob": "*"}, {"prefix": "a", "glob": ""}),
+        ("sources", {"prefix": "a", "regex": "a"}, {"prefix": "a", "regex": ""}),
+        ("sources", {"list": "a", "time": "a"}, {"list": "a", "time": ""}),
+    ],
+)
+def test_the_least_value_is_taken_and_no_less(path: str, least: object, below: object) -> None:
+    """The error names the field."""
+    parse_request(within(path, least))
+    with pytest.raises(RequestError) as caught:
+        parse_request(within(path, below))
+
+    assert caught.value.field.startswith(path.partition(".")[0])
+
+
+@pytest.mark.parametrize("name", ["short_name", "concept_id", "provider"])
+def test_names_of_nasas_collections_are_not_empty(name: str) -> None:
+    """One of the first two names the collection."""
+    named = {"short_name": "HLSL30"} if name == "provider" else {}
+    for text, is_taken in (("a", True), ("", False)):
+        given = PLAIN | {"sources": {"stac": {"cmr": named | {name: text}, "assets": "a"}}}
+        with nullcontext() if is_taken else pytest.raises(RequestError, match=rf"cmr\.{name}: it is empty"):
+            parse_request(given)
+
+
+@pytest.mark.parametrize(
+    ("path", "most", "above"),
+    [
+        ("limits.workers", 10_000, 10_001),
+        ("limits.failed_shards", 1, 1.01),
+        ("overview", 63, 64),
+        ("bands", [65_535], [65_536]),
+        ("sources.stac.most", 1_000_000, 1_000_001),
+    ],
+)
+def test_the_largest_value_is_taken_and_no_more(path: str, most: object, above: object) -> None:
+    """The error says which it is."""
+    parse_request(within(path, most))
+    with pytest.raises(RequestError, match="the most is"):
+        parse_request(within(path, above))
+
+
+@pytest.mark.parametrize(
+    ("sources", "is_search", "field"),
+    [
+        ({"stac": {"api": "x", "assets": "a"}}, True, "sources.stac.where"),
+        ({"catalog": {"file": "x", "assets": "a"}}, True, "sources.catalog.where"),
+        ("list.csv", False, "sources.catalog.where"),
+    ],
+)
+def test_a_search_is_told_from_a_list(sources: Any, field: str, *, is_search: bool) -> None:
+    """Errors of a search name its field in the request."""
+    found = parse_request(PLAIN | {"sources": sources}).sources
+
+    assert found.are_searched is is_search
+    assert found.searched_field("where") == field
 
 
 @pytest.mark.parametrize("tile", ["left", 5, [1], [1, 2, 3], {}], ids=str)

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from pixel_gather.request.wrong_values import HALF_A_CHARACTER
+
 type Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 type Size = Annotated[int, Field(ge=1, le=1_000_000)]
 type Offset = Annotated[int, Field(ge=-(2**31) + 1, le=2**31 - 1)]

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from reprlib import Repr
 from typing import Any, Final
 
+HALF_A_CHARACTER: Final = "it holds half of a character; write whole ones, in UTF-8"
+
 _LONGEST_SHOWN: Final = 60
 _repr: Final = Repr(maxstring=_LONGEST_SHOWN, maxother=_LONGEST_SHOWN)
 
@@ -32,6 +34,7 @@ _SENTENCES: Final[Mapping[str, _Sentence]] = {
     "too_long": _most_items,
     "string_too_short": lambda _: "it is empty",
     "string_too_long": lambda context: f"it is longer than {context['max_length']:,} characters",
+    "string_unicode": lambda _: HALF_A_CHARACTER,
     "string_pattern_mismatch": _pattern,
     "literal_error": lambda context: f"write {context['expected']}",
     "finite_number": lambda _: "write a finite number",
@@ -47,7 +50,14 @@ _KINDS: Final = (
     ("model_", "write an object with fields of its own"),
     ("dict_", "write an object with fields of its own"),
 )
-_SAY_THEMSELVES: Final = ("missing", "too_short", "too_long", "string_too_short", "string_too_long")
+_SAY_THEMSELVES: Final = (
+    "missing",
+    "too_short",
+    "too_long",
+    "string_too_short",
+    "string_too_long",
+    "string_unicode",
+)
 """Mistakes whose message does not show the value."""
 
 
