@@ -166,6 +166,9 @@ def test_footprints_hold_the_window_and_each_ring_once() -> None:
     xs, ys = zip(*found.window, strict=True)
     assert (min(xs), max(ys)) == pytest.approx((10.44057, 46.85444))
     assert min(x for x, _ in source) < min(xs) < max(xs) < max(x for x, _ in source)
+    degrees = [value for position in found.window for value in position]
+    assert degrees == [round(value, 5) for value in degrees]
+    assert any(round(value, 4) != value for value in degrees)
 
 
 def test_footprints_go_on_beyond_the_antimeridian() -> None:

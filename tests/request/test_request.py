@@ -300,7 +300,7 @@ def within(path: str, value: object) -> dict[str, Any]:
         given = {name: given}
     if path.startswith("sources.stac"):
         given = {"sources": {"stac": {"api": "x", "assets": "a"} | given["sources"]["stac"]}}
-    return PLAIN | given
+    return {**PLAIN, **given}
 
 
 @pytest.mark.parametrize(
@@ -316,6 +316,8 @@ def within(path: str, value: object) -> dict[str, Any]:
         ("overview", 0, -1),
         ("bands", [1], [0]),
         ("bands", [1], []),
+        ("limits.usd", 0.5, float("nan")),
+        ("output.expected_rows", 1, 0),
         ("index", "a", ""),
         ("sources.list", "a", ""),
         ("sources.prefix", "a", ""),
@@ -355,6 +357,7 @@ def test_names_of_nasas_collections_are_not_empty(name: str) -> None:
         ("limits.workers", 10_000, 10_001),
         ("limits.failed_shards", 1, 1.01),
         ("overview", 63, 64),
+        ("output.expected_rows", 10_000_000, 10_000_001),
         ("bands", [65_535], [65_536]),
         ("sources.stac.most", 1_000_000, 1_000_001),
     ],
@@ -486,3 +489,29 @@ def test_paths_count_as_text() -> None:
     assert asked.sources.catalog is not None
     assert (asked.sources.catalog.file, asked.index) == ("scenes.parquet", "h.parquet")
     assert asked.output.append_to == "cube"
+    for paths in ([Path("a.tif"), "b.tif"], {"hrefs": [Path("a.tif"), "b.tif"]}):
+        assert parse_request(PLAIN | {"sources": paths}).sources.hrefs == ("a.tif", "b.tif")
+    assert parse_request(PLAIN | {"sources": Path("list.csv")}).sources.list == "list.csv"
+
+
+@pytest.mark.parametrize(
+    ("address", "stored"),
+    [("https://x/v1?key=1", "https://x/v1"), ("https://x/v1", "https://x/v1")],
+)
+def test_a_key_in_an_apis_address_is_not_stored(address: str, stored: str) -> None:
+    """It is a part of the query. A request without one is stored as it is."""
+    asked = parse_request(PLAIN | {"sources": {"stac": {"api": address, "assets": "a"}}})
+
+    kept = asked.without_key()
+
+    assert kept.sources.stac is not None
+    assert kept.sources.stac.api == stored
+    assert (kept is asked) is (address == stored)
+    assert parse_request(PLAIN).without_key() == parse_request(PLAIN)
+
+
+def test_a_stored_request_names_a_file_of_items_by_its_address() -> None:
+    """Only items that a program gave are too many to be stored."""
+    for named in ({"items": "a.json"}, {"api": "https://x/v1"}):
+        asked = parse_request(PLAIN | {"sources": {"stac": {"assets": "a", **named}}})
+        assert asked.to_json()["sources"]["stac"].items() >= named.items()

@@ -28,7 +28,7 @@ class RequestPart(BaseModel):
         texts = [*given, *given.values()] if isinstance(given, dict) else given
         for each in texts if isinstance(texts, list | tuple) else (texts,):
             if isinstance(each, str) and not each.isascii() and _HALF.search(each):
-                raise ValueError("it holds half of a character; write whole characters, in UTF-8")
+                raise ValueError(HALF_A_CHARACTER)
         return given
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from reprlib import Repr
 from typing import Any, Final
 
-HALF_A_CHARACTER: Final = "it holds half of a character; write whole ones, in UTF-8"
+HALF_A_CHARACTER: Final = "it holds half of a character; write whole characters, in UTF-8"
 
 _LONGEST_SHOWN: Final = 60
 _repr: Final = Repr(maxstring=_LONGEST_SHOWN, maxother=_LONGEST_SHOWN)
