@@ -150,6 +150,25 @@ MISTAKES = [
         "output.kodek",
         "takes name, append_to, archive, expected_rows, layout, codec",
     ),
+    Mistake(
+        "typing error in a search",
+        PLAIN | {"sources": {"stac": {"api": "x", "assets": "a", "asset": "a"}}},
+        "sources.stac.asset",
+        "sources.stac takes collections, ids, datetime, area, where, assets, .* api, items, cmr$",
+    ),
+    Mistake(
+        "typing error in a collection",
+        PLAIN | {"sources": {"stac": {"cmr": {"short_name": "x", "name": "x"}, "assets": "a"}}},
+        "sources.stac.cmr.name",
+        "sources.stac.cmr takes short_name, concept_id, provider$",
+    ),
+    Mistake(
+        "typing error in a layout",
+        PLAIN | {"output": {"layout": {"chunk": [1, 1, 1], "shard": 1}}},
+        "output.layout.shard",
+        "output.layout takes chunk, shard_rows$",
+    ),
+    Mistake("no mapping", "sources", "request", "an object with at least sources and window"),
     Mistake("no sources", PLAIN | {"sources": []}, "sources.hrefs", "it is empty; give at least one"),
     Mistake(
         "a word for a window", PLAIN | {"window": "center2"}, "window", "write centre, or an object with"
@@ -318,6 +337,7 @@ def within(path: str, value: object) -> dict[str, Any]:
         ("bands", [1], []),
         ("limits.usd", 0.5, float("nan")),
         ("output.expected_rows", 1, 0),
+        ("limits.times_source", 16, float("inf")),
         ("index", "a", ""),
         ("sources.list", "a", ""),
         ("sources.prefix", "a", ""),
@@ -398,6 +418,19 @@ def test_parse_request_names_five_more_mistakes_and_counts_the_rest() -> None:
         parse_request(PLAIN | {f"x{i}": 1 for i in range(9)})
 
     assert str(caught.value).endswith("(also wrong: x1, x2, x3, x4, x5 and 3 more)")
+    with pytest.raises(RequestError) as caught:
+        parse_request(PLAIN | {f"x{i}": 1 for i in range(6)})
+    assert str(caught.value).endswith("(also wrong: x1, x2, x3, x4, x5)")
+    with pytest.raises(RequestError, match="and 994 more"):
+        parse_request(PLAIN | {f"x{i}": 1 for i in range(1_000)})
+
+
+def test_parse_request_lists_the_kinds_of_windows_only_if_none_is_given() -> None:
+    """A wrong window is told what is wrong with it."""
+    with pytest.raises(RequestError) as caught:
+        parse_request(PLAIN | {"window": {"tile": [0, 0], "point": [0, 0]}})
+
+    assert "--tile" not in str(caught.value)
 
 
 MANY_MISTAKES: dict[str, tuple[Any, str, str]] = {
@@ -471,12 +504,28 @@ def test_limits_within_a_deployment_are_the_lower_ones() -> None:
     assert held == Limits(usd=2, files=10, workers=50, failed_shards=0.1)
 
 
+def test_tiles_are_kept_as_they_are_with_codec_source_alone() -> None:
+    """An archive may not have that codec, but any other."""
+    assert parse_request(PLAIN | {"output": {"codec": "source"}}).passes_through
+    assert not parse_request(PLAIN | {"output": {"archive": "year"}}).passes_through
+    assert not parse_request(PLAIN).passes_through
+
+
 def test_request_schema_is_json_that_names_every_field() -> None:
     """The schema that the API uses can be written to a file."""
     schema = json.loads(json.dumps(request_schema()))
 
     assert set(schema["properties"]) == set(GatherRequest.model_fields)
     assert schema["required"] == ["sources", "window"]
+    assert schema["properties"]["window"]["anyOf"][-1] == {"enum": ["centre", "center"]}
+    kinds = {
+        name: [each["required"] for each in schema["$defs"][name]["oneOf"]]
+        for name in ("Sources", "StacSources")
+    }
+    assert kinds == {
+        "Sources": [["hrefs"], ["list"], ["prefix"], ["stac"], ["catalog"]],
+        "StacSources": [["api"], ["items"], ["cmr"]],
+    }
 
 
 def test_paths_count_as_text() -> None:

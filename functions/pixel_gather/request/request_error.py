@@ -1,7 +1,7 @@
 """Errors that name the wrong field of a request, and say what to write instead."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -67,9 +67,13 @@ def _is_branch_name(part: object) -> bool:
     )
 
 
-def _fields_at(path: list[str], model: Any) -> str:
+def _fields_at(path: list[str], model: type[BaseModel]) -> str:
+    """Return the names of the fields of the object at a path."""
     for name in path:
-        model = getattr(model.model_fields.get(name), "annotation", None)
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            return "other fields"
+        annotation = model.model_fields[name].annotation
+        model = next(
+            each
+            for each in (annotation, *get_args(annotation))
+            if isinstance(each, type) and issubclass(each, BaseModel)
+        )
     return ", ".join(model.model_fields)
