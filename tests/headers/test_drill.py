@@ -85,3 +85,49 @@ def test_nan_and_the_sources_nodata_are_no_pixel(
     pixel = DrilledPixel(source=Source(href="a"), status=Status.OK, nodata=nodata)
 
     assert pixel.is_nodata(value) is is_nodata
+
+
+def test_a_source_that_opens_too_late_is_told_apart() -> None:
+    """The others are indexed. The reason says how long was waited."""
+
+    class Slow(_HeaderPacker):
+        async def packed_header_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
+            if href == "b":
+                await asyncio.sleep(60)
+            return await super().packed_header_of(href, overview=overview, cost=cost)
+
+    async def run() -> list[tuple[Status, str | None, bytes | None]]:
+        indexed = index_sources(
+            SOURCES, overview=None, reader=Slow(), limiter=FakeLimiter(), most_ahead=8, source_timeout_s=0.05
+        )
+        return [(each.status, each.reason, each.packed_header) async for each in indexed]
+
+    assert asyncio.run(run()) == [
+        (Status.OK, None, b"known"),
+        (Status.MISSING, "no such object", None),
+        (Status.TIMED_OUT, "not opened within 0.05 s", None),
+    ]
+
+
+def test_a_drilled_pixel_has_the_wanted_bands() -> None:
+    """All bands if none are wanted. A source without one of them is told apart."""
+    two = np.stack([A[0], A[0] + 1])
+
+    async def run(bands: tuple[int, ...] | None) -> list[DrilledPixel]:
+        pixels = drill(
+            (Source(href="a"), Source(href="two")),
+            WindowRule(pixels=(3, 4, 1, 1)),
+            bands=bands,
+            reader=FakeReader({"a": A, "two": two}),
+            projector=FakeProjector(),
+            limiter=FakeLimiter(),
+            most_ahead=8,
+        )
+        return [pixel async for pixel in pixels]
+
+    one, other = asyncio.run(run(None))
+    assert (one.values, one.bands, one.col, one.row) == ((A[0, 4, 3],), (1,), 3, 4)
+    assert (other.values, other.bands) == ((A[0, 4, 3], A[0, 4, 3] + 1), (1, 2))
+    one, other = asyncio.run(run((2, 1)))
+    assert (one.status, one.reason, one.values) == (Status.UNLIKE, "it has 1 band, not 2", ())
+    assert other.values == (A[0, 4, 3] + 1, A[0, 4, 3])

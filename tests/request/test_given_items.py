@@ -67,6 +67,13 @@ def test_an_item_is_asked_for_as_it_is() -> None:
     assert one.asked == [False]
 
 
+def test_the_order_of_an_items_fields_makes_no_other_gather() -> None:
+    """It says nothing of the scene."""
+    turned = dict(reversed(item("a").items()))
+
+    assert request_of([turned]).to_json() == request_of([item("a")]).to_json()
+
+
 def test_other_items_are_another_gather() -> None:
     """The digest is of everything that the items say."""
     assert request_of([item("a")]).digest() != request_of([item("a", eo__cloud_cover=3)]).digest()

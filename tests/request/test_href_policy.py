@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from obstore.store import LocalStore
 
 from pixel_gather.adapters.object_store.object_store import split_href
-from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href, parent_of
+from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href, parent_of
 
 HOME = IN_PROCESS.within("/data/my files")
 DEPLOYED = HrefPolicy(
@@ -87,6 +87,7 @@ REFUSED = [
     Case("gdal path behind slashes", "//vsis3/b/a.tif", "write s3://"),
     Case("gdal path as uri", "file:///vsi%73%33/b/a.tif", "write s3://"),
     Case("gdal path under a base", "vsis3/b/a.tif", "write s3://", IN_PROCESS.within("/")),
+    Case("gdal path in a deployment", "/vsis3/bucket/a.tif", "write s3://", DEPLOYED),
     Case("vrt", "vrt://a.tif?bands=1", "vrt:// is not read"),
     Case("vrt without slashes", "vrt:a.tif", "not an address"),
     Case("another scheme", "gs://bucket/a.tif", "gs:// is not read here; write one of file, http, https, s3"),
@@ -194,3 +195,17 @@ def test_check_href_names_files_that_the_store_opens(tmp_path: Path) -> None:
     _, path = split_href(check_href(str(odd), policy=IN_PROCESS))
 
     assert bytes(obstore.get(LocalStore(), path).bytes()) == b"pixels"
+
+
+@pytest.mark.parametrize("text", ["s3://bucket/a", "s3://bucket/a/", "s3://bucket/a//"])
+def test_a_folder_may_end_with_a_slash(text: str) -> None:
+    """It is the same folder."""
+    assert check_folder(text, policy=HOME) == "s3://bucket/a"
+
+
+def test_a_folder_has_the_rules_of_an_object_in_it() -> None:
+    """The error is about the folder."""
+    with pytest.raises(ValueError, match=r"segment \.\. cannot"):
+        check_folder("s3://bucket/../a", policy=HOME)
+    with pytest.raises(ValueError, match="source_buckets allows sentinel-cogs"):
+        check_folder("s3://other", policy=DEPLOYED)
