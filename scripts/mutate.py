@@ -59,7 +59,7 @@ _LEAST_S: Final = 20.0
 _TIMES_AS_LONG: Final = 5.0
 """A mutant may take this many times what its tests took before, and `_LEAST_S` more."""
 
-_MOST_TESTS: Final = 150
+_MOST_TESTS: Final = 500
 """A mutant that so many tests do not notice counts as a survivor."""
 
 _SWAPS: Final[Mapping[type[ast.AST], type[ast.AST]]] = {
