@@ -93,6 +93,7 @@ ACCEPTED: Final[Mapping[str, str]] = {
     r"^estimate/(fleet|worker_count).py operator: .*_s (>|<=) (now|longest)_s$": "no two times are equal",
     r"^estimate/worker.py plus one: 0.0$": "one byte",
     r"^estimate/worker_count.py operator: size.memory_mib <": "the same size twice",
+    r"^headers/header_cache.py (plus one: (1|8|20|32|256)|.*(largest|AHEAD))": "how much is read ahead",
     r"^plan/layout.py plus one: (512|1024|128|32|10000|16)$": "a size that was chosen by measuring",
     r"^read/pixel_statistics.py operator: .*(_LONGEST_LINE|n_valid < part.size|part.ndim > 1)": "only faster",
     r"^read/pixel_statistics.py without sign: -1$": "NumPy's other name of the same axis",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from catalog.scenes import item
-from pixel_gather.catalog.item import UNKNOWN_CLOUD, asset_hrefs, asset_of, kept, scene_key
+from pixel_gather.catalog.item import UNKNOWN_CLOUD, asset_hrefs, asset_of, footprint_of, kept, scene_key
 from pixel_gather.errors import RequestError
 
 SQUARE = [[11, 46], [12, 46], [12, 47], [11, 47], [11, 46]]
@@ -128,7 +128,10 @@ def test_without_a_geometry_the_box_is_the_footprint() -> None:
     """There is nothing else to look at. A geometry that is no object says nothing of the box."""
     scene = item()
 
-    assert scene_key(scene | {"geometry": None}, name="item").is_box
+    bare = scene | {"geometry": None, "bbox": [179, 46, -179, 47]}
+    key = scene_key(bare, name="item")
+    assert key.is_box
+    assert footprint_of(bare, key).bounds == (179, 46, 181, 47)
     assert not scene_key(scene | {"geometry": "x"}, name="item").is_box
 
 

@@ -131,3 +131,24 @@ def test_a_drilled_pixel_has_the_wanted_bands() -> None:
     one, other = asyncio.run(run((2, 1)))
     assert (one.status, one.reason, one.values) == (Status.UNLIKE, "it has 1 band, not 2", ())
     assert other.values == (A[0, 4, 3] + 1, A[0, 4, 3])
+
+
+def test_a_point_without_a_way_to_the_sources_crs_is_told() -> None:
+    """The other sources are read."""
+
+    async def run() -> list[DrilledPixel]:
+        pixels = drill(
+            (Source(href="a"),),
+            WindowRule(point=(11.0, 46.0), size=(1, 1), crs="EPSG:4326"),
+            bands=None,
+            reader=FakeReader({"a": FakeImage(pixels=A, header={"crs": "EPSG:3857"})}),
+            projector=FakeProjector(unknown=frozenset({"EPSG:3857"})),
+            limiter=FakeLimiter(),
+            most_ahead=8,
+        )
+        return [pixel async for pixel in pixels]
+
+    (pixel,) = asyncio.run(run())
+
+    assert pixel.status is Status.UNSUPPORTED
+    assert pixel.reason == "crs: no way to EPSG:3857"
