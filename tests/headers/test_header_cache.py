@@ -1,6 +1,7 @@
 """A header index: valid entries are used, stale ones are detected, and all go into the next index."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -362,6 +363,28 @@ def test_headers_beyond_a_shards_limit_are_not_handed_on(nbytes: int, n_kept: in
     (part,) = asyncio.run(run())
 
     assert [href for href, _ in part] == ["a", "b"][:n_kept]
+
+
+def test_damaged_headers_are_as_good_as_none() -> None:
+    """The sources' own headers are read then."""
+    control = FakeControl()
+    task = ShardTask(
+        index=0,
+        row_start=0,
+        row_stop=1,
+        y_start=0,
+        y_stop=1,
+        list_start=0,
+        list_stop=0,
+        headers_start=1,
+        headers_stop=4,
+    )
+
+    async def run() -> Sequence[Sequence[bytes | None]]:
+        await control.put(header_cache.PACKED_HEADERS_KEY, b"\xff\xff\xff\xff")
+        return await header_cache.load_packed_headers(task, control)
+
+    assert asyncio.run(run()) == ()
 
 
 def test_lookups_of_strips_are_merged_by_the_worst() -> None:
