@@ -8,14 +8,14 @@ another try can mend are raised.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
 from handlers.steps.capacity import size_index, workers_of
-from handlers.steps.planning import admitted, opened_table
+from handlers.steps.planning import admitted, opened_table, refused
 from handlers.steps.reading import Readers
 from handlers.steps.result import found_result
 from handlers.wiring import Deployment
@@ -28,7 +28,6 @@ from pixel_gather.claim import find_cube
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
 from pixel_gather.estimate.worker_limits import max_task_nbytes
 from pixel_gather.estimate.workload import WorkerPool
-from pixel_gather.metric_names import GATHERS_REFUSED
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.manifest import manifest, manifest_key
 from pixel_gather.plan.map_plan import plan_map
@@ -39,8 +38,6 @@ from pixel_gather.request.request import GatherRequest, parse_request
 from pixel_gather.use_cases.append import complete_cube, found_list_of_append, plan_append
 from pixel_gather.use_cases.plan_gather import found_list_of, plan_gather
 from pixel_gather.use_cases.step_files import committed_sidecars, is_planned
-
-_LONGEST_CAUSE: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,17 +209,13 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         if is_of_a_tick(execution):  # nobody asked for it now, and the next tick searches again
             verdict = deployment.run(planner.nothing_yet(given, error, execution=execution))
         else:
-            verdict = _refused(error)
+            verdict = refused(error, metrics)
     except (RequestError, BudgetError, ArrayExistsError) as error:
-        verdict = _refused(error)
+        verdict = refused(error, metrics)
     except TimeoutError as error:
-        verdict = _refused(BudgetError(str(error) or "planning takes longer than the function may run"))
+        verdict = refused(
+            BudgetError(str(error) or "planning takes longer than the function may run"), metrics
+        )
     shown = ("verdict", "gather", "n_shards", "n_missing", "error", "cause")
     logger.info("gather planned", extra={name: verdict[name] for name in shown if name in verdict})
     return verdict
-
-
-def _refused(error: RequestError | BudgetError | ArrayExistsError) -> dict[str, Any]:
-    metrics.write({GATHERS_REFUSED: [1]})
-    name = RequestError.__name__ if isinstance(error, RequestError) else type(error).__name__
-    return {"verdict": "refused", "error": name, "cause": str(error)[:_LONGEST_CAUSE]}

@@ -20,7 +20,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from handlers.api.rank_request import Asked, parsed, ranking_name
 from handlers.settings import Settings
 from handlers.steps.kept import kept_statistics
-from handlers.steps.planning import opened_table
+from handlers.steps.planning import opened_table, refused
 from handlers.steps.ranking import MOST_ANSWER_NBYTES, opened_ranker_with_kept, with_places
 from handlers.wiring import Deployment
 from pixel_gather.adapters.aws.gather_document import summary_key
@@ -28,7 +28,6 @@ from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.rank.parquet_table import write_table
 from pixel_gather.errors import BudgetError, RequestError
 from pixel_gather.estimate.pricing import USD_PER_GET
-from pixel_gather.metric_names import GATHERS_REFUSED
 from pixel_gather.model.source import Cost
 from pixel_gather.plan.manifest import manifest_key
 from pixel_gather.ranking.forecast import Forecast
@@ -60,8 +59,6 @@ _LONGEST_SCENE_S: Final = 180.0
 _LATE_S: Final = 840
 _TO_READ_ON: Final = 1.3
 """How much a ranking costs more than its first round. How many scenes are read on is not known before."""
-
-_LONGEST_CAUSE: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,12 +266,8 @@ def _begun(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     try:
         return deployment.run(coordinator.begin(event["request"], execution=execution, left_s=left_s))
     except (RequestError, BudgetError) as error:
-        return _refused(error)
+        return refused(error, metrics)
     except TimeoutError as error:
-        return _refused(BudgetError(str(error) or "the list takes longer to read than the function may run"))
-
-
-def _refused(error: RequestError | BudgetError) -> dict[str, Any]:
-    metrics.write({GATHERS_REFUSED: [1]})
-    name = RequestError.__name__ if isinstance(error, RequestError) else type(error).__name__
-    return {"verdict": "refused", "error": name, "cause": str(error)[:_LONGEST_CAUSE]}
+        return refused(
+            BudgetError(str(error) or "the list takes longer to read than the function may run"), metrics
+        )

@@ -104,9 +104,9 @@ def test_plan_gather_refuses_what_differs_from_the_archive(machine: StateMachine
 
 def test_every_refusal_is_one_that_operators_are_not_told_of(machine: StateMachine) -> None:
     """The notice of failed gathers leaves out these errors and no others."""
-    refused = {error.__name__ for error in get_args(get_type_hints(machine.plan._refused)["error"])}
+    named = {error.__name__ for error in get_args(get_type_hints(machine.plan.refused)["error"])}
 
-    assert refused == set(REFUSALS)
+    assert named == set(REFUSALS)
 
 
 def test_plan_gather_counts_refusals(machine: StateMachine, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Applies the deployment's limits to a request and reads its list, for plans and for dry runs."""
+"""Applies the deployment's limits to a request and reads its list, or refuses it."""
 
 import asyncio
 import time
@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from handlers.api.policy import check_append, check_sources, checked_index, list_policy, source_policy
 from handlers.settings import Settings
 from handlers.wiring import Deployment
+from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.catalog.scene_list import SceneFinder
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.header_index import read_index
@@ -18,7 +19,8 @@ from pixel_gather.adapters.source_list.found_list import found_sources
 from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import SourceList, named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
-from pixel_gather.errors import BudgetError
+from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
+from pixel_gather.metric_names import GATHERS_REFUSED
 from pixel_gather.model.source import Source
 from pixel_gather.request.request import GatherRequest, Limits
 from pixel_gather.request.web_address import hosts_only
@@ -26,6 +28,9 @@ from pixel_gather.request.web_address import hosts_only
 _FOR_THE_LIST: Final = 0.75
 """Share of a plan's time. Reading headers, sorting the list and writing the manifest take less. The thread
 that reads the list ends before the caller is answered."""
+
+_LONGEST_CAUSE: Final = 2000
+"""Longest cause of a refusal, in characters."""
 
 
 def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
@@ -128,3 +133,10 @@ def _limited(sources: Iterator[Source], *, most: int | None) -> Iterator[Source]
                 "or raise the limit. On AWS the lower limit holds: the request's or the deployment's"
             )
         yield source
+
+
+def refused(error: RequestError | BudgetError | ArrayExistsError, metrics: EmfMetrics) -> dict[str, Any]:
+    """Count a refusal, and return the verdict. The state machine fails with its error and its cause."""
+    metrics.write({GATHERS_REFUSED: [1]})
+    name = RequestError.__name__ if isinstance(error, RequestError) else type(error).__name__
+    return {"verdict": "refused", "error": name, "cause": str(error)[:_LONGEST_CAUSE]}
