@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tifffile
 
-from pixel_gather.adapters.gdal.gdal_error_status import judge
+from pixel_gather.adapters.gdal.gdal_error_status import classify_messages
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
@@ -171,9 +171,11 @@ def test_sources_that_are_refused_say_why(tmp_path: Path) -> None:
         ([""], "CORRUPT", "it cannot be read"),
     ],
 )
-def test_judge_says_no_word_of_gdals_own_machinery(texts: list[str], status: str, says: str) -> None:
+def test_a_classified_message_says_no_word_of_gdals_own_machinery(
+    texts: list[str], status: str, says: str
+) -> None:
     """The reason names neither GDAL's functions nor our paths, and repeats nothing."""
-    assert judge(texts) == (status, says)
+    assert classify_messages(texts) == (status, says)
 
 
 @pytest.mark.parametrize("code", [50002, 52546])

@@ -26,7 +26,7 @@ from pixel_gather.adapters.cube.served_files import FilePart, Files, StoredFiles
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings
-from pixel_gather.adapters.object_store.store_error_status import judge, said_of_place
+from pixel_gather.adapters.object_store.store_error_status import classify_store_error, said_of_place
 from pixel_gather.adapters.report.view_page import VIEW_KEY, view_page
 from pixel_gather.errors import StoreError
 from pixel_gather.local.places import open_existing
@@ -287,7 +287,7 @@ def _is_plain(key: str) -> bool:
 def _said(error: Exception) -> tuple[HTTPStatus, str]:
     if isinstance(error, StoreError):
         return HTTPStatus.BAD_GATEWAY, str(error)
-    status, reason, _ = judge(error)
+    status, reason, _ = classify_store_error(error)
     if reason == PAST_THE_END:
         return HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, reason
     return _STATUSES.get(status, HTTPStatus.BAD_GATEWAY), reason

@@ -20,7 +20,7 @@ from pixel_gather.adapters.object_store.object_store import (
     open_store,
     split_href,
 )
-from pixel_gather.adapters.object_store.store_error_status import judge
+from pixel_gather.adapters.object_store.store_error_status import classify_store_error
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
@@ -178,7 +178,7 @@ def test_errors_that_earn_few_retries_are_counted_by_kind(monkeypatch: pytest.Mo
         is_busy = "503" in str(error)
         return Status.TIMED_OUT, "busy" if is_busy else "odd", 99 if is_busy else 1
 
-    monkeypatch.setattr(object_store, "judge", judged)
+    monkeypatch.setattr(object_store, "classify_store_error", judged)
     with serving(first(BUSY, BUSY, CUT)) as server:
         assert bytes(get(f"{server.root}/a.tif").content) == CONTENT[10:20]
     with serving(first(CUT, CUT)) as server, pytest.raises(SourceError, match="odd"):
@@ -369,7 +369,7 @@ def test_open_store_needs_no_home(has_keys: bool, monkeypatch: pytest.MonkeyPatc
 
 def test_judge_says_what_else_403_may_mean() -> None:
     """S3 answers 403 for a missing object if the caller may not list."""
-    status, reason, tries = judge(PermissionDeniedError("403"))
+    status, reason, tries = classify_store_error(PermissionDeniedError("403"))
 
     assert (status, tries) == (Status.DENIED, 0)
     assert reason.startswith("the store refused access (403). S3 also answers so for a missing object")

@@ -10,7 +10,7 @@ import obstore
 
 from pixel_gather.adapters.catalog.open_folder import FolderRefusedError, OpenFolder
 from pixel_gather.adapters.object_store.ranged_gets import STORE_ERRORS
-from pixel_gather.adapters.object_store.store_error_status import judge
+from pixel_gather.adapters.object_store.store_error_status import classify_store_error
 from pixel_gather.catalog.folders import FolderListing, Item, folders_of, is_image, with_images
 from pixel_gather.errors import DeniedError, MissingExtraError
 from pixel_gather.model.status import Status
@@ -69,7 +69,7 @@ class FolderPool:
         except (DeniedError, MissingExtraError) as error:
             status, reason = Status.DENIED, str(error)
         except STORE_ERRORS as error:  # time that is up is one of them
-            status, reason, _ = judge(error)
+            status, reason, _ = classify_store_error(error)
         return FolderListing(href=href, status=status, reason=reason)
 
 

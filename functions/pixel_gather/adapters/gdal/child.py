@@ -79,7 +79,7 @@ class _Worker:
                 self._read(request)
         except Exception as error:  # noqa: BLE001 # GDAL's, rasterio's and NumPy's have no common base
             self._close()
-            status, reason = _judge(error)
+            status, reason = _classify(error)
             self._channel.send(Kind.FAILED, json.dumps({"status": status, "reason": reason}).encode())
         if self._opened is not None and self._opened.content.has_failed:
             self._close()  # GDAL may have cached results of missing bytes
@@ -159,7 +159,7 @@ class _Worker:
             self._opened = None
 
 
-def _judge(error: Exception) -> tuple[str, str]:
+def _classify(error: Exception) -> tuple[str, str]:
     """Return the name of a status, and a sentence."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
@@ -171,7 +171,7 @@ def _judge(error: Exception) -> tuple[str, str]:
         return "UNSUPPORTED", "needs more memory than GDAL may use here"
     if isinstance(error, _OverLimitError):
         return "UNSUPPORTED", str(error)
-    status, reason = gdal_error_status.judge([str(link) for link in chain])
+    status, reason = gdal_error_status.classify_messages([str(link) for link in chain])
     return "UNSUPPORTED" if "CPLE_NotSupportedError" in kinds else status, reason
 
 

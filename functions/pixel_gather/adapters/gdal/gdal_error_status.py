@@ -84,7 +84,7 @@ _RULES: Final[tuple[tuple[str, str, _Sentence], ...]] = (
 """The first pattern that is found in any of the texts decides."""
 
 
-def judge(texts: Sequence[str]) -> tuple[str, str]:
+def classify_messages(texts: Sequence[str]) -> tuple[str, str]:
     """Return the name of a status, and a sentence.
 
     Args:

@@ -10,7 +10,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore
 
 from pixel_gather.adapters.object_store.object_store import Store
-from pixel_gather.adapters.object_store.store_error_status import judge
+from pixel_gather.adapters.object_store.store_error_status import classify_store_error
 from pixel_gather.errors import StoreError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def put_if(
         except (AlreadyExistsError, PreconditionError):
             return None
         except (BaseError, OSError) as error:
-            if longest_s is None or isinstance(store, LocalStore) or not judge(error)[2]:
+            if longest_s is None or isinstance(store, LocalStore) or not classify_store_error(error)[2]:
                 raise failed(error) from error
             await asyncio.sleep(random.uniform(0, longest_s))  # noqa: S311 # no secret
         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import obstore
 
 from pixel_gather.adapters.object_store.object_store import Store
-from pixel_gather.adapters.object_store.store_error_status import judge
+from pixel_gather.adapters.object_store.store_error_status import classify_store_error
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -37,7 +37,7 @@ def _whole[T](list_all: Callable[[], T]) -> T:
         try:
             return list_all()
         except (obstore.exceptions.BaseError, OSError) as error:
-            *_, n_retries = judge(error)
+            *_, n_retries = classify_store_error(error)
             if not n_retries:
                 raise
         sleep(pause_s)

@@ -23,7 +23,7 @@ from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, Fi
 from pixel_gather.adapters.object_store.ranged_gets import STORE_ERRORS, Client, Pace, RangedGets, Wanted
 from pixel_gather.adapters.object_store.s3_credentials import find_credentials
 from pixel_gather.adapters.object_store.signing import Containers, Signing
-from pixel_gather.adapters.object_store.store_error_status import EMPTY, judge
+from pixel_gather.adapters.object_store.store_error_status import EMPTY, classify_store_error
 from pixel_gather.errors import DeniedError, MissingExtraError, SourceError, StoreError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
@@ -239,7 +239,7 @@ class Objects:
             try:
                 answer = await back_end.get(path, wanted, cost)
             except STORE_ERRORS as error:
-                status, reason, tries = judge(error)
+                status, reason, tries = classify_store_error(error)
                 if reason == PAST_THE_END and start == 0:
                     reason = EMPTY
                 failures[reason] += 1

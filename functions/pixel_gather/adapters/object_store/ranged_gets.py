@@ -12,13 +12,13 @@ from pixel_gather.adapters.object_store.hedge_policy import BackEnd, HedgeSettin
 from pixel_gather.adapters.object_store.hedged_gets import HedgedGets, Leg
 from pixel_gather.adapters.object_store.no_redirect_http import FixedHost, RangeAnswer
 from pixel_gather.adapters.object_store.signing import Containers
-from pixel_gather.adapters.object_store.store_error_status import is_throttling, judge
+from pixel_gather.adapters.object_store.store_error_status import classify_store_error, is_throttling
 from pixel_gather.model.source import Cost
 
 type Client = S3Store | HTTPStore | LocalStore | FixedHost | Containers
 
 STORE_ERRORS: Final = (BaseError, OSError, ValueError)
-"""What a client raises. `judge` translates it."""
+"""What a client raises. `classify_store_error` translates it."""
 
 
 class Pace(Protocol):
@@ -73,7 +73,7 @@ class RangedGets:
         self._gets = HedgedGets(
             BackEnd(hedging),
             first_byte_timeout_s=first_byte_timeout_s,
-            is_final=lambda error: not isinstance(error, STORE_ERRORS) or judge(error)[2] == 0,
+            is_final=lambda error: not isinstance(error, STORE_ERRORS) or classify_store_error(error)[2] == 0,
         )
 
     async def get(self, path: str, wanted: Wanted, cost: Cost) -> RangeAnswer:

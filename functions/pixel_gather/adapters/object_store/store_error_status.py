@@ -83,7 +83,7 @@ _BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
 _THROTTLING: Final = ("status code: 503", "status code: 429", "SlowDown")
 
 
-def judge(error: Exception) -> tuple[Status, str, int]:
+def classify_store_error(error: Exception) -> tuple[Status, str, int]:
     """Return the status, a sentence, and how many retries are worthwhile after errors of this kind."""
     if isinstance(error, HttpRefusedError):
         return error.status, error.reason, error.tries

@@ -18,7 +18,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_store, split_href
-from pixel_gather.adapters.object_store.store_error_status import judge
+from pixel_gather.adapters.object_store.store_error_status import classify_store_error
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href
@@ -178,7 +178,7 @@ def _list_store(
         except (BaseError, OSError, ValueError) as error:
             check()
             attempt += 1
-            _, reason, tries = judge(error)
+            _, reason, tries = classify_store_error(error)
             if attempt > min(tries, settings.max_retries):
                 raise RequestError(f"{start}/ cannot be listed: {reason}", field="sources.prefix") from error
             time.sleep(min(settings.first_backoff_s * 2 ** (attempt - 1), 5.0))
