@@ -24,7 +24,7 @@ INTERRUPTED = 130
 PIPE_CLOSED = 128 + 13  # SIGPIPE, which Windows has not
 DEFECT = 70
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_REPEAT = "Repeat the command: run resumes, other commands start over."
+_REPEAT = "Repeat the command: run resumes, other commands start over, unless they had just finished."
 
 SUMMARIES = {
     "bench": "Measure how fast your files are read, by engine and by number of files read at a time.",

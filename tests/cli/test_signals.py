@@ -119,7 +119,9 @@ def test_a_run_that_is_told_to_end_says_so_and_leaves_no_temporary_file(
 
     assert run.returncode == (143 if number == signal.SIGTERM else 130)
     assert (
-        said.strip().splitlines()[-1].endswith("Repeat the command: run resumes, other commands start over.")
+        said.strip()
+        .splitlines()[-1]
+        .endswith("run resumes, other commands start over, unless they had just finished.")
     )
     assert "Traceback" not in said
     assert list(temporary.iterdir()) == []
