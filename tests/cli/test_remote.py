@@ -1277,10 +1277,10 @@ def test_ranking_is_cancelled_and_redriven(api: FakeApi, capsys: pytest.CaptureF
 
 
 def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """One sentence says both; of an API without rankings, only that on gathers."""
+    """One sentence says both. If rankings may not be asked about, it says so."""
     api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
     run("status", ID)
-    old = capsys.readouterr().err
+    denied = capsys.readouterr().err
     no_ranking = Reply(
         {"type": "urn:pixel-gather:problem:gather_not_found", "detail": "there is no ranking"}, 404
     )
@@ -1288,7 +1288,7 @@ def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str])
 
     assert run("status", ID) == 2
     assert capsys.readouterr().err == "pixel-gather: there is no gather or ranking\n"
-    assert old.strip().endswith("there is no gather")
+    assert denied == "pixel-gather: there is no gather (access to rankings was denied)\n"
 
 
 def test_list_of_rankings(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:

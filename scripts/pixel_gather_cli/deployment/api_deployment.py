@@ -124,8 +124,9 @@ class ApiDeployment:
             except GatherNotFoundError:
                 said = str(no_gather).replace("no gather", "no gather or ranking", 1)
                 raise GatherNotFoundError(said) from None
-            except DeniedError:  # the user may ask about gathers only
-                raise no_gather from None
+            except DeniedError:  # the user may ask about gathers only, or the API has no rankings
+                said = f"{no_gather} (access to rankings was denied)"
+                raise GatherNotFoundError(said) from None
 
     def _send(self, method: str, path: str, **content: Any) -> dict[str, Any]:
         """Send a request. A throttled one has done nothing and is sent again, unless it only reads."""
