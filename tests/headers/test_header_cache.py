@@ -302,10 +302,16 @@ def test_what_is_too_much_for_a_shard_is_read_again() -> None:
     assert report.status_counts == {"ok": len(NAMES)}
 
 
+def task_of(index: int = 0, *, row: int = 0) -> ShardTask:
+    """Return a task of one row and one line."""
+    return ShardTask(
+        index=index, row_start=row, row_stop=row + 1, y_start=0, y_stop=1, list_start=0, list_stop=0
+    )
+
+
 def test_rows_without_a_source_have_nothing_known() -> None:
     """Absent sources have no packed headers."""
-    task = ShardTask(index=0, row_start=0, row_stop=1, y_start=0, y_stop=1, list_start=0, list_stop=0)
-    row = CubeRow(time_us=None, sources=(None,))
+    task, row = task_of(), CubeRow(time_us=None, sources=(None,))
     control = FakeControl()
 
     asyncio.run(header_cache.put_headers(task, [row], [[Outcome(status=Status.ABSENT)]], control))
@@ -317,18 +323,7 @@ def test_rows_without_a_source_have_nothing_known() -> None:
 def test_headers_come_by_ranges_of_rows_in_the_order_of_the_tasks() -> None:
     """More shards than are read at one time, each of two strips. The longest header of a source counts."""
     control, names = FakeControl(), [str(n) for n in range(50)]
-    tasks = [
-        ShardTask(
-            index=index,
-            row_start=index // 2,
-            row_stop=index // 2 + 1,
-            y_start=0,
-            y_stop=1,
-            list_start=0,
-            list_stop=0,
-        )
-        for index in range(100)
-    ]
+    tasks = [task_of(index, row=index // 2) for index in range(100)]
 
     async def run() -> list[list[tuple[str, bytes]]]:
         for task in tasks:
@@ -348,10 +343,7 @@ def test_headers_come_by_ranges_of_rows_in_the_order_of_the_tasks() -> None:
 @pytest.mark.parametrize(("nbytes", "n_kept"), [(32 << 20, 2), ((32 << 20) + 1, 1)])
 def test_headers_beyond_a_shards_limit_are_not_handed_on(nbytes: int, n_kept: int) -> None:
     """Exactly the limit is."""
-    control, task = (
-        FakeControl(),
-        ShardTask(index=0, row_start=0, row_stop=2, y_start=0, y_stop=1, list_start=0, list_stop=0),
-    )
+    control, task = FakeControl(), task_of()
     rows = [CubeRow(time_us=None, sources=(Source(href=name),)) for name in "ab"]
     packed = (b"x", bytes(nbytes - 1))
     outcomes = [[Outcome(status=Status.OK, packed_header=each)] for each in packed]
@@ -367,18 +359,7 @@ def test_headers_beyond_a_shards_limit_are_not_handed_on(nbytes: int, n_kept: in
 
 def test_damaged_headers_are_as_good_as_none() -> None:
     """The sources' own headers are read then."""
-    control = FakeControl()
-    task = ShardTask(
-        index=0,
-        row_start=0,
-        row_stop=1,
-        y_start=0,
-        y_stop=1,
-        list_start=0,
-        list_stop=0,
-        headers_start=1,
-        headers_stop=4,
-    )
+    control, task = FakeControl(), replace(task_of(), headers_start=1, headers_stop=4)
 
     async def run() -> Sequence[Sequence[bytes | None]]:
         await control.put(header_cache.PACKED_HEADERS_KEY, b"\xff\xff\xff\xff")
