@@ -183,7 +183,7 @@ def test_gather_in_strips_makes_the_same_cube(lines: int, n_strips: int) -> None
     for gathered in (whole, strips):
         (quicklooks,) = gathered.cube.quicklooks
         assert quicklooks.rows.tolist() == list(range(7))
-        np.testing.assert_array_equal(quicklooks.pixels, whole.cube.pixels["band_1"])
+        assert quicklooks.pictures == tuple(map(bytes, whole.cube.pixels["band_1"]))
     assert reports[1].requests == n_strips * reports[0].requests
 
 

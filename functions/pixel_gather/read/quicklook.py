@@ -34,8 +34,14 @@ class Quicklooks:
     rows: np.ndarray[Any, np.dtype[np.int64]]
     """Rows of the cube that have a picture, ascending."""
 
-    pixels: _Array
-    """Raw values, shape (row, y, x), in the measurement's dtype."""
+    pictures: tuple[bytes, ...]
+    """The picture of each row: pixels in C order."""
+
+    shape: tuple[int, int]
+    """Height and width of a picture."""
+
+    dtype: str
+    """The measurement's dtype."""
 
     step: int
     """Distance between the pixels taken, in both directions, from the window's upper left pixel on."""
@@ -132,14 +138,13 @@ class QuicklookAlbum:
         step = quicklook_step(self.plan.height, self.plan.width)
         if step is None:
             return ()
-        shape = _shape(self.plan, step)
         return tuple(
             Quicklooks(
                 measurement=measurement.name,
                 rows=np.array(list(pictures), dtype="int64"),
-                pixels=np.frombuffer(b"".join(pictures.values()), measurement.dtype).reshape(
-                    len(pictures), *shape
-                ),
+                pictures=tuple(pictures.values()),
+                shape=_shape(self.plan, step),
+                dtype=measurement.dtype,
                 step=step,
             )
             for measurement, pictures in zip(self.plan.measurements, self._pictures, strict=True)

@@ -424,7 +424,7 @@ def test_cube_is_written_in_an_order_that_leaves_none_that_looks_complete(
     put, put_async = obstore.put, obstore.put_async
 
     def note(path: str, content: Any) -> None:
-        parts = content if isinstance(content, list) else [content]
+        parts = content if isinstance(content, list | tuple) else [content]
         puts.append((path, b"".join(map(bytes, parts))))
 
     def noted_put(store: Any, path: str, content: Any, **options: Any) -> Any:

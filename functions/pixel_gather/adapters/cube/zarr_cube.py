@@ -6,7 +6,6 @@ arrays' metadata, the shards and the coordinates. The group's consolidated metad
 
 import asyncio
 import hashlib
-import io
 import json
 import os
 import random
@@ -26,6 +25,7 @@ from obstore.store import LocalStore
 from pixel_gather.adapters.cube.array_chunks import put_rows, write_small_array
 from pixel_gather.adapters.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georeference
+from pixel_gather.adapters.cube.quicklook_file import QUICKLOOKS_KEY, quicklook_parts
 from pixel_gather.adapters.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder
 from pixel_gather.adapters.cube.tile_codecs import Codecs, tile_codecs
 from pixel_gather.adapters.cube.zarr_metadata import (
@@ -68,7 +68,6 @@ _CLAIM_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
 
 ROOT_KEY: Final = "zarr.json"
 FOUND_LIST_KEY: Final = "sources.parquet"
-QUICKLOOKS_KEY: Final = "quicklooks.npz"
 RECEIPT_KEY: Final = "receipt.json"
 CONTROL_FOLDER: Final = ".gather/"
 UNIQUE_NBYTES: Final = 16
@@ -277,26 +276,24 @@ class ZarrCube:
         return await self._put_file(found_list_key(plan), content)
 
     async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> "WrittenFile":
-        """Write ``quicklooks.npz``: rows and pixels of each measurement. NumPy opens it without pickle."""
-        content = io.BytesIO()
-        arrays: dict[str, Any] = {"step": np.array(quicklooks[0].step, dtype="int64")}
-        for each in quicklooks:
-            arrays |= {f"rows/{each.measurement}": each.rows, f"pixels/{each.measurement}": each.pixels}
-        np.savez(content, **arrays)
-        return await self._put_file(QUICKLOOKS_KEY, content.getvalue())
+        """Write ``quicklooks.npz``; see `quicklook_parts`."""
+        return await self._put_file(QUICKLOOKS_KEY, *quicklook_parts(quicklooks))
 
     async def write_receipt(self, receipt: "Receipt") -> None:
         """Write ``receipt.json``."""
         await self._put_file(RECEIPT_KEY, receipt.to_bytes())
 
-    async def _put_file(self, key: str, content: bytes) -> "WrittenFile":
+    async def _put_file(self, key: str, *parts: bytes) -> "WrittenFile":
         from pixel_gather.report.receipt import WrittenFile  # noqa: PLC0415 # see above
 
         try:
-            await obstore.put_async(self.store, key, content, use_multipart=False)
+            await obstore.put_async(self.store, key, parts, use_multipart=False)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
-        return WrittenFile(key=key, nbytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(part)
+        return WrittenFile(key=key, nbytes=sum(map(len, parts)), sha256=digest.hexdigest())
 
     async def complete(self, plan: CubePlan, report: "Report") -> None:
         """Write the map coordinates, consolidate the metadata and mark the cube as complete.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import obstore
 
+from pixel_gather.adapters.cube.quicklook_file import QUICKLOOKS_KEY
 from pixel_gather.adapters.cube.valid_pixels import are_inside, nodata_of
-from pixel_gather.adapters.cube.zarr_cube import QUICKLOOKS_KEY
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.report.cube_sources import CubeSources
 from pixel_gather.errors import StoreError
