@@ -107,8 +107,11 @@ def _packed(values: Integers) -> PackedIntegers:
     if not values.size:
         return PackedIntegers(0, b"")
     smallest, largest = int(np.minimum.reduce(values)), int(np.maximum.reduce(values))
+    if smallest == largest:
+        return PackedIntegers(smallest, b"")
     width = ((largest - smallest).bit_length() + 7) // 8
-    planes = (values - smallest).astype(_LITTLE).view(np.uint8).reshape(values.size, _INT64_NBYTES)
+    differences = (values - smallest).astype(_LITTLE, copy=False)
+    planes = differences.view(np.uint8).reshape(values.size, _INT64_NBYTES)
     return PackedIntegers(smallest, planes[:, :width].T.tobytes())
 
 
