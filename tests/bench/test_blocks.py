@@ -21,7 +21,7 @@ from moto.server import ThreadedMotoServer
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
 from pixel_gather.adapters.report.plots import LIGHT
 from pixel_gather.errors import GatherError, RequestError, StoreError
-from pixel_gather.local import gather
+from pixel_gather.local import shards_in_flight
 from pixel_gather_bench.blocks.figures import draw_sweep
 from pixel_gather_bench.blocks.job import BlockJob, WriteAnswer
 from pixel_gather_bench.blocks.layout import default_layout, layout_of
@@ -138,7 +138,7 @@ def test_defaults_are_those_of_the_product() -> None:
     marked = [each for each in settings() if is_default(each) and each.codec == DEFAULT_CODEC]
 
     assert DEFAULT_CODEC == "blosc-lz4"
-    assert gather._SHARDS_IN_FLIGHT == WRITES_IN_FLIGHT
+    assert shards_in_flight.FEWEST == WRITES_IN_FLIGHT
     assert zarr.config.get("async.concurrency") == marked[0].reads_in_flight
     assert [each.layout for each in marked] == [default_layout(SHAPE, itemsize=2)]
 

@@ -1,6 +1,6 @@
 """Run a whole gather in this process: on a laptop, in a notebook or on one big machine.
 
-The steps are the same as on AWS. Here they run on one event loop, with two shards at a time.
+The steps are the same as on AWS. Here they run on one event loop, with two to four shards at a time.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from pixel_gather.local.job import Job, Table, opened_job
 from pixel_gather.local.places import check_place, open_existing, shown
 from pixel_gather.local.progress import Progress, SourceCounter
 from pixel_gather.local.settings import Settings
+from pixel_gather.local.shards_in_flight import ShardsInFlight
 from pixel_gather.model.plurals import counted
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import gather_digest, plan_cube
@@ -51,9 +52,6 @@ _log: Final = logging.getLogger(__name__)
 
 _LOOK_AGAIN_S: Final = 2.0
 """Pause between looks whether another append is done."""
-
-_SHARDS_IN_FLIGHT: Final = 2
-"""One shard is compressed and stored while the next is read."""
 
 
 def gather(
@@ -362,8 +360,8 @@ async def _gather_shards(
 ) -> None:
     done = await committed_sidecars(plan, tasks, cube=cube, control=controls.below(plan.claim))
     counter = SourceCounter(plan=plan, on_progress=on_progress, progress=Progress(n_sources=plan.n_sources))
-    shards = asyncio.Semaphore(_SHARDS_IN_FLIGHT)
     buffers = ShardBuffers(plan)
+    shards = ShardsInFlight(shard_nbytes=buffers.nbytes)
 
     async def one(task: ShardTask) -> None:
         async with shards:

@@ -26,7 +26,10 @@ class Settings:
     """Longest time for one source, retries included."""
 
     max_task_nbytes: int = worker_limits.max_task_nbytes(worker_limits.ONE_VCPU_MIB)
-    """Largest decoded size of one shard. Two shards are in memory at a time."""
+    """Largest decoded size of one shard. Two shards are in memory at a time.
+
+    If the cores have time left, up to four are, as long as they take no more than 128 MiB together.
+    """
 
     draws_report: bool = True
     """Whether to write any page beside the arrays. False writes neither the report nor ``view.html``.

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import inf, isnan
+from math import inf, isnan, prod
 from typing import Any, Final
 
 import numpy as np
@@ -65,11 +65,20 @@ class ShardBuffers:
         finally:
             self._free.append(whole)
 
-    def _made(self) -> list[Pixels]:
+    @property
+    def nbytes(self) -> int:
+        """Decoded size of a shard of every measurement."""
+        n_pixels = prod(self._shape)
+        return sum(len(slot.bands) * n_pixels * np.dtype(slot.dtype).itemsize for slot in self._plan.slots)
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
         plan = self._plan
         rows, height, _ = plan.layout.shard
-        shape = (min(rows, plan.n_rows), min(height, plan.height), plan.width)
-        return [np.empty((len(slot.bands), *shape), dtype=slot.dtype) for slot in plan.slots]
+        return min(rows, plan.n_rows), min(height, plan.height), plan.width
+
+    def _made(self) -> list[Pixels]:
+        return [np.empty((len(slot.bands), *self._shape), dtype=slot.dtype) for slot in self._plan.slots]
 
 
 async def read_shard(

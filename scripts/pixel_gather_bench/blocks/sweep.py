@@ -14,7 +14,7 @@ READS_IN_FLIGHT: Final = 10
 """zarr-python's default of ``async.concurrency``."""
 
 WRITES_IN_FLIGHT: Final = 2
-"""Shards that a gather in process works on at one time; a worker on AWS has one."""
+"""Shards that a gather in process works on at one time while its cores are busy. A worker on AWS has one."""
 
 N_WORKERS: Final = 1
 

@@ -82,8 +82,8 @@ def basis() -> str:
         f"of {SHARD_NBYTES // 2**20} MiB, {DEFAULT_CODEC}) rests on "
         "docs/decisions/0003-plan-chunks-for-both-ways-of-reading.md. Of the reference cube's 256 rows, a "
         "slice and a series decode equally many bytes. A gather in process works on "
-        f"{WRITES_IN_FLIGHT} shards at one time, a worker on AWS on one. zarr-python reads {READS_IN_FLIGHT} "
-        "chunks at one time."
+        f"{WRITES_IN_FLIGHT} shards at one time while its cores are busy, a worker on AWS on one. "
+        f"zarr-python reads {READS_IN_FLIGHT} chunks at one time."
     )
 
 
