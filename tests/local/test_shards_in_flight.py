@@ -47,14 +47,14 @@ def test_idle_cores_get_more_shards() -> None:
     """The first shard tells nothing: it began when nothing was in flight."""
     clocks = Clocks()
 
-    assert limits(clocks, clocks.shards(), [(1, 0.1)] + 4 * [(1, 0.69)]) == [2, 3, 4, 4, 4]
+    assert limits(clocks, clocks.shards(), [(1, 0.1)] + 4 * [(1, 0.76)]) == [2, 3, 4, 4, 4]
 
 
 def test_busy_cores_get_no_more_shards() -> None:
     """In between nothing changes."""
     clocks = Clocks()
 
-    found = limits(clocks, clocks.shards(), [(1, 0), (1, 0.71), (1, 0.6), (1, 0.79), (1, 0.81), (1, 0.9)])
+    found = limits(clocks, clocks.shards(), [(1, 0), (1, 0.78), (1, 0.6), (1, 0.84), (1, 0.86), (1, 0.9)])
 
     assert found == [2, 2, 3, 3, 2, 2]
 

@@ -19,8 +19,8 @@ _MOST: Final = 4
 _MOST_NBYTES: Final = 1 << 27
 """Decoded size of all shards in flight, if they are more than `FEWEST`."""
 
-_HAS_TIME: Final = 0.7
-_HAS_NONE: Final = 0.8
+_HAS_TIME: Final = 0.77
+_HAS_NONE: Final = 0.85
 """Shares of the cores' time that this process takes. Below the first, another shard helps. Above the second,
 none does."""
 
