@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 
 import pytest
 
-from pixel_gather.in_thread import _threads, in_thread
+from pixel_gather.in_thread import _threads, in_thread, threads_worked_s
 
 
 def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
@@ -73,6 +74,26 @@ def test_work_that_goes_first_is_done_before_what_waits() -> None:
 
     assert sorted(done[:2]) == ["compressed", "compressed"]
     assert done[2:] == ["decoded"] * 3
+
+
+def test_threads_tell_how_long_they_have_worked() -> None:
+    """The mean of all threads. Waiting for work does not count."""
+
+    async def works(seconds: float) -> None:
+        await in_thread(partial(time.sleep, seconds))
+
+    async def waits(seconds: float) -> None:
+        await in_thread(lambda: None)
+        await asyncio.sleep(seconds)
+        await in_thread(lambda: None)
+
+    told_s = [threads_worked_s() * _threads().n]
+    for work in (works(0.1), waits(1)):
+        asyncio.run(work)
+        told_s.append(threads_worked_s() * _threads().n)
+
+    assert told_s[1] - told_s[0] >= 0.1
+    assert told_s[2] - told_s[1] < 1
 
 
 def test_in_thread_passes_errors_on() -> None:

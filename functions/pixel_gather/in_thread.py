@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
+from time import perf_counter
 from typing import Any, Final, cast
 
 
@@ -38,6 +39,12 @@ async def in_thread[T](work: Callable[[], T], *, goes_first: bool = False) -> T:
         if job.future.done() and not job.future.cancelled():
             job.future.exception()  # otherwise asyncio reports that it was never retrieved
         raise
+
+
+def threads_worked_s() -> float:
+    """Return the seconds that a thread has worked up to now, as the mean of all threads."""
+    threads = _threads()
+    return sum(threads.worked_s) / threads.n
 
 
 class _Job:
@@ -85,8 +92,11 @@ class _Threads:
         self._arrived: SimpleQueue[None] = SimpleQueue()
         """One item for each job that no thread has taken on."""
 
+        self.worked_s: Final = [0.0] * self.n
+        """Seconds that each thread has worked, without the job that it is at."""
+
         for number in range(self.n):
-            threading.Thread(target=self._work, name=f"decode_{number}", daemon=True).start()
+            threading.Thread(target=self._work, args=(number,), name=f"decode_{number}", daemon=True).start()
 
     def put(self, job: _Job, *, goes_first: bool) -> None:
         """Have a job done."""
@@ -100,10 +110,12 @@ class _Threads:
             with suppress(IndexError):  # another thread took this job; one of the other queue is left for us
                 return (self._first or self._others).popleft()
 
-    def _work(self) -> None:
+    def _work(self, number: int) -> None:
         while True:
             job = self._next()
+            started = perf_counter()
             job.run()
+            self.worked_s[number] += perf_counter() - started
             with suppress(RuntimeError):  # nobody waits on a loop that is closed
                 job.loop.call_soon_threadsafe(job.end)
             del job  # or its pixels would stay in memory until the next job arrives

@@ -361,7 +361,7 @@ async def _gather_shards(
     done = await committed_sidecars(plan, tasks, cube=cube, control=controls.below(plan.claim))
     counter = SourceCounter(plan=plan, on_progress=on_progress, progress=Progress(n_sources=plan.n_sources))
     buffers = ShardBuffers(plan)
-    shards = ShardsInFlight(shard_nbytes=buffers.nbytes)
+    shards = ShardsInFlight(shard_nbytes=buffers.nbytes, decodes=not plan.passes_through)
 
     async def one(task: ShardTask) -> None:
         async with shards:

@@ -28,7 +28,7 @@ class Settings:
     max_task_nbytes: int = worker_limits.max_task_nbytes(worker_limits.ONE_VCPU_MIB)
     """Largest decoded size of one shard. Two shards are in memory at a time.
 
-    If the cores have time left, up to four are, as long as they take no more than 128 MiB together.
+    If the threads that decode have to wait, up to four are, which then take at most 128 MiB together.
     """
 
     draws_report: bool = True
