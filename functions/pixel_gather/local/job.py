@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.header_index import read_index
 from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT, AdaptiveLimiter
+from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
 from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.adapters.object_store.signing import Sign, Signing
 from pixel_gather.adapters.source_list.list_file import Check
@@ -48,7 +48,7 @@ class Job:
     @property
     def most_ahead(self) -> int:
         """Most sources in progress if results are taken in order. Others continue while one is slow."""
-        return 2 * (self.settings.concurrency or MOST_IN_FLIGHT)
+        return 2 * (self.settings.concurrency or self.limiter.most)
 
 
 @asynccontextmanager

@@ -2,17 +2,22 @@
 
 import asyncio
 import os
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from pixel_gather.adapters.object_store.concurrency import MOST_AT_ALL, MOST_IN_FLIGHT, AdaptiveLimiter
+from pixel_gather.adapters.object_store.concurrency import (
+    MOST_IN_FLIGHT,
+    AdaptiveLimiter,
+    most_in_flight,
+)
 from support.simulated_back_ends import ROOT, BackEnd, OverloadedStore, QueueingStore, Store, gather_from
 from support.virtual_time import run_virtually
 
-FIXED = (1, 2, 4, 8, 16, 32, 64, 96, 128)
+FIXED = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256)
 N_SOURCES = 1278
 
 
@@ -30,18 +35,20 @@ CASES = (
     Case("0 ms", lambda: Store(0.0005, slow_share=0.01)),
     Case("15 ms", lambda: Store(0.015, slow_share=0.01)),
     Case("30 ms", lambda: Store(0.03, slow_share=0.01)),
+    Case("100 ms", lambda: Store(0.1, slow_share=0.01), n_sources=5000),
+    Case("200 ms", lambda: Store(0.2, slow_share=0.01), share=0.85, n_sources=5000),
     Case("few servers", lambda: QueueingStore(6, 0.1)),
     Case("20 servers", lambda: QueueingStore(20, 0.05)),
     Case("100 servers", lambda: QueueingStore(100, 0.05), share=0.9, n_sources=5000),
-    Case("no end of counters", lambda: Store(0.03, n_cores=1000), share=0.9, n_sources=5000),
+    Case("no end of counters", lambda: Store(0.03, n_cores=1000), share=0.85, n_sources=5000),
     Case("long run, 15 ms", lambda: Store(0.015, slow_share=0.01), n_sources=8000),
     Case("long run, 20 servers", lambda: QueueingStore(20, 0.05), n_sources=8000),
 )
 
 
 def adaptive(**changes: int) -> AdaptiveLimiter:
-    """Return a limiter on the running loop's clock."""
-    return AdaptiveLimiter(clock=asyncio.get_running_loop().time, **changes)
+    """Return a limiter on the running loop's clock, in a process that may open many files."""
+    return AdaptiveLimiter(clock=asyncio.get_running_loop().time, **{"most": MOST_IN_FLIGHT, **changes})
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -69,8 +76,8 @@ def test_adaptive_limiter_are_not_led_by_quick_answers_that_are_no_measure(share
         return Store(0.03, n_cores=1000, slow_share=0.01, spread=0.5, **shares)
 
     async def paces() -> tuple[float, float]:
-        most = await gather_from(far(), adaptive(fixed=MOST_IN_FLIGHT), n_sources=3000)
-        return await gather_from(far(), adaptive(), n_sources=3000), most
+        most = await gather_from(far(), adaptive(fixed=128), n_sources=3000)
+        return await gather_from(far(), adaptive(most=128), n_sources=3000), most
 
     found, most = run_virtually(paces())
 
@@ -227,7 +234,7 @@ def test_adaptive_limiter_tell_back_ends_apart() -> None:
     slow, fast, local = run_virtually(run())
 
     assert slow < fast
-    assert local == min(16 * (os.process_cpu_count() or 1), MOST_IN_FLIGHT)
+    assert local == min(16 * (os.process_cpu_count() or 1), 128)
 
 
 def test_adaptive_limiter_never_exceed_what_the_deployment_allows() -> None:
@@ -246,11 +253,11 @@ def test_adaptive_limiter_can_be_a_fixed_number() -> None:
     """A fixed limit never moves, even if it is too high."""
 
     async def run() -> int:
-        limiter = adaptive(fixed=200)
+        limiter = adaptive(fixed=300)
         await gather_from(Store(0.001, max_rate=400), limiter, n_sources=1000)
         return limiter.limit(ROOT)
 
-    assert run_virtually(run()) == 200 > MOST_IN_FLIGHT
+    assert run_virtually(run()) == 300 > MOST_IN_FLIGHT
 
 
 def test_adaptive_limiter_count_requests_in_flight() -> None:
@@ -286,28 +293,43 @@ def test_adaptive_limiter_count_requests_in_flight() -> None:
 def test_adaptive_limiter_hold_connections_to_many_hosts_down() -> None:
     """The number of connections is limited over all hosts. Local files need none."""
 
-    async def most_held(hrefs: list[str], weight: int) -> int:
-        limiter = adaptive()
-        held = most = 0
+    async def most_held(hrefs: list[str], weight: int, most: int) -> int:
+        limiter = adaptive(most=most)
+        held = most_held = 0
 
         async def one(href: str) -> None:
-            nonlocal held, most
+            nonlocal held, most_held
             async with limiter.permit(href, weight=weight):
                 held += weight
-                most = max(most, held)
+                most_held = max(most_held, held)
                 await asyncio.sleep(1)
                 held -= weight
 
         async with asyncio.TaskGroup() as group:
             for href in hrefs:
                 group.create_task(one(href))
-        return most
+        return most_held
 
     async def run() -> list[int]:
         many = [f"https://host{n % 100}/{n}.tif" for n in range(2000)]
-        return [await most_held(many, 1), await most_held(many, 4)]
+        return [
+            await most_held(many, weight, most) for weight in (1, 4) for most in (16, 128, MOST_IN_FLIGHT)
+        ]
 
-    assert run_virtually(run()) == [MOST_AT_ALL, MOST_AT_ALL]
+    assert run_virtually(run()) == [192, 192, 384] * 2
+
+
+@pytest.mark.parametrize(
+    ("open_files", "most"), [(256, 128), (300, 150), (1024, 256), (resource.RLIM_INFINITY, 256), (6, 4)]
+)
+def test_most_in_flight_leaves_half_of_the_open_files(open_files: int, most: int) -> None:
+    """One back end holds at most half of them, so that there are some for others and for the cube."""
+    assert most_in_flight(open_files=open_files) == most
+
+
+def test_adaptive_limiter_ask_how_many_files_this_process_may_open() -> None:
+    """It does so where the caller gives no number."""
+    assert AdaptiveLimiter().most == most_in_flight(open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def test_adaptive_limiter_let_go_of_what_was_cancelled() -> None:
@@ -327,7 +349,7 @@ def test_adaptive_limiter_let_go_of_what_was_cancelled() -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         begun = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as group:
-            for n in range(MOST_AT_ALL):
+            for n in range(384):
                 group.create_task(one(f"https://host{n % 20}/{n}"))
         return round(asyncio.get_running_loop().time() - begun)
 
