@@ -28,7 +28,7 @@ from benchmarks.stages import KERNEL
 from pixel_gather_bench.text_table import markdown
 
 _CORES: Final = len(os.sched_getaffinity(0))
-_CONCURRENCY: Final = {CAREFUL: (16, 32), ODC: (32,), "limit-fetch": (64,)}
+_CONCURRENCY: Final = {ODC: (32,), "limit-fetch": (64,)}
 _LIMITS: Final = tuple(name for name in GATHERS if name.startswith("limit-"))
 _ADAPTS: Final = (0,)
 
@@ -39,7 +39,7 @@ def settings_of(options: argparse.Namespace) -> Iterator[Setting]:
     """Yield what is measured. The limits run at as many threads as there are cores."""
     for tls, ttfb_ms, n_tiles, name in product(options.links, options.ttfb, options.files, options.names):
         others = (_CORES,) if name in _LIMITS else _ADAPTS
-        for concurrency in _CONCURRENCY.get(name, others):
+        for concurrency in options.threads if name == CAREFUL else _CONCURRENCY.get(name, others):
             yield Setting(
                 case=f"{n_tiles:,} files",
                 reader=name,
@@ -188,6 +188,7 @@ def main() -> None:
     add("--repeats", type=int, default=5, help="rounds, 5 if not given")
     add("--ttfb", type=float, nargs="+", default=[15, 30], metavar="MS", help="delays to the first byte")
     add("--files", type=int, nargs="+", default=[1278, 102, 64], help="lengths of the list")
+    add("--threads", type=int, nargs="+", default=[16, 32], metavar="N", help="threads of the script")
     add("--links", nargs="+", choices=["http", "tls"], default=["http", "tls"])
     add(
         "--names",
