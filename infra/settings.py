@@ -161,8 +161,8 @@ class Settings:
     worker_concurrency: int = 128
     """``worker_concurrency``: most requests that one worker has in flight to one bucket or host, 1 to 400.
 
-    The worker finds the best number up to this one. A request may hold two connections, and a worker has
-    1,024 file descriptors.
+    The worker finds the best number up to this one. It tries more than 128 only if the first byte takes 50 ms
+    or longer. A request may hold two connections, and a worker has 1,024 file descriptors.
     """
 
     caps: Caps = Caps()

@@ -40,7 +40,7 @@ CASES = (
     Case("few servers", lambda: QueueingStore(6, 0.1)),
     Case("20 servers", lambda: QueueingStore(20, 0.05)),
     Case("100 servers", lambda: QueueingStore(100, 0.05), share=0.9, n_sources=5000),
-    Case("no end of counters", lambda: Store(0.03, n_cores=1000), share=0.85, n_sources=5000),
+    Case("no end of counters", lambda: Store(0.1, n_cores=1000), share=0.85, n_sources=5000),
     Case("long run, 15 ms", lambda: Store(0.015, slow_share=0.01), n_sources=8000),
     Case("long run, 20 servers", lambda: QueueingStore(20, 0.05), n_sources=8000),
 )
@@ -95,6 +95,21 @@ def test_adaptive_limiter_hold_at_the_knee() -> None:
     limits = [run_virtually(limit_after(n)) for n in (6000, 9000, 12_000)]
 
     assert all(18 <= limit <= 40 for limit in limits), limits
+
+
+@pytest.mark.parametrize(("ttfb_s", "most"), [(0.03, 128), (0.1, MOST_IN_FLIGHT)])
+def test_adaptive_limiter_open_more_connections_only_to_distant_stores(ttfb_s: float, most: int) -> None:
+    """A near store would gain nothing from them, even if it could answer any number."""
+
+    async def most_in_flight_at() -> int:
+        limiter = adaptive()
+        limits = []
+        for _ in range(20):
+            await gather_from(Store(ttfb_s, n_cores=1000), limiter, n_sources=1000)
+            limits.append(limiter.limit(ROOT))
+        return max(limits)
+
+    assert run_virtually(most_in_flight_at()) == most
 
 
 def test_adaptive_limiter_back_off_where_latency_rises_and_throughput_falls() -> None:

@@ -12,12 +12,20 @@ from pixel_gather.adapters.object_store.limiter.find_limit import Bounds, Climb,
 REMOTE = Bounds(start=32, lowest=4, highest=128)
 
 
-def finish(climb: Climb, n: int, *, from_s: float = 0.0, took_s: float = 0.1, is_wanted: bool = True) -> None:
-    """Let ``n`` sources finish. Each takes ``took_s``. As many run at one time as the limit allows."""
-    now_s = from_s
+def finish(
+    climb: Climb, n: int, *, from_s: float = 0.0, took_s: float = 0.1, is_wanted: bool = True
+) -> list[int]:
+    """Let ``n`` sources finish, each after ``took_s``, as many at one time as the limit allows.
+
+    Returns:
+        The limit after each.
+    """
+    now_s, limits = from_s, []
     for _ in range(n):
         now_s += took_s / climb.limit
         climb.finished(now_s, took_s=took_s, n_requests=2, weight=1, moves=climb.moves, is_wanted=is_wanted)
+        limits.append(climb.limit)
+    return limits
 
 
 @given(
@@ -64,6 +72,40 @@ def test_climb_doubles_with_the_first_answers() -> None:
     assert climb.limit == 64
     finish(climb, 64)
     assert climb.limit == 128
+
+
+def test_climb_goes_beyond_128_only_for_distant_stores() -> None:
+    """The first answer includes a handshake. A later one may show that the store is near."""
+    climb = Climb(replace(REMOTE, highest=256))
+
+    climb.answered(first_byte_s=0.06, is_wanted=True)
+    finish(climb, 300)
+    assert climb.limit == 256
+
+    climb.answered(first_byte_s=0.02, is_wanted=True)
+    finish(climb, 2000, from_s=10)
+    assert climb.limit <= 128
+
+
+@pytest.mark.parametrize("climbs_at_once", [True, False])
+def test_climb_stops_at_128_near_the_store(*, climbs_at_once: bool) -> None:
+    """From there it tries steps down, and comes back, because a lower limit is slower."""
+    climb = Climb(replace(REMOTE, start=110, highest=256, climbs_at_once=climbs_at_once))
+    climb.answered(first_byte_s=0.02, is_wanted=True)
+    limits = finish(climb, 5000)
+
+    assert max(limits) == 128
+    assert min(limits[limits.index(128) :]) == 102
+
+
+def test_climb_keeps_a_fixed_limit_near_the_store() -> None:
+    """Even above 128."""
+    climb = Climb(Bounds(start=300, lowest=300, highest=300))
+
+    climb.answered(first_byte_s=0.02, is_wanted=True)
+    climb.throttled(1.0, round_trip_s=0.1, enough=10)
+
+    assert climb.limit == 300
 
 
 def test_climb_waits_for_sources_where_answers_come_at_once() -> None:

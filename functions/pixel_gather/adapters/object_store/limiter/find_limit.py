@@ -28,6 +28,11 @@ _FAR_S: Final = 0.005
 _MOST_BY_ANSWERS: Final = 64
 """Highest limit that first bytes alone lead to. On a slow line they arrive soon, but bodies take long."""
 
+_MOST_NEAR: Final = 128
+_DISTANT_S: Final = 0.05
+"""The limit exceeds `_MOST_NEAR` only if the first byte takes this long. Otherwise nothing is gained, and
+each further connection costs a handshake."""
+
 _LEAST_SAMPLE: Final = 32
 _ENOUGH_SAMPLE: Final = 128
 _ENOUGH_S: Final = 1.0
@@ -86,8 +91,8 @@ class Climb:
         """
         self._nearest_s = min(self._nearest_s, first_byte_s)
         is_far = self._nearest_s >= _FAR_S
-        if self._is_ramping and is_wanted and is_far and self.limit < _MOST_BY_ANSWERS:
-            self._ramp()
+        if self._is_ramping and is_wanted and is_far:
+            self._ramp(_MOST_BY_ANSWERS)
 
     def throttled(self, now_s: float, *, round_trip_s: float, enough: float) -> None:
         """Back off, at most once per round trip.
@@ -135,8 +140,8 @@ class Climb:
         has_queued = self._has_queued(took_s, n_requests)
         self._n_finished += 1
         most = max(_MOST_BY_ANSWERS, self._n_finished)  # so a store that throttles refuses fewer requests
-        if self._is_ramping and is_wanted and not has_queued and self.limit < most:
-            self._ramp()
+        if self._is_ramping and is_wanted and not has_queued:
+            self._ramp(most)
         if not is_wanted:
             self._sample = _Sample()
             return
@@ -152,12 +157,19 @@ class Climb:
         quickest.add(took_s)
         return took_s > _UNQUEUED * quickest.value + _SLACK_S
 
-    def _ramp(self) -> None:
-        self.limit = min(self.limit + 1, self._bounds.highest)
+    @property
+    def _highest(self) -> int:
+        """Highest limit at this distance."""
+        lowest, highest = self._bounds.lowest, self._bounds.highest
+        return max(min(highest, _MOST_NEAR), lowest) if self._nearest_s < _DISTANT_S else highest
+
+    def _ramp(self, most: int) -> None:
+        if self.limit < min(most, self._highest):
+            self.limit += 1
 
     def _judge(self, sample: "_Sample") -> None:
         if self._is_ramping:
-            self._is_ramping = self.limit < self._bounds.highest and not sample.has_queued
+            self._is_ramping = self.limit < self._highest and not sample.has_queued
             if not self._is_ramping:
                 self._move(self.limit)
         elif self._tried_from is None:
@@ -168,10 +180,10 @@ class Climb:
 
     def _try_another(self, sample: "_Sample") -> None:
         """Try one step up or down for one sample, when it is due."""
-        rest, bounds, here = self._rest, self._bounds, self.limit
-        if here > bounds.lowest and rest.is_due(down=True, sooner=sample.has_queued):
+        rest, here = self._rest, self.limit
+        if here > self._bounds.lowest and rest.is_due(down=True, sooner=sample.has_queued):
             self._move(min(here * _DOWN, here - 1))
-        elif not sample.has_queued and here < bounds.highest and rest.is_due(down=False):
+        elif not sample.has_queued and here < self._highest and rest.is_due(down=False):
             self._move(max(here * _UP, here + 1))
         else:
             return
@@ -187,7 +199,7 @@ class Climb:
             self._move(before)
 
     def _move(self, limit: float) -> None:
-        self.limit = min(max(round(limit), self._bounds.lowest), self._bounds.highest)
+        self.limit = min(max(round(limit), self._bounds.lowest), self._highest)
         self.moves += 1
         self._sample = _Sample()
 
