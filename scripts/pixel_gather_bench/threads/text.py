@@ -10,7 +10,7 @@ _COLUMNS: Final = ("at a time", "sources", "sources/s", "lowest", "highest", "CP
 _REMOTE: Final = (
     "the time to the first byte decides how many requests have to be in flight. So the limiter begins with "
     "a number that is fast at 0 ms, and not too many for a store that throttles. It climbs for as long as "
-    "more gains. Above its most, nothing was gained at 30 ms, and each request holds a connection"
+    "more gains. It exceeds 128 only if the first byte takes 50 ms or longer. Each request holds a connection"
 )
 _BASIS: Final[dict[BackEnd, str]] = {
     "file": (
