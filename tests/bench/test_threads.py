@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from bench.suites import HREFS, job_of, record_of
 from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
+from pixel_gather.adapters.object_store.limiter.find_limit import MOST_NEAR
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.adapters.report.plots import LIGHT
 from pixel_gather.errors import GatherError
@@ -87,7 +88,7 @@ def test_bounds_are_the_limiters_own(root: str, *, by_cores: bool) -> None:
 
     assert bounds.climbs_at_once is not by_cores
     assert (bounds.lowest == os.process_cpu_count()) is by_cores
-    assert bounds.highest == (128 if by_cores else AdaptiveLimiter().most)
+    assert bounds.highest == (MOST_NEAR if by_cores else AdaptiveLimiter().most)
     assert f"begins with {bounds.start}, never below {bounds.lowest} or above {bounds.highest}" in basis(
         curve(root)
     )

@@ -619,6 +619,14 @@ def test_plan_says_why_a_level_is_not_read(folder: Path) -> None:
     assert classes[-1]["why_not"] is None
 
 
+@pytest.mark.parametrize(("settings", "in_flight"), [(Settings(), 128), (Settings(concurrency=16), 16)])
+def test_forecast_is_of_a_near_store(folder: Path, settings: Settings, in_flight: int) -> None:
+    """More than 128 requests are only in flight to distant stores. The forecast's first byte takes 30 ms."""
+    plan = run(plan_ranking([folder / "nir0.tif"], RankingRequest.of(by="b1"), settings=settings))
+
+    assert plan.in_flight == in_flight
+
+
 def test_plan_is_of_the_first_scene_that_can_be_read(folder: Path, tmp_path: Path) -> None:
     """If there is none, its reason is the error."""
     gone = tmp_path / "gone.tif"

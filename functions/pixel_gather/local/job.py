@@ -14,6 +14,7 @@ from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.header_index import read_index
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
+from pixel_gather.adapters.object_store.limiter.find_limit import MOST_NEAR
 from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.adapters.object_store.signing import Sign, Signing
 from pixel_gather.adapters.source_list.list_file import Check
@@ -44,6 +45,11 @@ class Job:
     reader: CogReader
     projector: RasterioProjector
     limiter: AdaptiveLimiter
+
+    @property
+    def in_flight(self) -> int:
+        """Most requests at one time to a near store, which forecasts assume."""
+        return self.settings.concurrency or MOST_NEAR
 
     @property
     def most_ahead(self) -> int:

@@ -161,7 +161,7 @@ async def rank_async(
             checked = partial((limits or RankLimits()).check_forecast, len(scenes))
             first = FirstScene(
                 n_scenes=len(scenes),
-                in_flight=job.most_ahead // 2,
+                in_flight=job.in_flight,
                 reads_on=asked.reads_on,
                 on_forecast=checked,
             )
@@ -224,7 +224,7 @@ async def plan_ranking(
                 n_files=len(scene.hrefs),
                 like=scene.id,
                 levels=tuple(levels),
-                in_flight=job.most_ahead // 2,
+                in_flight=job.in_flight,
             )
     if failed is not None:
         raise failed

@@ -14,10 +14,11 @@ from pixel_gather.adapters.object_store.concurrency import (
     AdaptiveLimiter,
     most_in_flight,
 )
+from pixel_gather.adapters.object_store.limiter.find_limit import MOST_NEAR
 from support.simulated_back_ends import ROOT, BackEnd, OverloadedStore, QueueingStore, Store, gather_from
 from support.virtual_time import run_virtually
 
-FIXED = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256)
+FIXED = (1, 2, 4, 8, 16, 32, 64, 96, 128)
 N_SOURCES = 1278
 
 
@@ -29,18 +30,22 @@ class Case:
     make: Callable[[], BackEnd]
     share: float = 0.95
     n_sources: int = N_SOURCES
+    fixed: tuple[int, ...] = FIXED
 
+
+FAR = (*FIXED, 192, MOST_IN_FLIGHT)
 
 CASES = (
     Case("0 ms", lambda: Store(0.0005, slow_share=0.01)),
     Case("15 ms", lambda: Store(0.015, slow_share=0.01)),
     Case("30 ms", lambda: Store(0.03, slow_share=0.01)),
-    Case("100 ms", lambda: Store(0.1, slow_share=0.01), n_sources=5000),
-    Case("200 ms", lambda: Store(0.2, slow_share=0.01), share=0.85, n_sources=5000),
+    Case("100 ms", lambda: Store(0.1, slow_share=0.01), n_sources=5000, fixed=FAR),
+    Case("200 ms", lambda: Store(0.2, slow_share=0.01), share=0.85, n_sources=5000, fixed=FAR),
     Case("few servers", lambda: QueueingStore(6, 0.1)),
     Case("20 servers", lambda: QueueingStore(20, 0.05)),
     Case("100 servers", lambda: QueueingStore(100, 0.05), share=0.9, n_sources=5000),
-    Case("no end of counters", lambda: Store(0.1, n_cores=1000), share=0.85, n_sources=5000),
+    Case("no end of counters", lambda: Store(0.03, n_cores=1000), share=0.9, n_sources=5000),
+    Case("far, no end", lambda: Store(0.1, n_cores=1000), share=0.85, n_sources=5000, fixed=FAR),
     Case("long run, 15 ms", lambda: Store(0.015, slow_share=0.01), n_sources=8000),
     Case("long run, 20 servers", lambda: QueueingStore(20, 0.05), n_sources=8000),
 )
@@ -59,7 +64,7 @@ def test_adaptive_limiter_come_near_the_best_fixed_number(case: Case) -> None:
         return await gather_from(case.make(), adaptive(**changes), n_sources=n_sources)
 
     async def paces() -> tuple[float, float]:
-        tried = {n: await pace(N_SOURCES, fixed=n) for n in FIXED}
+        tried = {n: await pace(N_SOURCES, fixed=n) for n in case.fixed}
         best = max(tried, key=tried.__getitem__)
         return await pace(case.n_sources), await pace(case.n_sources, fixed=best)
 
@@ -76,8 +81,8 @@ def test_adaptive_limiter_are_not_led_by_quick_answers_that_are_no_measure(share
         return Store(0.03, n_cores=1000, slow_share=0.01, spread=0.5, **shares)
 
     async def paces() -> tuple[float, float]:
-        most = await gather_from(far(), adaptive(fixed=128), n_sources=3000)
-        return await gather_from(far(), adaptive(most=128), n_sources=3000), most
+        most = await gather_from(far(), adaptive(fixed=MOST_NEAR), n_sources=3000)
+        return await gather_from(far(), adaptive(), n_sources=3000), most
 
     found, most = run_virtually(paces())
 
@@ -249,7 +254,7 @@ def test_adaptive_limiter_tell_back_ends_apart() -> None:
     slow, fast, local = run_virtually(run())
 
     assert slow < fast
-    assert local == min(16 * (os.process_cpu_count() or 1), 128)
+    assert local == min(16 * (os.process_cpu_count() or 1), MOST_NEAR)
 
 
 def test_adaptive_limiter_never_exceed_what_the_deployment_allows() -> None:
@@ -364,7 +369,7 @@ def test_adaptive_limiter_let_go_of_what_was_cancelled() -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         begun = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as group:
-            for n in range(384):
+            for n in range(MOST_IN_FLIGHT * 3 // 2):
                 group.create_task(one(f"https://host{n % 20}/{n}"))
         return round(asyncio.get_running_loop().time() - begun)
 

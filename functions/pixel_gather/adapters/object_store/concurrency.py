@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from pixel_gather.adapters.object_store.limiter.find_limit import Bounds
+from pixel_gather.adapters.object_store.limiter.find_limit import MOST_NEAR, Bounds
 from pixel_gather.adapters.object_store.limiter.gate import Gate, HeldPermit, Permit
 from pixel_gather.adapters.object_store.object_store import split_href
 from pixel_gather.estimate.worker_limits import MOST_PARTS
@@ -27,17 +27,15 @@ MOST_IN_FLIGHT: Final = 256
 to 1.09 times as many tiles per second as 128 at 100 ms, and 1.23 times at 200 ms."""
 
 _FILES_PER_REQUEST: Final = 2
-"""Files that the process may open, for each request to one back end. Each request holds a connection. Other
-back ends, and what a gather writes, need some, too. macOS allows 256 files by default."""
+"""A process must be allowed to open this many files for each request to one back end. Each request holds a
+connection. Other back ends, and what a gather writes, need files, too. macOS allows 256 files by default."""
 
 _FEWEST_AT_ALL: Final = 192
-"""Limit of all remote back ends together, unless half as many again as one back end's are more."""
+"""Lowest limit of all remote back ends together. It is 1.5 times the limit of one of them if that is more."""
 
 _LOCAL_START_PER_CORE: Final = 16
 """Where the limit of local files starts, per core. Local files answer at once but are read in threads. This
 many keep every core decoding."""
-
-_LOCAL_HIGHEST: Final = 128
 
 
 def most_in_flight(*, open_files: int) -> int:
@@ -71,13 +69,15 @@ class AdaptiveLimiter:
             clock: Returns seconds.
         """
         self._fixed = fixed
-        open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self.most = most_in_flight(open_files=open_files) if most is None else most
+        if most is None:
+            open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            most = most_in_flight(open_files=open_files)
+        self.most = most
         """Highest limit of one remote back end."""
 
         self._clock = clock
         self._gates: dict[str, Gate] = {}
-        at_all = max(self.most * 3 // 2, _FEWEST_AT_ALL)
+        at_all = max(most * 3 // 2, _FEWEST_AT_ALL)
         self._everywhere = Gate(Bounds(start=at_all, lowest=at_all, highest=at_all), clock=clock)
 
     def permit(self, href: str, *, weight: int) -> "SourcePermit":
@@ -112,8 +112,8 @@ class AdaptiveLimiter:
             return Bounds(start=self._fixed, lowest=self._fixed, highest=self._fixed)
         if root == "file://":
             cores = os.process_cpu_count() or 1
-            start = min(_LOCAL_START_PER_CORE * cores, _LOCAL_HIGHEST)
-            return Bounds(start=start, lowest=cores, highest=_LOCAL_HIGHEST, climbs_at_once=False)
+            start = min(_LOCAL_START_PER_CORE * cores, MOST_NEAR)
+            return Bounds(start=start, lowest=cores, highest=MOST_NEAR, climbs_at_once=False)
         return Bounds(
             start=min(_REMOTE_START, self.most), lowest=min(_REMOTE_LOWEST, self.most), highest=self.most
         )

@@ -28,9 +28,9 @@ _FAR_S: Final = 0.005
 _MOST_BY_ANSWERS: Final = 64
 """Highest limit that first bytes alone lead to. On a slow line they arrive soon, but bodies take long."""
 
-_MOST_NEAR: Final = 128
+MOST_NEAR: Final = 128
 _DISTANT_S: Final = 0.05
-"""The limit exceeds `_MOST_NEAR` only if the first byte takes this long. Otherwise nothing is gained, and
+"""The limit exceeds `MOST_NEAR` only if the first byte takes this long. Otherwise nothing is gained, and
 each further connection costs a handshake."""
 
 _LEAST_SAMPLE: Final = 32
@@ -161,7 +161,7 @@ class Climb:
     def _highest(self) -> int:
         """Highest limit at this distance."""
         lowest, highest = self._bounds.lowest, self._bounds.highest
-        return max(min(highest, _MOST_NEAR), lowest) if self._nearest_s < _DISTANT_S else highest
+        return max(min(highest, MOST_NEAR), lowest) if self._nearest_s < _DISTANT_S else highest
 
     def _ramp(self, most: int) -> None:
         if self.limit < min(most, self._highest):
