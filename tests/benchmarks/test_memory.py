@@ -8,13 +8,10 @@ from typing import Final
 
 import pytest
 
-from benchmarks.loopback_server import run_server
+from benchmarks.loopback_server import Behaviour, run_server
 from benchmarks.workload import default_folder, make_workload
 
-SHARD_ROWS: Final = 64
 TILE_MIB: Final = 0.5
-SHARD_MIB: Final = SHARD_ROWS * TILE_MIB
-MOST_SHARDS: Final = 4
 IN_FLIGHT: Final = 64
 
 # a fresh process: VmHWM is then that of this gather, and of Python with all that it imports
@@ -34,35 +31,53 @@ report = gather(given["request"], to=given["to"], settings=settings).report
 print(json.dumps({"base": before, "peak": peak_mib(), "failed": report.n_failed, "shards": report.n_shards}))
 """
 
+LINUX: Final = pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
 
-@pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
+
+@LINUX
 @pytest.mark.slow
 def test_memory_is_the_shards_in_hand_however_long_the_list(tmp_path: Path) -> None:
-    """Sixty-four shards more need no more: four decoded, at most as much encoded, and 64 tiles in flight.
+    """Thirty-two shards more need no more: two decoded, at most as much encoded, and 64 tiles in flight.
 
-    Runs of the same length differ by two shards, if other work on the machine leaves this process idle.
-    They differ by up to 55 MiB more, by which moments meet and what the allocator keeps. Keeping only a
-    sixth of what the 64 hold decoded, 2,048 MiB, would be seen.
+    Shards of 44 MiB are large: never more than two of them are in flight. Runs of the same length differ by
+    up to 55 MiB, by which moments meet and what the allocator keeps. Keeping only a tenth of what the 32 hold
+    decoded, 1,408 MiB, would be seen.
     """
-    names = list(make_workload(default_folder(), n_files=128))
+    shard_rows = 88
     with run_server(default_folder()) as server:
-        hrefs = [f"{server.url}/{lap}/{name}" for lap in range(36) for name in names]
-        few, many = (gathered(hrefs[:n], tmp_path / str(n)) for n in (8 * SHARD_ROWS, 72 * SHARD_ROWS))
+        few, many = (
+            gathered(server.url, tmp_path / str(n), n_shards=n, shard_rows=shard_rows) for n in (8, 40)
+        )
 
-    assert (few["shards"], many["shards"]) == (8, 72)
+    assert (few["shards"], many["shards"]) == (8, 40)
     assert few["failed"] == many["failed"] == 0
-    in_hand = MOST_SHARDS * 2 * SHARD_MIB + IN_FLIGHT * 2 * TILE_MIB
-    assert many["peak"] - many["base"] < 1.7 * in_hand, (
-        few,
-        many,
-    )  # the allocator keeps some of what is freed
-    more_rows_mib = (many["shards"] - few["shards"]) * SHARD_MIB
-    assert many["peak"] - few["peak"] < 2 * 2 * SHARD_MIB + more_rows_mib / 10, (few, many)
+    assert many["peak"] - many["base"] < most_mib(2, shard_rows=shard_rows), (few, many)
+    more_rows_mib = (many["shards"] - few["shards"]) * shard_rows * TILE_MIB
+    assert many["peak"] - few["peak"] < more_rows_mib / 10, (few, many)
 
 
-def gathered(hrefs: list[str], folder: Path) -> dict[str, float]:
+@LINUX
+@pytest.mark.slow
+def test_memory_is_at_most_four_shards_far_from_the_store(tmp_path: Path) -> None:
+    """Four shards of 32 MiB are in flight while the threads that decode wait."""
+    with run_server(default_folder()) as server:
+        server.behave(Behaviour(ttfb_s=0.1))
+        far = gathered(server.url, tmp_path / "far", n_shards=20, shard_rows=64)
+
+    assert (far["shards"], far["failed"]) == (20, 0)
+    assert far["peak"] - far["base"] < most_mib(4, shard_rows=64), far
+
+
+def most_mib(n_shards: int, *, shard_rows: int) -> float:
+    """Return what shards in hand may take. The allocator keeps some of what is freed."""
+    return 1.7 * (n_shards * 2 * shard_rows * TILE_MIB + IN_FLIGHT * 2 * TILE_MIB)
+
+
+def gathered(url: str, folder: Path, *, n_shards: int, shard_rows: int) -> dict[str, float]:
     """Gather the centre tiles in a fresh process; return its memory before and at its most, in MiB."""
-    output = {"layout": {"chunk": [SHARD_ROWS, 128, 128], "shard_rows": SHARD_ROWS}}
+    names = list(make_workload(default_folder(), n_files=128))
+    hrefs = [f"{url}/{n // len(names)}/{names[n % len(names)]}" for n in range(n_shards * shard_rows)]
+    output = {"layout": {"chunk": [shard_rows, 128, 128], "shard_rows": shard_rows}}
     request = {"sources": hrefs, "window": "centre", "output": output}
     done = subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-c", GATHER],

@@ -1,6 +1,7 @@
-"""In one process, one shard is stored while the next is read."""
+"""In one process, one shard is stored while the next is read. At most four are in memory."""
 
 import asyncio
+import itertools
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,8 @@ from pixel_gather.stores import RowEncoder, StoredShard
 from pixel_gather.use_cases.plan_gather import plan_gather
 from support.fakes import FakeControl, FakeCube, FakeLimiter, FakeOpened, FakeProjector, FakeReader, table_of
 
-N_SHARDS = 4
+N_SHARDS = 12
+MOST_SHARDS = 4
 NAMES = tuple(f"s3://b/{n}.tif" for n in range(N_SHARDS))
 IMAGES = {name: np.full((1, 16, 16), row + 1, "uint16") for row, name in enumerate(NAMES)}
 REQUEST = {
@@ -74,7 +76,7 @@ class SlowCube(FakeCube):
 
 
 def test_shard_is_stored_while_the_next_is_read() -> None:
-    """Otherwise this store would wait for ever."""
+    """Otherwise this store would wait for ever. A fifth shard waits for memory."""
     log = Log()
 
     async def run() -> SlowCube:
@@ -103,9 +105,13 @@ def test_shard_is_stored_while_the_next_is_read() -> None:
 
     cube = asyncio.run(run())
 
-    assert cube.pixels["band_1"][:, 0, 0].tolist() == [1, 2, 3, 4]
+    assert cube.pixels["band_1"][:, 0, 0].tolist() == list(range(1, N_SHARDS + 1))
     for row in range(N_SHARDS - 1):
         assert log.events.index(f"read {row + 1}") < log.events.index(f"stored {row}")
+    begun = itertools.accumulate(
+        {"read": 1, "store": 0, "stored": -1}[each.split()[0]] for each in log.events
+    )
+    assert max(begun) <= MOST_SHARDS
 
 
 def _ignore(progress: Progress) -> None:
