@@ -28,7 +28,8 @@ class Settings:
     max_task_nbytes: int = worker_limits.max_task_nbytes(worker_limits.ONE_VCPU_MIB)
     """Largest decoded size of one shard. Two shards are in memory at a time.
 
-    If the threads that decode have to wait, up to four are, which then take at most 128 MiB together.
+    Small shards may be four, while the threads that decode wait for tiles, or if no tile is decoded. More than
+    two shards take at most 128 MiB, decoded.
     """
 
     draws_report: bool = True
