@@ -48,7 +48,7 @@ class Job:
 
     @property
     def in_flight(self) -> int:
-        """Most requests at one time to a near store, which forecasts assume."""
+        """Most requests at one time to a near store. Forecasts assume that stores are near."""
         return self.settings.concurrency or MOST_NEAR
 
     @property

@@ -21,8 +21,8 @@ _MOST_NBYTES: Final = 1 << 27
 
 _WAITS: Final = 0.75
 _NEVER_WAITS: Final = 0.97
-"""Shares of the time that a thread works. With two shards and quick answers it is 0.8 to 0.95. Below the
-first share, another shard helps. Above the second, fewer shards may do."""
+"""A thread works for some share of the time: 0.8 to 0.95 with two shards and quick answers. If the share is
+below `_WAITS`, another shard helps. If it is above `_NEVER_WAITS`, fewer shards may be enough."""
 
 _SHORTEST_S: Final = 0.25
 """Shortest time over which a share is measured."""

@@ -23,15 +23,15 @@ A store that throttles refuses whatever exceeds its burst. A higher start would 
 
 _REMOTE_LOWEST: Final = 4
 MOST_IN_FLIGHT: Final = 256
-"""Highest limit of one back end in this process, if its first byte takes long. 256 requests gather 1.03
-to 1.09 times as many tiles per second as 128 at 100 ms, and 1.23 times at 200 ms."""
+"""Highest limit of one back end. Only distant ones reach it. If the first byte takes 100 ms, 256 requests
+gather 1.03 to 1.09 times as many tiles per second as 128. If it takes 200 ms, it is 1.23 times as many."""
 
 _FILES_PER_REQUEST: Final = 2
 """A process must be allowed to open this many files for each request to one back end. Each request holds a
 connection. Other back ends, and what a gather writes, need files, too. macOS allows 256 files by default."""
 
 _FEWEST_AT_ALL: Final = 192
-"""Lowest limit of all remote back ends together. It is 1.5 times the limit of one of them if that is more."""
+"""Limit of all remote back ends together. If 1.5 times the limit of one back end is more, that counts."""
 
 _LOCAL_START_PER_CORE: Final = 16
 """Where the limit of local files starts, per core. Local files answer at once but are read in threads. This

@@ -30,8 +30,8 @@ _MOST_BY_ANSWERS: Final = 64
 
 MOST_NEAR: Final = 128
 _DISTANT_S: Final = 0.05
-"""The limit exceeds `MOST_NEAR` only if the first byte takes this long. Otherwise nothing is gained, and
-each further connection costs a handshake."""
+"""A back end is distant if its first byte takes at least this long. Only then may the limit exceed
+`MOST_NEAR`. Near back ends gain nothing from more requests, and each new connection costs a handshake."""
 
 _LEAST_SAMPLE: Final = 32
 _ENOUGH_SAMPLE: Final = 128
