@@ -5,6 +5,7 @@ cost.
 """
 
 import asyncio
+import atexit
 import functools
 import logging
 import os
@@ -18,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from obstore.store import HTTPStore, LocalStore, S3Store
 
+from pixel_gather.adapters.object_store.exit_wait import wait_for_native_threads
 from pixel_gather.adapters.object_store.hedge_policy import HedgeSettings
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, FixedHost
 from pixel_gather.adapters.object_store.ranged_gets import STORE_ERRORS, Client, Pace, RangedGets, Wanted
@@ -29,6 +31,8 @@ from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 
 _log: Final = logging.getLogger(__name__)
+
+atexit.register(wait_for_native_threads)
 
 type Store = S3Store | HTTPStore | LocalStore
 
