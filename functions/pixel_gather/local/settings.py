@@ -28,8 +28,8 @@ class Settings:
     max_task_nbytes: int = worker_limits.max_task_nbytes(worker_limits.ONE_VCPU_MIB)
     """Largest decoded size of one shard. Two shards are in memory at a time.
 
-    There are up to four while the threads that decode wait for tiles, or if no tile is decoded. More than two
-    take at most 128 MiB together, as decoded pixels.
+    Up to four are in memory while the threads that decode wait for tiles, or if no tile is decoded. Three or
+    four take at most 128 MiB together, as decoded pixels.
     """
 
     draws_report: bool = True

@@ -31,7 +31,7 @@ _FILES_PER_REQUEST: Final = 2
 connection. Other back ends, and what a gather writes, need files, too. macOS allows 256 files by default."""
 
 _FEWEST_AT_ALL: Final = 192
-"""Limit of all remote back ends together. If 1.5 times the limit of one back end is more, that counts."""
+"""Limit of all remote back ends together, or 1.5 times the limit of one back end if that is more."""
 
 _LOCAL_START_PER_CORE: Final = 16
 """Where the limit of local files starts, per core. Local files answer at once but are read in threads. This
