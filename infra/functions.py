@@ -50,7 +50,7 @@ _STATUS: Final = Sizing(package="status", module="status", memory_mib=1024, time
 _SEARCH: Final = Sizing(
     package="search",
     module="search",
-    memory_mib=ONE_VCPU_MIB,  # a catalog of 4,000,000 scenes takes 160 MB; one thread searches
+    memory_mib=ONE_VCPU_MIB,  # a catalog of 4,000,000 scenes takes 190 MB; one thread searches
     timeout=_API_TIMEOUT,
 )
 _DRY_RUN: Final = Sizing(
@@ -98,6 +98,7 @@ _FINISH: Final = Sizing(
     module="finish_gather",
     memory_mib=ONE_VCPU_MIB,  # one vCPU; 100,000 sources take 254 MiB, the report included (measured)
     timeout=_LONGEST,  # up to 10,000 sidecars, 32 at a time; the report takes 3.5 s (measured)
+    disk=Size.gibibytes(2),  # all files but pixels lie there until they are published
 )
 
 

@@ -3,8 +3,11 @@
 import gc
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final
@@ -92,6 +95,19 @@ def without_hedges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranged_gets, "BackEnd", lambda _settings: BackEnd(None))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Give all tests, and the processes that they start, an empty home. Only uv keeps its cache."""
+    if hasattr(config, "workerinput"):
+        return  # a worker of the suite has its parent's environment
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    os.environ.setdefault("UV_CACHE_DIR", str(cache / "uv"))
+    home = Path(tempfile.mkdtemp(prefix="pixel-gather-home-"))
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        os.environ.pop(name, None)  # by default they are below the home
+    os.environ.update(HOME=str(home), XDG_CACHE_HOME=str(home / ".cache"))
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Use one worker per core and one more, and none for tests named on the command line.
 
@@ -119,6 +135,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line how many tests were skipped, and why."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.getreports("skipped"))
+    if reasons:
+        in_order = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
+        told = "; ".join(f"{reason.removeprefix('Skipped: ')} ({n})" for reason, n in in_order)
+        noun = "test was" if reasons.total() == 1 else "tests were"
+        terminalreporter.write_line(f"{reasons.total()} {noun} skipped: {told}")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

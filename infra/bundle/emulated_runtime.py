@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 _EVERY_S: Final = 0.05
@@ -72,7 +73,9 @@ def _words(path: str) -> list[str]:
 def _main() -> None:
     memory_mib = int(os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"])
     threading.Thread(target=_watch, args=(os.getppid(), memory_mib), daemon=True).start()
-    sys.path[:0] = [os.environ["LAMBDA_TASK_ROOT"], os.environ["LAMBDA_RUNTIME_DIR"]]
+    package, runtime = Path(os.environ["LAMBDA_TASK_ROOT"]), Path(os.environ["LAMBDA_RUNTIME_DIR"])
+    wheels = runtime.parent / (package / "wheels").read_text()
+    sys.path[:0] = map(str, (package, wheels, runtime))
     from awslambdaric.__main__ import main  # noqa: PLC0415 # it is there from here on
 
     main(["awslambdaric", os.environ["_HANDLER"]])

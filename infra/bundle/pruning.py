@@ -52,7 +52,10 @@ RULES: Final = (
         "only rasterio's command line parses expressions, and matplotlib the names of fonts",
         unless="matplotlib",
     ),
-    Rule(r"rasterio/rio/.*", "rasterio's command line"),
+    Rule(
+        r"rasterio/rio/(?!(__init__|helpers)\.py$).*",
+        "rasterio's command line, but for what rasterising imports",
+    ),
     Rule(r"rasterio/(_example|_fill|shutil)\..*\.so", "examples, filling and copying of rasters"),
     Rule(
         r"rasterio/gdal_data/(?!gdalvrt\.xsd).*",

@@ -52,7 +52,7 @@ def write_catalog(samples: Samples, run: RunCommand, environment: Mapping[str, s
         environment: Leads to the emulator.
     """
     command = [sys.executable, "-m", "pixel_gather_cli", "catalog", "--to", samples.catalog_href]
-    run([*command, "--list", samples.list_href], environment, cwd=_DATA)
+    run([*command, "--sources", samples.list_href], environment, cwd=_DATA)
     run([*command, "--items", str(_FOLDER_SCENES), "--add"], environment, cwd=_DATA)
 
 

@@ -483,7 +483,7 @@ def test_command_prints_json_for_machines(tmp_path: Path) -> None:
     ("arguments", "field"),
     [
         ([], "OBJECT"),
-        (["a", "--list", "b"], "OBJECT"),
+        (["a", "--sources", "b"], "OBJECT"),
         (["ftp://a/b"], "OBJECT"),
         (["a", "b", "--pattern", "whole"], "pattern"),
         (["a", "--mount", "/nowhere/at/all"], "mount"),

@@ -21,6 +21,7 @@ from benchmarks.measure import ENVIRONMENT
 from benchmarks.output import parser_of, put
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place
 from pixel_gather.adapters.source_list.source_list import named_sources
@@ -162,7 +163,7 @@ def finish(folder: Path) -> int:
     async def run() -> int:
         control = await _claimed(folder)
         cube_plan, tasks = await load_plan(control), await load_tasks(control)
-        report = await finish_gather(plan=cube_plan, tasks=tasks, cube=_cube(folder), control=control)
+        report = await finish_gather(plan=cube_plan, tasks=tasks, cube=_growing(folder), control=control)
         assert report.status_counts == {"ok": cube_plan.n_sources}
         return len(tasks)
 
@@ -202,6 +203,11 @@ async def _known_header() -> bytes | None:
 
 def _cube(folder: Path) -> ZarrCube:
     return ZarrCube(open_place((folder / _CUBE).as_uri(), StoreSettings()), _CUBE)
+
+
+def _growing(folder: Path) -> GrowingZarrCube:
+    cube = _cube(folder)
+    return GrowingZarrCube(cube.store, cube.place)
 
 
 def _controls(folder: Path) -> ObjectControlStore:

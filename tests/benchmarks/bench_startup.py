@@ -105,10 +105,11 @@ def _server() -> Iterator[tuple[Path, LoopbackServer]]:
 
 
 def _planned(hrefs: Sequence[str], folder: Path, endpoint: str) -> dict[str, Any]:
-    """Plan a gather of one shard, and put its control files flat into the folder that is served."""
+    """Plan a gather of one shard, and put what a worker needs of it flat into the folder that is served."""
     with tempfile.TemporaryDirectory() as scratch:
         planned = run(_plan(hrefs, scratch, endpoint))
-        for path in Path(scratch, "control").rglob("*"):
+        root = Path(scratch, "cube", "zarr.json")  # where a worker looks whose place it is
+        for path in (root, *Path(scratch, "control").rglob("*")):
             if path.is_file():
                 shutil.copy(path, folder / path.name)
     return planned

@@ -64,14 +64,16 @@ def _columns(n: int) -> Columns:
     is_near = (np.abs(x0 - BOX[0]) < 2) & (np.abs(y0 - BOX[1]) < 2)
     y0[is_near] -= 10
     x0[:N_FOLDERS], y0[:N_FOLDERS] = 12, 55
+    start_us = rng.integers(_FIRST_US, _LAST_US, n)
     return {
-        "start_us": rng.integers(_FIRST_US, _LAST_US, n),
+        "start_us": start_us,
+        "stop_us": start_us,
         "hash": rng.integers(0, 2**64 - 1, n, np.uint64),
         "x0": x0,
         "y0": y0,
         "x1": x0 + np.float32(1.4),
         "y1": y0 + np.float32(1.0),
-        "duration_s": np.zeros(n, "<u4"),
+        "acquisition": np.zeros(n, "<u4"),
         "collection": np.zeros(n, "<u2"),
         "cloud": rng.integers(0, 101, n).astype("|u1"),
         "is_box": np.ones(n, "|u1"),

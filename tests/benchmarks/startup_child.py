@@ -31,7 +31,7 @@ def _worker(given: dict[str, Any]) -> dict[str, Any]:
 
     worker: Any = function.worker
     open_cube, open_control = worker.deployment.cube, worker.deployment.control
-    worker.deployment.cube = lambda gather: _NoStore(open_cube(gather))
+    worker.deployment.cube = lambda *names, **rights: _NoStore(open_cube(*names, **rights))
     worker.deployment.control = lambda *names, **rights: _NoStore(open_control(*names, **rights))
     reader_of = worker._readers.of
     worker._readers.of = lambda sign: _Watched(reader_of(sign), moments)

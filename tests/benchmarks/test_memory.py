@@ -9,8 +9,9 @@ from typing import Final
 import pytest
 
 from benchmarks.loopback_server import Behaviour, run_server
-from benchmarks.workload import default_folder, make_workload
+from benchmarks.workload import make_workload
 
+N_FILES: Final = 128
 TILE_MIB: Final = 0.5
 IN_FLIGHT: Final = 64
 
@@ -34,9 +35,17 @@ print(json.dumps({"base": before, "peak": peak_mib(), "failed": report.n_failed,
 LINUX: Final = pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
 
 
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the files that are served, 64 MB."""
+    folder = tmp_path_factory.mktemp("workload")
+    make_workload(folder, n_files=N_FILES)
+    return folder
+
+
 @LINUX
 @pytest.mark.slow
-def test_memory_is_the_shards_in_hand_however_long_the_list(tmp_path: Path) -> None:
+def test_memory_is_the_shards_in_hand_however_long_the_list(workload: Path, tmp_path: Path) -> None:
     """Thirty-two shards more need no more: two decoded, at most as much encoded, and 64 tiles in flight.
 
     Shards of 44 MiB are large: never more than two of them are in flight. Runs of the same length differ by
@@ -44,9 +53,10 @@ def test_memory_is_the_shards_in_hand_however_long_the_list(tmp_path: Path) -> N
     decoded, 1,408 MiB, would be seen.
     """
     shard_rows = 88
-    with run_server(default_folder()) as server:
+    with run_server(workload) as server:
         few, many = (
-            gathered(server.url, tmp_path / str(n), n_shards=n, shard_rows=shard_rows) for n in (8, 40)
+            gathered(server.url, workload, tmp_path / str(n), n_shards=n, shard_rows=shard_rows)
+            for n in (8, 40)
         )
 
     assert (few["shards"], many["shards"]) == (8, 40)
@@ -58,11 +68,11 @@ def test_memory_is_the_shards_in_hand_however_long_the_list(tmp_path: Path) -> N
 
 @LINUX
 @pytest.mark.slow
-def test_memory_is_at_most_four_shards_far_from_the_store(tmp_path: Path) -> None:
+def test_memory_is_at_most_four_shards_far_from_the_store(workload: Path, tmp_path: Path) -> None:
     """Four shards of 32 MiB are in flight while the threads that decode wait."""
-    with run_server(default_folder()) as server:
+    with run_server(workload) as server:
         server.behave(Behaviour(ttfb_s=0.1))
-        far = gathered(server.url, tmp_path / "far", n_shards=20, shard_rows=64)
+        far = gathered(server.url, workload, tmp_path / "far", n_shards=20, shard_rows=64)
 
     assert (far["shards"], far["failed"]) == (20, 0)
     assert far["peak"] - far["base"] < most_mib(4, shard_rows=64), far
@@ -73,15 +83,15 @@ def most_mib(n_shards: int, *, shard_rows: int) -> float:
     return 1.7 * (n_shards * 2 * shard_rows * TILE_MIB + IN_FLIGHT * 2 * TILE_MIB)
 
 
-def gathered(url: str, folder: Path, *, n_shards: int, shard_rows: int) -> dict[str, float]:
+def gathered(url: str, workload: Path, to: Path, *, n_shards: int, shard_rows: int) -> dict[str, float]:
     """Gather the centre tiles in a fresh process; return its memory before and at its most, in MiB."""
-    names = list(make_workload(default_folder(), n_files=128))
+    names = sorted(path.name for path in workload.glob("*.tif"))
     hrefs = [f"{url}/{n // len(names)}/{names[n % len(names)]}" for n in range(n_shards * shard_rows)]
     output = {"layout": {"chunk": [shard_rows, 128, 128], "shard_rows": shard_rows}}
     request = {"sources": hrefs, "window": "centre", "output": output}
     done = subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-c", GATHER],
-        input=json.dumps({"request": request, "to": str(folder)}),
+        input=json.dumps({"request": request, "to": str(to)}),
         capture_output=True,
         text=True,
         check=False,

@@ -42,8 +42,7 @@ EXTRA_TAGS: Final = (
 
 def default_folder() -> Path:
     """Return where the files of this recipe are kept between runs."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "pixel-gather" / f"benchmark-{RECIPE}-{SEED}"
+    return Path(__file__).parents[2] / "build" / f"benchmark-{RECIPE}-{SEED}"
 
 
 def make_workload(folder: Path, *, n_files: int) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import Any
 import click
 import pytest
 
-from pixel_gather_cli.commands.emulate import Options, emulate
+from pixel_gather_cli.commands.emulate import Options, Steps, emulate
 
 
 class NotDeployedError(Exception):
@@ -183,6 +183,21 @@ def test_emulate_leaves_in_order_when_terminated() -> None:
 
     assert ended.value.code == 128 + signal.SIGTERM
     assert fake.has_ended
+
+
+def test_a_long_step_says_that_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """A deployment takes a minute on a slow machine."""
+    steps = Steps()
+
+    steps.goes_on()
+    steps.begin("deploy")
+    steps.goes_on()
+    steps.end()
+    steps.goes_on()
+
+    assert [line.split(" s  ")[1] for line in capsys.readouterr().err.splitlines()] == (
+        ["deploy", "deploy goes on"]
+    )
 
 
 def test_emulate_says_why_it_could_not_deploy() -> None:

@@ -28,17 +28,13 @@ from pixel_gather.local import view
 from pixel_gather.local.view import CubeServer, serving_cube
 from pixel_gather.model.window import Transform
 from pixel_gather.report.evidence import north_in_words
-from support.browser import CHROMIUM, Page, opened_browser
+from support.browser import VIEWER, Page, needs_browser, opened_browser
 from support.joined_cubes import FILES
 from support.undrawn import gather_undrawn
 from support.viewed_cubes import BANDS, MISSING, NODATA, SIDE, gathered_valley, plain_cube, plain_pixels
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium or google-chrome on this machine"),
-]
+pytestmark = [pytest.mark.slow, needs_browser]
 _N_ROWS = 9
-_VIEWER = Path(__file__).parents[2] / "scripts" / "viewer"
 
 
 class _Counting(view._Handler):
@@ -406,7 +402,7 @@ def test_report_shows_all_frames_on_paper(page: Page, report: str) -> None:
 
 def _violations(page: Page) -> list[Any]:
     """Return what axe finds."""
-    page.run((node_modules(_VIEWER) / "axe-core" / "axe.min.js").read_text())
+    page.run((node_modules(VIEWER) / "axe-core" / "axe.min.js").read_text())
     found, n_passed = page.run(
         "axe.run().then(({ violations, passes }) => "
         "[violations.map(({ id, nodes }) => [id, nodes[0].html]), passes.length])"

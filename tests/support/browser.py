@@ -1,10 +1,17 @@
-"""A headless Chromium, driven by its DevTools protocol: opens a page, runs scripts in it, takes pictures."""
+"""A headless Chromium, driven by its DevTools protocol: opens a page, runs scripts in it, takes pictures.
+
+The browser is the one that scripts/viewer/package.json pins. Its package has a program for Linux on x86-64.
+Other machines use the browser that is installed.
+"""
 
 import base64
 import json
+import os
+import platform
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,11 +20,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Request, TextMessage
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-"""The browser's command; None if there is none."""
+from infra.file_lock import file_lock
+from infra.node_tools import node_environment, node_modules
+
+VIEWER = Path(__file__).parents[2] / "scripts" / "viewer"
+IS_PINNED = (sys.platform, platform.machine()) == ("linux", "x86_64")
+_INSTALLED = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+needs_browser = pytest.mark.skipif(
+    not IS_PINNED and _INSTALLED is None,
+    reason="no chromium or google-chrome on PATH, and npm has one for Linux on x86-64 alone",
+)
+_UNPACK = """
+import chromium from "@sparticuz/chromium";
+await chromium.executablePath();
+"""
+_WITH_LIBRARIES = {"AWS_EXECUTION_ENV": "AWS_Lambda_nodejs24.x"}
+"""On Lambda, the package also unpacks NSS and expat, which not every machine has."""
+
+_FONTS_CONF = """\
+<fontconfig>
+  <dir prefix="relative">fonts</dir>
+  <cachedir prefix="xdg">fontconfig</cachedir>
+</fontconfig>
+"""
+"""The package's own names folders of Lambda. A browser without a font crashes."""
 
 _OPTIONS = (
     "--headless=new",
@@ -30,6 +61,7 @@ _OPTIONS = (
     "--remote-debugging-port=0",
 )
 _PATIENCE_S = 60.0
+_PORT_FILE = "DevToolsActivePort"
 
 
 @dataclass
@@ -109,24 +141,62 @@ class Page:
 @contextmanager
 def opened_browser() -> Iterator[Page]:
     """Start the browser, and end it with the context. It keeps nothing."""
-    assert CHROMIUM is not None
+    program, environment = _browser()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        command = [CHROMIUM, *_OPTIONS, f"--user-data-dir={folder}", "about:blank"]
-        process = subprocess.Popen(  # noqa: S603 # found on the PATH
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        command = [program, *_OPTIONS, f"--user-data-dir={folder}", "about:blank"]
+        log = Path(folder) / "log"
+        with log.open("wb") as said:
+            process = subprocess.Popen(command, env=environment, stdout=said, stderr=said)  # noqa: S603 # as above
         try:
-            yield _attached(Path(folder) / "DevToolsActivePort")
+            _wait_until_started(process, Path(folder) / _PORT_FILE, log)
+            yield _attached(Path(folder) / _PORT_FILE)
         finally:
             process.terminate()
             process.wait(20)
 
 
-def _attached(port_file: Path) -> Page:
+def _browser() -> tuple[str, dict[str, str]]:
+    """Return the browser's program and its environment."""
+    if not IS_PINNED:
+        assert _INSTALLED is not None
+        return _INSTALLED, dict(os.environ)
+    unpacked = _unpacked(node_modules(VIEWER))
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(unpacked / "al2023" / "lib"),
+        "FONTCONFIG_FILE": str(unpacked / "fonts" / "fonts.conf"),
+    }
+    return str(unpacked / "chromium"), environment
+
+
+def _unpacked(modules: Path) -> Path:
+    """Return the folder of the unpacked browser, 211 MB. It goes with the package that it came from."""
+    unpacked = modules / ".chromium"
+    with file_lock(VIEWER / ".lock"):
+        if not unpacked.is_dir():
+            with tempfile.TemporaryDirectory(dir=modules) as scratch:
+                made = Path(scratch) / "made"
+                made.mkdir()
+                subprocess.run(  # noqa: S603 # the lines above
+                    ["node", "--input-type=module", "-e", _UNPACK],  # noqa: S607 # node_environment says which
+                    cwd=VIEWER,
+                    env=node_environment() | _WITH_LIBRARIES | {"TMPDIR": str(made)},
+                    check=True,
+                )
+                (made / "fonts" / "fonts.conf").write_text(_FONTS_CONF)
+                made.rename(unpacked)
+    return unpacked
+
+
+def _wait_until_started(process: subprocess.Popen[bytes], port_file: Path, log: Path) -> None:
     latest = time.monotonic() + _PATIENCE_S
     while not (port_file.is_file() and "\n" in port_file.read_text()):
-        assert time.monotonic() < latest, "the browser does not start"
+        assert process.poll() is None, f"the browser has ended: {log.read_text(errors='replace')}"
+        assert time.monotonic() < latest, f"the browser does not start: {log.read_text(errors='replace')}"
         time.sleep(0.05)
+
+
+def _attached(port_file: Path) -> Page:
     port, path = port_file.read_text().split()
     browser = _connected(int(port), path)
     target = browser.send("Target.createTarget", url="about:blank")["targetId"]

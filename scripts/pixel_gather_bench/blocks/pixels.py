@@ -13,7 +13,7 @@ import zarr
 from zarr.abc.store import Store as ZarrStore
 from zarr.storage import LocalStore, ObjectStore
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place, split_href
+from pixel_gather.adapters.object_store.object_store import StoreSettings, open_to_read, split_href
 from pixel_gather.errors import RequestError
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather_bench.blocks.layout import MB, Shape
@@ -96,7 +96,7 @@ def zarr_store(place: str, settings: StoreSettings) -> ZarrStore:
     root, path = split_href(place)
     if root == "file://":
         return LocalStore(f"/{path}", read_only=True)
-    return ObjectStore(open_place(place, settings), read_only=True)
+    return ObjectStore(open_to_read(place, settings), read_only=True)
 
 
 def _measurement(cube: str, name: str | None, settings: StoreSettings) -> zarr.Array[Any]:

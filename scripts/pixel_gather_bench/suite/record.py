@@ -55,7 +55,7 @@ class Record:
             concurrency=job.configuration.concurrency or timings.most_in_flight,
             is_adaptive=job.configuration.concurrency is None,
             digest=self.digest,
-            window="centre tile" if target.tile is None else f"tile {target.tile[0]}_{target.tile[1]}",
+            window="centre tile" if target.tile is None else f"tile {target.tile[1]}_{target.tile[0]}",
             shape=target.shape,
             dtype=target.dtype,
             bands=(target.band,),

@@ -23,7 +23,7 @@ _NAMES = tuple(way.name for way in WAYS)
 
 @click.command("ingest")
 @click.argument("objects", metavar="OBJECT...", nargs=-1)
-@click.option("--list", "list_file", metavar="FILE", help="Objects as a list file; - for standard input.")
+@click.option("--sources", metavar="LIST", help="Objects as a list file; - for standard input.")
 @click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first N of the list.")
 @click.option(
     "--way",
@@ -133,9 +133,9 @@ def _make(request: IngestRequest, nbytes: int) -> None:
 
 
 def _hrefs(options: dict[str, Any], stores: StoreSettings) -> tuple[str, ...]:
-    named, list_file = options["objects"], options["list_file"]
+    named, list_file = options["objects"], options["sources"]
     if bool(named) == bool(list_file):
-        raise RequestError("give OBJECTs or --list, not both", field="OBJECT")
+        raise RequestError("give OBJECTs or --sources, not both", field="OBJECT")
     if list_file:
         return hrefs_of(Sources(list=list_file), first=options["first"], stores=stores)
     policy = IN_PROCESS.within(str(Path.cwd()))

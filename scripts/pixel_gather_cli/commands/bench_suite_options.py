@@ -56,7 +56,12 @@ _OPTIONS = (
     click.option("--glob", metavar="PATTERN", help="Match the path below the prefix, such as '**/*_B4.TIF'."),
     click.option("--regex", metavar="PATTERN", help="Search this regular expression in the whole href."),
     click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first N files."),
-    click.option("--block", type=Tile(), default="centre", help="Tile of each file.  [default: centre]"),
+    click.option(
+        "--block",
+        type=Tile(),
+        default="centre",
+        help="A tile: its column and row.  [default: centre]",
+    ),
     click.option(
         "--band", type=click.IntRange(1), default=1, metavar="N", help="Band of each file.  [default: 1]"
     ),
@@ -137,7 +142,7 @@ def begin_suite(options: dict[str, Any]) -> Path:
     hrefs = hrefs_of(_sources_of(options), first=options["first"], stores=stores)
     block = options["block"]
     target = find_target(
-        hrefs, tile=None if block == "centre" else tuple(block), band=options["band"], stores=stores
+        hrefs, tile=None if block == "centre" else tuple(reversed(block)), band=options["band"], stores=stores
     )
     check_memory(target, len(hrefs))
     same = (

@@ -22,7 +22,7 @@ from pixel_gather_cli.request_options import Tile, store_options, stores_of
 @click.command("threads")
 @click.argument("lists", metavar="LIST...", nargs=-1, required=True)
 @click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first N files of each LIST.")
-@click.option("--block", type=Tile(), default="centre", help="Tile of each file.  [default: centre]")
+@click.option("--block", type=Tile(), default="centre", help="A tile: its column and row.  [default: centre]")
 @click.option(
     "--band", type=click.IntRange(1), default=1, metavar="N", help="Band of each file.  [default: 1]"
 )
@@ -92,7 +92,7 @@ def _request(lists: tuple[str, ...], options: dict[str, Any]) -> ThreadsRequest:
         hrefs=tuple(href for hrefs in found for href in hrefs),
         concurrencies=options["concurrencies"],
         times=options["times"],
-        tile=None if block == "centre" else tuple(block),
+        tile=None if block == "centre" else tuple(reversed(block)),
         band=options["band"],
         stores=stores,
         with_published=options["reference"],

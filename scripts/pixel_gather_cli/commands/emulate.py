@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pixel_gather_cli.progress import SIGN_EVERY_S, every
 from pixel_gather_cli.signals import ends_when_terminated
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def emulate_command(
     Ctrl-C. With a COMMAND, it sets these variables, runs the COMMAND and ends with it. Everything is deleted
     at the end.
 
+    It needs a clone of the project; pip does not install it.
+
     \b
     pixel-gather emulate -- bash
     pixel-gather emulate -- aws s3 ls s3://pixel-gather-samples/demo/
@@ -109,18 +112,21 @@ def emulate(
         deployed: `pixel_gather_emulator.deploy.deployed`.
         failures: What it raises.
     """
+    steps = Steps()
     try:
         with (
             ends_when_terminated(),
+            every(SIGN_EVERY_S, steps.goes_on),
             deployed(
                 port=options.port,
                 max_workers=options.workers,
                 source_buckets=options.source_buckets,
                 context=options.context,
-                on_step=_steps(),
+                on_step=steps.begin,
             ) as there,
             _env_file(options.env_file, there.variables),
         ):
+            steps.end()
             return _run(command, there) if command else _stay(there, as_json=options.as_json)
     except failures as error:
         raise click.ClickException(str(error)) from error
@@ -131,9 +137,14 @@ def _emulator() -> tuple[Any, type[Exception]]:
         from pixel_gather_emulator.deploy import deployed  # noqa: PLC0415 # not installed with the library
         from pixel_gather_emulator.emulator import EmulatorError  # noqa: PLC0415 # as above
     except ModuleNotFoundError as error:
-        raise click.ClickException(
-            f"the emulator needs {error.name}, which is not installed: run uv sync in a checkout"
-        ) from error
+        if error.name == "pixel_gather_emulator":
+            said = (
+                "pip installs no emulator, because it needs the functions and the stack of the project: "
+                "clone the project, and run 'uv run pixel-gather emulate' in the clone"
+            )
+        else:
+            said = f"the emulator needs {error.name}, which is not installed: run 'uv sync' in the clone"
+        raise click.ClickException(said) from error
     return deployed, EmulatorError
 
 
@@ -144,13 +155,30 @@ def _context(given: tuple[str, ...]) -> dict[str, str]:
     return dict(each.split("=", 1) for each in given)
 
 
-def _steps() -> Callable[[str], None]:
-    started = time.monotonic()
+class Steps:
+    """Says which step of the deployment begins, and every few seconds that it goes on."""
 
-    def show(step: str) -> None:
-        click.echo(f"{time.monotonic() - started:5.1f} s  {step}", err=True)
+    def __init__(self) -> None:
+        """Start the clock."""
+        self._started = time.monotonic()
+        self._step: str | None = None
 
-    return show
+    def begin(self, step: str) -> None:
+        """Say what begins."""
+        self._step = step
+        self._say(step)
+
+    def goes_on(self) -> None:
+        """Say that the step goes on, if there is one."""
+        if self._step is not None:
+            self._say(f"{self._step} goes on")
+
+    def end(self) -> None:
+        """Say nothing more."""
+        self._step = None
+
+    def _say(self, text: str) -> None:
+        click.echo(f"{time.monotonic() - self._started:5.1f} s  {text}", err=True)
 
 
 @contextmanager

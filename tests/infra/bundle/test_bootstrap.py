@@ -129,6 +129,7 @@ def start(tmp_path: Path, api: RuntimeApi) -> Start:
     (tmp_path / "bootstrap").chmod(0o755)
     (tmp_path / "emulated_runtime.py").write_bytes((made / "emulated_runtime.py").read_bytes())
     (tmp_path / "probe.py").write_text(HANDLER)
+    (tmp_path / "wheels").write_text(runtime(HERE).name)
 
     @contextmanager
     def start(

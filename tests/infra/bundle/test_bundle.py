@@ -165,6 +165,32 @@ def test_bundle_has_compiled_all_its_modules_for_var_task() -> None:
         assert str(Path(infra.__path__[0]).parent).encode() not in content
 
 
+@pytest.mark.slow
+def test_bundle_for_the_emulator_names_its_wheels(tmp_path: Path) -> None:
+    """It has our code. So the emulator neither uploads nor unpacks hundreds of megabytes."""
+    folder = bundle("submit", machine="aarch64", is_emulated=True, below=tmp_path)
+    wheels = tmp_path / (folder / "wheels").read_text()
+    on_aws = bundle("submit", machine="aarch64", is_emulated=False, below=tmp_path)
+
+    in_wheels, in_package = (names_in(each) for each in (wheels, folder))
+    assert in_wheels | in_package - {"bootstrap", "emulated_runtime", "wheels"} == names_in(on_aws)
+    assert {"pydantic", "pydantic_core"} <= in_wheels
+    assert in_package == {"bootstrap", "emulated_runtime", "handlers", "pixel_gather", "wheels"}
+    assert unzipped_nbytes(folder) < 10_000_000
+
+
+def test_bundle_that_is_used_again_is_not_old(tmp_path: Path) -> None:
+    """Otherwise, old wheels would be removed right before a new package is made of them."""
+
+    def kept() -> float:
+        return _kept(tmp_path, "plan-wheels", [b"parts"], Path.mkdir).stat().st_ctime
+
+    made = kept()
+    time.sleep(0.05)
+
+    assert kept() > made
+
+
 def test_bundle_refuses_what_it_does_not_know() -> None:
     """The error lists the known packages."""
     with pytest.raises(BundleError, match=r"'reap'.*submit, status, search, plan, shard, finish"):
@@ -321,6 +347,11 @@ def run_probe(
     return json.loads(done.stdout)
 
 
+def names_in(folder: Path) -> set[str]:
+    """Return the names of what is directly in a folder, without extensions."""
+    return {path.name.partition(".")[0] for path in folder.iterdir()} - {"__pycache__"}
+
+
 def listing(folder: Path) -> dict[str, tuple[str, int, float]]:
     """Return digest, mode and time of every file and folder."""
     return {
@@ -367,3 +398,23 @@ def test_forget_old_removes_what_was_made_long_ago(tmp_path: Path, monkeypatch: 
 
     assert len(kept) == 3
     assert {*tmp_path.rglob("*")} == {lock, tmp_path / "compiled"}
+
+
+@linux_only
+@pytest.mark.slow
+def test_bundle_of_rankings_rasterises_an_area() -> None:
+    """A ranking's area is laid on images by shapely and rasterio."""
+    folder = bundle("plan", machine=HERE, is_emulated=False)
+    program = (
+        "import sys; sys.path[:0] = sys.argv[1:]; import shapely; "
+        "from pixel_gather.adapters.rank.shapes import _Polygon; "
+        "from pixel_gather.model.window import Window; "
+        "window = Window(col_off=0, row_off=0, width=4, height=4); "
+        "print(_Polygon(window, shapely.box(0, 0, 3, 3)).mask(window).sum())"
+    )
+
+    words = [BARE_PYTHON, "-I", "-S", "-c", program, str(folder), str(runtime(HERE))]
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)  # noqa: S603 # as above
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "9"
