@@ -17,7 +17,6 @@ from handlers.wiring import Deployment, cube_name
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.report.report import Report
-from pixel_gather.use_cases.append import finish_append
 from pixel_gather.use_cases.finish_gather import finish_gather
 from pixel_gather.use_cases.step_files import load_plan, load_tasks
 
@@ -52,21 +51,16 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Report, dict[str, Any]]:
     """Complete the cube, unless an earlier try of the same plan has done so."""
-    cube, control = deployment.cube(gather), deployment.control(gather)
+    control = deployment.control(gather)
     planning, listing = asyncio.ensure_future(load_plan(control)), asyncio.ensure_future(load_tasks(control))
     await asyncio.gather(
         planning, listing, return_exceptions=True
     )  # concurrently: one round trip instead of two
     plan, tasks = planning.result(), listing.result()
-    if plan.append is None:
-        report = await finish_gather(
-            plan=plan, tasks=tasks, cube=cube, control=control, max_lost_share=max_lost_share
-        )
-    else:
-        growing = deployment.growing(gather)
-        report = await finish_append(
-            plan=plan, tasks=tasks, cube=growing, control=control, max_lost_share=max_lost_share
-        )
+    growing = deployment.growing(gather)
+    report = await finish_gather(
+        plan=plan, tasks=tasks, cube=growing, control=control, max_lost_share=max_lost_share
+    )
     result = await publish(
         report,
         cube_name(gather),

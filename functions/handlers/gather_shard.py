@@ -16,7 +16,7 @@ from handlers.settings import Settings
 from handlers.steps.reading import Readers
 from handlers.steps.shard_metrics import metrics_of_shard, summary_of_shard
 from handlers.steps.spending import spending
-from handlers.wiring import Deployment, claim_in, cube_name
+from handlers.wiring import Deployment, cube_name
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.gather_shards import LastPlan, OnShard, gather_shards
@@ -49,14 +49,12 @@ class ShardWorker:
         await gather_shards(
             tasks,
             gather=gather,
-            claim=claim_in(gather),
             last_plan=self._last_plan,
             reader_of=self._readers.of,
             projector=self._projector,
             limiter=self.deployment.limiter,
-            cube=self.deployment.cube(gather),
+            cube=self.deployment.cube(gather, may_list=False),
             control=self.deployment.control(gather, may_list=False),
-            claims=self.deployment.control(cube_name(gather), may_list=False),
             growing=self.deployment.growing(gather),
             times=times,
             on_shard=done,

@@ -1,6 +1,7 @@
 """Connects the steps to a deployment's stores. The connections are kept for the life of the function."""
 
 from collections.abc import Coroutine
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final, cast
 
@@ -45,13 +46,14 @@ class Deployment:
         """Run on the event loop that connections, limits and child processes belong to."""
         return self._runner.run(work)
 
-    def cube(self, gather: str) -> ZarrCube:
+    def cube(self, gather: str, *, may_list: bool = True) -> ZarrCube:
         """Return the cube of a gather. Its connections are kept until another cube is opened.
 
         Args:
             gather: The cube's name, or ``name/claim``.
+            may_list: Whether this function has the right to list its objects.
         """
-        return self._opened(self.settings.cube_href(cube_name(gather)))
+        return replace(self._opened(self.settings.cube_href(cube_name(gather))), may_list=may_list)
 
     @property
     def archives(self) -> GrowingZarrCube:
@@ -68,7 +70,7 @@ class Deployment:
         """Return the store of a gather's control files.
 
         Args:
-            gather: The cube's name for the claims, or ``name/claim`` for the files of one plan.
+            gather: The cube's name for the files of all its plans, or ``name/claim`` for those of one.
             may_list: Whether this function has the right to list the files.
         """
         return ObjectControlStore(self._control, f"gathers/{gather}/", may_list=may_list)
@@ -97,11 +99,6 @@ def _secret_text(name: str) -> str:
 def cube_name(gather: str) -> str:
     """Return the cube's name of ``name/claim``, as the state machine passes a gather on."""
     return gather.partition("/")[0]
-
-
-def claim_in(gather: str) -> str:
-    """Return the claim of ``name/claim``."""
-    return gather.partition("/")[2]
 
 
 def _by_root(settings: Settings) -> dict[str, StoreSettings]:

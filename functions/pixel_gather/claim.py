@@ -1,16 +1,16 @@
 """The claim of an output location: which gather a cube belongs to, and every check of it.
 
 A gather claims a location with the first PUT of the group's metadata. The claim is named after the time of
-its plan. A cube that is removed and planned again has another claim, so workers of the old plan stop.
+its plan. A cube that is removed and planned again has another claim, so workers of the old plan stop. The
+same metadata tell which version the cube has reached, so late workers of a committed version stop, too.
 """
 
 from typing import Final
 
-from pixel_gather.errors import ArrayExistsError
+from pixel_gather.errors import AlreadyCommittedError, ArrayExistsError
 from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.stores import ControlStore, CubeStore, FoundCube, needed_file
+from pixel_gather.stores import CubeStore, FoundCube
 
-_CLAIM_KEY: Final = "claim"
 _PLANNED_ANEW: Final = (
     "the cube was removed and has been planned anew since: submit its request again instead of redriving"
 )
@@ -58,41 +58,25 @@ def _check_digest(found: FoundCube, digest: str) -> None:
         )
 
 
-def check_found_claim(found: FoundCube | None, plan: CubePlan) -> FoundCube:
-    """Return the cube at the location if it still belongs to this plan.
+def check_uncommitted(found: FoundCube | None, plan: CubePlan) -> FoundCube:
+    """Return the cube at the location if it has not reached the version that a plan is for.
 
-    An append checks its own claim; see `pixel_gather.use_cases.row_claim`.
+    What is committed is done: nobody writes for a version that the cube has reached, or for an older one.
 
     Raises:
-        ArrayExistsError: The cube was removed. It may have been planned again since.
+        AlreadyCommittedError: This plan's version is committed.
+        ArrayExistsError: The cube was removed, and may have been planned again since. Or another append was
+            committed as this version.
     """
-    if found is None or (plan.append is None and found.claim != plan.claim):
-        raise ArrayExistsError(_REMOVED if found is None else _PLANNED_ANEW)
+    if found is None:
+        raise ArrayExistsError(_REMOVED)
+    if plan.append is None:
+        if found.claim != plan.claim:
+            raise ArrayExistsError(_PLANNED_ANEW)
+        if found.version:
+            raise AlreadyCommittedError(f"{found.place}: this gather is complete: there is nothing to do")
+    elif any(each.digest == plan.digest for each in found.versions):
+        raise AlreadyCommittedError(f"{found.place}: these rows are appended: there is nothing to do")
+    elif found.version != plan.append.version - 1:
+        raise ArrayExistsError(f"{found.place}: another append was committed meanwhile: run again")
     return found
-
-
-async def write_claim(control: ControlStore, claim: str) -> None:
-    """Write the claim for workers, which may not read the cube."""
-    await control.put(_CLAIM_KEY, claim.encode())
-
-
-def is_append(claim: str) -> bool:
-    """Return whether a claim is that of an append, as `CubePlan.claim` makes it."""
-    return "-" in claim
-
-
-async def check_claim(control: ControlStore, claim: str) -> None:
-    """Raise an error if the cube was removed and planned again since.
-
-    An append has another check, right before it writes: `pixel_gather.use_cases.row_claim.check_row_claim`.
-
-    Args:
-        control: The store that was given to `pixel_gather.use_cases.plan_gather.plan_gather`.
-        claim: Claim of the current plan.
-
-    Raises:
-        ArrayExistsError: The location has another claim now.
-        StoreError: The gather was not planned, or its control files have expired.
-    """
-    if not is_append(claim) and await needed_file(control, _CLAIM_KEY) != claim.encode():
-        raise ArrayExistsError(_PLANNED_ANEW)

@@ -1,20 +1,23 @@
 """Fill several shards of one gather, one after another, within a worker's time limits."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pixel_gather.claim import check_claim
-from pixel_gather.errors import StoreError
+from pixel_gather.claim import check_uncommitted
+from pixel_gather.errors import AlreadyCommittedError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import Projector, SourceLimiter, SourceReader
 from pixel_gather.read.read_shard import ShardBuffers
 from pixel_gather.read.time_limits import ShardTimes, reading_s
-from pixel_gather.stores import ControlStore, CubeStore, GrowingCube
+from pixel_gather.stores import ControlStore, CubeStore, FoundCube, GrowingCube
 from pixel_gather.use_cases.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
 from pixel_gather.use_cases.step_files import load_plan
+
+_log: Final = logging.getLogger(__name__)
 
 _LONGEST_SOURCE_S: Final = 180.0
 
@@ -54,33 +57,30 @@ async def gather_shards(
     tasks: Sequence[ShardTask],
     *,
     gather: str,
-    claim: str,
     last_plan: LastPlan,
     reader_of: Callable[[str], SourceReader],
     projector: Projector,
     limiter: SourceLimiter,
     cube: CubeStore,
     control: ControlStore,
-    claims: ControlStore,
     growing: GrowingCube,
     times: ShardTimes,
     on_shard: OnShard,
 ) -> None:
     """Fill and commit shards of a plan, one after another. Safe to run twice.
 
-    If a store refuses one shard, the others are filled first, and then the error is raised.
+    If a store refuses one shard, the others are filled first, and then the error is raised. Nothing is read
+    or written if the cube has reached the plan's version.
 
     Args:
         tasks: Which shards; at least one.
         gather: Identifies the gather and its claim, for ``last_plan``.
-        claim: The plan's claim.
         last_plan: Kept by the caller between calls.
         reader_of: Returns the reader of sources for a plan's ``sign``.
         projector: For boxes and points.
         limiter: Limits how many sources are read at one time.
         cube: Where the pixels are written.
         control: Control files below the plan's claim.
-        claims: Control files as given to `pixel_gather.use_cases.plan_gather.plan_gather`.
         growing: Where the pixels of an append are written.
         times: How long each shard may take. Sources that are not read in time get the status timed out.
         on_shard: Called for each shard when it is committed.
@@ -97,13 +97,13 @@ async def gather_shards(
         plan, _ = await asyncio.shield(preparing)
         return plan
 
-    def ask(task: ShardTask) -> tuple[asyncio.Future[None], asyncio.Future[LoadedShard]]:
-        """Check the claim and load the task's control files, concurrently.
+    def ask(task: ShardTask) -> tuple[asyncio.Future[FoundCube | None], asyncio.Future[LoadedShard]]:
+        """Look for the cube and load the task's control files, concurrently.
 
         One after another, each would delay the first source by a round trip.
         """
         return (
-            asyncio.ensure_future(check_claim(claims, claim)),
+            asyncio.ensure_future(cube.found_among_files()),
             asyncio.ensure_future(load_shard(task, plan=planned, cube=cube, control=control)),
         )
 
@@ -114,9 +114,11 @@ async def gather_shards(
         for task, next_one in zip(tasks, (*tasks[1:], None), strict=True):
             left_s = times.begin()
             await asyncio.gather(*asked, preparing, return_exceptions=True)
-            claiming, loading = asked
-            claiming.result()  # first: where the cube is another gather's, the other errors mislead
-            (plan, buffers), loaded = preparing.result(), loading.result()
+            finding, loading = asked
+            plan, buffers = preparing.result()
+            # first: where the cube is another gather's, the other errors mislead
+            check_uncommitted(finding.result(), plan)
+            loaded = loading.result()
             if next_one is not None:  # fetched while this shard is read
                 asked = ask(next_one)
             try:
@@ -131,7 +133,6 @@ async def gather_shards(
                     control=control,
                     source_timeout_s=_LONGEST_SOURCE_S,
                     loaded=loaded,
-                    claims=claims,
                     growing=growing,
                     read_until=asyncio.get_running_loop().time() + reading_s(left_s),
                 )
@@ -141,6 +142,8 @@ async def gather_shards(
                 on_shard(plan, task, filled)
         if refused is not None:
             raise refused
+    except AlreadyCommittedError as error:
+        _log.info("%s", error)  # nothing is left to do for any of these shards
     finally:
         for each in (*asked, preparing):
             each.cancel()

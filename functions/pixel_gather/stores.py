@@ -1,6 +1,7 @@
 """Interfaces to the stores of a gather: the cube, and the control files of a run."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster wit
     from pixel_gather.report.receipt import Receipt, WrittenFile
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Coordinate, Values
+
+ROOT_KEY: Final = "zarr.json"
+"""Key of the group's metadata, below a cube's place. An array has the same key below its name."""
 
 NOT_COMPLETE: Final = (
     "the cube is not complete. If its gather is still at work, wait. If not, run its request again: the "
@@ -54,6 +58,12 @@ class FoundCube:
     chunk_rows: int = 0
     """Rows in a chunk of each coordinate; 0 if it is not complete."""
 
+    arrays: frozenset[str] = frozenset()
+    """Names of its arrays. Empty if it is not complete."""
+
+    etag: str | None = None
+    """ETag of the group's metadata that say all this. They are replaced only under this condition."""
+
     @property
     def version(self) -> int:
         """Number of its last commit; 0 if it is not complete."""
@@ -80,6 +90,10 @@ class StoredShard:
     """As the store answered the PUT. Another PUT of the object gives it another ETag, or the same content."""
 
 
+type Content = bytes | Sequence[bytes | bytearray | memoryview]
+"""What an object holds: all of it, or its parts in order."""
+
+
 class RowEncoder(Protocol):
     """Compresses the pixels of one shard, some rows at a time."""
 
@@ -94,7 +108,7 @@ class RowEncoder(Protocol):
 
 
 class CubeStore(Protocol):
-    """One cube. Its order of writing ensures that no unfinished cube looks complete."""
+    """The place of one cube: the claim of a new one, and the shards of any."""
 
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty.
@@ -103,8 +117,11 @@ class CubeStore(Protocol):
             ArrayExistsError: Something else is there.
         """
 
+    async def found_among_files(self) -> FoundCube | None:
+        """Return the cube at the location, or None if there is none, whatever else is there."""
+
     async def create(self, plan: CubePlan) -> CubePlan:
-        """Claim the location and describe the measurements.
+        """Claim the location and describe the measurements. Replaces nothing.
 
         Returns:
             The plan. If another run of the same digest was first, with that run's ``planned_at``.
@@ -153,6 +170,13 @@ class CubeStore(Protocol):
         Returns:
             What was stored; None if something else is there, so that nothing was put.
         """
+
+
+class StagedCube(Protocol):
+    """Everything of a cube but its pixels, written to a place of its own before it is published."""
+
+    async def create(self, plan: CubePlan) -> CubePlan:
+        """Describe the measurements."""
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
         """Describe the arrays along the first axis. Replaces those of an earlier try."""
@@ -203,12 +227,21 @@ class CubeStore(Protocol):
         """Write the receipt beside the arrays. Replaces that of an earlier try."""
 
     async def complete(self, plan: CubePlan, report: "Report") -> None:
-        """Write the georeference, consolidate the metadata and then mark the cube as complete.
+        """Write the georeference and the group's metadata, consolidated and marked as complete."""
 
-        Raises:
-            ArrayExistsError: The cube was removed, and may have been planned again since. Nothing is marked
-                as complete.
+    def phases(self, plan: CubePlan, found: FoundCube) -> Sequence[Sequence[str]]:
+        """Return the keys of what a cube lacks or has otherwise, but for the group's metadata.
+
+        Args:
+            plan: What was staged.
+            found: The cube as it was found before.
+
+        Returns:
+            Groups of keys, in the order in which they are put.
         """
+
+    def content(self, key: str) -> Content:
+        """Return what was written under a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +249,7 @@ class StoredObject:
     """An object of a cube, and the version of it that was read."""
 
     content: bytes
-    etag: str | None
+    etag: str
     modified_at: float
     """When it was put, in seconds since 1970-01-01 UTC."""
 
@@ -240,38 +273,45 @@ class ArchiveStore(Protocol):
     async def read_object(self, key: str) -> StoredObject | None:
         """Return an object of the folder, or None if there is no such object."""
 
-    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> str | None:
+    async def put_object(self, key: str, content: bytes, *, replaces: str | None) -> str | None:
         """Put an object if nothing is there, with ``replaces`` None. Return its ETag; None: not put."""
 
 
 class GrowingCube(Protocol):
-    """A complete cube that rows are added to. Nothing that a reader may have seen changes in place."""
+    """A cube that versions are added to. Nothing that a reader may have seen changes in place."""
 
     @property
     def place(self) -> str:
         """The location as the user wrote it."""
 
     async def found(self) -> FoundCube | None:
-        """Return the cube at the location, or None if the location is empty."""
+        """Return the cube at the location, or None if there is none."""
+
+    async def etag_of(self, key: str) -> str | None:
+        """Return the ETag of an object; None if there is no such object."""
 
     async def read_object(self, key: str) -> StoredObject | None:
         """Return an object of the cube, or None if there is no such object."""
 
-    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> str | None:
-        """Put an object, if what is there is still what was read; None: if nothing is there.
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
+        """Put an object, if what is there still has this ETag; None: if nothing is there.
 
         Returns:
-            Its ETag; None if it was not put.
+            Its ETag; None if it was not put, or was put by a try whose answer was lost.
         """
 
     async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
         """Return the ETags of all objects of all shards, by key."""
 
-    async def fence(self, claim: str) -> bool:
+    async def fence(self, claim: str, *, version: int) -> bool:
         """Change the group's metadata without changing their meaning, so that nobody else can commit.
 
+        Args:
+            claim: Noted in the metadata.
+            version: Number of the version that is claimed.
+
         Returns:
-            False if someone else has committed at this moment.
+            False if the cube has reached this version, or changes at this moment.
         """
 
     async def write_added_shard(
@@ -304,17 +344,23 @@ class GrowingCube(Protocol):
     async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
         """Return what is known of the cube before an append."""
 
-    def staged(self) -> CubeStore:
-        """Return an empty cube in memory, where the finish of an append writes all that is not pixels."""
+    def compacted_shard(self, content: bytes, grid: tuple[int, ...]) -> bytes:
+        """Return a shard's object without the bytes that its index does not name.
 
-    async def publish(
-        self, plan: CubePlan, staged: CubeStore, *, still_ours: Callable[[], Awaitable[None]]
-    ) -> None:
-        """Store what was staged. The group's metadata come last: that PUT is the commit.
-
-        Raises:
-            ArrayExistsError: The cube has another version now than the plan was made for.
+        Args:
+            content: The object.
+            grid: Number of chunks in a shard, along each axis.
         """
+
+    async def compaction_files(self, found: FoundCube) -> Mapping[str, bytes]:
+        """Return what follows the shards of a compacted cube, by key, in the order of the PUTs.
+
+        Args:
+            found: The cube as it was before.
+        """
+
+    def staged(self) -> AbstractContextManager[StagedCube]:
+        """Open an empty place, where a finish writes all that is not pixels. It is removed at the end."""
 
 
 class ControlStore(Protocol):

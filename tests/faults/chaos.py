@@ -458,6 +458,13 @@ def main() -> int:
     parser.add_argument("--evidence", type=Path, default=Path(".chaos"), help="folder for what differs")
     parser.add_argument("--patience", type=float, default=1.0, help="more than 1 on a busy machine")
     parser.add_argument("--stack", action="store_true", help="gather on the emulated stack")
+    parser.add_argument(
+        "--stops", action="store_true", help="stop processes while a cube grows: see --stops -h"
+    )
+    if "--stops" in sys.argv:
+        from faults.stopped import main as main_with_stops  # noqa: PLC0415 # it imports this module
+
+        return main_with_stops([each for each in sys.argv[1:] if each != "--stops"])
     given = parser.parse_args()
     sources = made_sources(given.files)
     if not given.stack:

@@ -19,6 +19,7 @@ from obstore.store import LocalStore
 
 from e2e.api import call, wait_for
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.manifest import manifest
@@ -132,7 +133,8 @@ async def many_shards(folder: Path, n_shards: int, tell: Callable[[str], None]) 
     told(f"manifest of {n_items:,} items in {len(content) / 1e6:.1f} MB")
     await _fill(plan, tasks, cube, control, reader)
     told("shards")
-    report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control.below(plan.claim))
+    growing = GrowingZarrCube(cube.store, cube.place)
+    report = await finish_gather(plan=plan, tasks=tasks, cube=growing, control=control.below(plan.claim))
     told("finish")
     assert report.status_counts == {"ok": n_shards}
     n_files = Counter(path.parent.name for path in (folder / "control").rglob("*") if path.is_file())
@@ -155,7 +157,6 @@ async def _fill(
             cube=cube,
             control=control.below(plan.claim),
             source_timeout_s=60.0,
-            claims=control,
         )
 
 

@@ -122,10 +122,22 @@ FAULTS: Final = (
         "test_create_that_always_conflicts_is_worth_another_try",
     ),
     _fault(
-        "the PUT that completes a cube is answered by 412, because another finish was faster",
-        "both finishes succeed",
+        "a process is stopped right before its commit, and goes on when others have appended",
+        "it writes nothing",
+        "faults/test_stopped.py",
+        "test_a_twin_that_goes_on_after_later_appends_writes_nothing",
+    ),
+    _fault(
+        "a process is stopped while it replaces a file of a local folder",
+        "others wait for it, or say why not",
+        "faults/test_stopped.py",
+        "test_a_commit_that_was_stopped_under_its_lock_replaces_nothing_newer",
+    ),
+    _fault(
+        "two finishes of a gather begin, and one is faster",
+        "both succeed; the slower one writes nothing",
         _CUBE,
-        "test_complete_twice_at_the_same_time_is_complete",
+        "test_second_finish_of_a_complete_cube_writes_nothing",
     ),
     _fault(
         "plan, tasks, list or sidecar are missing or damaged",

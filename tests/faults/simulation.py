@@ -1,73 +1,81 @@
-"""Whole gathers in virtual time, with faults at random. A seed is a run, and gives the same run again.
+"""Whole gathers and appends in virtual time, with faults at random. A seed is a run, and gives it again.
 
 Two users plan, gather and finish the same cube beside each other on one event loop. Before each access to a
 store, an actor waits for a random time, so that every order of events can come. An access may fail before or
-after it has happened, and may arrive late, when its sender is gone. Workers are killed and started again,
-sources are replaced and answer late. In some runs the cube is removed and gathered anew, while workers of the
-old gather run on and the old gather is redriven.
-Faults end after a minute. Then the gather has to become complete.
+after it has happened, and may arrive late, when its sender is gone. Some actors fall asleep before an access,
+as a laptop does, and go on much later. Workers are killed and started again, sources are replaced and answer
+late. In some runs the cube is removed and gathered anew, while workers of the old gather run on and the old
+gather is redriven.
+
+In most runs the cube grows then. Twins append the same list, others append another one or compact the cube.
+Appends are given up half-way, and others take over. Meanwhile, and when all is committed, executions of
+every earlier plan are redriven: their tasks and their finish. Faults end after a while. Then the gather has
+to become complete, and every append has to be committed.
 """
 
 import asyncio
 import random
 from collections import Counter
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
-    Collection,
     Coroutine,
     Iterator,
-    Mapping,
     Sequence,
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final, override
 from unittest.mock import patch
 
 import numpy as np
 
-from pixel_gather.claim import check_found_claim
-from pixel_gather.errors import ArrayExistsError, BusyError, GatherError, StoreError
+from faults.simulated_cube import ROWS_KEY, Shard, SimulatedCube
+from pixel_gather.claim import check_uncommitted
+from pixel_gather.errors import AlreadyCommittedError, ArrayExistsError, BusyError, GatherError, StoreError
+from pixel_gather.model.plurals import counted
 from pixel_gather.model.status import Status
 from pixel_gather.plan import cube_plan
-from pixel_gather.plan.cube_plan import CubePlan, Measurement
-from pixel_gather.plan.plan import plan_cube
+from pixel_gather.plan.cube_plan import Append, CubePlan
+from pixel_gather.plan.plan import gather_digest, plan_cube
 from pixel_gather.plan.shards import ShardTask
+from pixel_gather.ports import SourceTable
 from pixel_gather.read.read_shard import Pixels, ShardBuffers
-from pixel_gather.report.receipt import Receipt, WrittenFile
-from pixel_gather.report.report import Report
-from pixel_gather.report.row_coordinates import Coordinate, Values
-from pixel_gather.request.request import parse_request
-from pixel_gather.stores import FoundCube, RowEncoder, StoredShard
-from pixel_gather.task_group import all_of
-from pixel_gather.use_cases import finish_gather, gather_shard, plan_gather
+from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.stores import ROOT_KEY
+from pixel_gather.use_cases import append, compact, finish_gather, gather_shard, plan_gather, row_claim
 from support.fakes import (
     FakeControl,
-    FakeCube,
-    FakeEncoder,
     FakeImage,
     FakeLimiter,
     FakeProjector,
     FakeReader,
+    FakeTable,
     table_of,
 )
 from support.virtual_time import run_virtually
 
-N_SOURCES: Final = 5
 _SIDE: Final = 4
 _STARTED_AT: Final = 1_800_000_000.0
 _SHARD_ROWS: Final = 2
 _LATEST_S: Final = 40.0
 _FAULTS_END_S: Final = 60.0
+_GROWS_FOR_S: Final = 150.0
+"""How long faults go on while a cube grows."""
+
+_LONGEST_SLEEP_S: Final = 200.0
+"""Longest time for which an actor is stopped and knows nothing of it."""
+
+_LAPSES_AFTER_S: Final = 60.0
+"""After so long a claim counts as abandoned. The real time is longer, and would only be waited for."""
+
 _LONGEST_RUN_S: Final = 3600.0
 _SOURCE_TIMEOUT_S: Final = 2.0
 _MOMENT_S: Final = 1e-6
 _MOST_TRIES: Final = 5
-_HREFS: Final = tuple(f"s3://b/{n}.tif" for n in range(N_SOURCES))
+_HREFS: Final = tuple(f"s3://b/{n}.tif" for n in range(10))
 _REQUEST: Final = parse_request(
     {
         "sources": "list",
@@ -78,7 +86,16 @@ _REQUEST: Final = parse_request(
 
 
 _claim_of: Final = cache(cube_plan.claim_of)
-_TABLE: Final = table_of(*_HREFS)
+_TABLE: Final = table_of(*_HREFS[:5], digest="first".ljust(64, "0"))
+_APPENDED: Final = (
+    table_of(*_HREFS[5:8], digest="second".ljust(64, "0")),
+    table_of(*_HREFS[7:], digest="third".ljust(64, "0")),
+)
+"""The lists of the appends. One source is in both, so the later append leaves it out."""
+
+_APPEND_REQUEST: Final = parse_request(
+    {"sources": "list", "window": {"pixels": [0, 0, _SIDE, _SIDE]}, "output": {"append_to": "memory"}}
+)
 _MOST_NBYTES: Final = 2**20
 
 
@@ -96,7 +113,7 @@ class World:
     """A task has an object for each band, so two bands can come apart."""
 
     files: dict[str, bytes] = field(default_factory=dict)
-    cube: "StormyCube" = field(init=False)
+    cube: SimulatedCube = field(init=False)
     control: "StormyControl" = field(init=False)
     reader: FakeReader = field(init=False)
     n_versions: Counter[str] = field(default_factory=Counter)
@@ -114,12 +131,23 @@ class World:
     planned: list[tuple[CubePlan, tuple[ShardTask, ...]]] = field(default_factory=list)
     """What planners have returned."""
 
+    calms_at_s: float = _FAULTS_END_S
+    """When faults end."""
+
+    committed: tuple[tuple[Any, ...], ...] = ()
+    """Href, status and ETag of each row of the last version."""
+
+    is_complete: asyncio.Event = field(default_factory=asyncio.Event)
+    """Whether the first version is there."""
+
     def __post_init__(self) -> None:
         """Make the first version of each source."""
         self.chance = random.Random(self.seed)  # noqa: S311 # no secret
         self.n_bands = 1 + self.seed % 2
         self.loses = self.seed % 10 == 7  # one run of ten
-        self.cube = StormyCube(world=self)
+        self.cube = SimulatedCube(
+            access=self.access, now=self.now, on_commit=lambda: check_commit(self), splits=self.loses
+        )
         self.control = StormyControl(world=self, files=self.files)
         self.reader = FakeReader({})
         for href in _HREFS:
@@ -137,9 +165,13 @@ class World:
     def has_calmed(self) -> bool:
         """Whether no more faults come."""
         try:
-            return asyncio.get_running_loop().time() > _FAULTS_END_S
+            return asyncio.get_running_loop().time() > self.calms_at_s
         except RuntimeError:
             return False
+
+    def now(self) -> float:
+        """Return the time of the clocks in this run."""
+        return _STARTED_AT + asyncio.get_running_loop().time()
 
     async def access[T](self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Access a store: after a while, and perhaps in vain, or without an answer.
@@ -149,7 +181,10 @@ class World:
         """
         loop, chance = asyncio.get_running_loop(), self.chance.random
         now_s = loop.time()
-        has_calmed = now_s > _FAULTS_END_S
+        has_calmed = now_s > self.calms_at_s
+        if not has_calmed and chance() < 0.004:  # the machine sleeps, and its actor knows nothing of it
+            await asyncio.sleep(chance() * _LONGEST_SLEEP_S)
+            now_s = loop.time()
         is_late = not has_calmed and chance() < 0.03  # a store that is busy for a while
         arrives_s = now_s + (chance() * _LATEST_S if is_late else chance() ** 3)
         fate = 1.0 if has_calmed else chance()
@@ -243,155 +278,96 @@ class StormyControl(FakeControl):
     async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
         return await self.world.access(lambda: FakeControl.list_(self, prefix, skip_empty=skip_empty))
 
-
-@dataclass
-class StormyCube(FakeCube):
-    """A cube in memory, with faults. Each complete cube is compared with the sources at once."""
-
-    world: World = field(kw_only=True)
-    objects: dict[str, Pixels] = field(default_factory=dict)
-    """Shape (row, y, x), by key. S3 stores an object wherever it is put."""
-
     @override
-    async def found(self) -> FoundCube | None:
-        return await self.world.access(super().found)
+    async def clear(self) -> None:
+        await self.world.access(lambda: FakeControl.clear(self))
 
-    @override
-    async def shard_etag(self, key: str) -> str | None:
-        return await self.world.access(lambda: FakeCube.shard_etag(self, key))
 
-    @override
-    async def shard_etags(self, plan: CubePlan) -> dict[str, str]:
-        return await self.world.access(lambda: FakeCube.shard_etags(self, plan))
+def check_commit(world: World) -> None:
+    """Compare a version with its sources, and with the version before it.
 
-    @override
-    async def create(self, plan: CubePlan) -> CubePlan:
-        return await self.world.access(lambda: FakeCube.create(self, plan))
-
-    def remove(self) -> None:
-        """Remove every object."""
-        self.claimed = self.report = None
-        for each in (self.objects, self.etags, self.coordinates):
-            each.clear()
-
-    def stored(self, measurement: str) -> Pixels:
-        """Return the pixels that a reader finds."""
-        whole = np.zeros((N_SOURCES, _SIDE, _SIDE), "uint16")
-        for path, pixels in self.objects.items():
-            name, row = path.split("/c/")[0], int(path.split("/")[2]) * _SHARD_ROWS
-            if name == measurement:
-                whole[row : row + len(pixels)] = pixels
-        return whole
-
-    @override
-    async def write_shard(
-        self,
-        measurement: Measurement,
-        key: tuple[int, int, int],
-        encoder: RowEncoder,
-        *,
-        replaces: str | None,
-    ) -> StoredShard | None:
-        assert isinstance(encoder, FakeEncoder)
-        sent, path = encoder.pixels.copy(), f"{measurement.name}/c/{'/'.join(map(str, key))}"
-
-        async def put() -> StoredShard | None:
-            if not self.is_as_seen(path, replaces):
-                return None
-            self.calls.append(path)
-            self.objects[path] = sent
-            self.etags[path] = f'"{len(self.calls)}"'
-            return StoredShard(nbytes=sent.nbytes, etag=self.etags[path])
-
-        return await self.world.access(put)
-
-    def is_as_seen(self, path: str, etag: str | None) -> bool:
-        """Return whether an object has this ETag, or is missing with None."""
-        return self.etags.get(path) == etag
-
-    @override
-    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
-        async def put() -> None:
-            for each in coordinates:  # the real store keeps the chunks of an earlier try
-                dtype: Any = object if each.dtype == "string" else each.dtype
-                self.coordinates.setdefault(each.name, np.full(each.shape, each.fill, dtype=dtype))
-
-        await self.world.access(put)
-
-    @override
-    async def write_rows(
-        self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
-    ) -> None:
-        async def put(names: Collection[str]) -> None:
-            for name in names:
-                if name in self.coordinates:
-                    self.coordinates[name][start : start + len(values[name])] = values[name]
-
-        # Each is an object of its own. In most runs they are one, which takes less time.
-        parts = [[name] for name in ("status", "etag", "max")] if self.world.loses else []
-        parts.append([each.name for each in coordinates if [each.name] not in parts])
-        await all_of(self.world.access(partial(put, names)) for names in parts)
-
-    @override
-    async def write_row_table(
-        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]
-    ) -> WrittenFile | None:
-        async for _ in batches:
-            pass
-        return None
-
-    @override
-    async def write_receipt(self, receipt: Receipt) -> None:
-        await self.world.access(lambda: FakeCube.write_receipt(self, receipt))
-
-    @override
-    async def complete(self, plan: CubePlan, report: Report) -> None:
-        async def put() -> None:
-            check_found_claim(await FakeCube.found(self), plan)  # the conditional PUT of the real store
-            self.report = report
-            check_promise(self.world)
-
-        await self.world.access(put)
+    Raises:
+        BrokenPromiseError: A row is wrong, or a former version has lost or changed one.
+    """
+    before, rows = world.committed, _rows_of(world)
+    if rows[: len(before)] != before:
+        raise BrokenPromiseError("rows of a former version have changed, or are lost")
+    world.committed = rows
+    world.is_complete.set()
+    check_promise(world)
 
 
 def check_promise(world: World) -> None:
-    """Compare a finished cube with its sources: each row has the pixels of its source, or says why not.
+    """Compare a cube with its sources: each row has the pixels of its source, or says why not.
 
     Raises:
         BrokenPromiseError: It differs.
     """
-    cube = world.cube
-    bands = [cube.stored(f"band_{band + 1}") for band in range(world.n_bands)]
-    n_ok = 0
-    rows = zip(_HREFS, cube.coordinates["href"], cube.coordinates["status"], strict=True)
-    for row, (href, told, status) in enumerate(rows):
-        pixels = np.stack([each[row] for each in bands])
-        if np.ravel(told)[0] != href:
-            raise BrokenPromiseError(f"row {row} names {told}, the list {href}")
-        statuses = set(np.ravel(status).tolist())
-        if statuses == {Status.OK}:
-            _check_read(world, row, pixels)
-            n_ok += 1
-        elif statuses == {Status.LOST}:  # its pixels may be there
-            if any(np.ravel(cube.coordinates["etag"][row])) or np.any(cube.coordinates["max"][row] > 0):
-                raise BrokenPromiseError(f"row {row} is lost, and tells of its source")
-        elif pixels.any():
-            raise BrokenPromiseError(f"row {row} has the status {statuses}, and pixels")
-    told_ok = 0 if cube.report is None else cube.report.status_counts.get("ok", 0)
+    root = world.cube.content_now(ROOT_KEY)
+    rows = _rows_of(world)
+    if len(rows) != root.versions[-1].n_rows:
+        raise BrokenPromiseError(
+            f"{counted(root.versions[-1].n_rows, 'row')} are committed, and {len(rows)} have coordinates"
+        )
+    if rows != world.committed:
+        raise BrokenPromiseError("the coordinates of committed rows have changed")
+    if world.cube.content_now(f"arrays/{ROOT_KEY}") < len(rows):
+        raise BrokenPromiseError("an array is shorter than the version")
+    if world.cube.content_now(ROWS_KEY)["href"][: len(rows)].tolist() != [href for href, *_ in rows]:
+        raise BrokenPromiseError("the table has other rows than the coordinates")
+    if world.cube.content_now("receipt.json").version < root.versions[-1].number:
+        raise BrokenPromiseError("the receipt is that of an older version")
+    n_ok = sum(_is_read(world, number, row) for number, row in enumerate(rows))
+    told_ok = root.report["status_counts"].get("ok", 0)
     if told_ok != n_ok:
         raise BrokenPromiseError(f"the report tells of {told_ok} that are ok, the rows of {n_ok}")
 
 
-def _check_read(world: World, row: int, pixels: Pixels) -> None:
-    cube = world.cube
-    (etag,) = set(np.ravel(cube.coordinates["etag"][row]).tolist())
-    if not etag:
-        raise BrokenPromiseError(f"row {row} is ok, and does not tell its version")
-    version = _pixels_of(_HREFS[row], int(etag.strip('"')), world.n_bands)
-    if not np.array_equal(pixels, version):
-        raise BrokenPromiseError(f"row {row} is ok, and has other pixels than its version")
-    if not np.array_equal(np.ravel(cube.coordinates["max"][row]), version.max(axis=(1, 2))):
-        raise BrokenPromiseError(f"row {row} has the statistics of other pixels")
+def _rows_of(world: World) -> tuple[tuple[Any, ...], ...]:
+    """Return href, status, ETag and greatest value of the rows, as far as there are coordinates."""
+    n_rows = world.cube.content_now(ROOT_KEY).versions[-1].n_rows
+    chunks = [world.cube.content_now(f"{name}/c/0") or {} for name in ("others", "status", "etag", "max")]
+    values = {name: each for chunk in chunks for name, each in chunk.items()}
+    columns = [values[name][:n_rows].tolist() for name in ("href", "status", "etag", "max")]
+    return tuple(tuple(map(_comparable, row)) for row in zip(*columns, strict=True))
+
+
+def _comparable(value: Any) -> Any:
+    """Return a value of a row that equals itself, as NaN does not."""
+    if isinstance(value, list):
+        return tuple(map(_comparable, value))
+    return None if value != value else value  # noqa: PLR0124 # NaN
+
+
+def _is_read(world: World, number: int, row: Sequence[Any]) -> bool:
+    """Return whether a row has the pixels of its source.
+
+    Raises:
+        BrokenPromiseError: It has other ones than it says.
+    """
+    href, status, etag, greatest = row
+    place, within = divmod(number, _SHARD_ROWS)
+    keys = [f"band_{band + 1}/c/{place}/0/0" for band in range(world.n_bands)]
+    bands = [world.cube.content_now(key) or Shard({}) for key in keys]
+    blank = np.zeros((_SIDE, _SIDE), "uint16")
+    pixels = np.stack([each.rows.get(within, blank) for each in bands])
+    statuses = set(np.ravel(status).tolist())
+    if statuses == {Status.OK}:
+        (version,) = set(np.ravel(etag).tolist())
+        if not version:
+            raise BrokenPromiseError(f"row {number} is ok, and does not tell its version")
+        stored = _pixels_of(href, int(version.strip('"')), world.n_bands)
+        if not np.array_equal(pixels, stored):
+            raise BrokenPromiseError(f"row {number} is ok, and has other pixels than its version")
+        if not np.array_equal(np.ravel(greatest), stored.max(axis=(1, 2))):
+            raise BrokenPromiseError(f"row {number} has the statistics of other pixels")
+        return True
+    if statuses == {Status.LOST}:  # its pixels may be there
+        if any(np.ravel(etag)) or any(np.ravel(greatest)):
+            raise BrokenPromiseError(f"row {number} is lost, and tells of its source")
+    elif pixels.any():
+        raise BrokenPromiseError(f"row {number} has the status {statuses}, and pixels")
+    return False
 
 
 @dataclass
@@ -402,24 +378,43 @@ class Run:
 
     async def gather(self) -> None:
         """Plan, gather all shards and finish, as a state machine does. Repeat each step until it is done."""
-        plan, tasks = await self._until_done(self._plan)
+        await self._work(*await self._until_done(self._plan))
+
+    async def append(self, table: FakeTable) -> None:
+        """Add rows in the same way. Some appends are given up half-way."""
+        planned = await self._until_done(lambda: self._plan_append(table))
+        if planned is None or self._chance() < 0.1:
+            return
+        await self._work(*planned)
+
+    async def compact(self) -> None:
+        """Give back the space of continued shards."""
+        await self._until_done(lambda: compact.compact_cube(self.world.cube))
+
+    async def _work(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
         async with asyncio.TaskGroup() as group:
             for task in tasks:
                 group.create_task(self._fill(plan, task))
         most_lost = 1.0 if self.world.loses else 0.0
         await self._until_done(lambda: self.finish(plan, tasks, max_lost_share=most_lost))
+        if self.world.seed % 3 == 0:  # as a gather in process does
+            await self._until_done(self.world.control.below(plan.claim).clear)
 
     async def _fill(self, plan: CubePlan, task: ShardTask) -> None:
         """Start workers for a task until one has committed it. Some are killed, some run twice."""
         while True:
             if self.world.loses and self._chance() < 0.4:  # the state machine has given it up
                 return
-            workers = [asyncio.create_task(self.shard(plan, task)) for _ in range(1 + (self._chance() < 0.2))]
+            workers = [
+                asyncio.create_task(self.worker(plan, task)) for _ in range(1 + (self._chance() < 0.2))
+            ]
             if self._chance() < 0.15:  # a time-out or a lost machine
                 await asyncio.sleep(self.world.chance.random() * 5)
                 workers[0].cancel()
             ended = await asyncio.gather(*workers, return_exceptions=True)
             for each in ended:
+                if isinstance(each, AlreadyCommittedError):
+                    return
                 if isinstance(each, ArrayExistsError | BrokenPromiseError):
                     raise each
                 if isinstance(each, Exception) and not isinstance(each, GatherError):
@@ -455,8 +450,28 @@ class Run:
         world.planned.append(planned)
         return planned
 
+    async def _plan_append(self, table: FakeTable) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+        world = self.world
+        planned = await append.plan_append(
+            _APPEND_REQUEST,
+            table=table,
+            reader=world.reader,
+            projector=FakeProjector(),
+            cube=world.cube,
+            control=world.control,
+            max_task_nbytes=_MOST_NBYTES,
+        )
+        if planned is not None:
+            world.planned.append(planned)
+        return planned
+
+    async def worker(self, plan: CubePlan, task: ShardTask) -> None:
+        """Look for the cube, and fill a shard of it, as `gather_shards` does."""
+        check_uncommitted(await self.world.cube.found_among_files(), plan)
+        await self.shard(plan, task)
+
     async def shard(self, plan: CubePlan, task: ShardTask) -> None:
-        """Fill a shard, as a worker does."""
+        """Fill a shard without a first look, as a worker that has slept since."""
         world = self.world
         await gather_shard.gather_shard(
             task,
@@ -468,7 +483,7 @@ class Run:
             cube=world.cube,
             control=world.control.below(plan.claim),
             source_timeout_s=_SOURCE_TIMEOUT_S,
-            claims=world.control,
+            growing=world.cube,
         )
 
     async def finish(
@@ -488,30 +503,81 @@ class Run:
 async def _user(run: Run) -> None:
     """Submit the request until the cube is complete, as a user does who repeats the command."""
     world = run.world
-    while world.cube.report is None:
+    while not _versions(world):
         try:
             await run.gather()
         except* (ArrayExistsError, StoreError, BusyError):
             await asyncio.sleep(world.chance.random())
 
 
+async def _appender(run: Run, table: FakeTable) -> None:
+    """Submit an append until its rows are there."""
+    world, digest = run.world, gather_digest(_APPEND_REQUEST, table)
+    while digest not in _versions(world):
+        try:
+            await run.append(table)
+        except* (ArrayExistsError, StoreError, BusyError):
+            await asyncio.sleep(world.chance.random() * _LAPSES_AFTER_S)
+
+
+def _versions(world: World) -> list[str]:
+    """Return the digests of the versions that the cube has."""
+    root = world.cube.content_now(ROOT_KEY)
+    return [] if root is None else [each.digest for each in root.versions]
+
+
+async def _compactor(run: Run) -> None:
+    """Compact the cube now and then. Another one may do so at the same time."""
+    for _ in range(2):
+        await asyncio.sleep(run.world.chance.random() * _GROWS_FOR_S)
+        with suppress(GatherError):
+            await run.compact()
+
+
+async def _redriver(run: Run) -> None:
+    """Redrive executions of any earlier plan, whatever has been committed since."""
+    for _ in range(3):
+        await asyncio.sleep(run.world.chance.random() * _GROWS_FOR_S)
+        await _redriven(run, *run.world.chance.choice(run.world.planned))
+
+
 async def _vandal(world: World) -> None:
     """Replace sources until the faults end."""
-    while not world.has_calmed:
+    while True:
         await asyncio.sleep(world.chance.random() * 5)
-        world.replace_source(world.chance.choice(_HREFS))
+        if not world.has_calmed:
+            world.replace_source(world.chance.choice(_HREFS))
 
 
-async def _gathered_by_two(world: World, *, until_s: float = _LONGEST_RUN_S) -> None:
-    """Let two users work until the cube is complete, or until they are stopped."""
+async def _until(works: Sequence[Coroutine[Any, Any, None]], until_s: float = _LONGEST_RUN_S) -> None:
+    """Let actors work until all of them are done, or until they are stopped."""
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout_at(until_s), asyncio.TaskGroup() as users:
-            for _ in range(2):
-                users.create_task(_user(Run(world)))
+        async with asyncio.timeout_at(until_s), asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
     except TimeoutError as error:
         if loop.time() >= _LONGEST_RUN_S:
             raise BrokenPromiseError("the gather did not end") from error
+
+
+async def _gathered_by_two(world: World, *, until_s: float = _LONGEST_RUN_S, grows: bool = False) -> None:
+    """Let two users work until the cube is complete, or until they are stopped. It may grow meanwhile."""
+    growing = [_grown(world)] if grows else []
+    await _until([*(_user(Run(world)) for _ in range(2)), *growing], until_s)
+
+
+async def _grown(world: World) -> None:
+    """Let a complete cube grow while faults go on, and executions of former plans come back.
+
+    One of those who have gathered it may still be at work.
+    """
+    await world.is_complete.wait()
+    chance, run = world.chance.random, Run(world)
+    world.calms_at_s = asyncio.get_running_loop().time() + _GROWS_FOR_S
+    appenders = [_appender(run, table) for table in _APPENDED for _ in range(1 + (chance() < 0.5))]
+    compactors = [_compactor(run) for _ in range(2 * (chance() < 0.5))]
+    await _until([*appenders, *compactors, *(_redriver(run) for _ in range(2))])
 
 
 async def _remove_and_gather_anew(world: World) -> None:
@@ -522,26 +588,34 @@ async def _remove_and_gather_anew(world: World) -> None:
     await world.all_arrived()
     late = Run(world)
     old = world.planned[-1] if world.planned else None
-    redriven = [] if old is None else [_redriven(late, *old)]
+    redriven = [] if old is None else [_redriven_later(late, *old)]
     workers = [] if old is None else [late.shard(old[0], task) for task in old[1]]
 
     async def remove() -> None:
         await asyncio.sleep(world.chance.random() * 3)
         world.cube.remove()
+        world.committed = ()
+        world.is_complete.clear()
         await _gathered_by_two(world)
 
     await asyncio.gather(remove(), _all_ended([*workers, *redriven]))
 
 
-async def _redriven(run: Run, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
+async def _redriven_later(run: Run, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
     """Redrive a gather from the console, some time after its cube was removed."""
     await asyncio.sleep(5 + run.world.chance.random() * 30)
+    await _redriven(run, plan, tasks)
+
+
+async def _redriven(run: Run, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
+    """Run all tasks of an execution again, and its finish."""
+    most_lost = 1.0 if run.world.loses else 0.0  # the request says it, so it is that of the first run
     await _all_ended([run.shard(plan, task) for task in tasks])
-    await run.finish(plan, tasks, max_lost_share=run.world.chance.choice([0.0, 1.0]))
+    await _all_ended([run.finish(plan, tasks, max_lost_share=most_lost)])
 
 
 async def _all_ended(works: Sequence[Awaitable[None]]) -> None:
-    """Run all. The old gather may fail in any way that is foreseen."""
+    """Run all. An old gather may fail in any way that is foreseen."""
     for each in await asyncio.gather(*works, return_exceptions=True):
         if isinstance(each, BaseException) and not isinstance(each, GatherError):
             raise each
@@ -562,7 +636,7 @@ def simulate(seed: int) -> World:
             if world.chance.random() < 0.4:  # of the runs
                 await _gathered_by_two(world, until_s=world.chance.random() * 30)
                 await _remove_and_gather_anew(world)
-            await _gathered_by_two(world)
+            await _gathered_by_two(world, grows=world.chance.random() < 0.7)
             await world.all_arrived()
         finally:
             vandal.cancel()
@@ -585,10 +659,15 @@ async def _on_the_loop[T](work: Callable[[], T], *, goes_first: bool = False) ->
     return work()
 
 
+async def _here[T](work: Callable[..., T], *arguments: Any) -> T:
+    """Do on the event loop what would be done in a thread."""
+    return work(*arguments)
+
+
 @cache
 def plan_of(n_bands: int, *, version: int = 0) -> CubePlan:
     """Return the plan of every run with so many bands, but for its time. It waits for no store."""
-    images = {href: _pixels_of(href, version, n_bands) for href in _HREFS}
+    images = {href: _pixels_of(href, version, n_bands) for href in _HREFS[:5]}
     plan = run_virtually(
         plan_cube(
             _REQUEST,
@@ -608,15 +687,33 @@ def _of_this_run(n_bands: int) -> Iterator[None]:
     clock = SimpleNamespace(time=lambda: _STARTED_AT + asyncio.get_running_loop().time())
     plan = plan_of(n_bands)
 
-    async def planned(*_: Any, now: float, **__: Any) -> CubePlan:
-        return replace(plan, planned_at=now)
+    async def planned(
+        request: GatherRequest, *, table: SourceTable, now: float, append: Append | None = None, **_: Any
+    ) -> CubePlan:
+        if append is None:
+            return replace(plan, planned_at=now)
+        return replace(
+            plan,
+            digest=gather_digest(request, table),
+            planned_at=now,
+            n_sources=table.n_sources,
+            n_rows=append.first_row + table.n_rows,
+            append=append,
+        )
 
     with (
         patch.object(plan_gather, "time", clock),
+        patch.object(append, "time", clock),
+        patch.object(compact, "time", clock),
+        patch.object(row_claim, "time", clock),
+        patch.object(row_claim, "LAPSES_AFTER_S", _LAPSES_AFTER_S),
+        patch.object(row_claim, "_RENEWED_AFTER_S", _LAPSES_AFTER_S / 6),
         patch.object(plan_gather, "plan_cube", planned),
+        patch.object(append, "plan_cube", planned),
         patch.object(cube_plan, "claim_of", _claim_of),
         patch.object(gather_shard, "peak_rss_mib", float),
         patch.object(gather_shard, "in_thread", _on_the_loop),
+        patch.object(asyncio, "to_thread", _here),
     ):
         yield
 

@@ -53,16 +53,16 @@ def test_finish_that_is_killed_before_complete_is_repeated() -> None:
     plan, tasks = gather.plan()
     for task in tasks:
         gather.shard(task, plan)
-    complete = gather.cube.complete
 
-    async def killed(*_: Any) -> None:
+    async def killed(*_: Any, **__: Any) -> None:
         raise OSError("the machine was switched off")
 
-    gather.cube.complete = killed  # type: ignore[method-assign, assignment] # the moment
+    put = gather.cube.put_object
+    gather.cube.put_object = killed  # type: ignore[method-assign] # the moment
     with pytest.raises(OSError, match="switched off"):
         gather.finish(plan, tasks)
     is_complete = gather.cube.report is not None
-    gather.cube.complete = complete  # type: ignore[method-assign] # as before
+    gather.cube.put_object = put  # type: ignore[method-assign] # as before
     gather.reader.opened.clear()
 
     report = gather.finish(plan, tasks)

@@ -10,13 +10,19 @@ from typing import Any, Final
 import pytest
 
 from faults import simulation
+from faults.simulated_cube import SimulatedCube
 from faults.simulation import BrokenPromiseError, simulate
+from pixel_gather.claim import check_uncommitted
+from pixel_gather.errors import ArrayExistsError
 from pixel_gather.model.outcome import ShardResult
+from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
-from pixel_gather.stores import ControlStore, unpacked
-from pixel_gather.use_cases import commit_shard, finish_gather, gather_shard, step_files
+from pixel_gather.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, unpacked
+from pixel_gather.use_cases import commit_shard, compact, finish_gather, gather_shard, publish, step_files
+from pixel_gather.use_cases.publish import Check, version_key
+from pixel_gather.use_cases.row_claim import check_row_claim
 
-_N_SEEDS: Final = 2_000
+_N_SEEDS: Final = 800
 _TESTS: Final = Path(__file__).parents[1]
 
 
@@ -67,7 +73,7 @@ def _put_back_sidecars_of_any_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _put_back_puts_without_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a PUT replace whatever is there when it arrives."""
-    monkeypatch.setattr(simulation.StormyCube, "is_as_seen", lambda *_: True)
+    monkeypatch.setattr(SimulatedCube, "is_as_seen", lambda *_: True)
 
 
 def _put_back_workers_that_replace_what_may_still_be_committed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,13 +92,96 @@ def _put_back_workers_that_do_not_look_at_the_claim(monkeypatch: pytest.MonkeyPa
     async def never(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr(gather_shard, "_check_claims", never)
+    monkeypatch.setattr(gather_shard, "_check_entitled", never)
 
 
 def _put_back_a_finish_that_does_not_look_at_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the finish of a gather whose cube was removed complete the new cube."""
-    for module in (finish_gather, simulation):
-        monkeypatch.setattr(module, "check_found_claim", lambda found, _: found)
+    for module in (finish_gather, publish):
+        monkeypatch.setattr(module, "check_uncommitted", lambda found, _: found)
+    monkeypatch.setattr(publish, "commit", _replace_any_root)
+
+
+async def _replace_any_root(cube: SimulatedCube, root: Any, *, found: FoundCube, still_ours: Check) -> None:
+    """Commit whatever the group's metadata are now."""
+    await still_ours()
+    now = await cube.found()
+    if now is not None:
+        await cube.put_object(version_key(found.version), root, replaces=None)
+        await cube.put_object(ROOT_KEY, root, replaces=now.etag)
+
+
+def _put_back_workers_of_committed_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let redriven and late workers write whose claim was never taken from them."""
+
+    async def claim_alone(plan: CubePlan, cube: SimulatedCube, growing: SimulatedCube) -> None:
+        found = await cube.found_among_files()
+        if found is None or (plan.append is None and found.claim != plan.claim):
+            raise ArrayExistsError("removed")
+        if plan.append is not None:
+            await check_row_claim(growing, plan)
+
+    monkeypatch.setattr(gather_shard, "_check_entitled", claim_alone)
+
+
+def _put_back_finishes_of_committed_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a late finish of a first gather replace the group's metadata of a cube that has grown."""
+
+    async def complete(cube: SimulatedCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube) -> None:
+        if plan.append is not None:
+            await publish.publish(cube, plan, staged, found=found)
+            return
+
+        async def still_ours() -> None:
+            now = await cube.found()
+            if now is None or now.claim != plan.claim:
+                raise ArrayExistsError("removed")
+
+        await _replace_any_root(cube, staged.content(ROOT_KEY), found=found, still_ours=still_ours)
+
+    def with_files(cube: SimulatedCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube) -> Any:
+        async def work() -> None:
+            async def any_time() -> None: ...
+
+            for keys in staged.phases(plan, found) if plan.append is None else ():
+                await publish.put_all(cube, keys, staged.content, still_ours=any_time, is_new=True)
+            await complete(cube, plan, staged, found=found)
+
+        return work()
+
+    monkeypatch.setattr(finish_gather, "publish", with_files)
+
+
+def _put_back_publishing_of_committed_appends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a late finish of an append put its files where those of the next version are."""
+
+    async def publish_by_claim(
+        cube: SimulatedCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube
+    ) -> None:
+        if plan.append is None:
+            await publish.publish(cube, plan, staged, found=found)
+            return
+
+        async def still_ours() -> None:
+            await check_row_claim(cube, plan)
+
+        for keys in staged.phases(plan, found):
+            await publish.put_all(cube, keys, staged.content, still_ours=still_ours)
+        await still_ours()
+        if not await cube.put_object(ROOT_KEY, staged.content(ROOT_KEY), replaces=found.etag):
+            check_uncommitted(await cube.found(), plan)
+
+    monkeypatch.setattr(finish_gather, "publish", publish_by_claim)
+
+
+def _put_back_compactions_of_former_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a late compaction replace the group's metadata of a version that came after."""
+
+    async def never(*_: Any) -> None:
+        return None
+
+    monkeypatch.setattr(compact, "_check_unchanged", never)
+    monkeypatch.setattr(compact, "commit", _replace_any_root)
 
 
 def _put_back_errors_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +213,10 @@ _DEFECTS: Final[tuple[_PutBack, ...]] = (
     _put_back_workers_that_replace_what_may_still_be_committed,
     _put_back_workers_that_do_not_look_at_the_claim,
     _put_back_a_finish_that_does_not_look_at_the_claim,
+    _put_back_workers_of_committed_versions,
+    _put_back_finishes_of_committed_gathers,
+    _put_back_publishing_of_committed_appends,
+    _put_back_compactions_of_former_versions,
     _put_back_errors_in_groups,
     _put_back_finishes_that_each_decide_what_is_lost,
 )

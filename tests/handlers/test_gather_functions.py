@@ -14,8 +14,10 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from handlers.settings import SourceBucket
+from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.errors import StoreError
 from pixel_gather.request.request import parse_request
+from pixel_gather.stores import ROOT_KEY, FoundCube
 from pixel_gather.use_cases.gather_shard import gather_shard
 from support.lambda_functions import REGION, Context, StateMachine, records
 from support.undrawn import gather_undrawn
@@ -35,7 +37,10 @@ NAME = parse_request(REQUEST).cube_name
 
 def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tmp_path: Path) -> None:
     """The functions and the process make the same digest and the same cube."""
-    local = gather_undrawn(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "cube")
+    local = gather_undrawn(
+        REQUEST | {"sources": {"hrefs": [str(file) for file in LANDSAT], "time": "auto"}},
+        to=tmp_path / "cube",
+    )
 
     result = machine.run(REQUEST)
 
@@ -364,7 +369,7 @@ class _MeetingControl:
 def test_cold_worker_asks_for_all_its_control_files_at_one_time(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Claim, plan and list take one round trip before the first source, not three."""
+    """Plan, list and the cube's metadata take one round trip before the first source, not three."""
     verdict = machine.planned(REQUEST)
     deployment, meeting = machine.shard.worker.deployment, asyncio.Barrier(3)
     asked: list[str] = []
@@ -372,13 +377,22 @@ def test_cold_worker_asks_for_all_its_control_files_at_one_time(
     def control(gather: str, *, may_list: bool, real: Any = deployment.control) -> _MeetingControl:
         return _MeetingControl(real(gather, may_list=may_list), meeting, asked)
 
+    async def look(cube: ZarrCube) -> FoundCube | None:
+        if len(asked) < meeting.parties:  # not before it writes
+            asked.append(ROOT_KEY)
+            async with asyncio.timeout(10):
+                await meeting.wait()
+        return await find(cube)
+
+    find = ZarrCube.found_among_files
     monkeypatch.setattr(deployment, "control", control)
+    monkeypatch.setattr(ZarrCube, "found_among_files", look)
 
     answer = machine.shard.handler(
         {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[0]]}, Context()
     )
 
-    assert sorted(asked[:3]) == ["claim", "plan.msgpack", "sources.msgpack"]
+    assert sorted(asked[:3]) == ["plan.msgpack", "sources.msgpack", ROOT_KEY]
     assert (answer["windows_read"], answer["windows_failed"]) == (3, 0)
 
 

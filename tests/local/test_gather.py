@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import signal
@@ -17,7 +18,7 @@ import rasterio
 import xarray as xr
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
-from pixel_gather import Gathered, Progress, Settings, dry_run, gather_async, verify
+from pixel_gather import Gathered, Progress, Settings, gather_async, make_plan, verify
 from pixel_gather.errors import StoreError
 from support.undrawn import gather_undrawn
 
@@ -85,9 +86,62 @@ def test_an_append_that_another_one_completes_meanwhile_adds_no_row_twice(
     assert not list((to / ".gather").rglob("*.msgpack"))
 
 
-def test_dry_run_prices_what_gather_then_does(tmp_path: Path) -> None:
+def left_over(cube: Path, claim: str) -> Path:
+    """Leave a control file as a process does that is killed before it removes its own."""
+    file = cube / ".gather" / claim / "plan.msgpack"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"-")
+    return file
+
+
+def test_control_files_that_a_killed_process_has_left_are_cleared_by_the_next_command(tmp_path: Path) -> None:
+    """Those of an append that may be at work stay, until its version is there."""
+    to = tmp_path / "cube"
+    gather_undrawn(REQUEST | {"sources": REQUEST["sources"][:2]}, to=to)
+    first = left_over(to, "20240101T000000.000000Z")
+    second = left_over(to, "00002-20240101T000000.000000Z")
+    gather_undrawn(REQUEST | {"sources": REQUEST["sources"][:2]}, to=to)
+    assert (first.exists(), second.exists()) == (False, True)
+
+    append = REQUEST | {"sources": REQUEST["sources"][2:], "output": {"append_to": str(to)}}
+    gather_undrawn(append)
+    assert not (to / ".gather").exists()
+
+    left_over(to, "00002-20240101T000000.000000Z")
+    assert gather_undrawn(append).n_appended == 0
+    assert not (to / ".gather").exists()
+
+
+def test_what_commits_is_on_the_disk_before_its_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it, a loss of power may leave an empty file where a cube's metadata were."""
+    synced: list[tuple[str, int]] = []
+    renamed: list[tuple[bool, str]] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def note_sync(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append((str(Path(f"/proc/self/fd/{descriptor}").readlink()), os.fstat(descriptor).st_size))
+
+    def note_rename(source: Path, target: Path) -> Path:
+        renamed.append(((str(source), source.stat().st_size) in synced, str(target)))
+        return replace(source, target)
+
+    to = tmp_path / "cube"
+    gather_undrawn(REQUEST | {"sources": REQUEST["sources"][:2]}, to=to)
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "replace", note_rename)
+    gather_undrawn(REQUEST | {"sources": REQUEST["sources"][2:], "output": {"append_to": str(to)}})
+
+    assert renamed
+    assert set(renamed) == {(True, str(to / "zarr.json"))}
+    assert synced[-1][0] == str(to)
+
+
+def test_make_plan_prices_what_gather_then_does(tmp_path: Path) -> None:
     """The plan has the same shape and number of requests as the gather."""
-    plan = dry_run(REQUEST)
+    plan = make_plan(REQUEST)
     report = gather_undrawn(REQUEST, to=tmp_path / "cube").report
 
     assert plan.shape == report.shape

@@ -125,7 +125,7 @@ async def _drilled(hrefs: list[str], rules: list[WindowRule]) -> dict[WindowRule
 
 async def _drilled_alone(hrefs: list[str], *, row: int, col: int) -> list[list[Any]]:
     """Drill one pixel as users do."""
-    return [list(pixel.values) async for pixel in drill_async(hrefs, pixel=(row, col))]
+    return [list(pixel.values) async for pixel in drill_async(hrefs, pixel=(col, row))]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 import zarr
 from click.testing import CliRunner
 
-from pixel_gather import StoreError, verify
+from pixel_gather import StoreError, gather, verify
+from pixel_gather.report.own_checksum import with_checksum
 from pixel_gather_cli.main import command
 from support.undrawn import gather_undrawn
 
@@ -45,6 +47,7 @@ def test_untouched_cube_is_the_same(made: Path) -> None:
     assert found.is_same
     assert found.differences == ()
     assert (found.n_shards, found.n_compared, found.n_files) == (N_SHARDS, N_SHARDS, 3)
+    assert found.n_coordinates == len(xr.open_zarr(made).coords)
 
 
 def one_pixel(cube: Path) -> None:
@@ -112,9 +115,48 @@ def other_index(cube: Path) -> None:
     (cube / "headers.parquet").write_bytes(content)
 
 
+def other_coordinate(cube: Path) -> None:
+    """Change one coordinate as a program would."""
+    array: Any = zarr.open_group(cube, mode="r+")["valid_fraction"]
+    array[1] = 0.5
+
+
+def no_coordinate(cube: Path) -> None:
+    """Remove a chunk of a coordinate. Zarr reads it as the fill value."""
+    (cube / "x/c/0").unlink()
+
+
+def other_attribute(cube: Path) -> None:
+    """Change an attribute in an array's own metadata."""
+    array = json.loads((cube / "x/zarr.json").read_text())
+    array["attributes"]["axis"] = "Y"
+    (cube / "x/zarr.json").write_text(json.dumps(array))
+
+
+def other_root(cube: Path) -> None:
+    """Change where the cube lies."""
+    root = json.loads((cube / "zarr.json").read_text())
+    root["attributes"]["spatial:transform"][2] += 1
+    (cube / "zarr.json").write_text(json.dumps(root))
+
+
+def endless_coordinate(cube: Path) -> None:
+    """Let the metadata tell of a trillion chunks."""
+    root = json.loads((cube / "zarr.json").read_text())
+    array = root["consolidated_metadata"]["metadata"]["x"]
+    array |= {"shape": [10**12], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}}}
+    (cube / "zarr.json").write_text(json.dumps(root))
+    (cube / "x/zarr.json").write_text(json.dumps(array))
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
+        (endless_coordinate, "x/c/1 is missing"),
+        (other_coordinate, "valid_fraction has other values than rows.parquet"),
+        (no_coordinate, "x/c/0 is missing"),
+        (other_attribute, "x/zarr.json differs from the metadata in zarr.json"),
+        (other_root, "zarr.json has another content than was written"),
         (one_pixel, "band_1/c/1/0/0 has other pixels than the receipt says"),
         (no_shard, "band_1/c/1/0/0 is missing"),
         (cut_shard, "band_1/c/1/0/0 is damaged: it cannot be decoded"),
@@ -158,7 +200,7 @@ def test_damaged_receipt_is_refused(cube: Path, content: bytes) -> None:
 def test_receipt_whose_shards_do_not_fit_is_refused(cube: Path, change: dict[str, Any]) -> None:
     """A receipt cannot make the program look for a billion shards."""
     receipt = json.loads((cube / "receipt.json").read_text())
-    (cube / "receipt.json").write_text(json.dumps(receipt | change))
+    (cube / "receipt.json").write_text(json.dumps(with_checksum(receipt | change)))
 
     with pytest.raises(StoreError, match="do not fit"):
         verify(cube)
@@ -184,7 +226,7 @@ def test_lossy_pixels_are_decoded_but_not_compared(tmp_path: Path) -> None:
     assert (found.n_shards, found.n_compared, found.is_lossless) == (1, 0, False)
     assert CliRunner().invoke(command, ["verify", str(tmp_path / "cube.zarr")]).output == (
         "1 shard decoded, but not compared, because the pixels were stored with loss; "
-        "3 files compared with the receipt: the same\n"
+        "21 coordinates and 3 files compared with the receipt: the same\n"
     )
 
 
@@ -197,7 +239,7 @@ def test_command_says_what_differs_by_text_json_and_exit_code(cube: Path) -> Non
 
     assert same.return_value == 0
     assert same.output == (
-        f"{N_SHARDS} of {N_SHARDS} shards and 3 files compared with the receipt: the same\n"
+        f"{N_SHARDS} of {N_SHARDS} shards, 21 coordinates and 3 files compared with the receipt: the same\n"
     )
     assert text.return_value == told.return_value == 1
     assert text.output.splitlines()[0] == "band_1/c/1/0/0 has other pixels than the receipt says"
@@ -213,3 +255,72 @@ def test_pixels_of_nan_are_the_same(tmp_path: Path) -> None:
 
     assert np.isnan(array[...]).any()
     assert verify(tmp_path / "cube.zarr").is_same
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cube with a list's columns, an append, a report and a page."""
+    folder = tmp_path_factory.mktemp("grown") / "cube.zarr"
+    lines = ["href,time,cloud,n,good"]
+    lines += [f"{file},2024-01-0{day},1.5,{day},true" for day, file in enumerate(FILES[:5], start=1)]
+    (folder.parent / "list.csv").write_text("\n".join(lines[:4]))
+    (folder.parent / "more.csv").write_text("\n".join([lines[0], *lines[4:]]))
+    window = {"pixels": [0, 0, 40, 30]}
+    output: dict[str, Any] = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
+    gather(
+        {"sources": str(folder.parent / "list.csv"), "window": window, "output": output},
+        to=folder,
+    )
+    gather(
+        {
+            "sources": str(folder.parent / "more.csv"),
+            "window": window,
+            "output": {"append_to": str(folder)},
+        }
+    )
+    return folder
+
+
+UNREAD = {"band_1/c/1/0/0", "versions/00002.claim"}
+"""Objects with bytes that no reader uses: a continued shard's former index, and who made a version."""
+
+
+def test_a_flipped_bit_is_found_in_every_object(grown: Path, tmp_path: Path) -> None:
+    """Pixels, coordinates, all metadata, the former version, the pages and the files beside the arrays."""
+    cube = Path(shutil.copytree(grown, tmp_path / "cube.zarr"))
+    assert verify(cube).differences == ()
+    keys = sorted(str(each.relative_to(cube)) for each in cube.rglob("*") if each.is_file())
+    assert {"view.html", "report.html", "report.json", "versions/00001.json", "x/c/0", "good/c/0"} <= set(
+        keys
+    )
+    generator = np.random.default_rng(5)
+
+    unnoticed = [
+        (key, bit)
+        for key in keys
+        if key not in UNREAD
+        for bit in generator.integers(8 * (cube / key).stat().st_size, size=2).tolist()
+        if not finds_flip(cube, key, bit)
+    ]
+
+    assert unnoticed == []
+
+
+def finds_flip(cube: Path, key: str, bit: int) -> bool:
+    """Return whether a flipped bit is found, or changes nothing that readers see. Flip it back."""
+    file = cube / key
+    content = file.read_bytes()
+    changed = bytearray(content)
+    changed[bit // 8] ^= 1 << bit % 8
+    file.write_bytes(changed)
+    try:
+        if not verify(cube).is_same:
+            return True
+        found = xr.open_zarr(cube, chunks=None).load()
+    except StoreError:
+        return True
+    finally:
+        file.write_bytes(content)
+    if "/c" in key:  # some bits of a frame's header say nothing
+        return bool(found.identical(xr.open_zarr(cube, chunks=None).load()))
+    return key.endswith(".json") and json.loads(changed) == json.loads(content)

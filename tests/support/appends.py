@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+import obstore
 import xarray as xr
 from obstore.store import MemoryStore
 from zarr.storage import ObjectStore
@@ -19,7 +20,7 @@ from pixel_gather.read.pixel_statistics import digest_of
 from pixel_gather.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.report.report import Report
 from pixel_gather.request.request import parse_request
-from pixel_gather.use_cases.append import finish_append, plan_append
+from pixel_gather.use_cases.append import plan_append
 from pixel_gather.use_cases.finish_gather import finish_gather
 from pixel_gather.use_cases.gather_shard import gather_shard
 from pixel_gather.use_cases.plan_gather import plan_gather
@@ -64,7 +65,13 @@ class GrownPlace:
 
     async def gathered(self, table: SourceTable) -> Report:
         """Make the cube; see `gather`."""
-        plan, tasks = await plan_gather(
+        planned = await self.planned_first(table)
+        await self.fill(*planned)
+        return await self.finished(*planned)
+
+    async def planned_first(self, table: SourceTable) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+        """Do the first step of a new cube."""
+        return await plan_gather(
             parse_request(self._given(self.request)),
             table=table,
             reader=self.reader,
@@ -73,20 +80,13 @@ class GrownPlace:
             control=self.control,
             max_task_nbytes=2**24,
         )
-        await self._fill(plan, tasks)
-        return await finish_gather(
-            plan=plan,
-            tasks=tasks,
-            cube=ZarrCube(self.store, "place"),
-            control=self.control.below(plan.claim),
-        )
 
     async def appended(self, table: SourceTable, **request: Any) -> Report | None:
         """Add rows; see `append`."""
         planned = await self.planned(table, **request)
         if planned is None:
             return None
-        await self._fill(*planned)
+        await self.fill(*planned)
         return await self.finished(*planned)
 
     async def planned(
@@ -106,11 +106,12 @@ class GrownPlace:
         )
 
     async def finished(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> Report:
-        """Do the last step of an append."""
+        """Do the last step of a new cube or an append."""
         control = self.control.below(plan.claim)
-        return await finish_append(plan=plan, tasks=tasks, cube=self.growing, control=control)
+        return await finish_gather(plan=plan, tasks=tasks, cube=self.growing, control=control)
 
-    async def _fill(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
+    async def fill(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
+        """Do all tasks that are not done."""
         control = self.control.below(plan.claim)
         done = await committed_sidecars(plan, tasks, cube=self.growing, control=control)
         for task in tasks:
@@ -131,6 +132,11 @@ class GrownPlace:
             source_timeout_s=5,
             growing=self.growing,
         )
+
+    def contents(self) -> dict[str, bytes]:
+        """Return all objects of the cube."""
+        keys = [item["path"] for page in obstore.list(self.store) for item in page]
+        return {key: bytes(obstore.get(self.store, key).bytes()) for key in keys}
 
     def open(self) -> xr.Dataset:
         """Open the cube like any user."""

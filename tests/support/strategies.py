@@ -89,7 +89,7 @@ def images(shape: Any, dtypes: tuple[str, ...] = INTEGERS + FLOATS + COMPLEXES) 
 
 _window_requests = st.one_of(
     st.just("centre"),
-    st.builds(lambda row, col: {"tile": [row, col]}, st.integers(0, 99), st.integers(0, 99)),
+    st.builds(lambda col, row: {"tile": [col, row]}, st.integers(0, 99), st.integers(0, 99)),
     windows().map(lambda w: {"pixels": [w.col_off, w.row_off, w.width, w.height]}),
     st.builds(
         lambda x, y, crs: {"bbox": [x, y, x + 1, y + 1]} | crs,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import override
 
 from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
-from pixel_gather.stores import StoredObject
+from pixel_gather.stores import Content, StoredObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,13 @@ class YieldingCube(GrowingZarrCube):
         return await GrowingZarrCube.read_object(self, key)
 
     @override
-    async def _put(self, key: str, content: bytes, etag: str | None) -> str | None:
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
+        """Put."""
         await asyncio.sleep(0)
-        return await GrowingZarrCube._put(self, key, content, etag)
+        return await GrowingZarrCube.put_object(self, key, content, replaces=replaces)
 
     @override
-    async def _etag(self, key: str) -> str | None:
+    async def etag_of(self, key: str) -> str | None:
+        """Look."""
         await asyncio.sleep(0)
-        return await GrowingZarrCube._etag(self, key)
+        return await GrowingZarrCube.etag_of(self, key)

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pixel_gather.adapters.cube import growing_cube
 from pixel_gather.adapters.cube.check_cube import check_cube
 from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
-from pixel_gather.errors import AppendRunningError, ArrayExistsError, RequestError
+from pixel_gather.errors import AlreadyCommittedError, AppendRunningError, ArrayExistsError, RequestError
 from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.model.window import Transform
 from pixel_gather.request.request import parse_request
-from pixel_gather.use_cases import row_claim
+from pixel_gather.stores import Content
+from pixel_gather.use_cases import publish, row_claim
 from pixel_gather.use_cases.append import complete_cube, found_list_of_append, plan_append
 from support.appends import GrownPlace, equal_but_for_clocks
 from support.fakes import UTM, FakeControl, FakeImage, FakeProjector, FakeTable
@@ -274,9 +274,15 @@ def states_of_an_append(grown: GrownPlace, table: FakeTable, monkeypatch: pytest
         patch.setattr(obstore, "put", watched(obstore.put))
         patch.setattr(obstore, "put_async", watched(obstore.put_async))
         patch.setattr(FakeControl, "put", put_control)
-        patch.setattr(growing_cube, "_AT_ONCE", 1)  # so that each PUT has its own state, however slow it is
+        patch.setattr(publish, "_AT_ONCE", 1)  # so that each PUT has its own state, however slow it is
         assert grown.append(table) is not None
     return states
+
+
+BEGUN = (
+    "version 2 was begun and is not committed: an append or a compaction was stopped before its commit, "
+    "or is at work; run it again"
+)
 
 
 @pytest.mark.slow
@@ -295,11 +301,28 @@ def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
         grown = GrownPlace(images=base.images, request=base.request)
         restore(grown, state)
         assert grown.digest() == old, n
+        assert set(check_cube(grown.store, place="grown").differences) <= {BEGUN}, n
         assert grown.append(rows(3, 4)) is not None, n
         assert grown.digest() == new, n
         if n % 10 == 0:
             assert check_cube(grown.store, place="grown").differences == ()
     assert len(states) >= 50
+
+
+def test_what_a_stopped_append_has_put_does_not_hide_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its commit, an append has replaced files beside the arrays. A damaged one is still told."""
+    base = place(2, 4)
+    base.gather(rows(0, 1, 2))
+    whole = copied(base)
+    *_, stopped = states_of_an_append(whole, rows(3, 4), monkeypatch)
+    grown = GrownPlace(images=base.images, request=base.request)
+    restore(grown, stopped)
+    table = bytearray(obstore.get(grown.store, "rows.parquet").bytes())
+    table[len(table) // 3] ^= 1
+    obstore.put(grown.store, "rows.parquet", bytes(table))
+    found = check_cube(grown.store, place="grown").differences
+
+    assert found == (BEGUN, "rows.parquet has another content than the receipt says")
 
 
 def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,10 +361,10 @@ class LateCube(GrowingZarrCube):
     meanwhile: Callable[[], Awaitable[None]]
 
     @override
-    async def _put(self, key: str, content: bytes, etag: str | None) -> str | None:
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
         if "/c/" in key:
             await self.meanwhile()
-        return await GrowingZarrCube._put(self, key, content, etag)
+        return await GrowingZarrCube.put_object(self, key, content, replaces=replaces)
 
 
 def test_a_late_worker_of_an_append_changes_no_committed_rows() -> None:
@@ -364,7 +387,8 @@ def test_a_late_worker_of_an_append_changes_no_committed_rows() -> None:
             await other.finished(plan, (task,))
 
     grown.watch = lambda store: LateCube(store, "place", finish_first)
-    asyncio.run(grown.shard(task, plan))
+    with pytest.raises(AlreadyCommittedError):
+        asyncio.run(grown.shard(task, plan))
 
     grown.watch = lambda store: GrowingZarrCube(store, "place")
     np.testing.assert_array_equal(grown.open()["band_1"][3], IMAGES["s3://b/3"][0, 3:9, 2:10] + 1)

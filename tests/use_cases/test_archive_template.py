@@ -32,7 +32,7 @@ class Folder:
         content = self.files.get(key)
         return None if content is None else StoredObject(content=content, etag="1", modified_at=0.0)
 
-    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> str | None:
+    async def put_object(self, key: str, content: bytes, *, replaces: str | None) -> str | None:
         """Put a file that is not there."""
         assert replaces is None
         if key in self.files:

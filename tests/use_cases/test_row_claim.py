@@ -57,19 +57,21 @@ class Cube:
         """Return an object."""
         return self.objects.get(key)
 
-    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> str | None:
-        """Put an object, if the present one is the one that was read."""
+    async def put_object(self, key: str, content: bytes, *, replaces: str | None) -> str | None:
+        """Put an object, if the present one has this ETag."""
         if self.before_put is not None:
             self.before_put, before = None, self.before_put
             before()
-        if self.objects.get(key) != replaces:
+        there = self.objects.get(key)
+        if (None if there is None else there.etag) != replaces:
             return None
         self.n_puts += 1
         self.objects[key] = StoredObject(content=content, etag=str(self.n_puts), modified_at=self.now)
         return str(self.n_puts)
 
-    async def fence(self, claim: str) -> bool:
+    async def fence(self, claim: str, *, version: int) -> bool:
         """Note that others are kept from committing."""
+        assert version == 2
         self.fences.append(claim)
         return self.is_fenced
 

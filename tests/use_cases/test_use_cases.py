@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.read_shard import ShardBuffers
+from pixel_gather.report.receipt import Receipt
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
 from pixel_gather.request.request import parse_request
@@ -93,17 +95,17 @@ class Gather:
                 cube=self.cube,
                 control=self.control.below(plan.claim),
                 source_timeout_s=5.0,
-                claims=self.control,
             )
         )
 
     def finish(self, plan: CubePlan, tasks: tuple[ShardTask, ...], *, max_lost_share: float = 0.0) -> Report:
         """Finish."""
+        cube: Any = self.cube  # it grows by whole cubes alone
         return asyncio.run(
             finish_gather(
                 plan=plan,
                 tasks=tasks,
-                cube=self.cube,
+                cube=cube,
                 control=self.control.below(plan.claim),
                 max_lost_share=max_lost_share,
             )
@@ -161,8 +163,8 @@ def test_gather_writes_in_an_order_that_leaves_nothing_half_done() -> None:
     assert gather.cube.calls[0] == "create"
     assert [call.partition(" ")[0] for call in gather.cube.calls[1:-4]] == ["shard"] * 4
     assert gather.cube.calls[-4:] == ["coordinates", "quicklooks", "receipt", "complete"]
-    assert gather.control.keys_put[:4] == ["claim", "sources.msgpack", "tasks.json", "plan.msgpack"]
-    assert [key.partition("-")[0] for key in gather.control.keys_put[4:-1]] == [
+    assert gather.control.keys_put[:3] == ["sources.msgpack", "tasks.json", "plan.msgpack"]
+    assert [key.partition("-")[0] for key in gather.control.keys_put[3:-1]] == [
         each for index in range(4) for each in (f"headers/shards/{index:05d}.msgpack", f"shards/{index:05d}")
     ]
     assert gather.control.keys_put[-1] == "lost.msgpack"
@@ -179,7 +181,7 @@ def test_gather_in_strips_makes_the_same_cube(lines: int, n_strips: int) -> None
     np.testing.assert_array_equal(strips.cube.pixels["band_1"], whole.cube.pixels["band_1"])
     for name in ("min", "max", "mean", "valid_fraction", "status"):
         np.testing.assert_array_equal(strips.cube.coordinates[name], whole.cube.coordinates[name])
-    assert len(strips.control.keys_put) == 5 + 7 * n_strips * 2
+    assert len(strips.control.keys_put) == 4 + 7 * n_strips * 2
     for gathered in (whole, strips):
         (quicklooks,) = gathered.cube.quicklooks
         assert quicklooks.rows.tolist() == list(range(7))
@@ -549,6 +551,11 @@ class _RunsOfRows(FakeCube):
         self.runs.append((start, start + len(values[name]), name))
         await super().write_rows(plan, coordinates, start, values)
 
+    @contextmanager
+    def staged(self) -> Iterator[FakeCube]:
+        """Open an empty cube that records into this one."""
+        yield _RunsOfRows(runs=self.runs)
+
 
 def test_finish_gather_writes_each_chunk_once_in_the_second_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk written shard by shard would be read and written again for each shard."""
@@ -680,21 +687,22 @@ def test_finish_gather_leaves_a_cube_alone_that_was_planned_anew() -> None:
     assert gather.cube.calls[n_calls:] == []
 
 
-def test_finish_gather_leaves_a_cube_alone_that_is_planned_anew_while_it_works() -> None:
-    """The claim is checked again before the last write."""
+def test_finish_gather_leaves_a_cube_alone_that_is_planned_anew_while_it_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last PUT replaces only the metadata that the finish saw when it began."""
     gather = Gather()
     plan, tasks = gather.plan()
     for task in tasks:
         gather.shard(task, plan)
-    write = gather.cube.write_rows
+    staged = FakeCube()
 
-    async def replaced_meanwhile(
-        plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
-    ) -> None:
-        await write(plan, coordinates, start, values)
+    async def replaced_meanwhile(report: Receipt) -> None:
+        del report
         gather.cube.claimed = replace(plan, planned_at=plan.planned_at + 1)
 
-    gather.cube.write_rows = replaced_meanwhile  # type: ignore[method-assign] # the moment of it
+    monkeypatch.setattr(staged, "write_receipt", replaced_meanwhile)
+    monkeypatch.setattr(gather.cube, "staged", lambda: nullcontext(staged))
 
     with pytest.raises(ArrayExistsError, match="planned anew since"):
         gather.finish(plan, tasks)

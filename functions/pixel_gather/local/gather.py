@@ -28,7 +28,7 @@ from pixel_gather.local.progress import Progress, SourceCounter
 from pixel_gather.local.settings import Settings
 from pixel_gather.local.shards_in_flight import ShardsInFlight
 from pixel_gather.model.plurals import counted
-from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.cube_plan import CubePlan, version_of_claim
 from pixel_gather.plan.plan import gather_digest, plan_cube
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.read_shard import ShardBuffers
@@ -39,7 +39,6 @@ from pixel_gather.task_group import all_of
 from pixel_gather.use_cases.append import (
     NOTHING_TO_APPEND,
     complete_cube,
-    finish_append,
     found_list_of_append,
     plan_append,
 )
@@ -92,15 +91,15 @@ def gather(
     )
 
 
-def dry_run(request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None) -> CubePlan:
+def make_plan(request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None) -> CubePlan:
     """Plan a gather and estimate its price. Reads a few headers, no pixels. Errors as in `gather`."""
-    return run(dry_run_async(request, settings=settings))
+    return run(make_plan_async(request, settings=settings))
 
 
-async def dry_run_async(
+async def make_plan_async(
     request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None
 ) -> CubePlan:
-    """Plan a gather; see `dry_run`."""
+    """Plan a gather; see `make_plan`."""
     request = parse_request(request)
     async with opened_job(request.sources, settings or Settings(), request=request) as job:
         if request.output.append_to is None:
@@ -178,7 +177,8 @@ async def gather_listed(
         )
         _log.info("the list names %s", counted(job.table.n_sources, "source"))
         digest = gather_digest(request, job.table)
-        report = await _report_of(cube, digest)
+        found = await find_cube(cube, digest)
+        report, version = (None, 1) if found is None else (found.complete_report(), max(found.version, 1))
         was_complete = report is not None
         if report is None:
             archive = _folder_of(place, request, settings)
@@ -192,10 +192,22 @@ async def gather_listed(
                     raise
                 was_complete = True
                 _log.info("another process has completed %s meanwhile", cube.place)
-            await controls.clear()
+        await _clear_committed(controls, version)
         return await _ended(
             cube, report, request, was_complete=was_complete, settings=settings, on_complete=on_complete
         )
+
+
+async def _clear_committed(controls: ObjectControlStore, version: int) -> None:
+    """Remove the control files of what is committed, also of calls that were killed before they could.
+
+    Those of later versions stay: an append may be at work.
+
+    Args:
+        controls: Where they are.
+        version: Number of the cube's version.
+    """
+    await controls.clear(lambda key: version_of_claim(key.partition("/")[0]) <= version)
 
 
 async def _report_of(cube: ZarrCube, digest: str) -> Report | None:
@@ -229,7 +241,8 @@ async def _filled(
     reading = _gather_shards(plan, tasks, job=job, cube=cube, controls=controls, on_progress=on_progress)
     # beside reading: it imports rasterio, which takes 0.3 s
     plan, _ = await both(asyncio.to_thread(described, plan, job.projector), reading)
-    report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=controls.below(plan.claim))
+    growing = GrowingZarrCube(cube.store, cube.place)
+    report = await finish_gather(plan=plan, tasks=tasks, cube=growing, control=controls.below(plan.claim))
     _log.info("%s is complete", cube.place)
     return report
 
@@ -250,7 +263,7 @@ async def _append(
     on_complete: Callable[[Gathered], None],
 ) -> Gathered:
     """Add rows to a cube. Wait while another append is at work."""
-    store, place = open_existing(request.output.append_to or "", settings.stores)
+    store, place = open_existing(request.output.append_to or "", settings.stores, to_write=True)
     growing, cube = GrowingZarrCube(store, place), ZarrCube(store, place)
     controls = ObjectControlStore(store, CONTROL_FOLDER)
     found_list = await found_list_of_append(request, cube=growing, control=controls)
@@ -258,10 +271,12 @@ async def _append(
         _log.info("the list names %s", counted(job.table.n_sources, "source"))
         planned = await _planned_append(request, job, growing, controls)
         report, n_rows = None, 0
-        if planned is not None:
+        if planned is None:
+            version = (await complete_cube(growing)).version
+        else:
             plan, tasks = planned
+            version = version_of_claim(plan.claim)
             n_new = plan.n_rows - plan.first_row
-            control = controls.below(plan.claim)
             _log.info("planned %s in %s", counted(n_new, "row"), counted(len(tasks), "shard"))
             try:
                 await _gather_shards(
@@ -273,7 +288,9 @@ async def _append(
                     on_progress=on_progress,
                     growing=growing,
                 )
-                report = await finish_append(plan=plan, tasks=tasks, cube=growing, control=control)
+                report = await finish_gather(
+                    plan=plan, tasks=tasks, cube=growing, control=controls.below(plan.claim)
+                )
             except GatherError:
                 found = await complete_cube(growing)
                 if gather_digest(request, job.table) not in {each.digest for each in found.versions}:
@@ -282,7 +299,7 @@ async def _append(
             else:
                 n_rows = n_new
                 _log.info("%s has %s more", place, counted(n_new, "row"))
-            await control.clear()
+        await _clear_committed(controls, version)
         was_complete = report is None
         if report is None:
             report = (await complete_cube(growing)).complete_report()
@@ -376,7 +393,6 @@ async def _gather_shards(
                 control=controls.below(plan.claim),
                 source_timeout_s=job.settings.source_timeout_s,
                 on_source=counter.note,
-                claims=controls,
                 growing=growing,
             )
             _log.info(

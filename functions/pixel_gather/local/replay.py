@@ -8,9 +8,9 @@ from typing import Any
 
 import obstore
 
+from pixel_gather.adapters.cube.staged_cube import FOUND_LIST_KEY
 from pixel_gather.adapters.cube.stored_cube import StoredCube
 from pixel_gather.adapters.cube.stored_table import StoredTable
-from pixel_gather.adapters.cube.zarr_cube import FOUND_LIST_KEY
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.catalog.replayed_searches import searches_of

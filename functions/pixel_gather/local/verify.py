@@ -9,7 +9,9 @@ from pixel_gather.local.rows import refuse_joined
 
 
 def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Verified:
-    """Read a whole cube and compare it with its receipt: shapes, dtypes, the pixels of every shard, files.
+    """Read a whole cube and compare it with its receipt: pixels, coordinates, metadata and files.
+
+    docs/cube.md says what is compared, and how.
 
     Args:
         place: The cube: a folder, or ``s3://bucket/prefix``.

@@ -5,22 +5,20 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from pixel_gather.adapters.cube.compact_cube import (
-    Compacted,
-    compact_cube,
-    forget_versions,
-    kept_versions,
-)
-from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube, version_key
+from pixel_gather.adapters.cube.compact_cube import forget_versions, kept_versions
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.open_group import errors_of_cube
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError
 from pixel_gather.extras import check_extra
 from pixel_gather.local.places import open_existing
+from pixel_gather.local.rows import refuse_joined
 from pixel_gather.plan.cube_version import CubeVersion
 from pixel_gather.stores import FoundCube
 from pixel_gather.use_cases.append import finished_cube
+from pixel_gather.use_cases.compact import Compacted, compact_cube
+from pixel_gather.use_cases.publish import version_key
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -81,13 +79,13 @@ def open_cube(
 def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Compacted:
     """Free the space of chunks that later appends have replaced. Their shards are written again.
 
-    See `pixel_gather.adapters.cube.compact_cube.compact_cube`.
+    See `pixel_gather.use_cases.compact.compact_cube`.
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
         stores: How to access S3.
     """
-    return run(compact_cube(_growing(cube, stores)))
+    return run(compact_cube(_growing(cube, stores, to_write=True)))
 
 
 def forget(
@@ -103,14 +101,25 @@ def forget(
     Returns:
         The versions that were removed.
     """
-    growing = _growing(cube, stores)
-    found = _found(growing)
-    is_before = _before(before)
-    there = kept_versions(growing, found)
-    former = tuple(each for each in found.versions[:-1] if is_before(each) and each.number in there)
+    growing = _growing(cube, stores, to_write=True)
+    former = _versions_before(growing, before)
     if former:
         forget_versions(growing, frozenset(each.number for each in former))
     return former
+
+
+def versions_before(
+    cube: str | os.PathLike[str], before: int | str, *, stores: StoreSettings | None = None
+) -> tuple[CubeVersion, ...]:
+    """Return the versions that `forget` would remove. Its arguments."""
+    return _versions_before(_growing(cube, stores), before)
+
+
+def _versions_before(growing: GrowingZarrCube, before: int | str) -> tuple[CubeVersion, ...]:
+    found = _found(growing)
+    is_before = _before(before)
+    there = kept_versions(growing, found)
+    return tuple(each for each in found.versions[:-1] if is_before(each) and each.number in there)
 
 
 def kept(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> frozenset[int]:
@@ -119,12 +128,23 @@ def kept(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -
     return kept_versions(growing, _found(growing))
 
 
-def _growing(cube: str | os.PathLike[str], stores: StoreSettings | None) -> GrowingZarrCube:
-    return GrowingZarrCube(*open_existing(cube, stores))
+def _growing(
+    cube: str | os.PathLike[str], stores: StoreSettings | None, *, to_write: bool = False
+) -> GrowingZarrCube:
+    return GrowingZarrCube(*open_existing(cube, stores, to_write=to_write))
 
 
 def _found(growing: GrowingZarrCube) -> FoundCube:
-    return run(finished_cube(growing, field="cube"))
+    try:
+        return run(finished_cube(growing, field="cube"))
+    except RequestError:
+        refuse_joined(
+            growing.store,
+            growing.place,
+            done="opened as one cube",
+            instead="in Python, open it by open_joined or open_virtual, with a version",
+        )
+        raise
 
 
 def _number_of(found: FoundCube, version: int | str) -> int:

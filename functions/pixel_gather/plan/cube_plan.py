@@ -8,6 +8,8 @@ import numpy as np
 
 from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.model.footprints import Footprints
+from pixel_gather.model.plurals import counted
+from pixel_gather.model.shown import first_few, shown
 from pixel_gather.model.source import Header, ListColumn
 from pixel_gather.model.tile_coding import AS_STORED, TileCoding
 from pixel_gather.model.window import DescribedCrs, Window, WindowRule
@@ -199,6 +201,14 @@ class CubePlan:
         """Number of strips that each window is cut into. Each strip is in a shard of its own."""
         return self.layout.n_shards(self.shape)[1]
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {n:,}" for name, n in zip((self.dim, "y", "x"), self.shape, strict=True))
+        arrays = first_few([f"{each.name} {each.dtype}" for each in self.measurements])
+        return shown(
+            f"CubePlan: {counted(self.n_sources, 'source')} to {arrays} ({sizes})",
+            [repr(self.estimate), *(f"warning: {each}" for each in self.warnings)],
+        )
+
     def of_slot(self, slot: int) -> tuple[Measurement, ...]:
         """Return the measurements of one slot."""
         return tuple(each for each in self.measurements if each.slot == slot)
@@ -255,3 +265,9 @@ class CubePlan:
 def claim_of(planned_at: float) -> str:
     """Return the claim of a plan, made from its time in seconds since 1970-01-01 UTC."""
     return datetime.fromtimestamp(planned_at, UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+
+
+def version_of_claim(claim: str) -> int:
+    """Return the number of the cube's version that an attempt makes, from `CubePlan.claim`."""
+    number, dash, _ = claim.partition("-")
+    return int(number) if dash and number.isdecimal() else 1

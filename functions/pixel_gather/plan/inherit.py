@@ -7,7 +7,7 @@ refused. The error has both values.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
@@ -80,9 +80,19 @@ class CubeTemplate:
         return msgspec.convert(dict(told) | numbers, cls)
 
     def columns_missing_in(self, columns: Sequence[ListColumn]) -> tuple[str, ...]:
-        """Return the cube's columns that a list does not have. Its rows get their fill value there."""
+        """Return the cube's columns that a list does not have. Its rows have no value there."""
         there = {each.name for each in columns}
         return tuple(each.name for each in self.columns if each.name not in there)
+
+    def columns_with(self, columns: Sequence[ListColumn]) -> tuple[ListColumn, ...]:
+        """Return the cube's columns when it has the rows of a list, too."""
+        there = {each.name: each for each in columns}
+        return tuple(
+            replace(each, has_gaps=True)
+            if (new := there.get(each.name)) is None
+            else replace(each, has_gaps=each.has_gaps or new.has_gaps, is_large=each.is_large or new.is_large)
+            for each in self.columns
+        )
 
     def slot_order(self, bands: Sequence[str]) -> tuple[int | None, ...]:
         """Return, for each slot of the cube, its position among a list's bands; None if the list lacks it.
@@ -194,6 +204,8 @@ def _check_columns(template: CubeTemplate, columns: Sequence[ListColumn]) -> Non
         there = theirs[each.name]
         if each.dtype != there.dtype and (each.dtype, there.dtype) != ("int64", "float64"):
             raise _differs("sources", f"{there.dtype} in the column {each.name}", each.dtype)
+        if each.is_large and there.dtype == "float64":
+            raise _differs("sources", f"{there.dtype} in the column {each.name}", "integers beyond 2^53")
         if each.varies_in_row and not there.varies_in_row:
             raise _differs("sources", f"one value of {each.name} in each row", "several, one for each band")
 

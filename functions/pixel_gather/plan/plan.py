@@ -19,6 +19,7 @@ from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.estimate.worker_limits import MOST_PARTS
 from pixel_gather.estimate.workload import WorkerPool, Workload
 from pixel_gather.model.plurals import counted
+from pixel_gather.model.source import NO_INTEGER, ListColumn
 from pixel_gather.plan.choose_template import draft_slot
 from pixel_gather.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot
 from pixel_gather.plan.draft import Draft
@@ -141,7 +142,7 @@ async def plan_cube(
         height=height,
         width=width,
         has_time=table.has_time,
-        columns=table.columns if template is None else template.columns,
+        columns=_columns(table, template, n_slots=len(slots)),
         layout=layout,
         codec=codec,
         zfp_tolerance=request.output.zfp_tolerance if template is None else template.zfp_tolerance,
@@ -219,11 +220,27 @@ def _warnings_of_list(table: SourceTable) -> Iterator[str]:
     yield f"{n:,} of {table.n_sources:,} lines {verb} an earlier source, which is read and stored again"
 
 
+def _columns(table: SourceTable, template: CubeTemplate | None, *, n_slots: int) -> tuple[ListColumn, ...]:
+    """Return the columns of the cube, and which of them have no value in some rows."""
+    columns = table.columns
+    if table.n_sources < table.n_rows * n_slots:  # some rows lack a source
+        columns = tuple(replace(each, has_gaps=each.has_gaps or each.varies_in_row) for each in columns)
+    return columns if template is None else template.columns_with(columns)
+
+
 def _warnings_of_template(template: CubeTemplate | None, table: SourceTable) -> Iterator[str]:
     """Warn about columns of the cube that the list does not have."""
     missing = () if template is None else template.columns_missing_in(table.columns)
     if missing:
         yield f"the list lacks columns of the cube: the new rows have no value of {', '.join(missing)}"
+    new = () if template is None else [each for each in template.columns if each.name in missing]
+    for each in new:
+        if not each.has_gaps and each.dtype == "bool":
+            yield f"so xarray opens the column {each.name} as numbers: 1 is true, 0 is false, NaN is missing"
+        elif not each.has_gaps and each.dtype == "int64":
+            missing_is = f"{NO_INTEGER} is missing" if each.is_large else "NaN is missing"
+            opened = "as int64, as float64 cannot hold its values" if each.is_large else "as float64"
+            yield f"so xarray opens the column {each.name} {opened}: {missing_is}"
 
 
 def _check_task_fits(template: CubeTemplate, max_task_nbytes: int) -> None:

@@ -67,6 +67,12 @@ def warnings_of_sample(
         for each, bands in zip(headers, shared, strict=True)
     ):
         said.append(f"sampled sources{of_band} declare different scales or offsets: pixels stay raw")
+    odd = [each for each in headers if each.ignores_scaling]
+    if odd:
+        said.append(
+            f"{len(odd)} of {n} sampled sources{of_band} declare a scale or offset that is NaN or infinite, "
+            f"such as {odd[0].href}: it is ignored"
+        )
     striped = [each for each in headers if not each.is_tiled and each.height > each.tile_height]
     if striped:
         said.append(f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles")

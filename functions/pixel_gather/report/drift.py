@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from pixel_gather.model.shown import shown
 from pixel_gather.model.status import Status
 
 
@@ -114,6 +115,10 @@ class Replayed:
 
     remarks: list[str] = field(default_factory=list)
     """What could not be compared, and why."""
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{self.counts[each]:,} {each.value}" for each in Drift if self.counts[each])
+        return shown(f"Replayed: {self.place}: {counts}", self.remarks)
 
     @property
     def is_same(self) -> bool:

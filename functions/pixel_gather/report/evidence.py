@@ -182,8 +182,8 @@ def window_in_words(window: Any) -> str:
     crs = f" in {window['crs']}" if window.get("crs") else ""
     said = "as requested"
     match window:
-        case {"tile": [row, column]}:
-            said = f"tile {row}_{column}"
+        case {"tile": [column, row]}:
+            said = f"tile {column}_{row}"
         case {"tile": str(word)}:
             said = f"{word} tile"
         case {"pixels": [col, row, _, _]}:

@@ -1,6 +1,21 @@
-"""The receipt of a gather: what was asked, by which versions, and a digest of everything that was stored.
+"""The receipt of a gather: what was asked, by which versions, and digests of what was stored.
 
-`pixel_gather.verify` compares a cube with its receipt.
+`pixel_gather.verify` compares a cube with its receipt. The receipt itself covers:
+
+- the pixels of each shard, by a digest;
+- ``rows.parquet``, ``headers.parquet``, ``sources.parquet`` and ``quicklooks.npz``, by size and SHA-256;
+- the receipt's own values, by a checksum.
+
+All else is covered by what these hold, or by a checksum of its own:
+
+- The group's ``zarr.json``, and the former ones in ``versions/``, have a checksum in the gather's record.
+- ``zarr.json`` of an array is the same as in the group's consolidated metadata.
+- Coordinates have the values of ``rows.parquet``. Their chunks have the checksum of zstd, also those of the
+  arrays that the table does not hold: ``x``, ``y``, ``spatial_ref`` and ``measurement``.
+- ``view.html``, ``report.html``, ``report.txt`` and ``report.json`` have a checksum of their own.
+
+Two things are not covered, as no reader uses them: the files ``versions/NNNNN.claim``, and bytes in a
+continued shard that its index does not name.
 """
 
 import functools
@@ -9,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 import xxhash
@@ -17,6 +32,7 @@ import xxhash
 from pixel_gather.model.outcome import ShardResult
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
+from pixel_gather.report.own_checksum import has_its_checksum, with_checksum
 from pixel_gather.report.report import Report
 from pixel_gather.version import __version__
 
@@ -134,8 +150,21 @@ class Receipt:
     """
 
     def to_bytes(self) -> bytes:
-        """Return the content of ``receipt.json``."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+        """Return the content of ``receipt.json``. Its last value is a checksum."""
+        told = with_checksum(msgspec.to_builtins(self))
+        return msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n"
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Return the receipt that `to_bytes` has written.
+
+        Raises:
+            ValueError: It is damaged.
+        """
+        found = msgspec.json.decode(content, type=cls)
+        if not has_its_checksum(msgspec.json.decode(content)):
+            raise ValueError("its checksum is missing, or that of another content")
+        return found
 
 
 def receipt_of(

@@ -16,6 +16,7 @@ import xxhash
 
 from pixel_gather.model.outcome import Lookup, Outcome, ShardResult
 from pixel_gather.model.plurals import counted
+from pixel_gather.model.shown import first_few, shown
 from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan
@@ -138,6 +139,16 @@ class Report(TimingSummary):
 
     transfer_usd_per_byte: float = 0.0
     """Planned price of transfer between Regions, divided by all bytes."""
+
+    def __repr__(self) -> str:
+        statuses = ", ".join(f"{n:,} {name}" for name, n in self.status_counts.items())
+        return shown(
+            f"Report: {counted(self.n_sources, 'source')} ({statuses}) in {first_few(self.measurements)}",
+            [
+                f"{counted(self.requests, 'request')}, {self.fetched_nbytes:,} bytes, {self.wall_s:.1f} s",
+                *(f"warning: {each}" for each in self.warnings),
+            ],
+        )
 
     @property
     def n_failed(self) -> int:

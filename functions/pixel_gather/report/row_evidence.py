@@ -13,7 +13,7 @@ from pixel_gather.model.source import Cost, CubeRow, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.report.row_coordinates import NO_TIME, Values
+from pixel_gather.report.row_coordinates import NO_BOOLEAN, NO_TIME, Values
 
 type Rows = list[tuple[CubeRow, list[Outcome]]]
 """Rows with the outcome of each of their sources."""
@@ -85,7 +85,10 @@ class _Table:
         href = self._slot["href"][row][slot]
         if not href:
             return None
-        told = {each.name: _known(self._columns[each.name][row][slot]) for each in self._plan.columns}
+        told = {
+            each.name: column_value(self._columns[each.name][row][slot], each.dtype)
+            for each in self._plan.columns
+        }
         time_us, scene = told.pop("time", None), told.pop("scene", None)
         return Source(href=href, band=self._plan.slots[slot].name, scene=scene, time_us=time_us, columns=told)
 
@@ -181,8 +184,15 @@ def _positions(plan: CubePlan, slot: int) -> Iterator[int]:
     return (at for at, each in enumerate(plan.measurements) if each.slot == slot)
 
 
-def _known(value: Any) -> Any:
-    """Return a column's value, or None if it is the fill value of a text, a time or a float."""
+def column_value(value: Any, dtype: str) -> Any:
+    """Return a value of one of the list's columns as the list has it, or None if it is missing.
+
+    Args:
+        value: As it is stored, no scalar of NumPy.
+        dtype: The column's, as in `pixel_gather.model.source.ListColumn`.
+    """
+    if dtype == "bool":
+        return None if value == NO_BOOLEAN else bool(value)
     is_missing = value in ("", NO_TIME) or value != value  # noqa: PLR0124 # true of NaN alone
     return None if is_missing else value
 

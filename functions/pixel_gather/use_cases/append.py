@@ -1,11 +1,11 @@
-"""The first and the last step of an append: plan the rows behind those of a cube, and commit them."""
+"""The first step of an append: plan the rows behind those of a cube, and claim them."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pixel_gather.errors import ArrayExistsError, RequestError
+from pixel_gather.errors import RequestError
 from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import CubeRow
@@ -16,17 +16,9 @@ from pixel_gather.plan.plan import gather_digest, plan_cube
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.plan.table_view import TableView
 from pixel_gather.ports import Projector, SourceReader, SourceTable
-from pixel_gather.report.report import Report
 from pixel_gather.stores import NOT_COMPLETE, ControlStore, FoundCube, GrowingCube
-from pixel_gather.use_cases.finish_gather import write_finished
 from pixel_gather.use_cases.plan_gather import described, planned, write_control_files
-from pixel_gather.use_cases.row_claim import (
-    RowClaim,
-    check_row_claim,
-    claim_key,
-    found_claim,
-    take_claim,
-)
+from pixel_gather.use_cases.row_claim import RowClaim, claim_key, found_claim, take_claim
 from pixel_gather.use_cases.step_files import FOUND_LIST_KEY
 
 if TYPE_CHECKING:  # finish has no pydantic
@@ -141,57 +133,6 @@ async def found_list_of_append(
     if claim is None or not claim.digest.startswith(request.digest()):
         return None
     return await control.below(claim.claim).get(FOUND_LIST_KEY)
-
-
-async def finish_append(
-    *,
-    plan: CubePlan,
-    tasks: Sequence[ShardTask],
-    cube: GrowingCube,
-    control: ControlStore,
-    max_lost_share: float = 0.0,
-) -> Report:
-    """Write the coordinates, the files and the receipt of the grown cube, and commit its new version.
-
-    Args:
-        plan: The append.
-        tasks: All of its tasks, in order.
-        cube: Where the cube is.
-        control: Where its sidecars are.
-        max_lost_share: As for `pixel_gather.use_cases.finish_gather.finish_gather`.
-
-    Returns:
-        The report of the whole cube. If the append is committed already, the report that the cube contains.
-
-    Raises:
-        ArrayExistsError: Another append has taken over, or was committed meanwhile.
-        StoreError: Too many shards are missing. The cube keeps its former version.
-    """
-    assert plan.append is not None  # noqa: S101 # it is an append
-    found = await complete_cube(cube)
-    report = found.complete_report()
-    if plan.digest in {each.digest for each in found.versions} and report is not None:
-        return report
-    if found.version != plan.append.version - 1:
-        raise ArrayExistsError(f"{cube.place}: another append was committed meanwhile: run again")
-
-    async def still_ours() -> None:
-        await check_row_claim(cube, plan)
-
-    await still_ours()
-    staged = cube.staged()
-    await staged.create(plan)
-    report = await write_finished(
-        plan=plan,
-        tasks=tasks,
-        cube=staged,
-        control=control,
-        max_lost_share=max_lost_share,
-        earlier=await cube.earlier_rows(plan),
-        shards_in=cube,
-    )
-    await cube.publish(plan, staged, still_ours=still_ours)
-    return report
 
 
 async def complete_cube(cube: GrowingCube) -> FoundCube:

@@ -3,7 +3,8 @@
 A worker that was given up may still run, and its PUTs may arrive late. So the rules are:
 
 1. A worker looks at the object, then checks the claim, then puts. The PUT succeeds only if the object has not
-   changed since that look.
+   changed since that look. The check stops a worker whose version the cube has reached: what it found may be
+   an object that a later append has continued.
 2. The first object of a task says whose turn it is. A worker puts it first, then the others, then the
    sidecar. The sidecar belongs to one version of the first object. Only one sidecar can ever be put for each
    version.
@@ -57,7 +58,7 @@ async def commit_shard(
         cube: Where the objects are.
         control: Control files below the plan's claim.
         put: Puts one object.
-        check_claim: Raises an error if the rows are no longer this plan's.
+        check_claim: Raises an error if the rows are no longer this plan's, or are committed.
         result_of: Returns the result, from what was stored.
 
     Returns:
@@ -70,9 +71,9 @@ async def commit_shard(
     keys = task.object_keys(plan)
     for _ in range(_MOST_ROUNDS):
         etags = await all_of(cube.shard_etag(key) for key in keys)
+        await check_claim()
         if etags[0] is not None and (theirs := await _settled(task, etags[0], control)) is not None:
             return theirs, False
-        await check_claim()
         stored = await _put_all(keys, etags, cube=cube, put=put)
         if stored is not None:
             result = result_of(stored)

@@ -1,8 +1,8 @@
-"""The last step of a gather: turn all sidecars into coordinates, and mark the cube as complete."""
+"""The last step of a gather or an append: turn all sidecars into coordinates, and commit the version."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import batched
@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from pixel_gather.claim import check_found_claim
-from pixel_gather.errors import BusyError, StoreError
+from pixel_gather.claim import check_uncommitted
+from pixel_gather.errors import AlreadyCommittedError, ArrayExistsError, BusyError, StoreError
 from pixel_gather.headers.header_cache import gathered_headers
 from pixel_gather.model.outcome import Outcome, ShardResult, lost, merged
 from pixel_gather.model.source import CubeRow
@@ -30,8 +30,10 @@ from pixel_gather.report.row_coordinates import (
     table_values,
 )
 from pixel_gather.report.row_evidence import evidence_of
-from pixel_gather.stores import ControlStore, CubeStore, EarlierRows, GrowingCube, needed_file, unpacked
+from pixel_gather.stores import ControlStore, EarlierRows, GrowingCube, StagedCube, needed_file, unpacked
 from pixel_gather.use_cases.gather_shard import were_read
+from pixel_gather.use_cases.publish import publish
+from pixel_gather.use_cases.row_claim import check_row_claim
 from pixel_gather.use_cases.step_files import (
     FOUND_LIST_KEY,
     LOST_KEY,
@@ -51,17 +53,18 @@ async def finish_gather(
     *,
     plan: CubePlan,
     tasks: Sequence[ShardTask],
-    cube: CubeStore,
+    cube: GrowingCube,
     control: ControlStore,
     max_lost_share: float = 0.0,
 ) -> Report:
-    """Write the coordinates and the receipt from the sidecars, and mark the cube as complete.
+    """Write everything of a gather or an append but its pixels, and commit it as the cube's next version.
 
     Memory holds one batch of rows and at most 32 MiB of quicklooks. It also holds five numbers per source,
-    for the report's medians, and one digest per shard, for the receipt.
+    for the report's medians, and one digest per shard, for the receipt. All files lie in a temporary folder
+    until they are published.
 
     Args:
-        plan: The cube.
+        plan: The cube, or the append.
         tasks: All of its tasks, in order.
         cube: Where the cube is.
         control: Where its sidecars are.
@@ -69,42 +72,61 @@ async def finish_gather(
             even if pixels were stored.
 
     Returns:
-        The report. If the cube is already complete, the report that it contains.
+        The report of the whole cube. If this plan is committed already, the report that the cube contains.
+        Nothing is written then.
 
     Raises:
-        ArrayExistsError: The cube was removed, and may have been planned again since. Nothing was changed.
+        ArrayExistsError: The cube was removed, and may have been planned again since. Or another append has
+            taken over, or was committed meanwhile.
         BusyError: Another finish of this gather has just begun. Run again.
-        StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays incomplete.
+        StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays as it is.
     """
-    found = check_found_claim(await cube.found(), plan)
-    if (earlier := found.complete_report()) is not None:
-        return earlier
+    found = await cube.found()
+    with suppress(AlreadyCommittedError):
+        check_uncommitted(found, plan)
+        assert found is not None  # noqa: S101 # it was checked
+        if plan.append is not None:
+            await check_row_claim(cube, plan)
+        with cube.staged() as staged:
+            await staged.create(plan)
+            report = await _write_finished(
+                plan=plan,
+                tasks=tasks,
+                cube=cube,
+                staged=staged,
+                control=control,
+                max_lost_share=max_lost_share,
+                earlier=None if plan.append is None else await cube.earlier_rows(plan),
+            )
+            await publish(cube, plan, staged, found=found)
+            return report
+    committed = await cube.found()
+    found_report = None if committed is None else committed.complete_report()
+    if found_report is None:
+        raise ArrayExistsError(f"{cube.place}: the cube was removed: submit its request again")
+    return found_report
 
-    return await write_finished(
-        plan=plan, tasks=tasks, cube=cube, control=control, max_lost_share=max_lost_share
-    )
 
-
-async def write_finished(
+async def _write_finished(
     *,
     plan: CubePlan,
     tasks: Sequence[ShardTask],
-    cube: CubeStore,
+    cube: GrowingCube,
+    staged: StagedCube,
     control: ControlStore,
-    max_lost_share: float = 0.0,
-    earlier: EarlierRows | None = None,
-    shards_in: GrowingCube | None = None,
+    max_lost_share: float,
+    earlier: EarlierRows | None,
 ) -> Report:
-    """Write everything but pixels.
+    """Write everything but pixels to a place of its own.
 
     Args:
         plan: The cube.
         tasks: All of its tasks, in order.
-        cube: Where to write. For an append, an empty cube in memory that nobody else writes to.
+        cube: Where the shards are.
+        staged: Where to write.
         control: Where the sidecars are.
         max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar.
         earlier: The rows before those of an append. They are written again, with the new ones.
-        shards_in: For an append, the cube that its shards are in.
 
     Returns:
         The report.
@@ -115,7 +137,7 @@ async def write_finished(
     """
 
     def committed() -> Awaitable[dict[int, str]]:
-        return committed_sidecars(plan, tasks, cube=shards_in or cube, control=control)
+        return committed_sidecars(plan, tasks, cube=cube, control=control)
 
     found = await committed()
     _check_lost(tasks, found, max_lost_share)
@@ -123,19 +145,19 @@ async def write_finished(
     _check_lost(tasks, agreed, max_lost_share)
     sidecars = _Sidecars(control, agreed)
     coordinates = coordinates_of(plan)
-    await cube.create_coordinates(plan, coordinates)
+    await staged.create_coordinates(plan, coordinates)
     counts = _Counts(Tally(plan=plan), QuicklookAlbum(plan))
     rows = _counted(plan, tasks, sidecars, counts, earlier)
-    writing = _written_rows(cube, plan, coordinates, rows, partial(table_values, plan))
+    writing = _written_rows(staged, plan, coordinates, rows, partial(table_values, plan))
     async with aclosing(writing) as batches:
-        table = await cube.write_row_table(plan, batches)
+        table = await staged.write_row_table(plan, batches)
     report = counts.tally.report()
     if report.nodata_differs or report.scaling_differs or report.n_overhanging:
-        await _write_differences(cube, plan, report, partial(_rows_again, plan, tasks, sidecars, earlier))
+        await _write_differences(staged, plan, report, partial(_rows_again, plan, tasks, sidecars, earlier))
     headers, pictures = await both(
-        cube.write_headers(_all_headers(tasks, control, earlier)), _write_quicklooks(counts.album, cube)
+        staged.write_headers(_all_headers(tasks, control, earlier)), _write_quicklooks(counts.album, staged)
     )
-    found_list = await _write_found_list(plan, control, cube)
+    found_list = await _write_found_list(plan, control, staged)
     files = [each for each in (table, headers, pictures, found_list) if each is not None]
     shards = counts.shards
     if earlier is None:
@@ -144,8 +166,8 @@ async def write_finished(
     else:
         key = None if found_list is None else found_list.key
         receipt = grown_receipt(plan, report, earlier.receipt, shards=shards, files=files, found_list=key)
-    await cube.write_receipt(receipt)
-    await cube.complete(plan, report)
+    await staged.write_receipt(receipt)
+    await staged.complete(plan, report)
     return report
 
 
@@ -278,14 +300,14 @@ async def _all_headers(
         yield found
 
 
-async def _write_found_list(plan: CubePlan, control: ControlStore, cube: CubeStore) -> WrittenFile | None:
+async def _write_found_list(plan: CubePlan, control: ControlStore, staged: StagedCube) -> WrittenFile | None:
     content = await control.get(FOUND_LIST_KEY) if plan.was_searched else None
-    return None if content is None else await cube.write_found_list(plan, content)
+    return None if content is None else await staged.write_found_list(plan, content)
 
 
-async def _write_quicklooks(album: QuicklookAlbum, cube: CubeStore) -> WrittenFile | None:
+async def _write_quicklooks(album: QuicklookAlbum, staged: StagedCube) -> WrittenFile | None:
     quicklooks = album.quicklooks()
-    return await cube.write_quicklooks(quicklooks) if quicklooks else None
+    return await staged.write_quicklooks(quicklooks) if quicklooks else None
 
 
 async def _evidence(
@@ -330,7 +352,7 @@ async def _all_evidence(
 
 
 async def _written_rows(
-    cube: CubeStore,
+    staged: StagedCube,
     plan: CubePlan,
     coordinates: Sequence[Coordinate],
     rows: AsyncIterator[_Rows],
@@ -339,7 +361,7 @@ async def _written_rows(
     """Write rows in whole chunks, and yield the values of each batch when it is written.
 
     Args:
-        cube: Where to write.
+        staged: Where to write.
         plan: The cube.
         coordinates: Which to write.
         rows: All rows in order.
@@ -348,7 +370,7 @@ async def _written_rows(
     start = 0
     async for batch in _rebatched(rows, CHUNK_ROWS):
         values = values_of([row for row, _ in batch], [outcomes for _, outcomes in batch])
-        await cube.write_rows(plan, coordinates, start, values)
+        await staged.write_rows(plan, coordinates, start, values)
         start += len(batch)
         yield values
 
@@ -376,7 +398,7 @@ async def _rows_again(
 
 
 async def _write_differences(
-    cube: CubeStore,
+    staged: StagedCube,
     plan: CubePlan,
     report: Report,
     rows: Callable[[], AsyncIterator[_Rows]],
@@ -388,10 +410,10 @@ async def _write_differences(
         scaling=report.scaling_differs,
         overhang=report.n_overhanging > 0,
     )
-    await cube.create_coordinates(plan, coordinates)
+    await staged.create_coordinates(plan, coordinates)
 
     def values(_: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
         return difference_values(plan, outcomes)
 
-    async for _ in _written_rows(cube, plan, coordinates, rows(), values):
+    async for _ in _written_rows(staged, plan, coordinates, rows(), values):
         pass

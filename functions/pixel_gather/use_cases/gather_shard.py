@@ -9,7 +9,7 @@ from functools import partial
 from math import inf
 from typing import Final
 
-from pixel_gather.claim import check_claim
+from pixel_gather.claim import check_uncommitted
 from pixel_gather.headers.header_cache import (
     PackedHeaders,
     load_packed_headers,
@@ -102,7 +102,6 @@ async def gather_shard(
     source_timeout_s: float,
     on_source: OnSource = ignore,
     loaded: LoadedShard | None = None,
-    claims: ControlStore | None = None,
     growing: GrowingCube | None = None,
     read_until: float = inf,
 ) -> FilledShard:
@@ -123,11 +122,11 @@ async def gather_shard(
         source_timeout_s: Longest time for one source, retries included.
         on_source: Called after each source.
         loaded: Result of `load_shard`, if the caller has it already.
-        claims: Control files as given to `plan_gather`, to check the claim again before writing.
         growing: Where the pixels of an append are written. None if the plan is for a new cube.
         read_until: Time of the event loop. Sources not read by then time out.
 
     Raises:
+        AlreadyCommittedError: The cube has reached this plan's version. Nothing was written.
         ArrayExistsError: The cube was removed and planned again while the sources were read. Or another
             append has taken over.
         BusyError: This machine is busy. Nothing was written.
@@ -198,7 +197,7 @@ async def gather_shard(
             cube=cube,
             control=control,
             put=_put_of(task, plan, pixels, encoders=encoders, cube=cube, growing=growing),
-            check_claim=partial(_check_claims, plan, claims, growing),
+            check_claim=partial(_check_entitled, plan, cube, growing),
             result_of=result_of,
         )
         # first: it takes the packed headers out of the outcomes
@@ -213,12 +212,11 @@ async def _ready(plan: CubePlan) -> CubePlan:
     return plan
 
 
-async def _check_claims(plan: CubePlan, claims: ControlStore | None, growing: GrowingCube | None) -> None:
-    """Raise an error if the place belongs to another plan now."""
+async def _check_entitled(plan: CubePlan, cube: CubeStore, growing: GrowingCube | None) -> None:
+    """Raise an error if the place belongs to another plan now, or has reached this plan's version."""
+    check_uncommitted(await cube.found_among_files(), plan)
     if growing is not None and plan.append is not None:
         await check_row_claim(growing, plan)
-    elif claims is not None:
-        await check_claim(claims, plan.claim)
 
 
 def _put_of(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pixel_gather.claim import check_can_continue, write_claim
+from pixel_gather.claim import check_can_continue
 from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.headers.footprints import footprints_of
 from pixel_gather.headers.header_cache import PACKED_HEADERS_KEY, headers_in_shard_order
@@ -87,7 +87,6 @@ async def plan_gather(
         )
         is_pinned = template is not None or await pin_archive(request, plan, archive)
     plan = await cube.create(described(plan, projector) if describes_crs else plan)
-    await write_claim(control, plan.claim)
     return await write_control_files(plan, ordered, control.below(plan.claim))
 
 

@@ -6,8 +6,9 @@ the claim. A claim without a sign for `LAPSES_AFTER_S` was abandoned, and anothe
 
 Nobody loses by a takeover, however late the former owner wakes up. A takeover replaces the claim, and then
 changes the group's metadata. The former owner could commit only if these metadata were unchanged. A writer of
-an append looks at an object, then checks its claim, then puts the object. The PUT succeeds only if the object
-has not changed since that look.
+an append looks at an object, then reads the group's metadata and its claim, then puts the object. The PUT
+succeeds only if the object has not changed since that look. A claim whose version is committed entitles to
+nothing more; see `pixel_gather.claim.check_uncommitted`.
 """
 
 import json
@@ -92,23 +93,31 @@ async def take_claim(cube: GrowingCube, version: int, wanted: RowClaim) -> RowCl
     Raises:
         AppendRunningError: Another append has claimed them, or has committed them meanwhile.
     """
-    key, there, claim = claim_key(version), None, wanted
-    while not await cube.put_object(key, claim.to_bytes(), replaces=there):
+    key, claim = claim_key(version), wanted
+    while True:
         there = await cube.read_object(key)
-        if there is None:
-            continue
-        theirs = RowClaim.from_bytes(there.content)
-        if theirs.digest == wanted.digest:
-            claim = theirs
+        if there is not None:
+            theirs = RowClaim.from_bytes(there.content)
+            if theirs.digest == wanted.digest:
+                claim = theirs
+                break
+            _check_abandoned(cube, there)
+            claim = replace(wanted, has_taken_over=True)
+        await _check_next(cube, version)
+        replaces = None if there is None else there.etag
+        if await cube.put_object(key, claim.to_bytes(), replaces=replaces):
             break
-        _check_abandoned(cube, there)
-        claim = replace(wanted, has_taken_over=True)
+    await _check_next(cube, version)
+    if claim.has_taken_over and not await cube.fence(claim.claim, version=version):
+        raise AppendRunningError(f"{cube.place}: another append is being committed: run again")
+    return claim
+
+
+async def _check_next(cube: GrowingCube, version: int) -> None:
+    """Raise an error if a version is not the next one of the cube."""
     found = await cube.found()
     if found is None or found.version != version - 1:
         raise AppendRunningError(f"{cube.place}: another append was committed meanwhile: run again")
-    if claim.has_taken_over and not await cube.fence(claim.claim):
-        raise AppendRunningError(f"{cube.place}: another append is being committed: run again")
-    return claim
 
 
 async def check_row_claim(cube: GrowingCube, plan: CubePlan) -> None:
@@ -131,7 +140,7 @@ async def check_claimed(cube: GrowingCube, version: int, claim: str) -> None:
             f"{LAPSES_AFTER_S / 60:.0f} minutes: run this one again"
         )
     if time.time() - there.modified_at > _RENEWED_AFTER_S:
-        await cube.put_object(key, there.content, replaces=there)
+        await cube.put_object(key, there.content, replaces=there.etag)
 
 
 def _check_abandoned(cube: GrowingCube, there: StoredObject) -> None:

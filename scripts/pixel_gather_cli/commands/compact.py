@@ -8,6 +8,7 @@ import click
 
 from pixel_gather.local.versions import compact
 from pixel_gather.model.plurals import counted
+from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
 
@@ -15,6 +16,7 @@ from pixel_gather_cli.request_options import store_options, stores_of
 @click.argument("cube")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_options
+@with_progress("compacting")
 def compact_command(*, cube: str, as_json: bool, **options: Any) -> None:
     """Free the space of chunks that later appends have replaced.
 

@@ -12,6 +12,7 @@ import click
 from pixel_gather.local.replay import replay
 from pixel_gather.model.plurals import counted
 from pixel_gather.report.drift import COLUMNS, Drift, Replayed, SourceDrift
+from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import in_home, settings_of, settings_options
 
 _MOST_LINES = 20
@@ -25,6 +26,7 @@ _MOST_LINES = 20
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--parquet", metavar="FILE", help="Write a line for every source here as well.")
 @settings_options
+@with_progress("replaying")
 def replay_command(
     *,
     cube: str,

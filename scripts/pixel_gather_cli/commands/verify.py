@@ -9,6 +9,7 @@ import click
 from pixel_gather.adapters.cube.check_cube import Verified
 from pixel_gather.local.verify import verify
 from pixel_gather.model.plurals import counted
+from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
 
@@ -16,12 +17,14 @@ from pixel_gather_cli.request_options import store_options, stores_of
 @click.argument("cube")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_options
+@with_progress("verifying")
 def verify_command(*, cube: str, as_json: bool, **options: Any) -> int:
     """Read a cube and compare it with its receipt.
 
-    CUBE is a folder or s3://bucket/prefix. Its receipt.json has a digest of the pixels of every shard and of
-    the files beside the arrays. Every difference is one line. The exit code is 0 if there is none, 1 if the
-    cube differs, and 2 if it cannot be read or has no receipt.
+    CUBE is a folder or s3://bucket/prefix. Pixels and files are compared with the digests in its
+    receipt.json, coordinates with rows.parquet, metadata and pages with their checksums. Every difference is
+    one line. The exit code is 0 if there is none, 1 if the cube differs, and 2 if it cannot be read or has no
+    receipt.
 
     \b
     pixel-gather verify out/bolzano.zarr
@@ -32,9 +35,10 @@ def verify_command(*, cube: str, as_json: bool, **options: Any) -> int:
 
 
 def _text(found: Verified) -> str:
-    files = f"{counted(found.n_files, 'file')} compared with the receipt: "
+    coordinates = counted(found.n_coordinates, "coordinate")
+    files = f"{coordinates} and {counted(found.n_files, 'file')} compared with the receipt: "
     if found.is_lossless:
-        summary = f"{found.n_compared:,} of {counted(found.n_shards, 'shard')} and {files}"
+        summary = f"{found.n_compared:,} of {counted(found.n_shards, 'shard')}, {files}"
     else:
         shards = counted(found.n_shards, "shard")
         summary = f"{shards} decoded, but not compared, because the pixels were stored with loss; {files}"

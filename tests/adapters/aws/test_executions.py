@@ -709,6 +709,22 @@ def test_redrive_of_an_attempt_that_has_a_later_one_names_that(first: str, secon
     assert machine.calls == ["DescribeExecution"] * 2
 
 
+def test_redrive_of_a_tick_names_a_later_one_of_its_schedule() -> None:
+    """That one has looked for the same scenes. Other schedules do not count."""
+    machine = FakeStepFunctions()
+    first, last = "tick-alps-20261101T000000Z", "tick-alps-20261103T000000Z"
+    for name in (first, "tick-alps-20261102T000000Z", last, "tick-alps-2-20261104T000000Z"):
+        machine.add(name, status="FAILED")
+
+    with pytest.raises(
+        NotRedrivableError, match=f"has run again since, as {last}, .*redrive or look at that one"
+    ):
+        gathers(machine).redrive(first)
+
+    assert machine.calls == ["DescribeExecution", "ListExecutions"]
+    assert gathers(machine).redrive(last)["state"] == "running"
+
+
 @pytest.mark.parametrize("name", ["by-hand", "by-hand-2", f"{NAME}-99"])
 def test_redrive_of_what_can_have_no_later_attempt_asks_for_none(name: str) -> None:
     """An execution from the console has no attempts, so none are looked for."""

@@ -23,11 +23,13 @@ from geozarr_toolkit.helpers import validate_group
 from obstore.store import LocalStore, MemoryStore, S3Store
 
 from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.open_group import finished_group
-from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY, ZarrCube
+from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ZarrCube
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
+from pixel_gather.adapters.object_store import conditional_put
 from pixel_gather.adapters.object_store.object_store import Store
-from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
+from pixel_gather.errors import AlreadyCommittedError, ArrayExistsError, BusyError, StoreError
 from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
@@ -37,9 +39,11 @@ from pixel_gather.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.report.receipt import digest_of_rows
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.request.request import parse_request
+from pixel_gather.stores import ROOT_KEY
 from pixel_gather.use_cases.finish_gather import finish_gather
 from pixel_gather.use_cases.gather_shard import gather_shard
 from pixel_gather.use_cases.plan_gather import plan_gather
+from pixel_gather.use_cases.publish import publish
 from support.fakes import FakeControl, FakeImage, FakeLimiter, FakeProjector, FakeReader, FakeTable, table_of
 from support.plans import planned
 
@@ -85,7 +89,8 @@ def gather(
                 control=control,
                 source_timeout_s=5,
             )
-        return await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control)
+        growing = GrowingZarrCube(cube.store, cube.place)
+        return await finish_gather(plan=plan, tasks=tasks, cube=growing, control=control)
 
     return asyncio.run(steps())
 
@@ -423,22 +428,30 @@ def test_cube_is_written_in_an_order_that_leaves_none_that_looks_complete(
     puts: list[tuple[str, bytes]] = []
     put, put_async = obstore.put, obstore.put_async
 
-    def note(path: str, content: Any) -> None:
+    def note(store: Any, path: str, content: Any) -> None:
+        if str(store.prefix) != str(tmp_path):
+            return  # what is staged
         parts = content if isinstance(content, list | tuple) else [content]
         puts.append((path, b"".join(map(bytes, parts))))
 
     def noted_put(store: Any, path: str, content: Any, **options: Any) -> Any:
         answer = put(store, path, content, **options)
-        note(path, content)
+        note(store, path, content)
         return answer
 
     async def noted_put_async(store: Any, path: str, content: Any, **options: Any) -> Any:
         answer = await put_async(store, path, content, **options)
-        note(path, content)
+        note(store, path, content)
         return answer
 
+    def noted_replacement(file: Path, content: Any) -> None:
+        replace_on_disk(file, content)
+        note(LocalStore(tmp_path), file.relative_to(tmp_path).as_posix(), content)
+
+    replace_on_disk = conditional_put._replace_on_disk
     monkeypatch.setattr(obstore, "put", noted_put)
     monkeypatch.setattr(obstore, "put_async", noted_put_async)
+    monkeypatch.setattr(conditional_put, "_replace_on_disk", noted_replacement)
     gather(tmp_path, {"a": A})
 
     paths = [path for path, _ in puts]
@@ -565,7 +578,7 @@ class ConditionalStore:
     conflicts: int = 0
     """Number of the next conditional PUTs that are answered by 409, as while another one is running."""
 
-    before_put: Callable[["ConditionalStore"], None] | None = None
+    before_root: Callable[["ConditionalStore"], None] | None = None
     """Called once, before the next PUT of the root's metadata that has an If-Match."""
 
     before_list: Callable[["ConditionalStore"], None] | None = None
@@ -575,8 +588,8 @@ class ConditionalStore:
 
     def put(self, key: str, content: bytes, *, if_none: str | None, if_match: str | None) -> int:
         """Keep an object; return the status code."""
-        if if_match and self.before_put is not None:
-            happen, self.before_put = self.before_put, None
+        if if_match and key == ROOT_KEY and self.before_root is not None:
+            happen, self.before_root = self.before_root, None
             happen(self)
         if if_none or if_match:
             self.n_puts += 1
@@ -608,7 +621,7 @@ def etag_of(content: bytes) -> str:
 
 
 @contextmanager
-def serving(there: ConditionalStore) -> Iterator[Store]:
+def serving(there: ConditionalStore) -> Iterator[Store]:  # noqa: C901 # each method counts
     """Serve the store on loopback. Yields a client."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -632,6 +645,9 @@ def serving(there: ConditionalStore) -> Iterator[Store]:
             else:
                 self._answer(200, content, etag=etag_of(content))
 
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
         def _key(self) -> str:
             return self.path.partition("?")[0].removeprefix("/cubes/")
 
@@ -642,7 +658,8 @@ def serving(there: ConditionalStore) -> Iterator[Store]:
             if etag:
                 self.send_header("ETag", etag)
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
         @override
         def log_message(self, format: str, *args: Any) -> None:
@@ -673,7 +690,7 @@ def test_create_tries_again_while_another_put_is_under_way() -> None:
         made = asyncio.run(ZarrCube(store, "place").create(plan))
 
     assert made == plan
-    assert there.n_puts == 3
+    assert there.n_puts == 4
     assert there.objects.keys() == {ROOT_KEY, "band_1/zarr.json"}
 
 
@@ -710,49 +727,63 @@ def as_if_planned_anew(there: ConditionalStore) -> None:
     there.objects[ROOT_KEY] = json.dumps(root).encode()
 
 
-def test_complete_does_not_replace_what_was_planned_anew_at_the_last_moment() -> None:
-    """S3 accepts the last PUT only if it replaces the metadata that were read before."""
+@contextmanager
+def begun_finish(store: Store, plan: CubePlan) -> Iterator[Callable[[], None]]:
+    """Find the cube and stage its files, as a finish does. Yields what publishes them."""
+    cube = GrowingZarrCube(store, "place")
+    found = asyncio.run(cube.found())
+    assert found is not None
+
+    with cube.staged() as staged:
+        asyncio.run(staged.create(plan))
+        asyncio.run(staged.complete(plan, report_of(plan)))
+        yield lambda: asyncio.run(publish(cube, plan, staged, found=found))
+
+
+def test_finish_does_not_replace_what_was_planned_anew_at_the_last_moment() -> None:
+    """S3 accepts the last PUT only if it replaces the metadata that the finish saw when it began."""
     there, plan = ConditionalStore(), plan_of()
 
     with serving(there) as store:
-        cube = ZarrCube(store, "place")
-        asyncio.run(cube.create(plan))
-        there.before_put = as_if_planned_anew
-        with pytest.raises(ArrayExistsError, match="planned anew since"):
-            asyncio.run(cube.complete(plan, report_of(plan)))
+        asyncio.run(ZarrCube(store, "place").create(plan))
+        with begun_finish(store, plan) as goes_on:
+            there.before_root = as_if_planned_anew
+            with pytest.raises(ArrayExistsError, match="planned anew since"):
+                goes_on()
 
     assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] == 0
 
 
-def test_complete_twice_at_the_same_time_is_complete() -> None:
-    """Two finishes of one claim write the same metadata."""
+def test_second_finish_of_a_complete_cube_writes_nothing() -> None:
+    """Both began while the cube was not complete. The later one finds that all is done."""
     there, plan = ConditionalStore(), plan_of()
 
     with serving(there) as store:
-        cube = ZarrCube(store, "place")
-        asyncio.run(cube.create(plan))
+        asyncio.run(ZarrCube(store, "place").create(plan))
+        with begun_finish(store, plan) as late, begun_finish(store, plan) as first:
+            first()
+            before = dict(there.objects)
+            with pytest.raises(AlreadyCommittedError):
+                late()
 
-        def by_another(_: ConditionalStore) -> None:
-            asyncio.run(cube.complete(plan, report_of(plan)))
-
-        there.before_put = by_another
-        asyncio.run(cube.complete(plan, report_of(plan)))
-
+    assert there.objects == before
     assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] == 1
 
 
-def test_complete_in_a_folder_refuses_a_cube_that_was_planned_anew(tmp_path: Path) -> None:
-    """A disk has no conditional PUT, so the claim is read again."""
-    cube, plan = ZarrCube(LocalStore(tmp_path), "place"), plan_of()
-    asyncio.run(cube.create(plan))
-    shutil.rmtree(tmp_path)
-    asyncio.run(cube.create(replace(plan, planned_at=plan.planned_at + 1)))
-    before = (tmp_path / ROOT_KEY).read_bytes()
+def test_finish_in_a_folder_refuses_a_cube_that_was_planned_anew(tmp_path: Path) -> None:
+    """A disk has no conditional PUT, so the group's metadata are compared right before."""
+    folder = tmp_path / "cube"
+    store, plan = LocalStore(folder, mkdir=True), plan_of()
+    asyncio.run(ZarrCube(store, "place").create(plan))
 
-    with pytest.raises(ArrayExistsError, match="planned anew since"):
-        asyncio.run(cube.complete(plan, report_of(plan)))
+    with begun_finish(store, plan) as goes_on:
+        shutil.rmtree(folder)
+        asyncio.run(ZarrCube(store, "place").create(replace(plan, planned_at=plan.planned_at + 1)))
+        before = (folder / ROOT_KEY).read_bytes()
+        with pytest.raises(ArrayExistsError, match="planned anew since"):
+            goes_on()
 
-    assert (tmp_path / ROOT_KEY).read_bytes() == before
+    assert (folder / ROOT_KEY).read_bytes() == before
 
 
 def test_receipt_has_the_digest_of_every_file_and_shard(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The metadata of arrays of pixels, which are written without zarr-python."""
 
+import json
 import math
 from itertools import product
 from typing import Any
@@ -9,9 +10,17 @@ import obstore
 import pytest
 import zarr
 from obstore.store import MemoryStore
+from zarr.codecs import ZstdCodec
 
 from pixel_gather.adapters.cube.tile_codecs import Codecs, register_codecs, tile_codecs
-from pixel_gather.adapters.cube.zarr_metadata import put_metadata, put_pixel_array, zarr_codecs
+from pixel_gather.adapters.cube.zarr_metadata import (
+    changed_group,
+    group_content,
+    is_group_as_written,
+    put_metadata,
+    put_pixel_array,
+    zarr_codecs,
+)
 from pixel_gather.model.tile_coding import TileCoding
 from pixel_gather.plan.layout import Layout
 
@@ -135,6 +144,7 @@ def test_coordinates_are_described_as_by_zarr_python(dtype: str, fill_value: flo
         chunks=(5, 3),
         dtype=str if dtype == "string" else dtype,
         fill_value=fill_value,
+        compressors=ZstdCodec(level=0, checksum=True),
         dimension_names=("source", "affine"),
         attributes=attributes,
     )
@@ -151,3 +161,27 @@ def test_coordinates_are_described_as_by_zarr_python(dtype: str, fill_value: flo
     )
 
     assert bytes(obstore.get(store, "a/zarr.json").bytes()) == parts["zarr.json"].to_bytes()
+
+
+def test_a_groups_checksum_covers_all_of_it() -> None:
+    """Also the text of the gather's record. How JSON is written does not matter."""
+    attributes = {"complete": 1, "pixel_gather": json.dumps({"digest": "a", "planned_at": 1.5})}
+    written = json.loads(group_content({"zarr_format": 3, "attributes": attributes}))
+    record = json.loads(written["attributes"]["pixel_gather"])
+    other_record = written["attributes"] | {"pixel_gather": json.dumps(record | {"digest": "b"})}
+
+    assert is_group_as_written(json.loads(json.dumps(written, indent=1, sort_keys=True)))
+    assert not is_group_as_written(written | {"zarr_format": 2})
+    assert not is_group_as_written(written | {"attributes": written["attributes"] | {"complete": 0}})
+    assert not is_group_as_written(written | {"attributes": other_record})
+
+
+def test_a_change_does_not_hide_damage() -> None:
+    """Who notes a claim, or commits a compaction, writes the metadata that are there."""
+    attributes = {"complete": 1, "pixel_gather": json.dumps({"digest": "a"})}
+    whole = json.loads(group_content({"zarr_format": 3, "attributes": attributes}))
+    damaged = whole | {"attributes": whole["attributes"] | {"complete": 0}}
+    record = json.loads(whole["attributes"]["pixel_gather"]) | {"fence": "c"}
+
+    assert is_group_as_written(json.loads(changed_group(whole, record)))
+    assert not is_group_as_written(json.loads(changed_group(damaged, record)))

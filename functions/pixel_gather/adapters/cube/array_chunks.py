@@ -1,7 +1,8 @@
 """Writes arrays without pixels: coordinates, axes and names.
 
-Each chunk is one object, byte for byte as zarr-python writes it by default. Numbers are little-endian. Each
-text follows its length (the codec ``vlen-utf8``). zstd compresses the chunk. Tests compare the bytes.
+Each chunk is one object, byte for byte as zarr-python writes it by the same metadata. Numbers are
+little-endian. Each text follows its length (the codec ``vlen-utf8``). zstd compresses the chunk and adds its
+checksum. Tests compare the bytes.
 
 zarr-python takes 0.3 s to import, and then 4 ms of CPU for an array of a small cube. This module takes 0.5
 ms.
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import imagecodecs
 import numpy as np
 import obstore
+import xxhash
 
 from pixel_gather.adapters.cube.zarr_metadata import put_metadata
 from pixel_gather.adapters.object_store.object_store import Store
@@ -23,6 +25,13 @@ if TYPE_CHECKING:  # not in a worker's start
 
 _LENGTH_NBYTES: Final = 4
 _LEVEL: Final = 3
+
+_DESCRIPTOR: Final = 4
+"""Place of the byte in a zstd frame that says what its header holds."""
+
+_HAS_CHECKSUM: Final = 4
+_CHECKSUM_MASK: Final = 2**32 - 1
+"""The checksum is the lower half of XXH64."""
 
 
 def write_small_array(
@@ -102,7 +111,19 @@ def put_rows(
 def encoded(chunk: "Values") -> bytes:
     """Return the bytes of a chunk of numbers or (dtype ``object``) texts."""
     content = _with_lengths(chunk.ravel().tolist()) if chunk.dtype == object else _little_endian(chunk)
-    return bytes(imagecodecs.zstd_encode(content, level=_LEVEL))
+    return _with_checksum(bytes(imagecodecs.zstd_encode(content, level=_LEVEL)), content)
+
+
+def _with_checksum(frame: bytes, content: bytes) -> bytes:
+    """Return a frame of zstd with the checksum of its content (RFC 8878, section 3.1.1).
+
+    imagecodecs cannot write it. Every decoder checks it.
+    """
+    checksum = xxhash.xxh64_intdigest(content) & _CHECKSUM_MASK
+    descriptor = frame[_DESCRIPTOR] | _HAS_CHECKSUM
+    return b"".join(
+        (frame[:_DESCRIPTOR], bytes([descriptor]), frame[_DESCRIPTOR + 1 :], checksum.to_bytes(4, "little"))
+    )
 
 
 def _little_endian(numbers: "Values") -> bytes:

@@ -141,8 +141,12 @@ def bounded() -> Iterator[None]:
         yield
 
 
-def open_foreign_group(store: Store) -> zarr.Group:
+def open_foreign_group(store: Store, *, is_consolidated: bool = True) -> zarr.Group:
     """Open a cube whose files anybody may have written.
+
+    Args:
+        store: At the cube's root.
+        is_consolidated: Whether arrays are described by the group's metadata if these hold them.
 
     Raises:
         FileNotFoundError: There is no group.
@@ -150,7 +154,9 @@ def open_foreign_group(store: Store) -> zarr.Group:
             metadata are damaged.
     """
     with bounded():
-        group = zarr.open_group(ObjectStore(store, read_only=True), mode="r")
+        group = zarr.open_group(
+            ObjectStore(store, read_only=True), mode="r", use_consolidated=None if is_consolidated else False
+        )
         known = group.metadata.consolidated_metadata
         if known is None:  # as a cube is before its end, and those of other writers
             known = ConsolidatedMetadata(metadata=_arrays_of(group, store))
@@ -177,6 +183,10 @@ def open_foreign_dataset(store: ZarrStore, group: str = "") -> "xr.Dataset":
             _check(name, each.metadata)
         is_consolidated = arrays.metadata.consolidated_metadata is not None
         found: xr.Dataset = xr.open_zarr(store, group=group or None, consolidated=is_consolidated)
+        # where dask is installed, coordinates would be chunked, too, and xarray groups by none of them
+        if any(each.chunks is not None for each in found.coords.values()):
+            plain = xr.open_zarr(store, group=group or None, consolidated=is_consolidated, chunks=None)
+            found = found.assign_coords({name: each.variable for name, each in plain.coords.items()})
     return found
 
 

@@ -1,36 +1,53 @@
-"""Compares a cube with its receipt. Reads every shard and every file that the receipt names."""
+"""Compares a cube with its receipt, which tells what is covered. Reads every object that readers use."""
 
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import batched, product
+from itertools import batched, chain, product
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import numpy as np
 import obstore
 from obstore.exceptions import BaseError
 
+from pixel_gather.adapters.cube.check_coordinates import array_metadata_that_differ, coordinates_that_differ
+from pixel_gather.adapters.cube.header_index import HEADERS_KEY, stored_entries
+from pixel_gather.adapters.cube.row_table import ROWS_KEY, read_row_table
 from pixel_gather.adapters.cube.shard_codec import chunks_of
-from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
-from pixel_gather.adapters.cube.zarr_metadata import gather_of
+from pixel_gather.adapters.cube.staged_cube import VERSIONS_FOLDER
+from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY
+from pixel_gather.adapters.cube.zarr_metadata import gather_of, is_group_as_written
 from pixel_gather.adapters.object_store.listed import listed
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
-from pixel_gather.errors import StoreError
+from pixel_gather.adapters.report.written_report import PAGE_KEYS
+from pixel_gather.errors import GatherError, StoreError
 from pixel_gather.model.tile_coding import AS_STORED
 from pixel_gather.read.pixel_statistics import digest_of
 from pixel_gather.read.stored_tiles import digest_of_tiles
+from pixel_gather.report.own_checksum import is_file_as_written
 from pixel_gather.report.receipt import FORMAT, Receipt, ReceiptFile, digest_of_rows
+from pixel_gather.stores import ROOT_KEY
+from pixel_gather.use_cases.row_claim import claim_key
 
 if TYPE_CHECKING:  # takes 0.3 s
     import zarr
 
 _SHARDS_AT_ONCE: Final = 4
 """Each is decoded in memory."""
+
+_FILES_AT_ONCE: Final = 8
+"""Each is some 30 KB, or a page."""
+
+_FORMER: Final = re.compile(r"versions/(\d+)\.json")
+_BEGUN: Final = (
+    "version {} was begun and is not committed: an append or a compaction was stopped before its commit, "
+    "or is at work; run it again"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +68,9 @@ class Verified:
 
     Shards that were lost have no digest. Pixels that were stored with loss are decoded, but not compared.
     """
+
+    n_coordinates: int
+    """Number of arrays without pixels that were compared."""
 
     n_files: int
     """Number of files beside the arrays that were compared."""
@@ -76,27 +96,28 @@ def check_cube(store: Store, *, place: str) -> Verified:
     """
     try:
         receipt = read_receipt(store, place)
-        differences = [*_of_root(store, receipt)]
-        n_compared = 0
-        group = open_group(store)
-        for name in receipt.dtypes:
-            array = _array(group, name)
-            found = list(_of_description(array, name, receipt))
-            differences += found
-            if not found:
-                n, told = _of_pixels(store, array, name, receipt)
-                n_compared += n
-                differences += told
-        for key, told_file in receipt.files.items():
-            differences += _of_file(store, key, told_file)
+        root = _read_root(store, receipt)
+        pixels = dict(_of_pixel_arrays(store, root, receipt))
+        arrays = {name: each for name, each in root.arrays.items() if not pixels.get(name, (0, []))[1]}
+        said, table = _of_metadata_and_files(store, root, receipt, arrays)
+        differences = [*root.wrong, *chain.from_iterable(each for _, each in pixels.values()), *said]
+        coordinates = sorted(root.arrays.keys() - receipt.dtypes.keys())
+        group = open_group(store, is_consolidated=not root.is_behind)
+        if group is not None:
+            differences += coordinates_that_differ(store, group, coordinates, table)
+        n_own, said = _of_own_checksums(store)
+        differences += said
+        if not (root.is_as_written or differences):
+            differences.append(f"{ROOT_KEY} has another content than was written")
     except (BaseError, OSError) as error:
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
     return Verified(
         place=place,
         differences=tuple(differences),
         n_shards=len(receipt.shards),
-        n_compared=n_compared,
-        n_files=len(receipt.files),
+        n_compared=sum(n for n, _ in pixels.values()),
+        n_coordinates=len(coordinates),
+        n_files=len(receipt.files) + n_own,
         is_lossless=receipt.is_lossless,
     )
 
@@ -124,7 +145,7 @@ def read_receipt(store: Store, place: str) -> Receipt:
 def parse_receipt(content: bytes, place: str) -> Receipt:
     """Return the receipt with this content. Arguments and errors as in `read_receipt`."""
     try:
-        receipt = msgspec.json.decode(content, type=Receipt)
+        receipt = Receipt.from_bytes(content)
     except ValueError as error:
         raise StoreError(f"{place}: its receipt.json is damaged ({error})") from error
     if receipt.format != FORMAT:
@@ -156,49 +177,109 @@ def _shards_of(name: str, receipt: Receipt) -> Iterator[tuple[str, tuple[slice, 
         yield key, tuple(slice(at * side, min((at + 1) * side, stop)) for at, side, stop in edges)
 
 
-def _of_root(store: Store, receipt: Receipt) -> Iterator[str]:
-    """Yield what differs in the cube's own record of its gather."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Root:
+    """The group's metadata."""
+
+    version: int
+    """The version that it has reached. That of the receipt if they do not tell it."""
+
+    is_behind: bool
+    """Whether everything else is of the next version already."""
+
+    is_claimed: bool
+    """Whether somebody has begun to write the next version, and may have put some of its objects."""
+
+    arrays: Mapping[str, Mapping[str, Any]]
+    """Metadata of all arrays, by name."""
+
+    wrong: tuple[str, ...]
+    """What differs in them."""
+
+    is_as_written: bool
+    """Whether their checksum is theirs."""
+
+
+def _read_root(store: Store, receipt: Receipt) -> _Root:
+    """Return the group's metadata, and what differs in the cube's own record of its gather."""
+    version, arrays, wrong, is_as_written = receipt.version, dict[str, Any](), list[str](), False
     try:
-        attributes = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))["attributes"]
-        gather, is_complete = gather_of(attributes), bool(attributes["complete"])
+        root = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
+        gather, is_complete = gather_of(root["attributes"]), bool(root["attributes"]["complete"])
+        if gather.get("versions"):
+            version = int(gather["versions"][-1]["number"])
+        arrays = dict(root.get("consolidated_metadata", {}).get("metadata", {}))
+        if version == receipt.version:
+            wrong += _of_record(gather, receipt, is_complete=is_complete)
+        elif version + 1 != receipt.version:
+            wrong.append(f"the receipt is of version {receipt.version} and the cube is at version {version}")
+        is_as_written = is_group_as_written(root)
     except FileNotFoundError:
-        yield f"{ROOT_KEY} is missing"
-        return
-    except (ValueError, KeyError, TypeError):
-        yield f"{ROOT_KEY} is not that of a gather"
-        return
+        wrong.append(f"{ROOT_KEY} is missing")
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        wrong.append(f"{ROOT_KEY} is not that of a gather")
+    is_behind = version + 1 == receipt.version
+    return _Root(
+        version=version,
+        is_behind=is_behind,
+        is_claimed=is_behind or _is_there(store, claim_key(version + 1)),
+        arrays=arrays,
+        wrong=tuple(wrong),
+        is_as_written=is_as_written,
+    )
+
+
+def _of_record(gather: Mapping[str, Any], receipt: Receipt, *, is_complete: bool) -> Iterator[str]:
+    """Yield what differs in the cube's own record of its gather."""
     if not is_complete:
         yield "the cube is not marked as complete"
-    number = gather["versions"][-1]["number"] if gather.get("versions") else receipt.version
-    if number != receipt.version:
-        yield (
-            f"the receipt is of version {receipt.version} and the cube is at version {number}: an append was "
-            "stopped before its commit; run it again"
-        )
-        return
     if gather.get("digest") != receipt.digest:
         yield "the receipt is that of another gather: their digests differ"
     elif is_complete and _pixels_of(gather) != receipt.pixels:
         yield f"the report in {ROOT_KEY} has another digest of all pixels"
 
 
-def _pixels_of(gather: dict[str, Any]) -> Any:
+def _pixels_of(gather: Mapping[str, Any]) -> Any:
     """Return the digest of all pixels: of a gather from its report, of a copy of joined cubes as it is."""
     return gather["report"].get("digest") if "report" in gather else gather.get("pixels")
 
 
-def open_group(store: Store) -> "zarr.Group | None":
-    """Return a cube's group, for all codecs of a gather; None if its metadata are missing or damaged."""
+def _is_there(store: Store, key: str) -> bool:
+    try:
+        obstore.head(store, key)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def open_group(store: Store, *, is_consolidated: bool = True) -> "zarr.Group | None":
+    """Return a cube's group, for all codecs of a gather; None if its metadata are missing or damaged.
+
+    Args:
+        store: At the cube's root.
+        is_consolidated: Whether arrays are described by the group's metadata, not by their own.
+    """
     from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
     try:
-        return open_foreign_group(store)
+        return open_foreign_group(store, is_consolidated=is_consolidated)
     except (BaseError, OSError) as error:
         if isinstance(error, FileNotFoundError):
             return None
         raise
     except Exception:  # noqa: BLE001 # zarr-python raises many types for broken metadata
         return None
+
+
+def _of_pixel_arrays(
+    store: Store, root: _Root, receipt: Receipt
+) -> Iterator[tuple[str, tuple[int, list[str]]]]:
+    """Yield each measurement with the number of its shards that were compared, and what differs."""
+    group = open_group(store, is_consolidated=not root.is_behind)
+    for name in receipt.dtypes:
+        array = _array(group, name)
+        wrong = list(_of_description(array, name, receipt))
+        yield name, ((0, wrong) if wrong else _of_pixels(store, array, name, receipt))
 
 
 def _array(group: "zarr.Group | None", name: str) -> Any:
@@ -273,20 +354,87 @@ def _of_tiles(store: Store, array: Any, key: str, place: tuple[slice, ...], rece
     return None
 
 
-def _of_file(store: Store, key: str, told: ReceiptFile) -> Iterator[str]:
-    """Yield what differs in a file beside the arrays."""
-    digest, nbytes = hashlib.sha256(), 0
+def _of_metadata_and_files(
+    store: Store, root: _Root, receipt: Receipt, arrays: Mapping[str, Mapping[str, Any]]
+) -> tuple[list[str], bytes | None]:
+    """Return what differs in the metadata of some arrays and in the files that the receipt names.
+
+    An append puts some of them before it commits them. These are no damage.
+
+    Returns:
+        The differences, and the content of ``rows.parquet`` if it is whole.
+    """
+    differences, longer = array_metadata_that_differ(store, arrays)
+    is_begun = root.is_behind or (root.is_claimed and bool(longer))
+    if not root.is_claimed:
+        differences += [f"{name}/{ROOT_KEY} differs from the metadata in {ROOT_KEY}" for name in longer]
+    table: bytes | None = None
+    for key, told in receipt.files.items():
+        content, wrong = _read_file(store, key, told)
+        may_be_next = root.is_claimed and not root.is_behind
+        if wrong is not None and may_be_next and _is_of_version(key, content, root.version + 1):
+            is_begun, wrong = True, None
+        if wrong is not None:
+            differences.append(wrong)
+        elif key == ROWS_KEY:
+            table = content
+    begun = [_BEGUN.format(root.version + 1)] if is_begun else []
+    return begun + differences, table
+
+
+def _read_file(store: Store, key: str, told: ReceiptFile) -> tuple[bytes, str | None]:
+    """Return the content of a file beside the arrays, and what differs in it."""
     try:
-        for part in obstore.get(store, key).stream():
-            digest.update(part)
-            nbytes += len(part)
+        content = bytes(obstore.get(store, key).bytes())
     except FileNotFoundError:
-        yield f"{key} is missing"
-        return
-    if nbytes != told.nbytes:
-        yield f"{key} has {nbytes:,} bytes; the receipt says {told.nbytes:,}"
-    elif digest.hexdigest() != told.sha256:
-        yield f"{key} has another content than the receipt says"
+        return b"", f"{key} is missing"
+    if len(content) != told.nbytes:
+        return content, f"{key} has {len(content):,} bytes; the receipt says {told.nbytes:,}"
+    if hashlib.sha256(content).hexdigest() != told.sha256:
+        return content, f"{key} has another content than the receipt says"
+    return content, None
+
+
+def _is_of_version(key: str, content: bytes, version: int) -> bool:
+    """Return whether a file that every append writes again is whole, and may be of a version."""
+    try:
+        if key == ROWS_KEY:
+            told, batches = read_row_table(content)
+            return bool(told["version"] == version) and all(batches)
+        return key == HEADERS_KEY and all(stored_entries(content))
+    except (GatherError, ArithmeticError, LookupError, TypeError, ValueError):
+        return False
+
+
+def _of_own_checksums(store: Store) -> tuple[int, list[str]]:
+    """Return the number of files with a checksum of their own, and what differs in them.
+
+    These are the metadata of former versions, and the pages. A cube is complete without its pages.
+    """
+    listed_keys = (item["path"] for item in listed(store, VERSIONS_FOLDER))
+    former = {key: int(match[1]) for key in listed_keys if (match := _FORMER.fullmatch(key))}
+
+    def is_as_written(key: str) -> bool | None:
+        try:
+            content = bytes(obstore.get(store, key).bytes())
+        except FileNotFoundError:
+            return None
+        return _is_former(content, former[key]) if key in former else is_file_as_written(key, content)
+
+    keys = [*PAGE_KEYS, *former]
+    with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
+        found = dict(zip(keys, threads.map(is_as_written, keys), strict=True))
+    differences = [f"{key} has another content than was written" for key in keys if found[key] is False]
+    return sum(each is not None for each in found.values()), differences
+
+
+def _is_former(content: bytes, number: int) -> bool:
+    """Return whether a group's metadata are those of a version."""
+    try:
+        root = json.loads(content)
+        return is_group_as_written(root) and gather_of(root["attributes"])["versions"][-1]["number"] == number
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return False
 
 
 def _by(lengths: Sequence[int]) -> str:

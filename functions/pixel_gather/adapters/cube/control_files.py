@@ -1,7 +1,7 @@
 """Reads and writes the control files of one gather, in a folder or under an S3 prefix."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -87,9 +87,13 @@ class ObjectControlStore:
             raise _in_words("listed", self.prefix + prefix, error) from error
         return {item["path"].removeprefix(self.prefix) for item in found if item["size"] or not skip_empty}
 
-    async def clear(self) -> None:
-        """Remove every file. Sidecars go last: who does not find one looks whether the plan is there."""
-        keys = await self.list_("")
+    async def clear(self, is_done: Callable[[str], bool] = lambda _: True) -> None:
+        """Remove files. Sidecars go last: who does not find one looks whether the plan is there.
+
+        Args:
+            is_done: Tells by its key whether a file is removed. All of them if not given.
+        """
+        keys = [key for key in await self.list_("") if is_done(key)]
         try:
             for are_sidecars in (False, True):
                 some = [self.prefix + key for key in keys if ("shards/" in key) is are_sidecars]

@@ -6,38 +6,40 @@ Readers that hold the former metadata read the former rows: chunks of these keep
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import obstore
 from obstore.exceptions import BaseError
-from obstore.store import MemoryStore
+from obstore.store import LocalStore
 
-from pixel_gather.adapters.cube.grown_shard import encode_added
-from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY, UNIQUE_NBYTES, ZarrCube, found_cube
+from pixel_gather.adapters.cube.grown_shard import compacted, encode_added
+from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, UNIQUE_NBYTES, ZarrCube, found_cube
+from pixel_gather.adapters.cube.zarr_metadata import changed_group
 from pixel_gather.adapters.object_store.conditional_put import NO_ETAG, etag_of, put_if
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels
-from pixel_gather.stores import CubeStore, EarlierRows, FoundCube, StoredObject, StoredShard
+from pixel_gather.stores import (
+    ROOT_KEY,
+    Content,
+    EarlierRows,
+    FoundCube,
+    StagedCube,
+    StoredObject,
+    StoredShard,
+)
 
 if TYPE_CHECKING:  # not in a worker's start
     from pixel_gather.report.row_coordinates import Values
 
-_AT_ONCE: Final = 16
 _FENCE: Final = "fence"
-
-type Check = Callable[[], Awaitable[None]]
-
-
-def version_key(number: int) -> str:
-    """Return the key under which a former version's group metadata are kept."""
-    return f"versions/{number:05d}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,42 +64,37 @@ class GrowingZarrCube:
         except (BaseError, OSError) as error:
             raise self._failed("read", error) from error
         return StoredObject(
-            content=content, etag=answer.meta["e_tag"], modified_at=answer.meta["last_modified"].timestamp()
+            content=content,
+            etag=answer.meta["e_tag"] or NO_ETAG,
+            modified_at=answer.meta["last_modified"].timestamp(),
         )
 
-    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> str | None:
-        """Put an object unless it has changed. Return its ETag."""
-        return await self._put(key, content, None if replaces is None else replaces.etag)
-
-    async def _put(self, key: str, content: bytes, etag: str | None) -> str | None:
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
         """Put an object if its ETag is still this one; None: if there is none. Return its new ETag."""
-        return await put_if(self.store, key, content, etag=etag, failed=partial(self._failed, "written"))
+        return await put_if(self.store, key, content, etag=replaces, failed=partial(self._failed, "written"))
 
     async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
         """Return the ETags of all shards' objects."""
         return await ZarrCube(self.store, self.place).shard_etags(plan)
 
-    async def _etag(self, key: str) -> str | None:
+    async def etag_of(self, key: str) -> str | None:
+        """Return the ETag of an object; None if there is none."""
         try:
             return await etag_of(self.store, key)
         except (BaseError, OSError) as error:
             raise self._failed("read", error) from error
 
-    async def fence(self, claim: str) -> bool:
+    async def fence(self, claim: str, *, version: int) -> bool:
         """Note the claim in the group's metadata. Whoever has read them before cannot replace them."""
-        there = await self._root()
+        there = await self.needed(ROOT_KEY)
         root = json.loads(there.content)
+        if found_cube(root, place=self.place, etag=there.etag).version >= version:
+            return False
         gather = json.loads(root["attributes"]["pixel_gather"])
         if gather.get(_FENCE) == claim:
             return True
-        root["attributes"]["pixel_gather"] = json.dumps(gather | {_FENCE: claim})
-        return await self.put_object(ROOT_KEY, json.dumps(root).encode(), replaces=there) is not None
-
-    async def _root(self) -> StoredObject:
-        there = await self.read_object(ROOT_KEY)
-        if there is None:
-            raise ArrayExistsError(f"{self.place}: the cube was removed")
-        return there
+        content = changed_group(root, gather | {_FENCE: claim})
+        return await self.put_object(ROOT_KEY, content, replaces=there.etag) is not None
 
     async def write_added_shard(
         self,
@@ -112,18 +109,23 @@ class GrowingZarrCube:
         """Put a shard that begins with all bytes of the former object, if that has rows of the cube."""
         path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
         is_tail = plan.append is not None and path in plan.append.tails
-        there = await self._needed(path) if is_tail or (n_before and replaces is not None) else None
-        if there is not None and (there.etag or NO_ETAG) != replaces:
+        there = await self.needed(path) if is_tail or (n_before and replaces is not None) else None
+        if there is not None and there.etag != replaces:
             return None
         former = b"" if there is None else there.content
         added = await encode_added(plan, measurement, pixels, n_before=n_before, former=former)
         if there is None and replaces is not None:
             former = os.urandom(UNIQUE_NBYTES)
         content = added.object_after(former)
-        etag = await self._put(path, content, replaces)
+        etag = await self.put_object(path, content, replaces=replaces)
         return None if etag is None else StoredShard(nbytes=len(content) - len(former), etag=etag)
 
-    async def _needed(self, key: str) -> StoredObject:
+    async def needed(self, key: str) -> StoredObject:
+        """Return an object of the cube.
+
+        Raises:
+            StoreError: There is none.
+        """
         there = await self.read_object(key)
         if there is None:
             raise StoreError(f"{self.place}: {key} is missing")
@@ -134,7 +136,7 @@ class GrowingZarrCube:
         from pixel_gather.adapters.cube.row_table import ROWS_KEY, read_row_table  # noqa: PLC0415 # arro3
         from pixel_gather.adapters.source_list.parquet_batches import damage_of  # noqa: PLC0415 # as above
 
-        content = (await self._needed(ROWS_KEY)).content
+        content = (await self.needed(ROWS_KEY)).content
         with damage_of(f"{self.place}: {ROWS_KEY}"):
             metadata, batches = read_row_table(content)
 
@@ -146,15 +148,15 @@ class GrowingZarrCube:
 
     async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
         """Read the report, the receipt, ``rows.parquet`` and ``headers.parquet``."""
+        from pixel_gather.adapters.cube.check_cube import parse_receipt  # noqa: PLC0415 # for finish alone
         from pixel_gather.adapters.cube.header_index import HEADERS_KEY, stored_entries  # noqa: PLC0415 # arro3
         from pixel_gather.adapters.cube.row_table import ROWS_KEY, read_row_table  # noqa: PLC0415 # as above
         from pixel_gather.adapters.source_list.parquet_batches import damage_of  # noqa: PLC0415 # as above
-        from pixel_gather.report.receipt import Receipt  # noqa: PLC0415 # see above
 
         found, table, receipt, headers = await asyncio.gather(
             self.found(),
-            self._needed(ROWS_KEY),
-            self._needed(RECEIPT_KEY),
+            self.needed(ROWS_KEY),
+            self.needed(RECEIPT_KEY),
             self.read_object(HEADERS_KEY),
         )
         report = None if found is None else found.complete_report()
@@ -178,79 +180,28 @@ class GrowingZarrCube:
 
         return EarlierRows(
             report=report,
-            receipt=msgspec.json.decode(receipt.content, type=Receipt),
+            receipt=parse_receipt(receipt.content, self.place),
             rows=rows,
             headers=entries,
         )
 
-    def staged(self) -> CubeStore:
-        """Return an empty cube in memory. Its table of rows names the shards of this one."""
-        in_memory: Any = MemoryStore()
-        return ZarrCube(in_memory, self.place, shards_in=self.store)
+    def compacted_shard(self, content: bytes, grid: tuple[int, ...]) -> bytes:
+        """Return a shard's object without the bytes that its index does not name."""
+        return b"".join(compacted(content, grid))
 
-    async def publish(self, plan: CubePlan, staged: CubeStore, *, still_ours: Check) -> None:
-        """Put coordinates, then arrays' metadata, then files, then the group's metadata."""
-        assert isinstance(staged, ZarrCube)  # noqa: S101 # from `staged`
-        assert plan.append is not None  # noqa: S101 # it is an append
-        root = await self._root()
-        arrays = json.loads(root.content)["consolidated_metadata"]["metadata"]
-        if found_cube(json.loads(root.content), place=self.place).version != plan.append.version - 1:
-            raise ArrayExistsError(f"{self.place}: another append was committed meanwhile: run again")
-        objects = _objects(staged.store)
-        commit = objects.pop(ROOT_KEY)
-        first_chunk = plan.first_row // plan.append.chunk_rows
-        for wanted in _PHASES:
-            keys = [key for key in objects if wanted(key) and _is_new(key, plan.dim, arrays, first_chunk)]
-            await self._put_all({key: objects[key] for key in keys}, still_ours)
-        await self._put(version_key(plan.append.version - 1), root.content, None)
-        await still_ours()
-        if not await self.put_object(ROOT_KEY, commit, replaces=root):
-            found = await self.found()
-            if found is None or plan.digest not in {each.digest for each in found.versions}:
-                raise ArrayExistsError(f"{self.place}: another append was committed meanwhile: run again")
+    async def compaction_files(self, found: FoundCube) -> Mapping[str, bytes]:
+        """Return the table of rows, the receipt and the group's metadata of the compacted cube."""
+        from pixel_gather.adapters.cube.compact_cube import compaction_files  # noqa: PLC0415 # arro3
 
-    async def _put_all(self, objects: Mapping[str, bytes], still_ours: Check) -> None:
-        """Put objects, each if it is as it was before the last look at the claim."""
-        in_turn = asyncio.Semaphore(_AT_ONCE)
+        return await compaction_files(self, found)
 
-        async def etag(key: str) -> str | None:
-            async with in_turn:
-                return await self._etag(key)
+    @contextmanager
+    def staged(self) -> Iterator[StagedCube]:
+        """Open an empty cube in a temporary folder. Its table of rows names the shards of this one."""
+        from pixel_gather.adapters.cube.staged_cube import StagedZarrCube  # noqa: PLC0415 # arro3
 
-        async def put(key: str, there: str | None) -> bool:
-            async with in_turn:
-                return await self._put(key, objects[key], there) is not None
-
-        left: Sequence[str] = list(objects)
-        while left:
-            etags = await asyncio.gather(*map(etag, left))
-            await still_ours()
-            were_put = await asyncio.gather(*map(put, left, etags))
-            left = [key for key, was_put in zip(left, were_put, strict=True) if not was_put]
+        with TemporaryDirectory(prefix="pixel-gather-") as folder:
+            yield StagedZarrCube(LocalStore(folder), self.place, shards_in=self.store)
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
-
-
-def _objects(store: Store) -> dict[str, bytes]:
-    keys = [item["path"] for page in obstore.list(store) for item in page]
-    return {key: bytes(obstore.get(store, key).bytes()) for key in sorted(keys)}
-
-
-_PHASES: Final[tuple[Callable[[str], bool], ...]] = (
-    lambda key: "/c/" in key or key.endswith("/c"),
-    lambda key: key.endswith(f"/{ROOT_KEY}"),
-    lambda key: "/" not in key and key != RECEIPT_KEY,
-    lambda key: key == RECEIPT_KEY or key.startswith("versions/"),
-)
-
-
-def _is_new(key: str, dim: str, arrays: Mapping[str, Any], first_chunk: int) -> bool:
-    """Return whether an append changes an object that was staged."""
-    name, slash, rest = key.partition("/")
-    if not slash or name == "versions" or name not in arrays:
-        return True
-    if (arrays[name].get("dimension_names") or [None])[0] != dim:
-        return False  # the axes y and x, and the like
-    _, _, place = rest.partition("c/")
-    return not place or int(place.split("/")[0]) >= first_chunk

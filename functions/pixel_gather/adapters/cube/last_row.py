@@ -9,12 +9,12 @@ import numpy as np
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
 from pixel_gather.report.row_coordinates import NO_TIME
+from pixel_gather.stores import ROOT_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

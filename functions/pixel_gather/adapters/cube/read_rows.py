@@ -11,7 +11,6 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.open_group import finished_group, why_not_finished
-from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import RequestError, StoreError
@@ -19,6 +18,7 @@ from pixel_gather.joining.copied_receipt import JOINED
 from pixel_gather.joining.member import PRESENCE
 from pixel_gather.report.row_coordinates import Values
 from pixel_gather.report.rows_where import Mask, NumberedTexts, numbered
+from pixel_gather.stores import ROOT_KEY
 
 type Column = Values | NumberedTexts
 

@@ -16,8 +16,16 @@ from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.source_list.list_file import no_deadline
 from pixel_gather.adapters.source_list.parquet_batches import parquet_batches
 from pixel_gather.adapters.source_list.parquet_pages import check_pages
+from pixel_gather.model.source import NO_INTEGER
 from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.report.row_coordinates import CHUNK_ROWS, NO_TIME, Values
+from pixel_gather.report.row_coordinates import (
+    CHUNK_ROWS,
+    NO_BOOLEAN,
+    NO_TIME,
+    Values,
+    are_booleans,
+    missing_in,
+)
 
 if TYPE_CHECKING:
     from arro3.core import Array, RecordBatch
@@ -141,6 +149,10 @@ def _values(name: str, batch: "RecordBatch") -> Values:
         return np.array([NO_TIME if each is None else each for each in times], dtype="int64")
     if DataType.is_string(column.type):
         return np.array(column.to_pylist(), dtype=object).reshape(lengths)
+    if column.null_count:
+        dtype, missing = ("uint8", NO_BOOLEAN) if DataType.is_boolean(column.type) else ("int64", NO_INTEGER)
+        told = [missing if each is None else each for each in column.to_pylist()]
+        return np.array(told, dtype=dtype).reshape(lengths)
     return np.asarray(column.to_numpy()).reshape(lengths)
 
 
@@ -161,6 +173,13 @@ def _column(name: str, values: Values) -> "Array":
         column = Array(told, DataType.int64()).cast(DataType.timestamp("us", tz="UTC"))
     elif values.dtype == object:
         column = Array(flat.tolist(), DataType.string())
+    elif are_booleans(name, values):
+        column = Array(
+            [None if each == NO_BOOLEAN else bool(each) for each in flat.tolist()], DataType.bool()
+        )
+    elif values.dtype == np.int64 and missing_in(name, flat).any():
+        told = [None if each == NO_INTEGER else each for each in flat.tolist()]
+        column = Array(told, DataType.int64())
     else:
         column = Array.from_numpy(np.ascontiguousarray(flat))
     for length in reversed(values.shape[1:]):

@@ -11,11 +11,11 @@ from pixel_gather.adapters.cube.check_cube import open_group, read_receipt
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
-from pixel_gather.model.source import CubeRow, ListColumn, Source
+from pixel_gather.model.source import MAX_EXACT, NO_INTEGER, CubeRow, ListColumn, Source
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.report.drift import Version
-from pixel_gather.report.row_coordinates import CHUNK_ROWS, NO_TIME, RESERVED_NAMES, Values
-from pixel_gather.report.row_evidence import stored_status
+from pixel_gather.report.row_coordinates import CHUNK_ROWS, RESERVED_NAMES, Values
+from pixel_gather.report.row_evidence import column_value, stored_status
 
 _ALL_BANDS: Final = "band_"
 """Names of measurements of a list without bands: ``band_1``, ``band_2`` ..."""
@@ -80,10 +80,24 @@ class StoredCube:
             dims = array.metadata.dimension_names or ()
             is_own = name in RESERVED_NAMES or name in self.measurements or (name == "time" and self.has_time)
             if dims[:1] == self.receipt.dims[:1] and dims[1:] in ((), ("measurement",)) and not is_own:
-                kind = np.dtype(array.dtype)
-                dtype = kind.name if kind.kind in "ifb" else "string"
-                found.append(ListColumn(name=name, dtype=dtype, varies_in_row=len(dims) > 1))
+                found.append(self._list_column(name))
         return tuple(found)
+
+    def _list_column(self, name: str) -> ListColumn:
+        array = self._arrays[name]
+        kind = np.dtype(array.dtype)
+        dtype = {"u": "bool", "i": kind.name, "f": kind.name, "b": "bool"}.get(kind.kind, "string")
+        is_large = False
+        if dtype == "int64":
+            values = self._values(name, 0, array.shape[0])
+            is_large = bool((np.abs(values[values != NO_INTEGER]) > MAX_EXACT).any())
+        return ListColumn(
+            name=name,
+            dtype=dtype,
+            varies_in_row=array.ndim > 1,
+            has_gaps=kind.kind == "u" or (dtype == "int64" and array.fill_value.item() == NO_INTEGER),
+            is_large=is_large,
+        )
 
     def rows(self, start: int, stop: int) -> Generator[CubeRow]:
         """Yield the sources of rows [start, stop). A row's missing sources are None."""
@@ -135,15 +149,17 @@ class StoredCube:
     def _source(self, href: str, slot: int, time_us: int | None, values: dict[str, Any]) -> Source | None:
         if not href:
             return None
+        dtypes = {each.name: each.dtype for each in self.columns}
         columns = {
-            name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()
+            name: column_value(value.item() if isinstance(value, np.generic) else value, dtypes[name])
+            for name, value in values.items()
         }
-        scene, own_time_us = columns.pop("scene", None), columns.pop("time", NO_TIME)
+        scene, own_time_us = columns.pop("scene", None), columns.pop("time", None)
         return Source(
             href=href,
             band=self.bands[slot] if self.bands else None,
             scene=scene or None,
-            time_us=time_us if own_time_us == NO_TIME else own_time_us,
+            time_us=time_us if own_time_us is None else own_time_us,
             columns=columns,
         )
 

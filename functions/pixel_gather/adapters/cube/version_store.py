@@ -6,7 +6,7 @@ from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import WrapperStore
 
-from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
+from pixel_gather.stores import ROOT_KEY
 
 
 class VersionStore(WrapperStore[Store]):

@@ -13,15 +13,18 @@ import numpy as np
 import obstore
 
 from pixel_gather.adapters.cube.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL
-from pixel_gather.adapters.cube.tile_codecs import Codec, Codecs, bytes_codec
+from pixel_gather.adapters.cube.tile_codecs import Codec, Codecs, bytes_codec, tile_codecs
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.plan.cube_version import CubeVersion
 from pixel_gather.plan.inherit import CubeTemplate
 from pixel_gather.plan.layout import Layout
+from pixel_gather.report.own_checksum import CHECKSUM, checksum_of
 from pixel_gather.version import __version__
 
 if TYPE_CHECKING:  # not in a worker's start
+    from obstore import PutMode
+
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Coordinate
 
@@ -61,6 +64,32 @@ def _compressors(codec: str, itemsize: int) -> list[Codec]:
     return [{"name": "blosc", "configuration": settings}]
 
 
+def put_measurement(
+    store: Store,
+    plan: CubePlan,
+    measurement: Measurement,
+    *,
+    is_sharded: bool = True,
+    mode: "PutMode" = "overwrite",
+) -> None:
+    """Put the metadata of a measurement; see `put_pixel_array`."""
+    coding = plan.slots[measurement.slot].coding
+    itemsize = np.dtype(measurement.dtype).itemsize
+    put_pixel_array(
+        store,
+        measurement.name,
+        shape=plan.shape,
+        layout=plan.layout,
+        is_sharded=is_sharded,
+        dtype=measurement.dtype,
+        fill_value=measurement.fill_value,
+        dims=(plan.dim, "y", "x"),
+        attributes=measurement_attributes(measurement),
+        codecs=zarr_codecs(plan.codec, itemsize=itemsize) if coding is None else tile_codecs(coding),
+        mode=mode,
+    )
+
+
 def put_pixel_array(
     store: Store,
     name: str,
@@ -73,6 +102,7 @@ def put_pixel_array(
     dims: Sequence[str],
     attributes: Mapping[str, Any],
     codecs: Codecs,
+    mode: "PutMode" = "overwrite",
 ) -> None:
     """Put the metadata of an array of pixels; see `put_metadata`.
 
@@ -87,6 +117,7 @@ def put_pixel_array(
         dims: Names of the dimensions.
         attributes: Attributes of the array.
         codecs: Codecs of a chunk.
+        mode: ``create`` raises an error if there are metadata.
     """
     of_chunk = [*codecs["filters"], codecs["serializer"], *codecs["compressors"]]
     sharding = {
@@ -105,6 +136,7 @@ def put_pixel_array(
         dims=dims,
         attributes=attributes,
         codecs=[{"name": "sharding_indexed", "configuration": sharding}] if is_sharded else of_chunk,
+        mode=mode,
     )
 
 
@@ -119,6 +151,7 @@ def put_metadata(
     dims: Sequence[str],
     attributes: Mapping[str, Any],
     codecs: Sequence[Codec] | None = None,
+    mode: "PutMode" = "overwrite",
 ) -> None:
     """Put the metadata of an array, byte for byte as zarr-python would.
 
@@ -133,7 +166,8 @@ def put_metadata(
         fill_value: The value of absent chunks.
         dims: Names of the dimensions.
         attributes: Attributes of the array.
-        codecs: Codecs of the chunks. None for zarr-python's default.
+        codecs: Codecs of the chunks. None for zarr-python's default, with zstd's checksum.
+        mode: ``create`` raises an error if there are metadata.
     """
     metadata = {
         "shape": shape,
@@ -151,15 +185,15 @@ def put_metadata(
         "storage_transformers": [],
     }
     content = json.dumps(metadata, indent=2, allow_nan=False).encode()
-    obstore.put(store, f"{name}/zarr.json", content, use_multipart=False)
+    obstore.put(store, f"{name}/zarr.json", content, mode=mode, use_multipart=False)
 
 
 def _default_codecs(dtype: str) -> list[Codec]:
-    """Return the codecs that zarr-python chooses."""
+    """Return the codecs that zarr-python chooses, with zstd's checksum."""
     text: Codec = {"name": "vlen-utf8", "configuration": {}}
     return [
         text if dtype == "string" else bytes_codec(np.dtype(dtype).itemsize),
-        {"name": "zstd", "configuration": {"level": 0, "checksum": False}},
+        {"name": "zstd", "configuration": {"level": 0, "checksum": True}},
     ]
 
 
@@ -256,6 +290,41 @@ def gather_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """
     gather: dict[str, Any] = dict(json.loads(attributes["pixel_gather"]))
     return gather
+
+
+def group_content(root: Mapping[str, Any]) -> bytes:
+    """Return the content of a group's ``zarr.json``. The gather's record gets the checksum of all of it."""
+    gather = gather_of(root["attributes"])
+    told = json.dumps(gather | {CHECKSUM: _checksum_of_group(root, gather)})
+    return json.dumps(_with_record(root, told)).encode()
+
+
+def changed_group(root: Mapping[str, Any], gather: Mapping[str, Any]) -> bytes:
+    """Return the content of a group's ``zarr.json`` with another record of the gather.
+
+    Damage stays visible: metadata that were not as written get no checksum that says otherwise.
+    """
+    changed = _with_record(root, json.dumps(gather))
+    return group_content(changed) if is_group_as_written(root) else json.dumps(changed).encode()
+
+
+def is_group_as_written(root: Mapping[str, Any]) -> bool:
+    """Return whether a group's metadata are those that were written.
+
+    Raises:
+        KeyError, TypeError, ValueError: They are not those of a gather.
+    """
+    gather = gather_of(root["attributes"])
+    return bool(gather.get(CHECKSUM) == _checksum_of_group(root, gather))
+
+
+def _checksum_of_group(root: Mapping[str, Any], gather: Mapping[str, Any]) -> str:
+    """Return the checksum of a group's metadata, with the gather's record as an object, not as text."""
+    return checksum_of(_with_record(root, {key: gather[key] for key in gather if key != CHECKSUM}))
+
+
+def _with_record(root: Mapping[str, Any], record: Any) -> dict[str, Any]:
+    return {**root, "attributes": {**root["attributes"], "pixel_gather": record}}
 
 
 def _title(plan: CubePlan, n_sources: int) -> str:

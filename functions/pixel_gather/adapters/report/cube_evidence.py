@@ -9,7 +9,6 @@ import msgspec
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import is_of_the_store, said_of_place
@@ -33,7 +32,7 @@ from pixel_gather.report.evidence import (
 )
 from pixel_gather.report.report import Report, conditions_of, machine_of
 from pixel_gather.report.run import Run
-from pixel_gather.stores import NOT_COMPLETE
+from pixel_gather.stores import NOT_COMPLETE, ROOT_KEY
 
 if TYPE_CHECKING:  # as in cube_sources
     import zarr

@@ -13,16 +13,18 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore
 
 from pixel_gather.adapters.object_store.object_store import Store
-from pixel_gather.adapters.report.view_page import VIEW_KEY, view_page
+from pixel_gather.adapters.report.view_page import view_page
 from pixel_gather.adapters.report.written_report import (
     PAGE_KEY,
     REPORT_KEY,
     TEXT_KEY,
+    VIEW_KEY,
     WrittenReport,
     look_for_report,
 )
 from pixel_gather.errors import GatherError
 from pixel_gather.extras import check_extra
+from pixel_gather.report.own_checksum import file_with_checksum
 
 _CONTENT_TYPES: Final = {
     REPORT_KEY: "application/json",
@@ -99,6 +101,10 @@ def _drawn_files(store: Store, place: str, usd_by_service: Mapping[str, float] |
 
 
 async def _put(store: Store, name: str, content: bytes) -> None:
-    """Put a file with its content type, which a browser needs. Local files have no content type."""
+    """Put a file with its checksum and its content type, which a browser needs.
+
+    Local files have no content type.
+    """
     types: Any = None if isinstance(store, LocalStore) else {"Content-Type": _CONTENT_TYPES[name]}
+    content = file_with_checksum(name, content)
     await obstore.put_async(store, name, content, attributes=types, use_multipart=False)

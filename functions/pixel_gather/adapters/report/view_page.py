@@ -6,7 +6,6 @@
 from pathlib import Path
 from typing import Final
 
-VIEW_KEY: Final = "view.html"
 BUILT_PAGE: Final = Path(__file__).parent / "view.html"
 
 

@@ -12,6 +12,9 @@ from pixel_gather.adapters.object_store.object_store import Store
 REPORT_KEY: Final = "report.json"
 TEXT_KEY: Final = "report.txt"
 PAGE_KEY: Final = "report.html"
+VIEW_KEY: Final = "view.html"
+PAGE_KEYS: Final = (VIEW_KEY, PAGE_KEY, TEXT_KEY, REPORT_KEY)
+"""What is written beside a cube after it is complete. Each has a checksum of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,401 @@
+"""A cube in the memory of a simulation: objects with ETags, written by whoever comes, in whatever order.
+
+The program's own steps run on it: planning, commits of shards, finish, publishing, appends, compactions. Only
+the formats of objects are left out. An object's content is a Python value.
+"""
+
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from pixel_gather.adapters.cube.zarr_metadata import versions_after
+from pixel_gather.claim import check_can_continue
+from pixel_gather.errors import ArrayExistsError, StoreError
+from pixel_gather.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.plan.cube_version import CubeVersion
+from pixel_gather.plan.inherit import CubeTemplate
+from pixel_gather.read.quicklook import Quicklooks
+from pixel_gather.read.read_shard import Pixels
+from pixel_gather.read.stored_tiles import BandTiles
+from pixel_gather.report.receipt import Receipt, WrittenFile
+from pixel_gather.report.report import Report
+from pixel_gather.report.row_coordinates import Coordinate, Values
+from pixel_gather.stores import (
+    ROOT_KEY,
+    EarlierRows,
+    FoundCube,
+    RowEncoder,
+    StoredObject,
+    StoredShard,
+)
+from support.fakes import FakeEncoder
+
+ROWS_KEY: Final = "rows.parquet"
+RECEIPT_KEY: Final = "receipt.json"
+TOLD_APART: Final = ("status", "etag", "max")
+"""Coordinates that may be objects of their own. All others are one object, which takes less time."""
+
+_CHUNK_ROWS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The group's metadata."""
+
+    plan: CubePlan
+    """Of the gather or the append that wrote them."""
+
+    origin_at: float
+    """When the first gather was planned."""
+
+    report: Mapping[str, Any] | None = None
+    versions: tuple[CubeVersion, ...] = ()
+    fence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """An object of pixels."""
+
+    rows: Mapping[int, Pixels]
+    """By their place in the shard."""
+
+    n_stale: int = 0
+    """Chunks that only the indexes of former objects name."""
+
+    def __len__(self) -> int:
+        return len(self.rows) + self.n_stale
+
+
+class Access(Protocol):
+    """Sends a request to a store: it may be late, fail, or arrive when its sender is gone."""
+
+    def __call__[T](self, act: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
+        """Return the answer."""
+
+
+@dataclass(kw_only=True)
+class SimulatedCube:
+    """Implements `CubeStore` and `GrowingCube`."""
+
+    access: Access
+    now: Callable[[], float]
+    on_commit: Callable[[], None] = lambda: None
+    """Called when the group's metadata of a complete cube were put."""
+
+    splits: bool = False
+    """Whether the coordinates of `TOLD_APART` are objects of their own."""
+
+    objects: dict[str, StoredObject] = field(default_factory=dict)
+    n_puts: int = 0
+    calls: list[str] = field(default_factory=list)
+    """Keys in the order of the PUTs."""
+
+    place: str = "memory"
+
+    # What a store does at once, when a request arrives
+
+    def put_now(self, key: str, content: Any, replaces: str | None) -> str | None:
+        """Put an object if it is as it was seen, as S3 does."""
+        if not self.is_as_seen(key, replaces):
+            return None
+        self.n_puts += 1
+        self.calls.append(key)
+        self.objects[key] = StoredObject(content=content, etag=f'"{self.n_puts}"', modified_at=self.now())
+        if key == ROOT_KEY and content.report is not None:
+            self.on_commit()
+        return self.objects[key].etag
+
+    def is_as_seen(self, key: str, etag: str | None) -> bool:
+        """Return whether an object has this ETag, or is missing with None."""
+        there = self.objects.get(key)
+        return etag == (None if there is None else there.etag)
+
+    def content_now(self, key: str) -> Any:
+        """Return what an object holds now; None if there is none."""
+        there = self.objects.get(key)
+        return None if there is None else there.content
+
+    def remove(self) -> None:
+        """Remove every object."""
+        self.objects.clear()
+
+    def _found_now(self) -> FoundCube | None:
+        there = self.objects.get(ROOT_KEY)
+        if there is None:
+            return None
+        root: Any = there.content
+        return FoundCube(
+            place=self.place,
+            digest=root.versions[0].digest if root.versions else root.plan.digest,
+            planned_at=root.origin_at,
+            report=root.report,
+            template=None if root.report is None else CubeTemplate.of(root.plan, is_aligned=True),
+            versions=root.versions,
+            origin={"planned_at": root.origin_at},
+            chunk_rows=_CHUNK_ROWS,
+            etag=there.etag,
+        )
+
+    # Both a place for a new cube and one that grows
+
+    async def found(self) -> FoundCube | None:
+        """Return the cube."""
+
+        async def look() -> FoundCube | None:
+            return self._found_now()
+
+        return await self.access(look)
+
+    async def found_among_files(self) -> FoundCube | None:
+        """Return the cube."""
+        return await self.found()
+
+    async def etag_of(self, key: str) -> str | None:
+        """Look at an object."""
+
+        async def look() -> str | None:
+            there = self.objects.get(key)
+            return None if there is None else there.etag
+
+        return await self.access(look)
+
+    async def shard_etag(self, key: str) -> str | None:
+        """Look at a shard."""
+        return await self.etag_of(key)
+
+    async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
+        """Look at all shards."""
+        assert plan.measurements
+
+        async def look() -> Mapping[str, str]:
+            return {key: each.etag for key, each in self.objects.items() if isinstance(each.content, Shard)}
+
+        return await self.access(look)
+
+    async def read_object(self, key: str) -> StoredObject | None:
+        """Read an object."""
+
+        async def read() -> StoredObject | None:
+            return self.objects.get(key)
+
+        return await self.access(read)
+
+    async def put_object(self, key: str, content: Any, *, replaces: str | None) -> str | None:
+        """Put an object if it is as it was seen."""
+
+        async def put() -> str | None:
+            return self.put_now(key, content, replaces)
+
+        return await self.access(put)
+
+    async def create(self, plan: CubePlan) -> CubePlan:
+        """Claim the place."""
+
+        async def put() -> CubePlan:
+            found = self._found_now()
+            if found is None:
+                self.put_now(ROOT_KEY, Root(plan, plan.planned_at), None)
+                return plan
+            check_can_continue(found, plan.digest)
+            return replace(plan, planned_at=found.planned_at)
+
+        plan = await self.access(put)
+        await self.put_object(f"arrays/{ROOT_KEY}", plan.n_rows, replaces=None)
+        return plan
+
+    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles) -> FakeEncoder:
+        """Keep the pixels as they are."""
+        del measurement
+        assert not isinstance(pixels, BandTiles)
+        return FakeEncoder(plan, pixels)
+
+    async def write_shard(
+        self,
+        measurement: Measurement,
+        key: tuple[int, int, int],
+        encoder: RowEncoder,
+        *,
+        replaces: str | None,
+    ) -> StoredShard | None:
+        """Put the shard of a new cube."""
+        assert isinstance(encoder, FakeEncoder)
+        shard = Shard(dict(enumerate(encoder.pixels.copy())))
+        etag = await self.put_object(_path(measurement, key), shard, replaces=replaces)
+        return None if etag is None else StoredShard(nbytes=1, etag=etag)
+
+    async def write_added_shard(
+        self,
+        plan: CubePlan,
+        measurement: Measurement,
+        key: tuple[int, int, int],
+        pixels: Pixels,
+        *,
+        n_before: int,
+        replaces: str | None,
+    ) -> StoredShard | None:
+        """Put a shard with more rows."""
+        path, added = _path(measurement, key), dict(enumerate(pixels.copy(), start=n_before))
+        assert plan.append is not None
+        there = None
+        if path in plan.append.tails or (n_before and replaces is not None):
+            there = await self._needed(path)
+            if there.etag != replaces:
+                return None
+        former: Any = Shard({}) if there is None else there.content
+        kept = {row: former.rows[row] for row in former.rows if row < n_before}
+        shard = Shard({**kept, **added}, former.n_stale + len(former.rows))
+        etag = await self.put_object(path, shard, replaces=replaces)
+        return None if etag is None else StoredShard(nbytes=1, etag=etag)
+
+    async def _needed(self, key: str) -> StoredObject:
+        there = await self.read_object(key)
+        if there is None:
+            raise StoreError(f"{key} is missing")
+        return there
+
+    async def fence(self, claim: str, *, version: int) -> bool:
+        """Note a claim in the group's metadata."""
+        there = await self._needed(ROOT_KEY)
+        root: Any = there.content
+        if root.versions[-1].number >= version:
+            return False
+        if root.fence == claim:
+            return True
+        return await self.put_object(ROOT_KEY, replace(root, fence=claim), replaces=there.etag) is not None
+
+    async def row_table(self) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Values]]]:
+        """Return the table of rows."""
+        values: Any = (await self._needed(ROWS_KEY)).content
+        keys = [key for key, each in self.objects.items() if isinstance(each.content, Shard)]
+        return {"shards": [(key, 1, "") for key in keys]}, iter([values])
+
+    async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
+        """Return what is known of the rows before an append."""
+        found, table, receipt = (
+            await self.found(),
+            await self._needed(ROWS_KEY),
+            await self._needed(RECEIPT_KEY),
+        )
+        report = None if found is None else found.complete_report()
+        if report is None:
+            raise ArrayExistsError("the cube was removed")
+        values: Any = table.content
+        told: Any = receipt.content
+        return EarlierRows(
+            report=report,
+            receipt=told,
+            rows=lambda: iter([{name: each[: plan.first_row] for name, each in values.items()}]),
+            headers=lambda: iter([]),
+        )
+
+    def compacted_shard(self, content: Any, grid: tuple[int, ...]) -> Any:
+        """Return a shard without what is stale."""
+        del grid
+        return replace(content, n_stale=0)
+
+    async def compaction_files(self, found: FoundCube) -> Mapping[str, Any]:
+        """Return the files of a compacted cube."""
+        contents: list[Any] = [(await self._needed(key)).content for key in (ROOT_KEY, ROWS_KEY, RECEIPT_KEY)]
+        root, rows, receipt = contents
+        last = found.versions[-1]
+        added = replace(last, number=last.number + 1, kind="compact", n_sources=0, n_failed=0)
+        return {
+            ROWS_KEY: rows,
+            RECEIPT_KEY: replace(receipt, version=added.number),
+            ROOT_KEY: replace(root, versions=(*found.versions, added)),
+        }
+
+    @contextmanager
+    def staged(self) -> Iterator["SimulatedStage"]:
+        """Open an empty stage."""
+        yield SimulatedStage(self)
+
+
+@dataclass
+class SimulatedStage:
+    """Implements `StagedCube`. Nobody else writes to it, and nothing fails there."""
+
+    cube: SimulatedCube
+    objects: dict[str, Any] = field(default_factory=dict)
+
+    async def create(self, plan: CubePlan) -> CubePlan:
+        """Describe the arrays."""
+        self.objects[f"arrays/{ROOT_KEY}"] = plan.n_rows
+        return plan
+
+    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
+        """Keep nothing: chunks are made when rows are written."""
+
+    async def write_rows(
+        self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
+    ) -> None:
+        """Keep the one chunk of each coordinate."""
+        assert start == 0
+        assert plan.n_rows <= _CHUNK_ROWS
+        names = [each.name for each in coordinates]
+        apart: Collection[str] = TOLD_APART if self.cube.splits else ()
+        parts = [[name] for name in names if name in apart]
+        parts.append([name for name in names if name not in apart])
+        for part in parts:
+            name = part[0] if part[0] in apart else "others"
+            chunk = self.objects.setdefault(f"{name}/c/0", {})
+            chunk.update({each: values[each] for each in part})
+
+    async def write_row_table(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]
+    ) -> WrittenFile | None:
+        """Keep the columns."""
+        assert plan.n_rows
+        parts = [batch async for batch in batches]
+        self.objects[ROWS_KEY] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return WrittenFile(key=ROWS_KEY, nbytes=1, sha256="")
+
+    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> WrittenFile | None:
+        """Keep nothing."""
+        async for _ in entries:
+            pass
+        return None
+
+    async def write_found_list(self, plan: CubePlan, content: bytes) -> WrittenFile:
+        """Nothing was searched."""
+        raise AssertionError(plan, content)
+
+    async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> WrittenFile:
+        """Keep nothing."""
+        return WrittenFile(key="quicklooks.npz", nbytes=len(quicklooks), sha256="")
+
+    async def write_receipt(self, receipt: Receipt) -> None:
+        """Keep it."""
+        self.objects[RECEIPT_KEY] = receipt
+
+    async def complete(self, plan: CubePlan, report: Report) -> None:
+        """Keep the group's metadata."""
+        origin_at = plan.planned_at if plan.append is None else plan.append.origin["planned_at"]
+        self.objects[ROOT_KEY] = Root(plan, origin_at, report.to_json(), versions_after(plan, report))
+
+    def phases(self, plan: CubePlan, found: FoundCube) -> Sequence[Sequence[str]]:
+        """Return all: chunks, the arrays' metadata, the table, the receipt."""
+        del plan, found
+        chunks = sorted(key for key in self.objects if "/c/" in key)
+        return [chunks, [f"arrays/{ROOT_KEY}"], [ROWS_KEY], [RECEIPT_KEY]]
+
+    def content(self, key: str) -> Any:
+        """Return what was kept."""
+        return self.objects[key]
+
+
+def _path(measurement: Measurement, key: tuple[int, int, int]) -> str:
+    return f"{measurement.name}/c/{'/'.join(map(str, key))}"
