@@ -282,11 +282,22 @@ def test_a_cube_that_does_not_hold_is_refused_by_name(
     assert not (tmp_path / "all").exists()
 
 
-def test_a_member_that_changes_later_is_named_when_it_is_read(own: list[Path], tmp_path: Path) -> None:
-    """Other members can still be read. Joining again takes the member as it is."""
-    join(own[:2], to=tmp_path / "all")
+@pytest.mark.parametrize("is_added", [False, True])
+@pytest.mark.parametrize("time", [1_000_000_000, 2_000_000_000])
+def test_a_member_that_changes_later_is_named_when_it_is_read(
+    own: list[Path], tmp_path: Path, time: int, *, is_added: bool
+) -> None:
+    """Older or younger files count as changed. Other members can still be read.
+
+    Joining again takes the member as it is.
+    """
+    if is_added:
+        join(own[:1], to=tmp_path / "all")
+        join(own[1:2], to=tmp_path / "all", add=True)
+    else:
+        join(own[:2], to=tmp_path / "all")
     shard = own[1] / "band_1/c/0/0/0"
-    os.utime(shard, (2_000_000_000, 2_000_000_000))
+    os.utime(shard, (time, time))
 
     found = open_joined(tmp_path / "all").band_1
     assert found[:4].values.shape == (4, 12, 16)
@@ -297,7 +308,7 @@ def test_a_member_that_changes_later_is_named_when_it_is_read(own: list[Path], t
     join(own[:2], to=tmp_path / "all", replace=True, list_shards=True)
 
     np.testing.assert_array_equal(open_joined(tmp_path / "all").band_1.values, together(own[:2], "band_1"))
-    assert [each.number for each in joined_versions(tmp_path / "all")] == [2, 1]
+    assert len(joined_versions(tmp_path / "all")) == 2 + is_added
 
 
 def test_a_join_resumes_after_a_kill_while_its_repository_was_created(
@@ -371,6 +382,28 @@ def test_copies_of_whole_shards_need_no_padding(cubes: list[Path], tmp_path: Pat
 
     assert "presence" not in copy
     np.testing.assert_array_equal(copy.band_1.values, together(cubes[:2], "band_1"))
+
+
+def test_a_shard_that_changes_while_it_is_copied_is_named(
+    own: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy is not complete then."""
+    shard = own[1] / "band_1/c/1/0/0"
+    link = os.link
+
+    def replace_and_link(source: Path, target: Path) -> None:
+        if Path(source) == shard:
+            content = shard.read_bytes()
+            shard.unlink()
+            shard.write_bytes(content + b" ")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", replace_and_link)
+
+    with pytest.raises(StoreError, match=r"t1\.zarr: it has changed .*: band_1/c/1/0/0"):
+        join(own[:3], to=tmp_path / "copy.zarr", copy=True)
+
+    assert not zarr.open_group(tmp_path / "copy.zarr", mode="r").attrs["complete"]
 
 
 def test_a_copy_is_verified_and_joined_like_any_cube(cubes: list[Path], tmp_path: Path) -> None:

@@ -1,17 +1,20 @@
 """Cubes joined by VirtualiZarr, which nobody here wrote: the same arrays.
 
-It is in the dependency group join-anchors. Without it these tests are skipped.
+It is in the dependency group join-anchors. Without it these tests are skipped. ``scripts/test`` runs them in
+an environment of their own.
 """
 
 from pathlib import Path
 from typing import Any
 
+import icechunk
 import numpy as np
 import pytest
 import xarray as xr
 from obstore.store import LocalStore
 
 from pixel_gather import join, open_joined
+from support.dependency_groups import module_of_group
 from support.joined_cubes import gather_member
 
 pytestmark = pytest.mark.slow
@@ -19,10 +22,11 @@ pytestmark = pytest.mark.slow
 
 def test_virtualizarr_joins_the_same_arrays(tmp_path: Path) -> None:
     """Its own open, concat and to_icechunk. It cannot join shards that are not full, so these are full."""
-    virtualizarr = pytest.importorskip("virtualizarr")
-    parsers = pytest.importorskip("virtualizarr.parsers")
-    registry = pytest.importorskip("obspec_utils.registry").ObjectStoreRegistry({"file://": LocalStore()})
-    icechunk = pytest.importorskip("icechunk")
+    virtualizarr = module_of_group("virtualizarr", "join-anchors")
+    parsers = module_of_group("virtualizarr.parsers", "join-anchors")
+    registry = module_of_group("obspec_utils.registry", "join-anchors").ObjectStoreRegistry(
+        {"file://": LocalStore()}
+    )
     cubes = [tmp_path / f"t{n}.zarr" for n in range(3)]
     for n, (cube, n_rows) in enumerate(zip(cubes, (4, 8, 4), strict=True)):
         gather_member(cube, n_rows=n_rows, year=2020 + n, height=16, folder=tmp_path)

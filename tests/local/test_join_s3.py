@@ -6,6 +6,7 @@ from typing import Any
 
 import boto3
 import numpy as np
+import obstore
 import pytest
 import xarray as xr
 from obstore.store import S3Store
@@ -22,6 +23,7 @@ from pixel_gather import (
     open_joined,
     presence,
     rows_where,
+    verify,
 )
 from pixel_gather.adapters.join.joined_group import write_groups
 from pixel_gather.adapters.join.repository import Repository
@@ -121,6 +123,33 @@ def test_a_shard_that_was_put_again_is_named(s3: CountedS3, stores: StoreSetting
     finally:
         client.put_object(Bucket="arrays", Key=key, Body=content)
     assert not [each for each in s3.asked if "copied.zarr/band_1/c" in each[1]]
+
+
+def test_a_shard_that_was_put_again_while_it_was_copied_is_named(
+    s3: CountedS3, stores: StoreSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy may have bytes of both. So it is not complete, and goes on when the cube is as it was."""
+    client = boto3.client("s3", endpoint_url=s3.endpoint, region_name=REGION)
+    key = "tiles/t1.zarr/band_1/c/1/0/0"
+    content = client.get_object(Bucket="arrays", Key=key)["Body"].read()
+    copy_async = obstore.copy_async
+
+    async def put_and_copy(store: Any, source: str, target: str) -> None:
+        if source == key:
+            client.put_object(Bucket="arrays", Key=key, Body=content + b" ")
+        await copy_async(store, source, target)
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(obstore, "copy_async", put_and_copy)
+            with pytest.raises(StoreError, match=r"t1.zarr: it has changed .*: band_1/c/1/0/0"):
+                join(PLACES, to="s3://arrays/torn.zarr", copy=True, stores=stores)
+    finally:
+        client.put_object(Bucket="arrays", Key=key, Body=content)
+
+    join(PLACES, to="s3://arrays/torn.zarr", copy=True, stores=stores)
+
+    assert verify("s3://arrays/torn.zarr", stores=stores).differences == ()
 
 
 def test_the_store_itself_copies_shards(s3: CountedS3, stores: StoreSettings) -> None:

@@ -1,6 +1,8 @@
 """Virtual cubes: references to the tiles of files, from their headers alone."""
 
 import io
+import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -258,6 +260,28 @@ def test_scenes_of_several_bands_have_an_array_for_each(tmp_path: Path) -> None:
     assert set(virtual.data_vars) == {"red", "nir"}
     assert "nodata" in virtual.coords
     assert_same(virtual, gathered)
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_local_file_that_was_replaced_is_named(tmp_path: Path, *, is_older: bool) -> None:
+    """Also by an older one, which Icechunk would read. Other rows and bands can be read."""
+    other = write(tmp_path / "other.tif", 9)
+    time = 1_000_000_000 if is_older else 2_000_000_000
+    os.utime(other, (time, time))
+    lines = ["href,scene,band"]
+    for scene, band in itertools.product("ab", ("red", "nir")):
+        lines.append(f"{write(tmp_path / f'{scene}-{band}.tif', len(lines))},{scene},{band}")
+    (tmp_path / "list.csv").write_text("\n".join(lines))
+    request = {"sources": str(tmp_path / "list.csv"), "window": {"pixels": WINDOW}}
+    before = make_virtual(request, to=tmp_path / "cube.icechunk").open().load()
+    other.replace(tmp_path / "b-nir.tif")
+    after = open_virtual(tmp_path / "cube.icechunk")
+
+    with pytest.raises(StoreError, match=r"b-nir\.tif: this file has changed .* --replace"):
+        after["nir"][1].load()
+
+    np.testing.assert_array_equal(after["nir"][0], before["nir"][0])
+    np.testing.assert_array_equal(after["red"], before["red"])
 
 
 def test_absent_tiles_are_absent_chunks(tmp_path: Path) -> None:

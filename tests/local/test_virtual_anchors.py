@@ -1,6 +1,7 @@
 """Tiles found by VirtualiZarr and virtual-tiff, which nobody here wrote: the same bytes of the same files.
 
-They are in the dependency group join-anchors. Without it this test is skipped.
+They are in the dependency group join-anchors. Without it this test is skipped. ``scripts/test`` runs it in an
+environment of its own.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from pixel_gather.model.source import Cost
 from pixel_gather.model.tile_coding import TileRange
 from pixel_gather.model.window import Window
 from pixel_gather.request.request import parse_sources
+from support.dependency_groups import module_of_group
 
 SIDE, TILE = 200, 32
 CODINGS: tuple[dict[str, Any], ...] = (
@@ -35,9 +37,11 @@ def test_virtual_tiff_finds_the_same_bytes(tmp_path: Path, coding: dict[str, Any
 
     It refuses files in which a tile is absent.
     """
-    virtualizarr = pytest.importorskip("virtualizarr")
-    parser = pytest.importorskip("virtual_tiff").VirtualTIFF(ifd=0)
-    registry = pytest.importorskip("obspec_utils.registry").ObjectStoreRegistry({"file://": LocalStore()})
+    virtualizarr = module_of_group("virtualizarr", "join-anchors")
+    parser = module_of_group("virtual_tiff", "join-anchors").VirtualTIFF(ifd=0)
+    registry = module_of_group("obspec_utils.registry", "join-anchors").ObjectStoreRegistry(
+        {"file://": LocalStore()}
+    )
     path = tmp_path / "a.tif"
     profile = {"driver": "GTiff", "tiled": True, "blockxsize": TILE, "blockysize": TILE} | coding
     with rasterio.open(path, "w", width=SIDE, height=SIDE, count=1, dtype="uint16", **profile) as file:

@@ -9,11 +9,12 @@ import pytest
 
 from pixel_gather.adapters.source_list.list_columns import RESERVED, check_name
 from pixel_gather.model.outcome import BandStats, Outcome
-from pixel_gather.model.source import Cost, CubeRow, ListColumn, Source
+from pixel_gather.model.source import NO_INTEGER, Cost, CubeRow, ListColumn, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.report.row_coordinates import (
+    NO_BOOLEAN,
     NO_TIME,
     RESERVED_NAMES,
     Values,
@@ -131,16 +132,16 @@ def test_coordinate_values_tell_absent_sources_from_zeros() -> None:
 @pytest.mark.parametrize(
     ("name", "dtype", "expected"),
     [
-        ("n", "int64", [[1, 2], [0, 2]]),
+        ("n", "int64", [[1, 2], [NO_INTEGER, 2]]),
         ("f", "float64", [[0.5, 1.5], [math.nan, 1.5]]),
         ("s", "string", [["x", "y"], ["", "y"]]),
-        ("b", "bool", [[True, False], [False, False]]),
+        ("b", "bool", [[1, 0], [NO_BOOLEAN, 0]]),
         ("time", "int64", [[10, 20], [NO_TIME, 20]]),
         ("scene", "string", [["1", "1"], ["", "2"]]),
     ],
 )
 def test_coordinate_values_of_columns_that_vary_in_a_row(name: str, dtype: str, expected: Any) -> None:
-    """An absent source's value is the column's fill."""
+    """An absent source's value is missing."""
     plan, rows = scenes(columns=(ListColumn(name=name, dtype=dtype, varies_in_row=True),))
 
     values = values_of(plan, rows, [OK, OK], [ABSENT, OK])

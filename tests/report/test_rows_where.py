@@ -45,13 +45,14 @@ def test_rows_meet_all_conditions_and_missing_values_meet_none(where: str, rows:
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        ("cloud_cover < low", "where: cloud_cover is a number and 'low' is not"),
+        ("cloud_cover < low", "where: 'low' is neither a number nor a time; if text"),
+        ("cloud_cover < 'low'", "where: cloud_cover is a number and 'low' is not"),
         ("platform == 2", "where: platform is text and 2 is not"),
-        ("time > yesterday", "where: 'yesterday' is no time"),
+        ("time > 'yesterday'", "where: 'yesterday' is no time"),
     ],
 )
 def test_values_that_cannot_be_compared_are_refused(where: str, said: str) -> None:
-    """The message names the coordinate."""
+    """The message names the coordinate, or the text that can be compared with none."""
     with pytest.raises(RequestError, match=said):
         mask_of(parse_where(where), COLUMNS)
 

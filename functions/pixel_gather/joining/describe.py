@@ -4,13 +4,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pixel_gather.joining.join_rows import holds_large
 from pixel_gather.joining.member import Member
+from pixel_gather.report.row_coordinates import Values, gap_attributes, missing_in
 
 FORMAT: Final = 1
 RECORD: Final = "pixel_gather_join"
 """Attribute of a joined group that holds `record_of` as JSON text."""
 
 SPATIAL_REF: Final = "spatial_ref"
+
+_OF_GAPS: Final = ("_FillValue", "comment")
+"""Attributes that say which values are missing."""
 
 _OWN_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "presence": {
@@ -43,10 +48,22 @@ def array_metadata(members: Sequence[Member], name: str, *, n_rows: int, beside:
     return json.dumps(dict(first) | {"shape": shape, "attributes": attributes}).encode()
 
 
-def coordinate_attributes(members: Sequence[Member], name: str) -> dict[str, Any]:
-    """Return the attributes of a joined coordinate: those that it has in the members."""
+def coordinate_attributes(members: Sequence[Member], name: str, values: Values) -> dict[str, Any]:
+    """Return the attributes of a joined coordinate: those that it has in the members.
+
+    Those that say what stands for a missing value follow from the values.
+    """
     found = (each.arrays[name] for each in members if name in each.arrays)
-    return dict(next(found, {}).get("attributes", {})) or dict(_OWN_ATTRIBUTES.get(name, {}))
+    told = dict(next(found, {}).get("attributes", {})) or dict(_OWN_ATTRIBUTES.get(name, {}))
+    return told if name == "time" else with_gaps(told, name, values)
+
+
+def with_gaps(attributes: Mapping[str, Any], name: str, values: Values) -> dict[str, Any]:
+    """Return attributes that tell of a coordinate's missing integers or booleans, if it has some."""
+    others = {key: attributes[key] for key in attributes if key not in _OF_GAPS}
+    if values.dtype.name not in ("int64", "uint8") or not missing_in(name, values).any():
+        return others
+    return others | gap_attributes(values.dtype.name, is_large=holds_large(values))
 
 
 def group_attributes(member: Member, record: Mapping[str, Any], *, any_grid: bool) -> dict[str, Any]:

@@ -7,13 +7,26 @@ import numpy as np
 
 from pixel_gather.errors import RequestError
 from pixel_gather.joining.member import PRESENCE, Member
-from pixel_gather.report.row_coordinates import NO_TIME, NOT_GATHERED, Values
+from pixel_gather.model.source import MAX_EXACT, NO_INTEGER
+from pixel_gather.report.row_coordinates import (
+    NO_BOOLEAN,
+    NO_TIME,
+    NOT_GATHERED,
+    RESERVED_NAMES,
+    Values,
+    missing_in,
+)
 
 MEMBER: Final = "member"
 SHOWN: Final = ("time", "status", "valid_fraction", "href")
 """Columns of the members' tables that every joined array has as coordinates, as far as they exist."""
 
 _FIELD: Final = "keep"
+OWN: Final = RESERVED_NAMES | {PRESENCE, MEMBER}
+"""Coordinates that no list has."""
+
+_MISSING: Final = {np.dtype("int64"): NO_INTEGER, np.dtype("uint8"): NO_BOOLEAN}
+"""What stands for a missing value in a column of a list."""
 
 
 def joined_rows(
@@ -70,7 +83,7 @@ def dims_of(name: str, values: Values, dim: str) -> tuple[str, ...]:
 
 
 def fill_of(name: str, dtype: np.dtype[Any]) -> Any:
-    """Return the value of a row without one."""
+    """Return the value of a row of padding."""
     if name == "time":
         return NO_TIME
     if name == "status":
@@ -78,6 +91,56 @@ def fill_of(name: str, dtype: np.dtype[Any]) -> Any:
     if dtype.kind == "O":
         return ""
     return np.array(float("nan") if dtype.kind == "f" and name != "valid_fraction" else 0, dtype=dtype)[()]
+
+
+def united(name: str, parts: Sequence[Values | None], lengths: Sequence[int]) -> list[Values]:
+    """Return the values of a coordinate in several cubes, in the one dtype that holds all of them.
+
+    Args:
+        name: Its name.
+        parts: Its values in each cube; None in a cube that does not have it.
+        lengths: Rows of each cube.
+
+    Raises:
+        RequestError: No dtype holds them: some are text or large integers, and others are fractions.
+    """
+    having = [each for each in parts if each is not None]
+    kinds = {each.dtype == object for each in having}
+    inner = {each.shape[1:] for each in having}
+    if len(kinds) > 1 or len(inner) > 1:
+        raise RequestError(
+            f"{name} is text in one member and numbers in another, or has another shape: it cannot be joined",
+            field=_FIELD,
+        )
+    dtype = np.dtype(object) if kinds == {True} else np.result_type(*having)
+    if dtype.kind == "b" and len(having) < len(parts) and name not in OWN:
+        dtype = np.dtype("uint8")
+    if dtype.kind == "f" and any(holds_large(each) for each in having):
+        raise RequestError(
+            f"{name} has integers beyond 2^53 in one member and fractions in another: float64 does not hold "
+            "them, so it cannot be joined",
+            field=_FIELD,
+        )
+    is_of_list = name != "time" and name not in OWN
+    missing = _MISSING.get(dtype) if is_of_list else None
+    missing = fill_of(name, dtype) if missing is None else missing
+
+    def converted(values: Values) -> Values:
+        found = values.astype(dtype)
+        if dtype not in (values.dtype, object):
+            found[missing_in(name, values)] = missing
+        return found
+
+    shape = having[0].shape[1:]
+    return [
+        np.full((n, *shape), missing, dtype=dtype) if values is None else converted(values)
+        for values, n in zip(parts, lengths, strict=True)
+    ]
+
+
+def holds_large(values: Values) -> bool:
+    """Return whether an array has integers that float64 does not hold."""
+    return bool(values.dtype == np.int64 and (np.abs(values[values != NO_INTEGER]) > MAX_EXACT).any())
 
 
 def repeats_texts(values: Values) -> bool:
@@ -94,25 +157,10 @@ def numbered_texts(values: Values, known: Sequence[str]) -> tuple[Values, Values
 
 
 def _column(members: Sequence[Member], name: str) -> Values:
-    having = [each.columns[name] for each in members if name in each.columns]
-    if not having:
+    if not any(name in each.columns for each in members):
         raise RequestError(f"no member's rows have a column {name!r}", field=_FIELD)
-    kinds = {values.dtype == object for values in having}
-    inner = {values.shape[1:] for values in having}
-    if len(kinds) > 1 or len(inner) > 1:
-        raise RequestError(
-            f"{name} is text in one member and numbers in another, or has another shape: it cannot be joined",
-            field=_FIELD,
-        )
-    dtype = np.dtype(object) if kinds == {True} else np.result_type(*having)
-    fill = fill_of(name, dtype)
-    parts = [
-        np.asarray(each.columns[name], dtype=dtype)
-        if name in each.columns
-        else np.full((each.n_rows, *having[0].shape[1:]), fill, dtype=dtype)
-        for each in members
-    ]
-    return _padded(members, parts, fill=fill)
+    parts = united(name, [each.columns.get(name) for each in members], [each.n_rows for each in members])
+    return _padded(members, parts, fill=fill_of(name, parts[0].dtype))
 
 
 def _padded(members: Sequence[Member], parts: Sequence[Values], *, fill: Any) -> Values:

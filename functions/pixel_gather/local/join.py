@@ -26,6 +26,7 @@ from pixel_gather.adapters.join.joined_group import (
 from pixel_gather.adapters.join.presence_grid import read_grid, write_grid
 from pixel_gather.adapters.join.read_members import MemberReader
 from pixel_gather.adapters.join.repository import JoinedVersion, Repository, Transaction
+from pixel_gather.adapters.join.virtual_cube import changed_rows
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError
 from pixel_gather.extras import check_extra
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _GROUP: Final = "group_{}"
+_NOTHING_THERE: Final = "leave out add and replace (--add, --replace) to join cubes there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +144,7 @@ def join(
     href = check_place(os.fspath(to))
     places = find_members(cubes, settings)
     if add:
-        repository = Repository.open(href, shown(href), settings)
+        repository = Repository.open(href, shown(href), settings, advice=_NOTHING_THERE)
         there = read_groups(repository.at(None))
         any_grid, keep, by = _as_before(there, any_grid=any_grid, keep=keep, by=by)
         _refuse_joined(there, places)
@@ -150,7 +152,9 @@ def join(
     wanted = list(dict.fromkeys([PRESENCE, *SHOWN, *keep, *columns_of(by)]))
     members = run(reader.read(places, columns=wanted, lists_shards=list_shards))
     if add or replace:
-        repository = Repository.open(href, shown(href), settings, more_folders=folders_of(places))
+        repository = Repository.open(
+            href, shown(href), settings, more_folders=folders_of(places), advice=_NOTHING_THERE
+        )
     else:
         repository = Repository.create(href, shown(href), settings, folders=folders_of(places))
     n_rows = _n_existing(members)
@@ -199,6 +203,7 @@ def open_joined(
     repository = open_repository(place, stores)
     store = repository.at(version)
     joined = chosen(read_groups(store), group)
+    store.refuse(joined.changed_shards())
     with errors_of_cube(str(place)):
         whole = open_foreign_dataset(store, joined.name)
     there = joined.presence
@@ -266,14 +271,17 @@ def joined_files(
     store = open_repository(place, stores).at(None)
     root = zarr.open_group(store, mode="r", use_consolidated=False)
     if "groups" not in root.attrs:
-        return JoinedFiles(store, root, tuple(gather_of(root.attrs)["report"]["measurements"]))
+        measurements = tuple(gather_of(root.attrs)["report"]["measurements"])
+        store.refuse(changed_rows(root, measurements))
+        return JoinedFiles(store, root, measurements)
     joined = chosen(read_groups(store), group)
+    store.refuse(joined.changed_shards())
     return JoinedFiles(store, joined.group, tuple(joined.record["kind"]["measurements"]))
 
 
 def open_repository(place: str | os.PathLike[str], stores: StoreSettings | None) -> Repository:
     """Return the repository at a place. Errors as in `open_joined`."""
-    href = check_place(os.fspath(place))
+    href = check_place(os.fspath(place), field="cube")
     return Repository.open(href, shown(href), stores or StoreSettings())
 
 

@@ -11,7 +11,7 @@ from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.join.joined_group import JoinedGroup
 from pixel_gather.adapters.join.read_members import MemberReader
 from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.joining.join_rows import MEMBER, fill_of
+from pixel_gather.joining.join_rows import MEMBER, united
 from pixel_gather.joining.member import PRESENCE
 from pixel_gather.local.places import shown
 from pixel_gather.report.presence import SOLAR_DAY, TIME_UNITS, Presence, grid_over, names_of
@@ -105,21 +105,13 @@ def _from_tables(
     ]
     found: dict[str, Values] = {}
     for name in names:
-        having = [table[name] for table in tables if name in table]
-        if not having:
+        if not any(name in table for table in tables):
             own = ", ".join(sorted(set(joined.columns) - {PRESENCE}))
             raise RequestError(
                 f"the rows have no coordinate {name!r}; the joined array has {own}, and its members' "
                 "rows.parquet have more",
                 field=field,
             )
-        dtype: Any = np.result_type(*having) if having[0].dtype != object else np.dtype(object)
-        fill = fill_of(name, dtype)
-        shape = having[0].shape[1:]
-        found[name] = np.concatenate(
-            [
-                table[name] if name in table else np.full((int(there.sum()), *shape), fill, dtype=dtype)
-                for table, there in zip(tables, existing, strict=True)
-            ]
-        )
+        lengths = [int(there.sum()) for there in existing]
+        found[name] = np.concatenate(united(name, [table.get(name) for table in tables], lengths))
     return found

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import zarr
+
 from pixel_gather.adapters.cube.bounded_codecs import open_foreign_dataset
 from pixel_gather.adapters.cube.open_group import errors_of_cube
+from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.join.repository import Repository
-from pixel_gather.adapters.join.virtual_cube import VirtualCube
+from pixel_gather.adapters.join.virtual_cube import VirtualCube, changed_rows
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import ArrayExistsError, RequestError
 from pixel_gather.extras import check_extra
@@ -152,6 +155,9 @@ def open_virtual(
         found = open_foreign_dataset(store)
     if "status" not in found.variables:
         raise RequestError("joined cubes are there: open them by open_joined", field="place")
+    with errors_of_cube(str(place)):
+        root = zarr.open_group(store, mode="r", use_consolidated=False)
+        store.refuse(changed_rows(root, gather_of(root.attrs)["report"]["measurements"]))
     return found
 
 
@@ -230,5 +236,11 @@ def _noted(plan: CubePlan, on_progress: Callable[[Progress], None]) -> Callable[
 def _repository(href: str, stores: StoreSettings, folders: tuple[str, ...], *, replace: bool) -> Repository:
     place = shown(href)
     if replace:
-        return Repository.open(href, place, stores, more_folders=folders)
+        return Repository.open(
+            href,
+            place,
+            stores,
+            more_folders=folders,
+            advice="leave out replace (--replace) to make a virtual cube there",
+        )
     return Repository.create(href, place, stores, folders=folders, advice=_ADVICE)

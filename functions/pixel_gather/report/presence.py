@@ -13,8 +13,10 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.errors import RequestError
+from pixel_gather.model.plurals import counted
+from pixel_gather.model.shown import shown
 from pixel_gather.model.status import Status
-from pixel_gather.report.row_coordinates import NO_TIME, Values
+from pixel_gather.report.row_coordinates import NO_TIME, Values, missing_in
 from pixel_gather.report.rows_where import NumberedTexts
 
 SOLAR_DAY: Final = "solar-day"
@@ -70,6 +72,10 @@ class Presence:
 
     n_left_out: int
     """Rows without a source that was read, or with a missing value."""
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name} {n:,}" for name, n in zip(self.names, self.shape, strict=True))
+        return shown(f"Presence: {axes}; {counted(len(self.order), 'row')}, {self.n_left_out:,} left out")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -171,7 +177,7 @@ def axis_of(name: str, values: Values | NumberedTexts) -> Axis:
         return _axis_of_time(name, values)
     if values.dtype.kind in "OTU":
         return _axis_of_text(name, values.tolist())
-    is_missing = np.isnan(values)
+    is_missing = missing_in(name, values)
     bins = np.full(len(values), -1, dtype="int64")
     labels, bins[~is_missing] = np.unique(values[~is_missing], return_inverse=True)
     return Axis(name=name, labels=labels, bins=bins)

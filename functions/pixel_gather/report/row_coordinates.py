@@ -13,13 +13,16 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.model.outcome import BandStats, Outcome
-from pixel_gather.model.source import CubeRow, ListColumn, Source
+from pixel_gather.model.source import NO_INTEGER, CubeRow, ListColumn, Source
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.report.below_claimed_offset import claims_offsets, is_below_claim
 
-NO_TIME: Final = np.iinfo(np.int64).min
+NO_TIME: Final = NO_INTEGER
 """Marks a missing time, like NumPy's NaT."""
+
+NO_BOOLEAN: Final = 255
+"""Marks a missing boolean. A column that lacks some is stored as numbers: 0, 1 and this."""
 
 CHUNK_ROWS: Final = 16_384
 """Most rows in one chunk of every coordinate. They are written together."""
@@ -202,9 +205,7 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
         found.append(_along(plan, _BELOW_CLAIM, measurements))
     found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
     for column in plan.columns:
-        fill = COLUMN_FILL[column.dtype]
-        kind = _TIME if column.name == "time" else _Kind(name=column.name, dtype=column.dtype, fill=fill)
-        found.append(_along(plan, kind, slots if column.varies_in_row else ()))
+        found.append(_along(plan, _kind_of(column), slots if column.varies_in_row else ()))
     return tuple(found)
 
 
@@ -352,8 +353,56 @@ def _column_value(source: Source | None, column: ListColumn) -> Any:
         own = {"time": source.time_us, "scene": source.scene}
         value = own[column.name] if column.name in own else source.columns.get(column.name)
     if value is None:
-        return NO_TIME if column.name == "time" else COLUMN_FILL[column.dtype]
+        return _kind_of(column).fill
     return value
+
+
+def _kind_of(column: ListColumn) -> _Kind:
+    """Return how a column of the list is stored, and what stands for a missing value."""
+    if column.name == "time":
+        return _TIME
+    if column.has_gaps and column.dtype in _GAPS:
+        dtype, fill = _GAPS[column.dtype]
+        attributes = gap_attributes(dtype, is_large=column.is_large)
+        return _Kind(name=column.name, dtype=dtype, fill=fill, attributes=attributes)
+    return _Kind(name=column.name, dtype=column.dtype, fill=_COLUMN_FILL[column.dtype])
+
+
+def gap_attributes(dtype: str, *, is_large: bool) -> dict[str, Any]:
+    """Return the attributes of a coordinate of integers or booleans, some of which are missing.
+
+    xarray opens integers that have a ``_FillValue`` as float64, which cannot hold large ones. So these have
+    a comment instead.
+
+    Args:
+        dtype: ``int64``, or ``uint8`` of booleans.
+        is_large: Whether some integer is larger than `MAX_EXACT`.
+    """
+    if dtype == "uint8":
+        return {"_FillValue": NO_BOOLEAN, "flag_values": [0, 1], "flag_meanings": "false true"}
+    return {"comment": f"{NO_INTEGER} is missing"} if is_large else {"_FillValue": NO_INTEGER}
+
+
+def missing_in(name: str, values: Values) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Return where the values of a coordinate are missing."""
+    if values.dtype.kind in "fc":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind in "OTU":
+        return np.asarray(values == "")
+    if values.dtype == np.int64:
+        return np.asarray(values == NO_INTEGER)
+    if are_booleans(name, values):
+        return np.asarray(values == NO_BOOLEAN)
+    return np.zeros(values.shape, dtype=bool)
+
+
+def are_booleans(name: str, values: Values) -> bool:
+    """Return whether the values of a coordinate are booleans, stored as numbers because some are missing."""
+    return values.dtype == np.uint8 and name not in _NUMBERS
+
+
+_NUMBERS: Final = frozenset({"status", "presence"})
+"""The other coordinates of this dtype."""
 
 
 def _bands_of(plan: CubePlan, slot: int, outcome: Outcome) -> list[BandStats]:
@@ -378,8 +427,12 @@ def _along(plan: CubePlan, kind: _Kind, more: tuple[tuple[str, int], ...] = ()) 
     )
 
 
+_GAPS: Final = {"int64": ("int64", NO_INTEGER), "bool": ("uint8", NO_BOOLEAN)}
+"""Dtype and fill of columns that have no value in some rows. A ``bool`` is stored as the byte 0 or
+1, so chunks of earlier rows stay as they are."""
+
 _NO_TRANSFORM: Final = (float("nan"),) * 6
-COLUMN_FILL: Final[dict[str, float | str]] = {"int64": 0, "float64": float("nan"), "bool": 0, "string": ""}
+_COLUMN_FILL: Final[dict[str, float | str]] = {"int64": 0, "float64": float("nan"), "bool": 0, "string": ""}
 _TIME: Final = _Kind(
     name="time",
     dtype="int64",

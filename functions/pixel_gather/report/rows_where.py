@@ -8,7 +8,7 @@ import numpy as np
 
 from pixel_gather.catalog.where import Condition, Value, Where
 from pixel_gather.errors import RequestError
-from pixel_gather.report.row_coordinates import NO_TIME, Values
+from pixel_gather.report.row_coordinates import Values, missing_in
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -49,8 +49,8 @@ def numbered(values: Values) -> Values | NumberedTexts:
 def mask_of(where: Where, columns: Mapping[str, Values | NumberedTexts]) -> Mask:
     """Return, for each row, whether it meets all conditions.
 
-    A missing value (NaN, NaT or an empty text) meets none. A coordinate with one value for each measurement
-    must meet the condition in all of them.
+    A missing value (NaN, NaT, an empty text, or what stands for a missing number) meets none. A coordinate
+    with one value for each measurement must meet the condition in all of them.
 
     Args:
         where: At least one condition.
@@ -76,16 +76,9 @@ def _meets(condition: Condition, values: Values | NumberedTexts) -> Mask:
         found = np.logical_or.reduce([values == each for each in converted])
     else:
         found = _COMPARE[condition.operator](values, converted[0])
-    mask = np.asarray(found, dtype=bool) & ~_missing(values, is_time=is_time)
-    return mask.reshape(len(values), -1).all(axis=1)
-
-
-def _missing(values: Values, *, is_time: bool) -> Mask:
-    if is_time:
-        return np.asarray(values == NO_TIME)
-    if values.dtype.kind == "f":
-        return np.asarray(np.isnan(values))
-    return np.asarray(values == "") if _is_text(values) else np.zeros(values.shape, dtype=bool)
+    mask = np.asarray(found, dtype=bool) & ~missing_in(condition.name, values)
+    of_rows: Mask = mask.reshape(len(values), -1).all(axis=1)
+    return of_rows
 
 
 def _is_text(values: Values) -> bool:

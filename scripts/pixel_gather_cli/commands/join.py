@@ -8,6 +8,7 @@ import click
 
 from pixel_gather.local.join import Joined, join
 from pixel_gather.model.plurals import counted
+from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
 
@@ -30,6 +31,7 @@ from pixel_gather_cli.request_options import store_options, stores_of
 @click.option("--list-shards", is_flag=True, help="Take the shards as they are now: for copied cubes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_options
+@with_progress("joining")
 def join_command(*, cubes: tuple[str, ...], as_json: bool, keep: str | None, **options: Any) -> None:
     """Join many cubes into one array by their metadata. No pixel is read.
 

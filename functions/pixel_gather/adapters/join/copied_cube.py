@@ -19,10 +19,11 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 
 from pixel_gather.adapters.cube.array_chunks import put_array, write_small_array
 from pixel_gather.adapters.cube.row_table import ROWS_KEY, shards_below, write_row_table
-from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
-from pixel_gather.adapters.cube.zarr_metadata import gather_of
+from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY
+from pixel_gather.adapters.cube.zarr_metadata import gather_of, group_content
 from pixel_gather.adapters.join.map_arrays import map_arrays
 from pixel_gather.adapters.join.read_members import IN_FLIGHT, MemberReader
+from pixel_gather.adapters.object_store.conditional_put import put_commit
 from pixel_gather.adapters.object_store.object_store import Store, open_place, split_href
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import ArrayExistsError, RequestError, StoreError
@@ -38,6 +39,7 @@ from pixel_gather.joining.references import references_of
 from pixel_gather.plan.cube_version import CubeVersion
 from pixel_gather.report.receipt import Receipt, ReceiptFile
 from pixel_gather.report.row_coordinates import CHUNK_ROWS, Values
+from pixel_gather.stores import ROOT_KEY
 from pixel_gather.task_group import all_of
 from pixel_gather.version import __version__
 
@@ -46,6 +48,9 @@ async def copy_cubes(
     href: str, members: Sequence[Member], *, place: str, any_grid: bool, reader: MemberReader
 ) -> None:
     """Write one cube that has the rows of all members, with all their coordinates.
+
+    Every shard has the ETag that its member's table tells, before the copies and after them. So no copy has
+    other bytes.
 
     Beside the arrays are ``rows.parquet`` and ``receipt.json``, as in a cube of a gather. The last object
     that is written is the group's ``zarr.json`` with the consolidated metadata. Until then the cube says that
@@ -76,6 +81,7 @@ async def copy_cubes(
         receipts = await reader.receipts(members)
         await asyncio.to_thread(reader.check_shards, members)
         await _copy_shards(href, members, reader=reader)
+        await asyncio.to_thread(reader.check_shards, members)
         rows = _rows(members)
         arrays = await asyncio.to_thread(_write_arrays, store, members, rows, any_grid=any_grid)
         await asyncio.to_thread(_write_files, store, members, receipts, rows=rows, gather=gather)
@@ -90,7 +96,7 @@ async def copy_cubes(
         complete = _root(members, gather, is_complete=True, any_grid=any_grid) | {
             "consolidated_metadata": consolidated
         }
-        await obstore.put_async(store, ROOT_KEY, json.dumps(complete).encode(), use_multipart=False)
+        await put_commit(store, group_content(complete), mode="overwrite")
     except (BaseError, OSError) as error:
         raise StoreError(f"{place} could not be written: {said_of_place(error)}") from error
 
@@ -158,9 +164,7 @@ def _root(
 async def _claim(store: Store, root: dict[str, Any], place: str) -> None:
     """Write the metadata of the incomplete cube, or find those of an earlier call."""
     try:
-        await obstore.put_async(
-            store, ROOT_KEY, json.dumps(root).encode(), mode="create", use_multipart=False
-        )
+        await obstore.put_async(store, ROOT_KEY, group_content(root), mode="create", use_multipart=False)
     except AlreadyExistsError as error:
         found = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))["attributes"]
         own = json.loads(root["attributes"]["pixel_gather"])["digest"]
@@ -267,5 +271,5 @@ def _write_rows(store: Store, members: Sequence[Member], name: str, values: Valu
         chunks=(CHUNK_ROWS, *values.shape[1:]),
         fill_value=fill_of(name, values.dtype),
         dims=dims_of(name, values, members[0].dims[0]),
-        attributes=coordinate_attributes(members, name),
+        attributes=coordinate_attributes(members, name, values),
     )

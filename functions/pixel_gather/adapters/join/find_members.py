@@ -9,10 +9,10 @@ from typing import Final
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.object_store.listed import root_folders
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
+from pixel_gather.adapters.object_store.object_store import StoreSettings, open_to_read
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.request.href_policy import HrefPolicy, check_href
+from pixel_gather.request.href_policy import HrefPolicy, check_href, without_dots
 
 _FIELD: Final = "cubes"
 
@@ -31,7 +31,7 @@ def find_members(cubes: Iterable[str | os.PathLike[str]], settings: StoreSetting
     policy = HrefPolicy(schemes=frozenset({"s3", "file"}), base=os.getcwd())  # noqa: PTH109 # a text
     found: list[str] = []
     for each in cubes:
-        text = os.fspath(each).rstrip("/")
+        text = without_dots(os.fspath(each)).rstrip("/")
         names = _matching(text, settings) if any(sign in text for sign in "*?") else [text]
         if not names:
             raise RequestError(f"{text} names nothing", field=_FIELD)
@@ -56,7 +56,7 @@ def _matching(pattern: str, settings: StoreSettings) -> list[str]:
     if any(sign in folder for sign in "*?"):
         raise RequestError(f"{pattern}: only the last part of it may have * or ?", field=_FIELD)
     try:
-        store = open_place(folder, settings)
+        store = open_to_read(folder, settings)
         there = root_folders(store)
     except (BaseError, OSError) as error:
         raise StoreError(f"{folder} cannot be listed: {said_of_place(error)}") from error

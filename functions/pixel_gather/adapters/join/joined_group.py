@@ -13,6 +13,7 @@ from zarr.core.sync import sync
 
 from pixel_gather.adapters.cube.bounded_codecs import bounded
 from pixel_gather.adapters.join.map_arrays import map_arrays
+from pixel_gather.adapters.join.read_members import is_same_file
 from pixel_gather.adapters.join.repository import Transaction
 from pixel_gather.errors import StoreError
 from pixel_gather.joining.describe import (
@@ -22,15 +23,18 @@ from pixel_gather.joining.describe import (
     coordinate_attributes,
     group_attributes,
     record_of,
+    with_gaps,
 )
 from pixel_gather.joining.join_rows import (
     MEMBER,
+    OWN,
     dims_of,
     fill_of,
     joined_rows,
     numbered_texts,
     repeats_texts,
     shown_columns,
+    united,
 )
 from pixel_gather.joining.member import PRESENCE, Member
 from pixel_gather.joining.references import references_of
@@ -41,6 +45,10 @@ CHUNK_ROWS: Final = 65_536
 """Rows in one chunk of every coordinate. A reader loads `time` of a million rows with 16 requests."""
 
 _MEMBERS: Final = "members"
+_LOCAL: Final = "local_shards"
+"""Group of shards in local files: what Icechunk does not compare of them."""
+
+_LOCAL_COLUMNS: Final = ("chunk", "href", "etag")
 _TEXTS: Final = "texts"
 """Group of coordinates that repeat few texts: a number for each row, and the texts by number. A million rows
 are read in a fifth of the time that their texts take."""
@@ -81,6 +89,17 @@ class JoinedGroup:
         with bounded():
             array: Any = self.group[path]
         return np.asarray(array[...])
+
+    def changed_shards(self) -> dict[str, str]:
+        """Return the chunks whose local shard has another size or time than when it was joined, by key."""
+        if _LOCAL not in self.group:
+            return {}
+        chunks, hrefs, etags = (self._values(f"{_LOCAL}/{name}").tolist() for name in _LOCAL_COLUMNS)
+        return {
+            f"{self.name}/{chunk}": href
+            for chunk, href, etag in zip(chunks, hrefs, etags, strict=True)
+            if not is_same_file(href, etag)
+        }
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -154,6 +173,7 @@ def write_group(
     _refer(transaction, name, members, first_row=0, beside=beside)
     for column, values in _member_columns(members).items():
         create_array(store, f"{name}/{_MEMBERS}/{column}", values, (_MEMBERS,), {})
+    _note_local_shards(store, name, members, first_row=0)
 
 
 def extend_group(transaction: Transaction, joined: JoinedGroup, members: Sequence[Member]) -> None:
@@ -169,7 +189,7 @@ def extend_group(transaction: Transaction, joined: JoinedGroup, members: Sequenc
     presence: Any = joined.group[PRESENCE]
     first_row = presence.shape[0]
     for name, values in joined_rows(members, joined.record["columns"], first_member=n_members).items():
-        _extend(joined.group[name], values)
+        _extend_column(transaction.store, joined, name, values)
         if name in joined.record["texts"]:
             known = joined.numbered(name).texts
             _write_numbers(transaction.store, f"{joined.name}/{_TEXTS}/{name}", values, known=known)
@@ -177,6 +197,7 @@ def extend_group(transaction: Transaction, joined: JoinedGroup, members: Sequenc
     _refer(transaction, joined.name, members, first_row=first_row, beside=beside)
     for name, values in _member_columns(members, first_row=first_row).items():
         _extend(joined.group[f"{_MEMBERS}/{name}"], values)
+    _note_local_shards(transaction.store, joined.name, members, first_row=first_row, joined=joined)
 
 
 def _refer(
@@ -194,6 +215,33 @@ def _refer(
         transaction.refer(array, [each for each in found if each.shard.measurement == measurement])
 
 
+def _note_local_shards(
+    store: ZarrStore,
+    name: str,
+    members: Sequence[Member],
+    *,
+    first_row: int,
+    joined: JoinedGroup | None = None,
+) -> None:
+    """Write, or extend, the table of shards in local files."""
+    found = [
+        (f"{each.shard.measurement}/c/{'/'.join(map(str, each.index))}", each.href, each.shard.etag)
+        for each in references_of(members, first_row=first_row)
+        if each.href.startswith("file://")
+    ]
+    if not found:
+        return
+    is_there = joined is not None and _LOCAL in joined.group
+    if not is_there:
+        put_object(store, f"{name}/{_LOCAL}/zarr.json", group_document({}))
+    for column, values in zip(_LOCAL_COLUMNS, zip(*found, strict=True), strict=True):
+        texts = np.array(values, dtype=object)
+        if is_there:
+            _extend(zarr.open_array(store, path=f"{name}/{_LOCAL}/{column}", mode="r+"), texts)
+        else:
+            create_array(store, f"{name}/{_LOCAL}/{column}", texts, ("shard",), {})
+
+
 def _write_numbers(store: ZarrStore, folder: str, values: Values, *, known: Values | None = None) -> None:
     """Write, or extend, texts by number. Texts that are known keep their numbers."""
     texts, numbers = numbered_texts(values, [] if known is None else known.tolist())
@@ -209,7 +257,7 @@ def _write_numbers(store: ZarrStore, folder: str, values: Values, *, known: Valu
 def _create_rows(store: ZarrStore, name: str, members: Sequence[Member], rows: Mapping[str, Values]) -> None:
     for column, values in rows.items():
         dims = dims_of(column, values, members[0].dims[0])
-        create_array(store, f"{name}/{column}", values, dims, coordinate_attributes(members, column))
+        create_array(store, f"{name}/{column}", values, dims, coordinate_attributes(members, column, values))
 
 
 def _member_columns(members: Sequence[Member], *, first_row: int = 0) -> dict[str, Values]:
@@ -251,6 +299,22 @@ def create_array(
         overwrite=True,
     )
     array[...] = values
+
+
+def _extend_column(store: ZarrStore, joined: JoinedGroup, name: str, values: Values) -> None:
+    """Add rows to a coordinate. Write it anew if its dtype or its attributes do not fit them."""
+    array: Any = joined.group[name]
+    is_text = array.dtype.kind not in "biufc"
+    if name == "time" or name in OWN or (is_text and values.dtype == object):
+        _extend(array, values)
+        return
+    before = joined.array(name)
+    whole = np.concatenate(united(name, [before, values], [len(before), len(values)]))
+    attributes = with_gaps(dict(array.attrs), name, whole)
+    if whole.dtype == before.dtype and attributes == dict(array.attrs):
+        _extend(array, values)
+    else:
+        create_array(store, f"{joined.name}/{name}", whole, array.metadata.dimension_names, attributes)
 
 
 def _extend(array: Any, values: Values) -> None:

@@ -13,17 +13,21 @@ from obstore.exceptions import BaseError
 from pixel_gather.adapters.cube.check_cube import parse_receipt
 from pixel_gather.adapters.cube.read_table import read_table
 from pixel_gather.adapters.cube.row_table import ROWS_KEY
-from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
-from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place, split_href
+from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY
+from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_to_read, split_href
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
 from pixel_gather.joining.member import Member, StoredShard, member_of
 from pixel_gather.report.receipt import Receipt
 from pixel_gather.report.row_coordinates import Values
+from pixel_gather.stores import ROOT_KEY
 from pixel_gather.task_group import all_of
 
 IN_FLIGHT: Final = 64
 """Members that are read at one time."""
+
+_SAME_TIME_S: Final = 1e-3
+"""ETags have microseconds, and Python's times are rounded."""
 
 
 @dataclass(slots=True)
@@ -100,17 +104,18 @@ class MemberReader:
         """Return the client of a cube's bucket, which its cubes share, and the cube's prefix in it."""
         root, path = split_href(place)
         if root not in self._stores:
-            self._stores[root] = open_place(root if root != "file://" else "file:///", self.settings)
+            self._stores[root] = open_to_read(root if root != "file://" else "file:///", self.settings)
         return self._stores[root], path
 
     def check_shards(self, members: Sequence[Member]) -> None:
-        """List the shards of cubes on S3 and compare their ETags with those that are told. Blocks.
+        """Compare the ETags of all shards, or their times on a local disk, with those that are told. Blocks.
 
         Raises:
             StoreError: A shard is missing or has changed.
         """
         for member in members:
-            if member.place.startswith("file://"):  # was compared when it was read
+            if member.place.startswith("file://"):
+                _check_local_shards(member)
                 continue
             for told, found in zip(member.shards, self._listed(member), strict=True):
                 if (told.nbytes, told.etag) != (found.nbytes, found.etag):
@@ -149,6 +154,17 @@ class MemberReader:
         return tuple(found)
 
 
+def is_same_file(href: str, etag: str) -> bool:
+    """Return whether a local file has the size and the time of an ETag. True of a file that is not there."""
+    told, (_, path) = mtime_of(etag), split_href(href)
+    try:
+        found = Path("/", path).stat()
+    except OSError:
+        return True  # its reader says so
+    is_same_size = found.st_size == int(etag.strip('"').rpartition("-")[2], 16) if told else False
+    return told is not None and is_same_size and abs(told.timestamp() - found.st_mtime) < _SAME_TIME_S
+
+
 def mtime_of(etag: str) -> datetime | None:
     """Return when a local file was written, from the ETag that obstore gave it; None of any other ETag.
 
@@ -174,7 +190,7 @@ def _check_local_shards(member: Member) -> None:
         except OSError as error:
             raise StoreError(f"{member.place}: it has changed: {each.key} is missing") from error
         told = mtime_of(each.etag)
-        is_same_time = told is not None and abs(told.timestamp() - found.st_mtime) < 1e-3  # noqa: PLR2004 # s
+        is_same_time = told is not None and abs(told.timestamp() - found.st_mtime) < _SAME_TIME_S
         if found.st_size != each.nbytes or not is_same_time:
             raise StoreError(
                 f"{member.place}: it has changed since it was finished, or it is a copy: {each.key} has "

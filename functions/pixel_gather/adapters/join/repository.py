@@ -16,7 +16,12 @@ from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import WrapperStore
 
 from pixel_gather.adapters.join.read_members import mtime_of
-from pixel_gather.adapters.object_store.object_store import StoreSettings, endpoint_of, open_place, split_href
+from pixel_gather.adapters.object_store.object_store import (
+    StoreSettings,
+    endpoint_of,
+    open_to_read,
+    split_href,
+)
 from pixel_gather.adapters.object_store.s3_credentials import find_credentials
 from pixel_gather.errors import ArrayExistsError, BusyError, RequestError, StoreError
 from pixel_gather.extras import check_extra
@@ -108,7 +113,13 @@ class Repository:
 
     @classmethod
     def open(
-        cls, href: str, place: str, settings: StoreSettings, *, more_folders: Iterable[str] = ()
+        cls,
+        href: str,
+        place: str,
+        settings: StoreSettings,
+        *,
+        more_folders: Iterable[str] = (),
+        advice: str = "name what pixel-gather join or virtual wrote",
     ) -> Self:
         """Open a repository and authorise its references.
 
@@ -117,6 +128,7 @@ class Repository:
             place: The same, as users write it.
             settings: How to access S3, for the repository and the cubes.
             more_folders: Further folders that references will lie in. They are stored in the repository.
+            advice: What to do if no repository is there.
 
         Raises:
             MissingExtraError: icechunk is not installed.
@@ -128,8 +140,7 @@ class Repository:
                 stored = ic.Repository.fetch_config(_storage(href, settings))
             except ic.RepositoryNotFoundError as error:
                 raise StoreError(
-                    f"{place}: no joined cubes are there, nor a virtual cube; name what pixel-gather join or "
-                    "virtual wrote"
+                    f"{place}: no joined cubes are there, nor a virtual cube; {advice}"
                 ) from error
             told = (stored.virtual_chunk_containers if stored is not None else None) or {}
             new = not_within(more_folders, told)
@@ -167,7 +178,7 @@ class Repository:
             for n, each in enumerate(found)
         ]
 
-    def at(self, version: str | int | datetime | None, *, changed: str = SHARD_CHANGED) -> ZarrStore:
+    def at(self, version: str | int | datetime | None, *, changed: str = SHARD_CHANGED) -> "ReferringStore":
         """Return a version's Zarr store, for reading.
 
         Args:
@@ -179,9 +190,9 @@ class Repository:
         """
         with _in_words(self.place, "read"):
             if version is None:
-                return _Worded(self.repository.readonly_session(_BRANCH).store, changed)
+                return ReferringStore(self.repository.readonly_session(_BRANCH).store, changed)
             found = _chosen(self.history(), version)
-            return _Worded(self.repository.readonly_session(snapshot_id=found.id).store, changed)
+            return ReferringStore(self.repository.readonly_session(snapshot_id=found.id).store, changed)
 
     @contextmanager
     def transaction(self, message: str, added: Mapping[str, Any]) -> "Iterator[Transaction]":
@@ -248,19 +259,36 @@ class Transaction:
         self.session.store.sync_clear()
 
 
-class _Worded(WrapperStore[Any]):
+class ReferringStore(WrapperStore[Any]):
     """Tells in words which object has changed."""
 
-    def __init__(self, store: Any, changed: str) -> None:
+    def __init__(self, store: Any, changed: str, refused: dict[str, str] | None = None) -> None:
+        """Take Icechunk's store, what to say of an object that has changed, and what `refuse` was given."""
         super().__init__(store)
         self._changed = changed
+        self._refused = {} if refused is None else refused
+
+    def refuse(self, chunks: Mapping[str, str]) -> None:
+        """Refuse to read chunks of local files that have changed, though Icechunk would read them.
+
+        Icechunk refuses only files that are younger than a reference says.
+
+        Args:
+            chunks: Keys of chunks, or of rows of chunks such as ``red/c/3``, and the files behind them.
+        """
+        self._refused |= chunks
 
     def _with_store(self, store: Any) -> Self:
-        return type(self)(store, self._changed)
+        return type(self)(store, self._changed, self._refused)
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
+        """Return an object, or a part of it."""
+        if self._refused:
+            row = key.rsplit("/", 2)[0]
+            if (file := self._refused.get(key, self._refused.get(row))) is not None:
+                raise StoreError(f"{file}: {self._changed}")
         with _in_words(key, "read", changed=self._changed):
             found: Buffer | None = await self._store.get(key, prototype, byte_range)
             return found
@@ -318,7 +346,8 @@ def _version_of(href: str, etag: str) -> tuple[str | None, datetime | None]:
     """Return what tells whether a referenced object has changed: its ETag, or the time of a local file.
 
     Icechunk knows a file's time to the second, and obstore's ETags of files not at all. So a change within
-    the same second goes unnoticed.
+    the same second goes unnoticed by others, and so does a file that is replaced by an older one. We look at
+    the files ourselves, too: see `ReferringStore.refuse`.
     """
     if not href.startswith("file://"):
         return etag.strip('"') or None, None
@@ -360,7 +389,7 @@ def _is_half_created(href: str, settings: StoreSettings) -> bool:
     """Return whether only a part of an empty repository is there: a call that created it was killed."""
     try:
         page: Sequence[Any] = next(
-            iter(obstore.list(open_place(href, settings), chunk_size=_FIRST_LISTED)), []
+            iter(obstore.list(open_to_read(href, settings), chunk_size=_FIRST_LISTED)), []
         )
     except (BaseError, OSError):
         return False

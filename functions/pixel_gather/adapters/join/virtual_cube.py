@@ -1,19 +1,23 @@
 """A cube whose chunks are tiles in the sources: staged in memory, then written in one commit."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import batched
 from typing import Any, Final, Self
 
 import numpy as np
 import obstore
+import zarr
 from obstore.store import MemoryStore
 
-from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY, ZarrCube
+from pixel_gather.adapters.cube.staged_cube import StagedZarrCube
+from pixel_gather.adapters.cube.zarr_metadata import group_content
 from pixel_gather.adapters.join.joined_group import put_object
+from pixel_gather.adapters.join.read_members import is_same_file
 from pixel_gather.adapters.join.repository import Transaction
 from pixel_gather.joining.references import RangeReference, folders_of
+from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.referred_tiles import ReferredTiles
 from pixel_gather.report.report import Report, Tally
@@ -25,10 +29,34 @@ from pixel_gather.report.row_coordinates import (
     failure_coordinate,
     table_values,
 )
+from pixel_gather.stores import ROOT_KEY
 from pixel_gather.use_cases.refer_tiles import ReferredRows
 
 _REFERENCES_AT_ONCE: Final = 100_000
 """References that exist as Python objects at one time, some 300 bytes each."""
+
+
+def changed_rows(group: zarr.Group, measurements: Sequence[str]) -> dict[str, str]:
+    """Return the rows of chunks whose local file has another size or time than when it was referred to.
+
+    Args:
+        group: The virtual cube.
+        measurements: Names of its measurements.
+
+    Returns:
+        The files by keys such as ``red/c/3``.
+    """
+    arrays: dict[str, Any] = {name: group[name] for name in ("href", "etag", "status")}
+    n_rows = arrays["href"].shape[0]
+    hrefs, etags, status = (np.asarray(each[...]).reshape(n_rows, -1).tolist() for each in arrays.values())
+    found: dict[str, str] = {}
+    for row, (of_row, versions, codes) in enumerate(zip(hrefs, etags, status, strict=True)):
+        for slot, (href, etag) in enumerate(zip(of_row, versions, strict=True)):
+            of_slot = measurements if len(of_row) == 1 else measurements[slot : slot + 1]
+            is_read = codes[min(slot, len(codes) - 1)] == Status.OK and href.startswith("file://")
+            if is_read and not is_same_file(href, etag):
+                found |= {f"{name}/c/{row}": href for name in of_slot}
+    return found
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,7 +65,7 @@ class VirtualCube:
 
     plan: CubePlan
     tally: Tally
-    staged: ZarrCube
+    staged: StagedZarrCube
     """Metadata and coordinates, in memory."""
 
     tiles: list[tuple[int, ReferredTiles, int]] = field(default_factory=list)
@@ -56,7 +84,7 @@ class VirtualCube:
     async def begin(cls, plan: CubePlan, place: str) -> Self:
         """Describe the measurements and the coordinates of a plan."""
         in_memory: Any = MemoryStore()
-        staged = ZarrCube(in_memory, place, is_sharded=False)
+        staged = StagedZarrCube(in_memory, place, is_sharded=False)
         plan = await staged.create(plan)
         found = cls(plan=plan, tally=Tally(plan=plan), staged=staged)
         await staged.create_coordinates(plan, found.coordinates)
@@ -143,5 +171,5 @@ class VirtualCube:
             if key == ROOT_KEY:
                 root = json.loads(content)
                 del root["consolidated_metadata"]
-                content = json.dumps(root).encode()
+                content = group_content(root)
             yield key, content
