@@ -27,6 +27,7 @@ from pixel_gather.adapters.aws.executions import Executions
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.ranking.forecast import Forecast
 from pixel_gather.ranking.limits import FirstScene
+from pixel_gather.ranking.rounds import RankedScene
 from pixel_gather.ranking.scenes import scenes_of
 from pixel_gather.ranking.table import Ranking
 from pixel_gather.stores import needed_file
@@ -90,15 +91,19 @@ class RankService:
             scenes.digest = table.digest
             if is_async or table.n_rows > _MOST_SCENES:
                 raise _LargerError
-            ranked = await self._ranked(asked, table, left_s)
+            ranked, notes = await self._ranked(asked, table, left_s)
         seconds = asyncio.get_running_loop().time() - started
-        found = Ranking(request=asked.request, scenes=tuple(ranked), seconds=seconds, notes=table.notes)
+        found = Ranking(
+            request=asked.request, scenes=tuple(ranked), seconds=seconds, notes=(*table.notes, *notes)
+        )
         answer = found.to_json()
         if len(json.dumps(answer["scenes"])) > MOST_ANSWER_NBYTES:
             raise _LargerError  # its statistics are kept, so nothing is read again
         return answer
 
-    async def _ranked(self, asked: Asked, table: SqliteSourceTable, left_s: float) -> list[Any]:
+    async def _ranked(
+        self, asked: Asked, table: SqliteSourceTable, left_s: float
+    ) -> tuple[list[RankedScene], list[str]]:
         scenes = scenes_of(table, asked.request)
         first = FirstScene(
             n_scenes=len(scenes),
@@ -109,7 +114,8 @@ class RankService:
         async with opened_ranker_with_kept(
             asked, self.deployment, scenes=scenes, source_timeout_s=left_s, on_scene=first.look
         ) as ranker:
-            return await ranker.rank(scenes)
+            ranked = await ranker.rank(scenes)
+            return ranked, ranker.rounds.notes(ranked)
 
     def start(self, given: Mapping[str, Any], name: str, *, links_from: str) -> tuple[dict[str, Any], int]:
         """Start a large ranking, or find the one of the same name. Return its line, or its table."""

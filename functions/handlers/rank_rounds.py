@@ -176,7 +176,10 @@ class Coordinator:
 
     async def _complete(self, name: str, state: MapState, asked: Asked) -> dict[str, Any]:
         """Write the table, and the result last: it marks the other files as complete."""
-        ordered = Rounds(asked.request, NothingKept()).ordered(state.scenes)
+        rounds = Rounds(asked.request, NothingKept())
+        ordered = rounds.ordered(state.scenes)
+        if not state.wanted:
+            state.notes += rounds.notes(ordered)
         ranking = Ranking(
             request=asked.request,
             scenes=tuple(ordered),

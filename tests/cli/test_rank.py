@@ -160,7 +160,7 @@ def test_dry_run_compares_levels(scenes: Path, capsys: pytest.CaptureFixture[str
         (("LIST", "--by", "B4", "--check-kept"), "--check-kept: use it only with --statistics"),
         (("LIST", "--by", "B4", "--datetime", "2024"), "--datetime: use it only with --catalog"),
         (("LIST", "--by", "B4", "--geojson", "none.json"), "--geojson: none.json is no GeoJSON file"),
-        (("LIST", "--by", "B4", "--bbox=10,50,10,51"), "area.bbox: it has no width or no height"),
+        (("LIST", "--by", "B4", "--bbox=10,50,10,51"), "--bbox: it has no width or no height"),
         (("LIST", "--by", "B4", "--api", "https://x"), "--api: use it only with --deployed"),
         (
             ("LIST", "--by", "B4", "--deployed", "--html", "x.html"),
@@ -170,7 +170,7 @@ def test_dry_run_compares_levels(scenes: Path, capsys: pytest.CaptureFixture[str
             ("LIST", "--by", "B4", "--deployed", "--statistics", "x"),
             "--statistics: a deployment keeps its own",
         ),
-        (("LIST", "--by", "B4", "--max-usd", "0"), "limits.usd: it is 0.0; write a number above 0"),
+        (("LIST", "--by", "B4", "--max-usd", "0"), "--max-usd: it is 0.0; write a number above 0"),
     ],
 )
 def test_wrong_options_are_named(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from handlers.api.rank_request import parsed, ranking_name
 from handlers.settings import Settings
 from pixel_gather.errors import BudgetError, RequestError
+from pixel_gather.ranking.ranking_request import Precision
 from support.lambda_functions import ENVIRONMENT
 
 _SETTINGS = Settings.from_environment(ENVIRONMENT)
@@ -96,9 +97,10 @@ def test_ranking_has_a_name_of_its_own_by_request_list_and_salt() -> None:
 
 
 def test_body_without_options_has_the_defaults() -> None:
-    """Kept statistics are trusted, and the dollars are the deployment's."""
+    """The dollars are the deployment's, and nothing is said about kept statistics."""
     asked = parsed({"sources": ["s3://sources/a.tif"], "by": "b1"}, _SETTINGS)
 
-    assert not asked.checks_kept
+    assert asked.checks_kept is None
     assert asked.limits.usd == _SETTINGS.limits.get("usd")
-    assert (asked.request.order, asked.request.top, asked.request.precision.bound) == ("desc", None, 0.01)
+    assert (asked.request.order, asked.request.top) == ("desc", None)
+    assert asked.request.precision == Precision(kind="bound", bound=0.02, is_relative=True)

@@ -146,7 +146,7 @@ def test_large_ranking_has_the_table_of_this_process(service: Service, more: dic
 @pytest.mark.slow
 def test_large_ranking_takes_rounds_and_few_children(service: Service) -> None:
     """Only scenes whose rank is open are read again. The documents are those of the API's description."""
-    _, line = service.ask({"sources": SCENES, "by": "b1"})
+    _, line = service.ask({"sources": SCENES, "by": "b1", "precision": 0.01})
     _, shown = service.show(line["id"])
 
     assert len(service.machine.n_children) > 1
@@ -214,7 +214,7 @@ def test_replaced_file_is_measured_anew_where_the_request_says_so(service: Servi
     _, first = service.ask(body)
     service.machine.s3.upload_file(str(cogs[5]), "sources", "scenes/scene0.tif")
 
-    _, unchecked = service.ask(body)
+    _, unchecked = service.ask(body | {"check_kept": False})
     code, line = service.ask(body | {"check_kept": True})
     _, checked = service.show(line["id"])
     service.machine.s3.upload_file(str(cogs[0]), "sources", "scenes/scene0.tif")
@@ -265,7 +265,7 @@ def test_ranking_of_which_no_scene_can_be_read_says_so(service: Service) -> None
 
 def test_limit_of_dollars_refuses_or_ends_a_large_ranking(service: Service) -> None:
     """Before the first round it refuses. Later it keeps what was read, and says which ranks are open."""
-    body = {"sources": SCENES, "by": "b1"}
+    body = {"sources": SCENES, "by": "b1", "precision": 0.01}
     _, line = service.ask(body | {"limits": {"usd": 1e-5}})
     _, refused = service.show(line["id"])
     _, line = service.ask(body | {"limits": {"usd": 0.0005}})

@@ -1,6 +1,7 @@
 """Statistics of areas as other programs compute them: rasterstats, exactextract and rio-tiler.
 
-They are in the dependency group rank-anchors. Without it these tests are skipped.
+They are in the dependency group rank-anchors, which scripts/test installs. Without it these tests
+are skipped.
 """
 
 from pathlib import Path
@@ -12,6 +13,7 @@ from rasterio.warp import transform_geom
 
 from pixel_gather.local.rank import rank
 from ranking.rasters import landscape, lonlat_box, make_cog
+from support.dependency_groups import module_of_group
 
 _TRIANGLE = (120, 40, 260, 300)
 
@@ -39,7 +41,7 @@ def _in_crs_of(cog: Path, polygon: dict[str, Any]) -> dict[str, Any]:
 )
 def test_polygon_is_that_of_rasterstats(cog: Path, statistic: str, of_rasterstats: str) -> None:
     """Which holds pixels by their centre, too; edges are straight here in another CRS than there."""
-    rasterstats = pytest.importorskip("rasterstats")
+    rasterstats = module_of_group("rasterstats", "rank-anchors")
     (row,) = rank([cog], by="b1", geojson=_polygon(), statistic=statistic, precision="exact").rows()
 
     (expected,) = rasterstats.zonal_stats(
@@ -52,7 +54,7 @@ def test_polygon_is_that_of_rasterstats(cog: Path, statistic: str, of_rasterstat
 
 def test_polygon_is_close_to_that_of_exactextract(cog: Path) -> None:
     """Which counts pixels at the edge by the share that the polygon covers."""
-    exactextract = pytest.importorskip("exactextract")
+    exactextract = module_of_group("exactextract", "rank-anchors")
     (row,) = rank([cog], by="b1", geojson=_polygon(), precision="exact").rows()
     feature = {"type": "Feature", "properties": {}, "geometry": _in_crs_of(cog, _polygon())}
 
@@ -65,7 +67,7 @@ def test_polygon_is_close_to_that_of_exactextract(cog: Path) -> None:
 @pytest.mark.parametrize("statistic", ["mean", "median", "p2", "p98"])
 def test_box_is_that_of_rio_tiler(cog: Path, statistic: str) -> None:
     """All pixels of the box count, as in titiler's statistics with max_size=None."""
-    rio_tiler = pytest.importorskip("rio_tiler.io")
+    rio_tiler = module_of_group("rio_tiler.io", "rank-anchors")
     (row,) = rank([cog], by="b1", bbox=lonlat_box(*_TRIANGLE), statistic=statistic, precision="exact").rows()
     col, row_off, width, height = _TRIANGLE
 

@@ -19,8 +19,12 @@ MEASURED = Measured(
     n_pixels=9,
     valid=1.0,
     clear=1.0,
+    valid_range=(1.0, 1.0),
+    clear_range=(1.0, 1.0),
+    remarks=None,
     etags=(None,),
     levels=(2, 1, 0, None),
+    level_nbytes=(1.0, 4.0, 16.0, 64.0),
     factor=8.0,
 )
 

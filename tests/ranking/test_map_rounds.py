@@ -58,8 +58,12 @@ def _measured(value: float, *, error: float = 0.25, level: int | None = 0) -> Me
         n_pixels=4,
         valid=1.0,
         clear=1.0,
+        valid_range=(1.0, 1.0),
+        clear_range=(1.0, 1.0),
+        remarks=None,
         etags=("1",),
         levels=(0, None),
+        level_nbytes=(1.0, 4.0),
         factor=2.0,
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.ranking.order import Place, places, undecided
+from pixel_gather.ranking.order import Place, joint_interval, needed_errors, places, spread, undecided
 
 
 def test_places_give_ranges_where_intervals_touch() -> None:
@@ -63,3 +63,41 @@ def test_only_scenes_with_open_ranks_in_the_top_are_read_on() -> None:
     assert undecided(found, errors, top=3, bound=0.01) == [0, 1, 2, 3]  # the third place is open
     assert undecided(found, errors, top=None, bound=0.01) == [0, 1, 2, 3]
     assert undecided(found, errors, top=2, bound=0.2) == []
+
+
+def test_sure_ranks_are_corrected_for_the_number_of_scenes() -> None:
+    """Of 300 scenes, in 95 of 100 rankings no true rank lies outside of its range."""
+    rng = np.random.default_rng(0)
+    n_wrong = 0
+    for _ in range(100):
+        true = rng.uniform(0, 100, 300)
+        found = places((true + rng.normal(0, 0.1, 300)).tolist(), [0.1] * 300, descending=False)
+        ranks = np.argsort(np.argsort(true)) + 1
+        n_wrong += any(
+            place is None or not place.low <= rank <= place.high
+            for place, rank in zip(found, ranks, strict=True)
+        )
+
+    assert n_wrong <= 5
+
+
+def test_only_inexact_values_widen_the_intervals() -> None:
+    """One interval of 95 % needs no correction, and an exact value has none."""
+    assert joint_interval([0.0, 0.0, 0.3]) == 1.96
+    assert joint_interval([0.3] * 300) > 3.7
+
+
+def test_spread_ignores_a_single_odd_value() -> None:
+    """As a standard deviation would not."""
+    values = [*np.linspace(0, 1, 50), math.nan, 1e9]
+
+    assert spread(values) < 1
+    assert spread([]) == spread([2.0]) == 0
+
+
+def test_needed_error_parts_a_scene_from_the_next_one() -> None:
+    """Or is the bound, where that is larger."""
+    needed = needed_errors([0.0, 10.0, 10.1, math.nan], [1.0] * 4, bound=0.05)
+
+    assert needed[0] == 10 / (2 * joint_interval([1.0] * 4))
+    assert needed[1:3] == [0.05, 0.05]

@@ -38,20 +38,27 @@ def _holds(found: Estimate, exact: float) -> bool:
     return abs(found.value - exact) <= INTERVAL * found.error + 1e-9
 
 
-@pytest.mark.parametrize("reduce", [_average, _nearest])
-@pytest.mark.parametrize("text", ["mean", "median", "p10", "p90", "share_above:1010"])
+@pytest.mark.parametrize(
+    ("reduce", "resampling", "text"),
+    [
+        (_average, "unknown", "mean"),
+        (_nearest, "unknown", "mean"),
+        *((_nearest, "nearest", text) for text in ("mean", "median", "p10", "p90", "share_above:1010")),
+    ],
+)
 @pytest.mark.parametrize("smooth", [1, 4, 32])
 def test_interval_holds_the_exact_value_in_95_percent(
-    reduce: Callable[[Grid], Grid], text: str, smooth: int
+    reduce: Callable[[Grid], Grid], resampling: Resampling, text: str, smooth: int
 ) -> None:
-    """Of rough and smooth images, at an eighth of the resolution, whose resampling is not known."""
+    """Of rough and smooth images, at an eighth of the resolution."""
     statistic = Statistic.parse(text)
     n_held = 0
     for seed in range(20):
         image = _image(seed, smooth=smooth)
         sample = LevelSample(
-            bands={"a": reduce(image)}, weights=np.ones((32, 32)), resampling="unknown", factor=8
+            bands={"a": reduce(image)}, weights=np.ones((32, 32)), resampling=resampling, factor=8
         )
+        assert np.isfinite(estimate(sample, _ONE, statistic).error)
         n_held += _holds(estimate(sample, _ONE, statistic), statistic.of(image.ravel()))
 
     assert n_held >= 19
@@ -121,3 +128,95 @@ def test_a_share_that_no_pixel_shows_may_still_be_three_in_n() -> None:
 
     assert found.value == 1
     assert INTERVAL * found.error >= 3 / 1024
+
+
+@pytest.mark.parametrize("resampling", ["average", "unknown"])
+@pytest.mark.parametrize("text", ["median", "p10", "share_above:1010"])
+def test_averages_tell_nothing_of_percentiles_and_shares(resampling: Resampling, text: str) -> None:
+    """Nothing in them shows how much wider the spread of single pixels is."""
+    sample = LevelSample(
+        bands={"a": _average(_image(0, smooth=1))},
+        weights=np.ones((32, 32)),
+        resampling=resampling,
+        factor=8,
+    )
+
+    assert estimate(sample, _ONE, Statistic.parse(text)).error == np.inf
+
+
+@pytest.mark.parametrize("text", ["mean", "median"])
+def test_overviews_that_move_means_tell_nothing(text: str) -> None:
+    """Such as those of root mean squares."""
+    sample = LevelSample(
+        bands={"a": _average(_image(0, smooth=1))},
+        weights=np.ones((32, 32)),
+        resampling="moves means",
+        factor=8,
+    )
+
+    assert estimate(sample, _ONE, Statistic.parse(text)).error == np.inf
+
+
+@pytest.mark.parametrize("factor", [2, 4, 8, 16])
+def test_interval_holds_for_a_ratio_of_speckle(factor: int) -> None:
+    """Its detail is that of noise, of which a coarse level shows almost nothing."""
+    rng = np.random.default_rng(0)
+    red, nir = (rng.gamma(4, mean, (512, 512)) for mean in (100, 500))
+    n = 512 // factor
+    a, b = (each.reshape(n, factor, n, factor).mean(axis=(1, 3)) for each in (nir, red))
+    sample = LevelSample(bands={"a": a, "b": b}, weights=np.ones((n, n)), resampling="average", factor=factor)
+
+    assert _holds(estimate(sample, _RATIO, Statistic("mean")), ((nir - red) / (nir + red)).mean())
+
+
+def test_pixels_mixed_with_what_the_mask_drops_do_not_count() -> None:
+    """A cloud is brighter than all else, and a third of it lies in pixels that are partly clear."""
+    kept = np.ones((32, 32))
+    kept[:, 12:20] = 0
+    kept[:, 20:22] = 0.3
+    image = np.where(kept == 1, _average(_image(3, smooth=4)), 9000.0)
+    sample = LevelSample(
+        bands={"a": image}, weights=np.ones((32, 32)), kept=kept, resampling="average", factor=8
+    )
+    found = estimate(sample, _ONE, Statistic("mean"))
+
+    assert found.value == pytest.approx(image[kept == 1].mean())
+    assert 0 < found.error < image[kept == 1].std()
+
+
+def test_a_level_of_mixed_pixels_tells_nothing() -> None:
+    """The clear pixels that are by themselves are too few."""
+    kept = np.full((32, 32), 0.5)
+    kept[:, :8] = 1
+    sample = LevelSample(
+        bands={"a": _average(_image(3, smooth=4))},
+        weights=np.ones((32, 32)),
+        kept=kept,
+        resampling="average",
+        factor=8,
+    )
+
+    assert estimate(sample, _ONE, Statistic("mean")).error == np.inf
+
+
+@pytest.mark.parametrize(("scattered", "is_told"), [(True, False), (False, True)])
+def test_scattered_gaps_tell_nothing_and_one_large_gap_does(*, scattered: bool, is_told: bool) -> None:
+    """Where single pixels are missing, there are smaller gaps that the level does not show."""
+    image = _average(_image(5, smooth=4))
+    if scattered:
+        image[2::7, 3::7] = np.nan
+    else:
+        image[:5, :5] = np.nan
+    sample = LevelSample(bands={"a": image}, weights=np.ones((32, 32)), resampling="average", factor=8)
+
+    assert np.isfinite(estimate(sample, _ONE, Statistic("mean")).error) == is_told
+
+
+def test_a_mean_that_one_pixel_decides_is_unknown() -> None:
+    """A ratio whose denominator is almost 0."""
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(2, 3, (2, 32, 32))
+    b[7, 7] = -a[7, 7] + 1e-9
+    sample = LevelSample(bands={"a": a, "b": b}, weights=np.ones((32, 32)), resampling="average", factor=8)
+
+    assert estimate(sample, _RATIO, Statistic("mean")).error == np.inf

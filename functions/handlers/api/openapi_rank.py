@@ -42,8 +42,9 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             "mask": _OBJECT | {"description": "band, and the values to drop or the bits."},
             "statistic": {"description": "mean, median, p90 or share_above:0.3.", "default": "mean"},
             "precision": {
-                "description": "Largest standard error, or coarse, exact, every:5.",
-                "default": 0.01,
+                "description": "Largest standard error: a number, or a share of the spread of all values, "
+                "such as 2%. Or coarse, exact, every:5.",
+                "default": "2%",
             },
             "order": {"enum": ["desc", "asc"], "default": "desc"},
             "top": {"type": "integer", "minimum": 1, "description": "Places to decide."},
@@ -56,8 +57,8 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             },
             "check_kept": _TRUTH
             | {
-                "default": False,
-                "description": "Ask first whether the files of kept statistics are the same.",
+                "description": "Whether to ask first if the files of kept statistics are the same. Not "
+                "given: it asks, but a large ranking that is complete is not begun again. True: it is.",
             },
         },
     },
@@ -156,14 +157,19 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             "level": _or_null(_TEXT, "What was read: full, overview 2, every 5."),
             "factor": _or_null(_NUMBER, "Width of a pixel that was read, in pixels of full resolution."),
             "clear": _or_null(_NUMBER, "Share of the area, 0 to 1."),
+            "clear_low": _or_null(_NUMBER, "Lower end of its 95 % interval."),
+            "clear_high": _or_null(_NUMBER, "Upper end."),
             "valid": _or_null(_NUMBER, "Share of the area with data."),
+            "valid_low": _or_null(_NUMBER, "Lower end of its 95 % interval."),
+            "valid_high": _or_null(_NUMBER, "Upper end."),
+            "remarks": _or_null(_TEXT, "What the error relies on, and what was ignored of the metadata."),
             "pixels": _or_null(_WHOLE, "Pixels that counted."),
             "bytes": _WHOLE,
             "requests": _WHOLE,
             "seconds": _NUMBER,
             "kept": {"type": "boolean"},
             "status": _TEXT,
-            "reason": _or_null(_TEXT, "Why there is no value."),
+            "reason": _or_null(_TEXT, "Why there is no value, or why no finer level was read."),
             "hrefs": {"type": "array", "items": _TEXT},
         },
     },

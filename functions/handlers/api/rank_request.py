@@ -27,7 +27,7 @@ class Asked:
     limits: RankLimits
     """The dollars are no more than the deployment's."""
 
-    checks_kept: bool
+    checks_kept: bool | None
     """Whether the files of kept statistics are asked for their version first."""
 
 

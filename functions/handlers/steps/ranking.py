@@ -76,8 +76,8 @@ async def opened_ranker_with_kept(
 ) -> AsyncIterator[Ranker]:
     """Open a ranker that uses the statistics of earlier rankings, until the context ends.
 
-    Some files may have been replaced since their statistics were made. If the request says so, the statistics
-    of those files are dropped first.
+    Some files may have been replaced since their statistics were made. The statistics of those files are
+    dropped first, unless the request says otherwise.
 
     Args:
         asked: The ranking.
@@ -93,7 +93,7 @@ async def opened_ranker_with_kept(
             ranges,
         ),
     ):
-        if asked.checks_kept:
+        if asked.checks_kept is not False:
             await drop_replaced(
                 scenes,
                 kept,

@@ -57,7 +57,7 @@ def rank(
     bands: Mapping[str, str] | None = None,
     raw: bool = False,
     statistics: str | os.PathLike[str] | None = None,
-    check_kept: bool = False,
+    check_kept: bool = True,
     limits: Mapping[str, float] | None = None,
     settings: Settings | None = None,
 ) -> Ranking:
@@ -75,13 +75,15 @@ def rank(
         mask: Pixels that do not count: ``{"band": "scl", "drop": [3, 8, 9, 10]}``, or ``bits`` instead of
             ``drop``.
         statistic: ``mean``, ``median``, ``p10``, ``share_above:0.3``.
-        precision: The largest standard error that is good enough, ``coarse``, ``exact``, or ``every:5``.
+        precision: The largest standard error that is good enough, as a number or as a share of the spread of
+            all values such as ``2%``; or ``coarse``, ``exact``, ``every:5``.
         order: ``desc`` for the highest value first, or ``asc``.
         top: How many places have to be decided. All scenes are listed.
         bands: The band of the list, or the asset of the catalog, that each name in ``by`` stands for.
         raw: Whether to use stored values, without scale and offset.
         statistics: A file that keeps statistics, so that a second ranking reads nothing.
-        check_kept: Ask whether the files of kept statistics are still the same: one small request a file.
+        check_kept: Whether to ask if the files of kept statistics are still the same, by one request of one
+            byte for each file. Reading a file takes at least as many requests, and more bytes.
         limits: ``{"usd": 0.5, "seconds": 60}``: refuse a ranking whose forecast, after its first scene, is
             higher.
         settings: How this machine is used.
@@ -121,7 +123,7 @@ async def rank_async(
     request: RankingRequest,
     *,
     statistics: str | os.PathLike[str] | None = None,
-    check_kept: bool = False,
+    check_kept: bool = True,
     limits: RankLimits | None = None,
     settings: Settings | None = None,
     n_pictures: int = 0,
@@ -184,7 +186,8 @@ async def rank_async(
             ranked = await ranker.rank(scenes)
         seconds = time.perf_counter() - started
         pictures = await all_of(_picture(ranker, each) for each in ranked[:n_pictures])
-        found = Ranking(request=asked, scenes=tuple(ranked), seconds=seconds, notes=job.table.notes)
+        notes = (*job.table.notes, *ranker.rounds.notes(ranked))
+        found = Ranking(request=asked, scenes=tuple(ranked), seconds=seconds, notes=notes)
         return found, pictures
 
 

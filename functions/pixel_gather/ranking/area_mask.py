@@ -7,6 +7,7 @@ import numpy as np
 
 from pixel_gather.model.source import Header
 from pixel_gather.model.window import Window
+from pixel_gather.ranking.grid import Positions, overlap
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -22,8 +23,19 @@ class ShapeOnImage(Protocol):
     def n_pixels(self) -> float:
         """The shape's size in pixels, also of its parts beyond the image."""
 
+    def share_on(self, *, width: int, height: int) -> float:
+        """Return which share of the shape lies on an image of such a size."""
+
     def mask(self, part: Window) -> Mask:
         """Return for a part of the image which pixels have their centre in the shape, (y, x)."""
+
+    def shares(self, cols: Positions, rows: Positions) -> Positions:
+        """Return which share of each pixel of an overview lies in the shape, (y, x).
+
+        Args:
+            cols: The edges of its columns, in pixels of full resolution, evenly spaced.
+            rows: As ``cols``.
+        """
 
 
 class Shapes(Protocol):
@@ -48,6 +60,10 @@ class WholeWindow:
         """All of the window's pixels."""
         return float(self.window.n_pixels)
 
+    def share_on(self, *, width: int, height: int) -> float:
+        """Return which share of the window lies on an image of such a size."""
+        return self.window.share_on(width=width, height=height)
+
     def mask(self, part: Window) -> Mask:
         """Return which pixels of a part lie in the window."""
         found = np.zeros((part.height, part.width), np.bool_)
@@ -56,14 +72,18 @@ class WholeWindow:
         found[rows, cols] = True
         return found
 
+    def shares(self, cols: Positions, rows: Positions) -> Positions:
+        """Return which share of each pixel of an overview lies in the window."""
+        down = overlap(rows, self.window.row_off, self.window.row_stop)
+        across = overlap(cols, self.window.col_off, self.window.col_stop)
+        return np.asarray(np.outer(down, across))
+
 
 @dataclass(frozen=True, slots=True)
 class TwoSides:
     """A shape across 180 degrees: its two sides on one image."""
 
     sides: tuple[ShapeOnImage, ShapeOnImage]
-    n_shared: float = 0.0
-    """Pixels that are in both sides."""
 
     @property
     def window(self) -> Window:
@@ -75,18 +95,19 @@ class TwoSides:
 
     @property
     def n_pixels(self) -> float:
-        """The pixels of both, each once."""
-        return sum(each.n_pixels for each in self.sides) - self.n_shared
+        """The pixels of both."""
+        return sum(each.n_pixels for each in self.sides)
+
+    def share_on(self, *, width: int, height: int) -> float:
+        """Return which share of both lies on an image of such a size."""
+        on = sum(each.n_pixels * each.share_on(width=width, height=height) for each in self.sides)
+        return on / self.n_pixels
 
     def mask(self, part: Window) -> Mask:
         """Return which pixels of a part lie in either."""
         one, other = self.sides
         return np.asarray(one.mask(part) | other.mask(part))
 
-
-def two_windows(one: WholeWindow, other: WholeWindow) -> TwoSides:
-    """Return the shape of two windows. Pixels that are in both count once."""
-    a, b = one.window, other.window
-    width = min(a.col_stop, b.col_stop) - max(a.col_off, b.col_off)
-    height = min(a.row_stop, b.row_stop) - max(a.row_off, b.row_off)
-    return TwoSides((one, other), float(max(width, 0) * max(height, 0)))
+    def shares(self, cols: Positions, rows: Positions) -> Positions:
+        """Return which share of each pixel of an overview lies in either."""
+        return np.asarray(np.minimum(sum(each.shares(cols, rows) for each in self.sides), 1.0))

@@ -1,6 +1,6 @@
 """At which levels a scene may be read: from the coarsest overview that shows the area to full resolution."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -16,10 +16,14 @@ _MOST: Final = 4_000_000
 """Most pixels of a level. Finer overviews are left out, as only full resolution is read in strips."""
 
 _SAVES: Final = 0.8
-"""An overview is read if its tiles take less than this share of full resolution's bytes."""
+"""An overview is read if it and the coarser ones take less than this share of full resolution's bytes."""
 
-_CATEGORICAL: Final = frozenset({"NEAREST", "MODE"})
-_OF_GDAL: Final[dict[str, Resampling]] = {"NEAREST": "nearest", "AVERAGE": "average"}
+_OF_GDAL: Final[dict[str, Resampling]] = {
+    "NEAREST": "nearest",
+    "AVERAGE": "average",
+    "RMS": "moves means",
+    "MODE": "moves means",
+}
 
 type Level = int | None
 """Number of an overview, 0 being the largest; None for full resolution."""
@@ -72,9 +76,12 @@ def resampling_of(opened: LevelledSource) -> Resampling:
     return _OF_GDAL.get(opened.resampling or "", "unknown")
 
 
-def is_categorical_safe(opened: LevelledSource) -> bool:
-    """Tell whether the overviews of classes hold classes: the file has to say so."""
-    return opened.resampling in _CATEGORICAL
+def worst_resampling(files: Iterable[LevelledSource]) -> Resampling:
+    """Return how the overviews of files were made, of which one value is computed."""
+    made = {resampling_of(each) for each in files}
+    if len(made) == 1:
+        return made.pop()
+    return "moves means" if "moves means" in made else "unknown"
 
 
 async def levels_of(
@@ -100,6 +107,7 @@ async def levels_of(
     """
     full_nbytes = await stored_nbytes(opened, opened, window, number)
     found: list[LevelBytes] = []
+    before = 0.0
     for index in reversed(range(len(overviews))):
         level = overviews[index]
         part = LevelGrid(window=window, full=opened.header, level=level.header).part
@@ -111,6 +119,12 @@ async def levels_of(
         nbytes = await stored_nbytes(opened, level, part, number)
         if why_not is None and nbytes >= _SAVES * full_nbytes:
             why_not = f"it takes over {100 * _SAVES:.0f} % of the bytes of full resolution"
+        elif why_not is None and before + nbytes >= _SAVES * full_nbytes:
+            why_not = (
+                f"it and the coarser levels take over {100 * _SAVES:.0f} % of the bytes of full resolution"
+            )
+        if why_not is None:
+            before += nbytes
         found.append(LevelBytes(index, part, nbytes, why_not))
     inside = window.clipped(width=opened.header.width, height=opened.header.height) or window
     return [*found, LevelBytes(None, inside, full_nbytes, None)]

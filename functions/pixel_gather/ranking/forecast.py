@@ -7,7 +7,7 @@ from typing import Final
 from pixel_gather.estimate.assumptions import CPU_PER_GET, FIRST_BYTE, NETWORK
 from pixel_gather.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.model.source import Cost
-from pixel_gather.ranking.rounds import RankedScene, Wanted
+from pixel_gather.ranking.rounds import Wanted
 
 _CPU_PER_SCENE_S: Final = 9e-3
 """Python and NumPy around a scene. Measured on x86: 1,000 COGs whose overview of 256 x 256 pixels is read."""
@@ -56,7 +56,7 @@ class Forecast:
         """Return the forecast for one round.
 
         The bytes of a scene that was read before are forecast from its bytes so far. They grow as the pixels
-        do, from its last level to the next one.
+        do, from its last level to the wanted one.
 
         Args:
             wanted: What the round reads.
@@ -65,9 +65,7 @@ class Forecast:
         """
         n, requests, nbytes, decode_s = 0, 0.0, 0.0, 0.0
         for each in wanted:
-            cost, times = (
-                (each.ranked.cost, _times(each.ranked)) if each.ranked.cost.requests else (like, 1.0)
-            )
+            cost, times = (each.ranked.cost, _times(each)) if each.ranked.cost.requests else (like, 1.0)
             n += 1
             requests += cost.requests
             nbytes += cost.nbytes * times
@@ -82,10 +80,11 @@ class Forecast:
         return cls(n * requests, n * nbytes, max(waiting_s, cpu_s))
 
 
-def _times(ranked: RankedScene) -> float:
-    """Return how many times more pixels the next level of a scene has."""
-    measured = ranked.measured
+def _times(wanted: Wanted) -> float:
+    """Return how many times more pixels the wanted level of a scene has than its last one."""
+    measured = wanted.ranked.measured
     if measured is None or measured.level is None:
         return 1.0
-    is_last = measured.levels.index(measured.level) + 1 >= len(measured.levels) - 1
-    return min(measured.factor**2, _MOST_TIMES) if is_last else _NEXT_LEVEL
+    at, last = measured.levels.index(measured.level), len(measured.levels) - 1
+    step = last if wanted.step is None else max(wanted.step, at + 1)
+    return min(measured.factor**2 if step >= last else _NEXT_LEVEL ** (step - at), _MOST_TIMES)

@@ -65,15 +65,9 @@ class LevelGrid:
             np.arange(part.row_off, part.row_stop + 1) * down,
         )
 
-    def box_weights(self, part: Window) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
-        """Return which share of each pixel of the part lies in the window, (y, x)."""
-        cols, rows = self.edges(part)
-        down = _overlap(rows, self.window.row_off, self.window.row_stop)
-        across = _overlap(cols, self.window.col_off, self.window.col_stop)
-        return np.asarray(np.outer(down, across))
 
-
-def _overlap(edges: Positions, start: float, stop: float) -> Positions:
+def overlap(edges: Positions, start: float, stop: float) -> Positions:
+    """Return which share of each run between two edges lies in [start, stop)."""
     inside = np.minimum(edges[1:], stop) - np.maximum(edges[:-1], start)
     return np.asarray(np.clip(inside, 0, None) / np.diff(edges))
 

@@ -14,6 +14,9 @@ EXPRESSIONS: Final[Mapping[str, str]] = {
 }
 """The named ones. ndwi is McFeeters' (1996), nbr that of Key and Benson (2006)."""
 
+NORMALISED: Final = ("ndvi", "ndwi", "nbr")
+"""Those that lie between -1 and 1 where no reflectance is below 0."""
+
 SHARES: Final = ("clear", "valid", "cloud")
 """Shares of the area, 0 to 1, not values of bands.
 

@@ -157,8 +157,7 @@ async def measure_task(
     except TimeoutError:
         for each in positions:
             if id(each.ranked) not in done:
-                each.ranked.status, each.ranked.measured = Status.TIMED_OUT, None
-                each.ranked.reason = f"not read within the {longest_s:.0f} s of its worker"
+                each.ranked.fail(Status.TIMED_OUT, f"not read within the {longest_s:.0f} s of its worker")
     sidecar = _Sidecar([(each.at, each.ranked) for each in positions], time.monotonic() - began)
     await files.put(_sidecar_key(task.index), msgspec.msgpack.encode(sidecar))
     return len(positions)
@@ -209,8 +208,7 @@ def next_round(state: MapState, read: Sequence[int], rounds: Rounds) -> MapState
     if lost and state.n_tries < _MOST_TRIES:
         return replace(following, wanted=lost, n_tries=state.n_tries + 1)
     for at, _ in lost:
-        each = state.scenes[at]
-        each.status, each.reason, each.measured = Status.LOST, _LOST, None
+        state.scenes[at].fail(Status.LOST, _LOST)
     return replace(following, wanted=wanted_of(following.scenes, rounds))
 
 

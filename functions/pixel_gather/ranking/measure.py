@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -14,29 +14,41 @@ from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window
 from pixel_gather.ports import LevelledSource, LevelReader
-from pixel_gather.ranking.area_mask import ShapeOnImage, Shapes, WholeWindow
+from pixel_gather.ranking.area_mask import ShapeOnImage, Shapes
+from pixel_gather.ranking.area_share import SHARE, Counted, counted_on, indicator
 from pixel_gather.ranking.choose_levels import (
     Level,
     LevelBytes,
     LevelCost,
-    is_categorical_safe,
     levels_of,
     resampling_of,
     stored_nbytes,
+    worst_resampling,
 )
-from pixel_gather.ranking.expression import Expression
 from pixel_gather.ranking.grid import LevelGrid, lookup, nearest, pixel_size, reduced
+from pixel_gather.ranking.indexes import NORMALISED
 from pixel_gather.ranking.pixel_gate import PixelGate
 from pixel_gather.ranking.ranking_request import PixelMask, RankingRequest
-from pixel_gather.ranking.read_bands import Grid, Mask, Scaling, check_band, read_stored
-from pixel_gather.ranking.sampling_error import Estimate, LevelSample, Resampling, estimate
+from pixel_gather.ranking.read_bands import (
+    Grid,
+    Mask,
+    OffsetAppliedError,
+    Scaling,
+    check_band,
+    read_stored,
+)
+from pixel_gather.ranking.sampling_error import Estimate, LevelSample, Resampling, estimate, shows
 from pixel_gather.ranking.scenes import BandOf, RankScene
 
 _STRIP_PIXELS: Final = 4_000_000
 _MOST_EXACT: Final = 200_000_000
 """Pixels of one scene whose values are kept for a percentile."""
 
-_SHARE: Final = Expression.parse("share")
+_KEEPS_MEANS: Final = "the overviews keep means"
+_OFFSET_APPLIED: Final = "the catalog's offset is not applied: the pixels have it already"
+_IGNORES_SCALING: Final = "a scale or offset that is no number is ignored"
+_IMPOSSIBLE: Final = "a normalised difference lies between -1 and 1: check scale and offset"
+_IN_PATCHES: Final = "pixels without data lie together"
 
 type OnLevel = Callable[[int, int, int], None]
 
@@ -61,11 +73,22 @@ class Measured:
     clear: float
     """Share of the area with data that the mask keeps; ``valid`` without a mask."""
 
+    valid_range: tuple[float, float]
+    """95 % interval of ``valid``."""
+
+    clear_range: tuple[float, float]
+
+    remarks: str | None
+    """What the error relies on that the file does not say, and what was ignored of its metadata."""
+
     etags: tuple[str | None, ...]
     """Versions of the scene's files, in the order of `RankScene.hrefs`."""
 
     levels: tuple[Level, ...]
     """The levels that the scene may be read at, coarsest first."""
+
+    level_nbytes: tuple[float, ...]
+    """Bytes of each of them, with all bands and the mask."""
 
     factor: float = 1.0
     """Pixels of full resolution along one side of a pixel that was read."""
@@ -79,6 +102,18 @@ class _Band:
     opened: LevelledSource
     overviews: Sequence[LevelledSource]
     scaling: Scaling
+
+    @property
+    def ignores_scaling(self) -> bool:
+        """Whether the file declares a scale or offset that is no number."""
+        return self.opened.header.ignores_scaling
+
+    @property
+    def may_lack_data(self) -> bool:
+        """Whether the file can say that a pixel has no data."""
+        header = self.opened.header
+        has_nodata = header.nodata is not None or self.scaling.nodata is not None
+        return has_nodata or self.opened.hides_pixels or np.dtype(header.dtype).kind == "f"
 
     def near(self, size: float) -> LevelledSource:
         """Return the level whose pixels are closest to a size on the map."""
@@ -114,18 +149,33 @@ class SceneReader:
             SourceError: A file cannot be read, or does not fit the others.
         """
         view, etags = await self._view(scene, step=step, cost=cost)
-        levels = await view.levels()
+        said = [_IGNORES_SCALING] if any(band.ignores_scaling for band in view.bands.values()) else []
+        level_nbytes = await view.level_nbytes()
+        levels = tuple(level_nbytes)
         level = None if step is None else levels[min(step, len(levels) - 1)]
-        measured = await (view.exact() if level is None else view.at(level))
+        try:
+            measured = await view.measure(level)
+        except OffsetAppliedError:
+            view, said = view.without_claims(), [*said, _OFFSET_APPLIED]
+            measured = await view.measure(level)
+        if measured.remarks:
+            said.append(measured.remarks)
+        if self.request.by in NORMALISED and abs(measured.estimate.value) > 1:
+            said.append(_IMPOSSIBLE)
+        valid, clear = (view.share(each, measured.n_area) for each in (measured.valid, measured.clear))
         return Measured(
             value=measured.estimate.value,
             error=measured.estimate.error,
             level=level,
             n_pixels=measured.estimate.n_pixels,
-            valid=min(measured.valid / view.shape.n_pixels, 1.0),  # sums of shares of pixels are rounded
-            clear=min(measured.clear / view.shape.n_pixels, 1.0),
+            valid=valid.n,
+            clear=clear.n,
+            valid_range=valid[1:],
+            clear_range=clear[1:],
+            remarks="; ".join(said) or None,
             etags=etags,
             levels=levels,
+            level_nbytes=tuple(level_nbytes.values()),
             factor=measured.factor,
         )
 
@@ -207,11 +257,15 @@ async def _overviews_of(opened: LevelledSource, *, step: int | None) -> Sequence
 @dataclass(frozen=True, slots=True)
 class _Measure:
     estimate: Estimate
-    valid: float
+    valid: Counted
     """Pixels of full resolution with data in the area."""
 
-    clear: float
+    clear: Counted
+    n_area: float
+    """Those of the area on the image."""
+
     factor: float = 1.0
+    remarks: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -233,12 +287,22 @@ class _View:
         """Start with no strip."""
         self._totals = _Totals()
 
-    async def levels(self) -> tuple[Level, ...]:
-        """Return the levels that this scene may be read at, coarsest first."""
-        if self._only_full is not None:
-            return (None,)
+    def share(self, counted: Counted, n_area: float) -> Counted:
+        """Return a number of pixels as a share of the area.
+
+        Args:
+            counted: Pixels of full resolution.
+            n_area: Those of the area on the image, counted in the same way.
+        """
+        header = self.finest.opened.header
+        on_image = self.shape.share_on(width=header.width, height=header.height)
+        return counted.share_of(n_area / on_image) if n_area and on_image else Counted.exactly(0)
+
+    async def level_nbytes(self) -> dict[Level, float]:
+        """Return the levels that this scene may be read at, coarsest first, and the bytes of each."""
         compared = await self._compared(compares_all=False)
-        return tuple(each.level for each in compared if each.why_not is None)
+        read = [each for each in compared if each.level is None or (each.why_not or self._only_full) is None]
+        return {each.level: await self._all_nbytes(each) for each in read}
 
     async def level_costs(self) -> list[LevelCost]:
         """Return what each level takes, coarsest first, and whether a ranking reads it."""
@@ -262,11 +326,28 @@ class _View:
     @property
     def _only_full(self) -> str | None:
         """Say why this scene is read at full resolution alone; None if it is not."""
-        if not self.bands and not is_categorical_safe(self.finest.opened):
-            return "the file does not say that its overviews hold classes"
-        if self.request.by == "valid" and resampling_of(self.finest.opened) != "nearest":
+        if not self.bands and resampling_of(self.finest.opened) != "nearest":
+            return "the file does not say that its overviews are a sample of its classes"
+        if self.request.by == "valid" and self._resampling != "nearest":
             return "overviews lose or gain pixels next to nodata"
+        is_mean = self.request.statistic.kind == "mean"
+        if not shows(self._resampling, is_mean=is_mean):
+            return (
+                "the file says that its overviews were made by a method that moves means"
+                if is_mean
+                else "the file does not say that its overviews are a sample of its pixels"
+            )
         return None
+
+    @property
+    def _resampling(self) -> Resampling:
+        """How the overviews of all bands were made."""
+        return worst_resampling(each.opened for each in (*self.bands.values(), *self._of_classes))
+
+    @property
+    def _of_classes(self) -> Sequence[_Band]:
+        """The mask, if a share of its classes is all that is wanted."""
+        return [] if self.bands or self.mask is None else [self.mask]
 
     async def _compared(self, *, compares_all: bool) -> list[LevelBytes]:
         return await levels_of(
@@ -294,9 +375,30 @@ class _View:
             total += await stored_nbytes(band.opened, level, part, band.of.number)
         return total
 
-    @staticmethod
-    def _level_of_mask(mask: _Band, size: float) -> LevelledSource:
-        return mask.near(size) if is_categorical_safe(mask.opened) else mask.opened
+    def _level_of_mask(self, mask: _Band, size: float) -> LevelledSource:
+        """Return the level that the mask is read at: a sample only for a sample of pixels."""
+        is_sample = self._resampling == "nearest" and resampling_of(mask.opened) == "nearest"
+        return mask.near(size) if is_sample else mask.opened
+
+    async def measure(self, level: Level) -> _Measure:
+        """Measure at a level."""
+        return await (self.exact() if level is None else self.at(level))
+
+    def without_claims(self) -> "_View":
+        """Return the same view without the offsets that a catalog claims."""
+        bands = {
+            name: replace(band, scaling=band.scaling.without_claim()) for name, band in self.bands.items()
+        }
+        finest = next((bands[name] for name, band in self.bands.items() if band is self.finest), self.finest)
+        return _View(
+            request=self.request,
+            bands=bands,
+            mask=self.mask,
+            finest=finest,
+            shape=self.shape,
+            on_level=self.on_level,
+            gate=self.gate,
+        )
 
     async def at(self, level: int) -> _Measure:
         """Measure at an overview."""
@@ -312,43 +414,61 @@ class _View:
         if span is not None:
             nbytes, first, stop = span
             self.on_level(first, stop, nbytes)
-        area = await asyncio.to_thread(self._area_weights, grid, part)
+        area = await asyncio.to_thread(self.shape.shares, *grid.edges(part))
         bands = {name: await self._band_at(band, grid, part) for name, band in self.bands.items()}
         across, down = grid.factors
         if not bands:  # a share of classes, of a file whose overviews hold classes
             assert self.mask is not None and self.request.mask is not None  # noqa: S101, PT018 # as above
             stored, is_valid = await read_stored(opened, part, self.mask.of.number)
-            kept = is_valid & ~_dropped(stored, self.request.mask)
+            clear = is_valid & ~_dropped(stored, self.request.mask)
             return await asyncio.to_thread(
-                self._of_shares, area, is_valid, kept, resampling_of(self.mask.opened), across * down
+                self._of_shares, area, is_valid, clear, resampling_of(self.mask.opened), across * down
             )
-        clear = area if self.mask is None else area * await self._kept_shares(self.mask, grid, part)
-        return await asyncio.to_thread(self._of_level, bands, area, clear, across, down)
+        kept = None if self.mask is None else await self._kept_shares(self.mask, grid, part)
+        return await asyncio.to_thread(self._of_level, bands, area, kept, across, down)
 
     def _of_level(
-        self, bands: Mapping[str, Grid], area: Grid, clear: Grid, across: float, down: float
+        self, bands: Mapping[str, Grid], area: Grid, kept: Grid | None, across: float, down: float
     ) -> _Measure:
         is_valid = np.logical_and.reduce([np.isfinite(band) for band in bands.values()])
         cell = across * down
         factor = math.sqrt(cell)
-        resampling = resampling_of(self.finest.opened)
-        valid, kept = float((area * is_valid).sum()) * cell, float((clear * is_valid).sum()) * cell
+        count = partial(counted_on, resampling=self._resampling, factor=factor)
+        n_area = float(area.sum()) * cell
+        valid = count(is_valid, area)
+        clear = valid if kept is None else count(is_valid, area * kept)
         if self.request.expression is None:
-            sample = _indicator(is_valid, area, resampling, factor)
-            return _Measure(estimate(sample, _SHARE, self.request.statistic), valid, kept, factor)
+            sample = indicator(is_valid, area, self._resampling, factor)
+            return _Measure(estimate(sample, SHARE, self.request.statistic), valid, clear, n_area, factor)
         sample = LevelSample(
-            bands=dict(bands), weights=clear, resampling=resampling, factor=factor, quantum=self._quantum
+            bands=dict(bands),
+            weights=area,
+            kept=kept,
+            resampling=self._resampling,
+            factor=factor,
+            quantum=self._quantum,
         )
         found = estimate(sample, self.request.expression, self.request.statistic)
-        return _Measure(found, valid, kept, factor)
+        return _Measure(found, valid, clear, n_area, factor, self._remarks)
+
+    @property
+    def _remarks(self) -> str | None:
+        """Say what the error of an overview relies on."""
+        said = [_KEEPS_MEANS] if self._resampling == "unknown" else []
+        if self._resampling != "nearest" and any(band.may_lack_data for band in self.bands.values()):
+            said.append(_IN_PATCHES)
+        return "; ".join(said) or None
 
     def _of_shares(
         self, area: Grid, is_valid: Mask, kept: Mask, resampling: Resampling, cell: float
     ) -> _Measure:
         counted, of = _share_of(self.request.by, area, is_valid, kept)
-        found = estimate(_indicator(counted, of, resampling, math.sqrt(cell)), _SHARE, self.request.statistic)
-        valid, clear = (float((area * each).sum()) * cell for each in (is_valid, kept))
-        return _Measure(found, valid, clear, math.sqrt(cell))
+        factor = math.sqrt(cell)
+        found = estimate(indicator(counted, of, resampling, factor), SHARE, self.request.statistic)
+        valid, clear = (
+            counted_on(each, area, resampling=resampling, factor=factor) for each in (is_valid, kept)
+        )
+        return _Measure(found, valid, clear, float(area.sum()) * cell, factor)
 
     @property
     def _quantum(self) -> float:
@@ -358,19 +478,6 @@ class _View:
             return 0.0
         (band,) = self.bands.values()
         return abs(band.scaling.scale) if np.dtype(band.opened.header.dtype).kind in "iu" else 0.0
-
-    def _area_weights(self, grid: LevelGrid, part: Window) -> Grid:
-        if isinstance(self.shape, WholeWindow):
-            return grid.box_weights(part)
-        cols, rows = grid.edges(part)
-        return np.concatenate(
-            [self._mask_rows(cols, rows[start : start + 65]) for start in range(0, part.height, 64)]
-        )
-
-    def _mask_rows(self, cols: Grid, rows: Grid) -> Grid:
-        """Return which share of some rows of a level's pixels lies in the shape."""
-        window = _around(cols, rows)
-        return reduced(self.shape.mask(window), cols - window.col_off, rows - window.row_off)
 
     async def _band_at(self, band: _Band, grid: LevelGrid, part: Window) -> Grid:
         """Return a band's values on the pixels of a level of the finest band."""
@@ -409,7 +516,7 @@ class _View:
         if part is None or part.n_pixels > _STRIP_PIXELS:
             return {}
         step = max(max(part.width, part.height) // side, 1)
-        area = await asyncio.to_thread(self._area_weights, grid, part)
+        area = await asyncio.to_thread(self.shape.shares, *grid.edges(part))
         shown = self.bands or ({} if self.mask is None else {self.mask.of.source.band or "mask": self.mask})
         found = {name: await self._band_at(band, grid, part) for name, band in shown.items()}
         return {
@@ -422,7 +529,7 @@ class _View:
         header = self.finest.opened.header
         inside = self.shape.window.clipped(width=header.width, height=header.height)
         if inside is None:
-            return _Measure(Estimate(math.nan, 0.0, 0), 0.0, 0.0)
+            return _Measure(Estimate(math.nan, 0.0, 0), Counted.exactly(0), Counted.exactly(0), 1.0)
         for strip in _strips(inside, header.tile_height):
             async with self.gate.hold(strip.n_pixels):
                 await self._add_strip(strip, first=(inside.col_off, inside.row_off))
@@ -476,6 +583,8 @@ class _Totals:
     n_values: int = 0
     values: list[Grid] = field(default_factory=list)
     grids: list[tuple[dict[str, Grid], Grid]] = field(default_factory=list)
+    masks: list[tuple[Mask, Mask, Mask]] = field(default_factory=list)
+    """Of every n-th pixel: those with data, those of them that count, and the area."""
 
     def add(
         self, request: RankingRequest, bands: Mapping[str, Grid], known: Mask, kept: Mask, area: Mask
@@ -488,6 +597,8 @@ class _Totals:
         self.n_area += int(area.sum())
         self.n_valid += int(is_valid.sum())
         self.n_kept += int(counted.sum())
+        if request.precision.kind == "every":
+            self.masks.append((is_valid, counted, area))
         if request.expression is None:
             if request.precision.kind == "every":
                 share, of = _share_of(request.by, area, is_valid, counted)
@@ -515,10 +626,9 @@ class _Totals:
 
     def measure(self, request: RankingRequest, every: int) -> _Measure:
         """Return the statistic of all strips."""
-        cell = self.n_whole / self.n_area if self.n_area else 1.0
-        valid, kept = self.n_valid * cell, self.n_kept * cell
         if request.precision.kind == "every":
-            return _Measure(self._estimate(request, every), valid, kept, float(every))
+            counts = self._counted(every)
+            return _Measure(self._estimate(request, every), *counts, float(self.n_whole), float(every))
         if request.expression is None:
             n, of = {
                 "valid": (self.n_valid, self.n_area),
@@ -531,7 +641,20 @@ class _Totals:
             found = Estimate(request.statistic.of(values), 0.0, self.n_values)
         else:
             found = Estimate(self.total / self.n_values if self.n_values else math.nan, 0.0, self.n_values)
-        return _Measure(found, valid, kept)
+        counts = Counted.exactly(self.n_valid), Counted.exactly(self.n_kept)
+        return _Measure(found, *counts, float(self.n_area))
+
+    def _counted(self, every: int) -> tuple[Counted, Counted]:
+        """Return how many pixels have data and count, by every n-th pixel."""
+        if not self.n_area:
+            return Counted.exactly(0), Counted.exactly(0)
+        valid, kept, area = (np.concatenate(each) for each in zip(*self.masks, strict=True))
+        cell = self.n_whole / self.n_area
+        found = [
+            counted_on(each, area.astype(np.float64), resampling="nearest", factor=float(every))
+            for each in (valid, kept)
+        ]
+        return tuple(Counted(*(n / every**2 * cell for n in each)) for each in found)  # type: ignore[return-value] # two
 
     def _estimate(self, request: RankingRequest, every: int) -> Estimate:
         if not self.grids:
@@ -544,7 +667,7 @@ class _Totals:
             factor=float(every),
             is_indicator=request.expression is None,
         )
-        return estimate(sample, request.expression or _SHARE, request.statistic)
+        return estimate(sample, request.expression or SHARE, request.statistic)
 
 
 def _share_of(
@@ -558,16 +681,6 @@ def _share_of(
             return is_valid & ~kept, area * is_valid
         case _:
             return is_valid, area
-
-
-def _indicator(is_true: Mask, weights: Grid, resampling: Resampling, factor: float) -> LevelSample:
-    return LevelSample(
-        bands={"share": is_true.astype(np.float64)},
-        weights=weights,
-        resampling=resampling,
-        factor=factor,
-        is_indicator=True,
-    )
 
 
 def _dropped(stored: np.ndarray[Any, Any], mask: PixelMask) -> Mask:
@@ -607,6 +720,7 @@ def _edges_on(other: LevelledSource, part: Window, *, of: LevelGrid) -> tuple[Gr
 async def _laid(band: _Band, level: LevelledSource, cols: Grid, rows: Grid, *, of: LevelGrid) -> Grid:
     """Return a band's scaled values at positions on the finest band's level; NaN outside."""
     stored, is_valid = await _laid_stored(band, level, cols, rows, of=of)
+    band.scaling.check(stored, is_valid)
     return await asyncio.to_thread(band.scaling.apply, stored, is_valid)
 
 

@@ -72,12 +72,11 @@ class Ranker:
                     permit.was_read(n_requests=cost.needed_requests - n_before)
             self.rounds.keep(ranked)
         except SourceError as error:
-            ranked.status, ranked.reason, ranked.measured = error.status, error.reason, None
+            ranked.fail(error.status, error.reason)
         except RequestError as error:  # PROJ finds no way to this source's CRS
-            ranked.status, ranked.reason, ranked.measured = Status.UNSUPPORTED, str(error), None
+            ranked.fail(Status.UNSUPPORTED, str(error))
         except TimeoutError:
-            reason = f"not read within {self.source_timeout_s:g} s"
-            ranked.status, ranked.reason, ranked.measured = Status.TIMED_OUT, reason, None
+            ranked.fail(Status.TIMED_OUT, f"not read within {self.source_timeout_s:g} s")
         ranked.seconds += asyncio.get_running_loop().time() - started
 
     async def _read(self, scene: RankScene, step: int | None, cost: Cost) -> Measured:

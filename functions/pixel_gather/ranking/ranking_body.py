@@ -10,7 +10,9 @@ from pixel_gather.ranking.catalog_sources import catalog_sources
 from pixel_gather.ranking.limits import RankLimits
 from pixel_gather.ranking.ranking_request import RankingRequest
 
-_IN_CATALOG: Final = {"datetime", "where", "collections", "ids", "most", "duplicates", "address"}
+_IN_CATALOG: Final = {
+    *("datetime", "where", "collections", "ids", "most", "duplicates", "duplicates_by", "address")
+}
 _OUR_OWN: Final = frozenset({"scenes", "sources", "limits", "check_kept"})
 
 
@@ -23,8 +25,11 @@ class RankingBody:
     """As a gather's ``sources``, not checked yet."""
 
     limits: RankLimits
-    checks_kept: bool
-    """Whether the files of kept statistics are asked for their version first."""
+    checks_kept: bool | None
+    """Whether the files of kept statistics are asked for their version first.
+
+    None if the request does not say: they are, but a large ranking that is complete is not begun again.
+    """
 
     @classmethod
     def of(cls, given: Any, *, catalog: str | None = None) -> Self:
@@ -41,8 +46,8 @@ class RankingBody:
             raise RequestError("it must be an object with at least scenes and by", field="request")
         _check_storable(given)
         limits = RankLimits.of(given.get("limits"))
-        checks_kept = given.get("check_kept", False)
-        if not isinstance(checks_kept, bool):
+        checks_kept = given.get("check_kept")
+        if not isinstance(checks_kept, bool | None):
             raise RequestError("it must be true or false", field="check_kept")
         if len({"scenes", "sources"} & given.keys()) != 1:
             raise RequestError("give scenes, or sources as in a gather", field="scenes")

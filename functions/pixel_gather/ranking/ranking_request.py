@@ -13,7 +13,9 @@ from pixel_gather.ranking.expression import Expression
 from pixel_gather.ranking.indexes import EXPRESSIONS, SHARES
 from pixel_gather.ranking.statistic import Statistic
 
-DEFAULT_PRECISION: Final = 0.01
+DEFAULT_PRECISION: Final = "2%"
+"""Of the spread of the scenes' values."""
+
 _MEAN: Final = Statistic("mean")
 _STEPS: Final = range(2, 101)
 _FIELDS: Final = ("area", "by", "mask", "statistic", "precision", "order", "top", "bands", "raw")
@@ -59,12 +61,15 @@ class Precision:
     bound: float = 0.0
     """``bound``: a scene is read on until its standard error is at most this, or its rank is decided."""
 
+    is_relative: bool = False
+    """Whether the bound is a share of the spread of the scenes' values."""
+
     step: int = 1
     """``every``: every so many pixels across and down. All of the area's bytes are read."""
 
     @classmethod
     def of(cls, given: object) -> "Precision":
-        """Check a number, ``coarse``, ``exact`` or ``every:5``.
+        """Check a number, a share such as ``2%``, ``coarse``, ``exact`` or ``every:5``.
 
         Raises:
             RequestError: It is none of them.
@@ -79,17 +84,21 @@ class Precision:
         name, _, number = text.partition(":")
         if name == "every" and number.strip() in {str(step) for step in _STEPS}:
             return cls(kind="every", step=int(number))
+        is_relative = text.endswith("%")
         try:
-            bound = math.nan if isinstance(given, bool) else float(text)
+            bound = math.nan if isinstance(given, bool) else float(text.removesuffix("%"))
         except ValueError:
             bound = math.nan
         if not 0 <= bound < math.inf:
             raise RequestError(
                 f"it is {text[:60]!r}; write coarse, exact, every:5 (2 to 100), or the largest standard "
-                "error, such as 0.01",
+                "error, such as 0.01, or 2% of the spread of all values",
                 field="precision",
             )
-        return cls(kind="bound", bound=bound)
+        return cls(kind="bound", bound=bound / 100 if is_relative else bound, is_relative=is_relative)
+
+
+_DEFAULT: Final = Precision.of(DEFAULT_PRECISION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +116,7 @@ class RankingRequest:
 
     mask: PixelMask | None = None
     statistic: Statistic = _MEAN
-    precision: Precision = Precision(kind="bound", bound=DEFAULT_PRECISION)
+    precision: Precision = _DEFAULT
     order: Literal["asc", "desc"] = "desc"
     top: int | None = None
     """How many scenes from the first have to be in their place; None for all."""
@@ -216,7 +225,7 @@ class RankingRequest:
         area = None if self.area is None else [self.area.box, self.area.geometry and self.area.geometry.wkt]
         mask = None if self.mask is None else [self.mask.drop, self.mask.bits]
         made_of = [
-            1,
+            2,
             self.by,
             self.expression and self.expression.text,
             area,

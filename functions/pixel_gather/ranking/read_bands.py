@@ -1,6 +1,8 @@
 """Read windows of a band as numbers: what holds no data becomes NaN, and scale and offset are applied."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,15 @@ from pixel_gather.model.source import Header, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window
 from pixel_gather.ports import LevelledSource
+from pixel_gather.report.below_claimed_offset import denies_claim
 
 type Grid = np.ndarray[Any, np.dtype[np.floating[Any]]]
 type Stored = np.ndarray[Any, Any]
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class OffsetAppliedError(Exception):
+    """A catalog claims an offset that a scene's pixels have already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,22 @@ class Scaling:
     offset: float = 0.0
     nodata: float | None = None
     """What the list claims of a file that declares none itself."""
+
+    claims: Mapping[str, object] = field(default_factory=dict)
+    """The list's columns, if the offset is what a catalog claims."""
+
+    def check(self, stored: Stored, is_valid: Mask) -> None:
+        """Refuse a claimed offset that the pixels have already.
+
+        Raises:
+            OffsetAppliedError: They are darker than the claim allows.
+        """
+        if self.claims and is_valid.any() and denies_claim(self.claims, float(stored[is_valid].min())):
+            raise OffsetAppliedError
+
+    def without_claim(self) -> "Scaling":
+        """Return the same without a claimed offset."""
+        return replace(self, offset=0.0, claims={}) if self.claims else self
 
     @classmethod
     def of(cls, header: Header, number: int, source: Source, *, raw: bool) -> "Scaling":
@@ -38,7 +61,8 @@ class Scaling:
         if declared != (1.0, 0.0):
             return cls(*declared, nodata=claimed)
         scale, offset = (_number(columns, name) for name in ("scale", "offset"))
-        return cls(1.0 if scale is None else scale, 0.0 if offset is None else offset, nodata=claimed)
+        claims = columns if columns.get("offset") is None and offset is not None else {}
+        return cls(1.0 if scale is None else scale, offset or 0.0, nodata=claimed, claims=claims)
 
     def apply(self, stored: Stored, is_valid: Mask) -> Grid:
         """Return physical values; NaN where they are not valid."""
@@ -53,7 +77,7 @@ def _number(columns: Any, name: str) -> float | None:
     """Return a number of the list: its own column, or what an item of a catalog claims."""
     for each in (name, f"{name}_claimed"):
         value = columns.get(each)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)
     return None
 

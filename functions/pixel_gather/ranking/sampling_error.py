@@ -1,6 +1,6 @@
 """How far a statistic of an overview may be from that of full resolution. Pure.
 
-A level's pixels are taken as a sample of the area's, spread evenly over it. Five parts add up as squares:
+A level's pixels are taken as a sample of the area's, spread evenly over it. These parts add up as squares:
 
 - Sampling: ``s / sqrt(n_eff)`` with ``n_eff = n / (1 - r)``. r is the correlation of neighbouring pixels, in
   both directions, at the level's own spacing. An even sample of a smooth image misses less than a random one
@@ -8,15 +8,24 @@ A level's pixels are taken as a sample of the area's, spread evenly over it. Fiv
   the indicator: 1 for a pixel above the value, 0 for others. This gives the error of a share. The error of a
   quantile is half the distance between two other quantiles: one error of the share below it, and one above.
 - Position: how much the statistic moves if only every second row and column is kept.
-- Averaging: how much the statistic moves if the level is averaged once more, times the number of halvings
-  from full resolution to this level. Averages have a narrower spread than pixels. This moves quantiles and
-  shares. Also, a ratio of averages is not the average of ratios.
-- Edges: how much it moves without the pixels that are only partly in the area or next to pixels without data.
+- Averaging: a ratio of averages is not the average of ratios. What one more halving of the level moves shows
+  by how much. Detail that looks like noise moves four times as much at each finer level, and nothing that is
+  usual in images moves more. So the sum of all levels down to full resolution is the bound.
+- Edges: how much it moves without the pixels that are only partly in the area or next to pixels without
+  data.
+- Unseen: pixels that the level shows only mixed with what the mask drops, or next to pixels without data.
+  Mixed pixels are left out. The mean of what they hide is within 1.5 standard deviations of what is seen.
 - Rounding of the stored numbers.
 
-If a file declares how its overviews were made, only some parts count. For other files, all five count. The
+If a file declares how its overviews were made, only some parts count. For other files, all of them count. The
 root of the sum is multiplied by a safety factor, which was chosen on real files. docs/rank.md says how often
 the interval held the exact value.
+
+Only a sample of single pixels shows percentiles and shares: overviews made by nearest neighbour. Averages
+have a narrower spread than pixels, and nothing in them tells how much narrower.
+
+A level tells nothing if too much of the area is unseen, or if one pixel decides the mean of a ratio. Nor does
+it if its pixels without data are scattered: then there are smaller gaps that no level shows.
 """
 
 import math
@@ -29,7 +38,8 @@ from pixel_gather.ranking.expression import Expression
 from pixel_gather.ranking.statistic import Statistic
 
 type Grid = np.ndarray[Any, np.dtype[np.floating[Any]]]
-type Resampling = Literal["average", "nearest", "unknown"]
+type Mask = np.ndarray[Any, np.dtype[np.bool_]]
+type Resampling = Literal["average", "nearest", "unknown", "moves means"]
 
 INTERVAL: Final = 1.96
 """Standard errors on either side of a value that hold the exact value in 95 % of cases."""
@@ -42,6 +52,27 @@ _WHOLE: Final = 0.999
 _EDGES_OF_UNKNOWN: Final = 2.0
 """Some programs leave a pixel of an overview empty if any of its pixels is. Each level then loses a ring."""
 
+_RINGS_OF_UNKNOWN: Final = 2
+"""Cubic resampling mixes a pixel with those up to two pixels away."""
+
+_MOST_UNSEEN: Final = 0.3
+"""Share of the area beyond which what is seen says nothing about what is not."""
+
+_SCATTERED: Final = 0.05
+"""Share of the pixels without data that have none beside them, beyond which they are scattered."""
+
+_FEWEST_SCATTERED: Final = 3
+
+_OF_ONE: Final = 0.1
+"""Share of the variance beyond which one pixel decides the mean."""
+
+_GROWTH: Final = 4.0
+"""How much more noise a level has than the next coarser one."""
+
+_N_HALVINGS: Final = 2
+"""The first may move the value up and down by the same, so that little of it is seen."""
+
+_MEAN: Final = Statistic("mean")
 _NONE_SEEN: Final = 3 / INTERVAL
 """If none of n pixels shows a thing, its share is below 3 / n in 95 % of cases (the rule of three)."""
 
@@ -54,10 +85,13 @@ class LevelSample:
     """By the expression's names, each (y, x), scaled; NaN where there is no data."""
 
     weights: Grid
-    """(y, x): which share of each pixel is in the area and kept by the mask, 0 to 1."""
+    """(y, x): which share of each pixel is in the area, 0 to 1."""
 
     resampling: Resampling
     """How the level was made. ``nearest`` also for every n-th pixel."""
+
+    kept: Grid | None = None
+    """(y, x): which share of each pixel the mask keeps, 0 to 1. None without a mask."""
 
     factor: float
     """Pixels of full resolution along one side of a pixel."""
@@ -83,31 +117,114 @@ class Estimate:
     """Pixels that count."""
 
 
+def shows(resampling: Resampling, *, is_mean: bool) -> bool:
+    """Tell whether overviews that were made in a way show a mean, or a percentile or share.
+
+    Args:
+        resampling: How they were made.
+        is_mean: Whether a mean is wanted, and not a percentile or share.
+    """
+    return resampling == "nearest" or (is_mean and resampling != "moves means")
+
+
 def estimate(sample: LevelSample, expression: Expression, statistic: Statistic) -> Estimate:
     """Return a statistic of a level, and how far that of full resolution may be."""
-    values = expression.evaluate(sample.bands)
+    all_values = expression.evaluate(sample.bands)
+    has_data = _counts(all_values, sample.weights)
+    values = np.where(_is_mixed(sample), np.nan, all_values)
     value, n = _statistic(values, sample.weights, statistic)
     if n == 0:
         return Estimate(math.nan, math.inf, 0)
+    is_mean = statistic.kind == "mean" and not sample.is_indicator
     inside = values[_counts(values, sample.weights)]
     is_constant = inside.min() == inside.max() and not sample.is_indicator
-    if n < _FEWEST or is_constant:  # a constant level does not show what it was made from
+    unseen = _unseen(sample, has_data)
+    if (
+        n < _FEWEST
+        or is_constant  # it does not show what it was made from
+        or not shows(sample.resampling, is_mean=is_mean)
+        or unseen > _MOST_UNSEEN
+        or (is_mean and not expression.is_linear and _is_of_few(inside))
+        or _is_scattered(sample, all_values)
+    ):
         return Estimate(value, math.inf, n)
-    is_mean = statistic.kind == "mean" and expression.is_linear
-    edges = _edges(values, sample.weights, statistic, value)
+    edges = _edges(values, sample.weights, statistic, value, has_data=has_data)
     parts = [
         edges * (_EDGES_OF_UNKNOWN if sample.resampling == "unknown" else 1.0),
+        unseen * float(inside.std()) / INTERVAL,
         _rounding(sample, statistic),
     ]
     if sample.is_indicator or statistic.kind == "share":
         parts.append(_NONE_SEEN / n)
     if sample.resampling != "nearest":
-        parts.append(_averaging(sample, expression, statistic, value))
+        parts.append(_averaging(sample, values, expression, value))
     if sample.resampling != "average":
         parts.append(_position(values, sample.weights, statistic, value))
-    if sample.resampling != "average" or not is_mean:
+    if sample.resampling != "average" or not expression.is_linear:
         parts.append(_sampling(values, sample.weights, statistic, value))
     return Estimate(value, _SAFETY * math.hypot(*parts), n)
+
+
+def _is_of_few(values: Grid) -> bool:
+    """Tell whether one pixel decides the mean, such as a ratio whose denominator is almost 0."""
+    squares = (values - values.mean()) ** 2
+    return bool(squares.max() > _OF_ONE * squares.sum())
+
+
+def _is_mixed(sample: LevelSample) -> Mask:
+    """Return the pixels that may hold something of what the mask drops."""
+    if sample.kept is None:
+        return np.zeros(sample.weights.shape, np.bool_)
+    return widened(sample.kept < _WHOLE, _RINGS_OF_UNKNOWN if sample.resampling == "unknown" else 0)
+
+
+def _unseen(sample: LevelSample, has_data: Mask) -> float:
+    """Return the share of the area's pixels that count, but that the level does not show by themselves.
+
+    Half of the pixels next to those without data are taken as unseen. If nobody knows how the overviews were
+    made, all of them are, and so are the neighbours without data: they may have been lost.
+    """
+    wanted = sample.weights if sample.kept is None else sample.weights * sample.kept
+    total = float(wanted[has_data].sum())
+    if not total > 0:
+        return 1.0
+    seen = has_data & ~_is_mixed(sample)
+    unseen = total - float(wanted[seen].sum())
+    if sample.resampling != "nearest":
+        is_hole = (sample.weights > 0) & ~has_data
+        beside = float(wanted[seen & widened(is_hole, 1)].sum())
+        if sample.resampling == "average":
+            beside /= 2
+        else:
+            beside += float(sample.weights[is_hole & widened(has_data, 1)].sum())
+        unseen += beside
+    return unseen / total
+
+
+def _is_scattered(sample: LevelSample, values: Grid) -> bool:
+    """Tell whether pixels without data are scattered, so that there are gaps smaller than a pixel."""
+    if sample.resampling == "nearest":
+        return False
+    is_hole = (sample.weights > _WHOLE) & ~np.isfinite(values)
+    beside = np.zeros_like(is_hole)
+    beside[1:] |= is_hole[:-1]
+    beside[:-1] |= is_hole[1:]
+    beside[:, 1:] |= is_hole[:, :-1]
+    beside[:, :-1] |= is_hole[:, 1:]
+    alone = int(np.count_nonzero(is_hole & ~beside))
+    return alone >= _FEWEST_SCATTERED and alone > _SCATTERED * int(np.count_nonzero(is_hole))
+
+
+def widened(mask: Mask, rings: int) -> Mask:
+    """Return a mask with so many rings of pixels around it."""
+    for _ in range(rings):
+        wide = mask.copy()
+        wide[1:] |= mask[:-1]
+        wide[:-1] |= mask[1:]
+        mask = wide.copy()
+        mask[:, 1:] |= wide[:, :-1]
+        mask[:, :-1] |= wide[:, 1:]
+    return mask
 
 
 def _counts(values: Grid, weights: Grid) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -161,19 +278,32 @@ def _position(values: Grid, weights: Grid, statistic: Statistic, value: float) -
     return max((each for each in moves if math.isfinite(each)), default=0.0)
 
 
-def _averaging(sample: LevelSample, expression: Expression, statistic: Statistic, value: float) -> float:
-    weights = _trimmed(sample.weights)
-    if not weights.size:
-        return 0.0
-    coarser: dict[str, Grid] = {}
-    halved_weights: Grid = np.zeros((0, 0))
-    for name, band in sample.bands.items():
+def _averaging(sample: LevelSample, values: Grid, expression: Expression, value: float) -> float:
+    """Return the bound of what averaging from full resolution to this level has moved."""
+    moves = []
+    bands, weights, before = dict(sample.bands), np.where(np.isfinite(values), sample.weights, 0.0), value
+    for halving in range(_N_HALVINGS):
+        bands, weights = _halved(bands, weights)
+        after, n = _statistic(expression.evaluate(bands), weights, _MEAN)
+        if not n:
+            break
+        moves.append(abs(after - before) / _GROWTH**halving)
+        before = after
+    if expression.is_linear:
+        return moves[0] * max(math.log2(max(sample.factor, 1.0)), 1.0) if moves else 0.0
+    levels = _GROWTH * (max(sample.factor, 2.0) ** 2 - 1) / (_GROWTH - 1)
+    return max(moves, default=math.inf) * levels / INTERVAL
+
+
+def _halved(bands: dict[str, Grid], weights: Grid) -> tuple[dict[str, Grid], Grid]:
+    """Return a level averaged once more, and the weights of its pixels."""
+    halved: dict[str, Grid] = {}
+    weights = _trimmed(weights)
+    for name, band in bands.items():
         known = np.where(np.isfinite(_trimmed(band)), weights, 0.0)
-        halved_weights = _summed(known)
         with np.errstate(all="ignore"):
-            coarser[name] = _summed(known * np.nan_to_num(_trimmed(band))) / halved_weights
-    move = _moved(expression.evaluate(coarser), halved_weights, statistic, value)
-    return max(math.log2(max(sample.factor, 1.0)), 1.0) * move if math.isfinite(move) else 0.0
+            halved[name] = _summed(known * np.nan_to_num(_trimmed(band))) / _summed(known)
+    return halved, _summed(weights)
 
 
 def _trimmed(grid: Grid) -> Grid:
@@ -185,15 +315,11 @@ def _summed(grid: Grid) -> Grid:
     return np.asarray(grid.reshape(grid.shape[0] // 2, 2, grid.shape[1] // 2, 2).sum(axis=(1, 3)))
 
 
-def _edges(values: Grid, weights: Grid, statistic: Statistic, value: float) -> float:
-    is_edge = ~(np.isfinite(values) & (weights > _WHOLE))
+def _edges(values: Grid, weights: Grid, statistic: Statistic, value: float, *, has_data: Mask) -> float:
+    is_edge = ~(has_data & (weights > _WHOLE))
     if not is_edge.any():
         return 0.0
-    wide = is_edge.copy()
-    wide[1:] |= is_edge[:-1]
-    wide[:-1] |= is_edge[1:]
-    wide[:, 1:] |= is_edge[:, :-1]
-    wide[:, :-1] |= is_edge[:, 1:]
+    wide = widened(is_edge, 1)
     move = _moved(np.where(wide, np.nan, values), weights, statistic, value)
     if math.isfinite(move):
         return move

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from pixel_gather.catalog.time_range import format_moment
 from pixel_gather.estimate.pricing import USD_PER_GB_S, USD_PER_GET
+from pixel_gather.model.plurals import counted
+from pixel_gather.model.shown import shown
 from pixel_gather.model.status import Status
 from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.ranking.rounds import RankedScene
@@ -26,7 +28,12 @@ COLUMNS: Final = (
     "level",
     "factor",
     "clear",
+    "clear_low",
+    "clear_high",
     "valid",
+    "valid_low",
+    "valid_high",
+    "remarks",
     "pixels",
     "bytes",
     "requests",
@@ -73,6 +80,10 @@ class Ranking:
 
     spent_usd: float | None = None
     """What several functions have cost on AWS; None where one process has ranked."""
+
+    def __repr__(self) -> str:
+        told = [f"{each['rank'] or '-'} {each['id']} {each['value']}" for each in self.rows()]
+        return shown(f"Ranking: {counted(len(self.scenes), 'scene')} by {self.request.by}", told, most=10)
 
     @property
     def n_failed(self) -> int:
@@ -166,7 +177,12 @@ def _row(ranked: RankedScene) -> dict[str, Any]:
         "level": None if measured is None else _level(ranked),
         "factor": None if measured is None else measured.factor,
         "clear": None if measured is None else measured.clear,
+        "clear_low": None if measured is None else measured.clear_range[0],
+        "clear_high": None if measured is None else measured.clear_range[1],
         "valid": None if measured is None else measured.valid,
+        "valid_low": None if measured is None else measured.valid_range[0],
+        "valid_high": None if measured is None else measured.valid_range[1],
+        "remarks": None if measured is None else measured.remarks,
         "pixels": None if measured is None else measured.n_pixels,
         "bytes": ranked.cost.nbytes,
         "requests": ranked.cost.requests,

@@ -25,19 +25,26 @@ def claims_offsets(columns: Sequence[ListColumn]) -> bool:
 def is_below_claim(source: Source | None, stats: BandStats) -> bool:
     """Tell whether a window's darkest pixel would be far below zero by the claimed scale and offset.
 
-    It is, if ``min * scale + offset < offset / 2`` with a negative offset. If the darkest pixel has the
-    claimed nodata, nothing is known. Only windows with dark pixels can tell, so False does not mean that the
-    claim is right.
-
     Args:
         source: What the list says of the source.
         stats: Statistics of one band of its window.
     """
-    columns: Mapping[str, object] = {} if source is None else source.columns
+    return bool(stats.n_valid) and source is not None and denies_claim(source.columns, stats.min)
+
+
+def denies_claim(columns: Mapping[str, object], darkest: float) -> bool:
+    """Tell whether a stored value would be far below zero by the claimed scale and offset.
+
+    It is, if ``darkest * scale + offset < offset / 2`` with a negative offset. If the darkest pixel has the
+    claimed nodata, nothing is known. Only dark pixels can tell, so False does not mean that the claim is
+    right.
+
+    Args:
+        columns: What the list says of the source.
+        darkest: The lowest stored value that is data.
+    """
     offset, scale = columns.get(OFFSET_CLAIMED), columns.get(_SCALE_CLAIMED)
-    if not isinstance(offset, int | float) or offset >= 0 or not stats.n_valid:
+    if not isinstance(offset, int | float) or offset >= 0 or darkest == columns.get(_NODATA_CLAIMED):
         return False
     factor = scale if isinstance(scale, int | float) and scale > 0 else 1.0
-    if stats.min == columns.get(_NODATA_CLAIMED):
-        return False
-    return stats.min * factor + offset < _SHARE * offset
+    return darkest * factor + offset < _SHARE * offset

@@ -18,7 +18,7 @@ from pixel_gather.local.rank import catalog_sources, plan_ranking, rank_async
 from pixel_gather.model.plurals import counted
 from pixel_gather.ranking.ranking_body import RankingBody
 from pixel_gather.ranking.ranking_plan import plan_text
-from pixel_gather.ranking.ranking_request import RankingRequest
+from pixel_gather.ranking.ranking_request import DEFAULT_PRECISION, RankingRequest
 from pixel_gather.ranking.table import COLUMNS, table_text
 from pixel_gather.request.request import parse_sources
 from pixel_gather_cli.deployment.list_upload import uploaded_sources
@@ -51,10 +51,10 @@ _WHAT = (
     ),
     click.option(
         "--precision",
-        default="0.01",
+        default=DEFAULT_PRECISION,
         show_default=True,
         metavar="ERROR",
-        help="Largest standard error, or coarse, exact, every:5.",
+        help="Largest standard error: a number, or a share of the values' spread. Or coarse, exact, every:5.",
     ),
     click.option("--order", type=click.Choice(("desc", "asc")), default="desc", show_default=True),
     click.option(
@@ -79,7 +79,11 @@ _KEPT = (
     click.option(
         "--statistics", metavar="FILE", help="Keep statistics here: a second ranking reads nothing."
     ),
-    click.option("--check-kept", is_flag=True, help="Ask first whether the files are still the same."),
+    click.option(
+        "--check-kept/--no-check-kept",
+        default=None,
+        help="Whether to ask first if the files are still the same.  [default: check]",
+    ),
 )
 _LIMITS = (
     click.option(
@@ -167,7 +171,7 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
                     asked.sources,
                     asked.request,
                     **kept,
-                    check_kept=asked.checks_kept,
+                    check_kept=asked.checks_kept is not False,
                     limits=asked.limits,
                     settings=settings_of(options),
                     n_pictures=(asked.request.top or _MOST_PICTURES) if out["html"] else 0,
@@ -201,8 +205,9 @@ def _check_place(place: dict[str, Any], kept: dict[str, Any], out: dict[str, Any
         for name in ("stack", "api"):
             if place[name] is not None:
                 raise RequestError("use it only with --deployed", field=f"--{name}")
-        if kept["check_kept"] and kept["statistics"] is None:
-            raise RequestError("use it only with --statistics", field="--check-kept")
+        if kept["check_kept"] is not None and kept["statistics"] is None:
+            name = "--check-kept" if kept["check_kept"] else "--no-check-kept"
+            raise RequestError("use it only with --statistics", field=name)
     elif kept["statistics"] is not None:
         raise RequestError("a deployment keeps its own statistics: leave it out", field="--statistics")
     elif out["html"] is not None:
@@ -234,7 +239,7 @@ def _on_aws(target: Target, body: dict[str, Any], *, show: Callable[[Progress], 
 
 
 def _body_of_options(
-    list_file: str | None, by: str | None, options: dict[str, Any], *, check_kept: bool
+    list_file: str | None, by: str | None, options: dict[str, Any], *, check_kept: bool | None
 ) -> dict[str, Any]:
     """Return what ``POST /rankings`` takes.
 
@@ -251,9 +256,10 @@ def _body_of_options(
         "sources": sources.model_dump(mode="json", exclude_defaults=True),
         "area": area,
         "limits": {name: value for name, value in limits.items() if value is not None},
-        "check_kept": check_kept,
     }
-    return {name: value for name, value in body.items() if value is not None and value not in ({}, False)}
+    return {name: value for name, value in body.items() if value is not None and value not in ({}, False)} | (
+        {} if check_kept is None else {"check_kept": check_kept}
+    )
 
 
 def _body_of_file(file: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pixel_gather.errors import StoreError
 from pixel_gather.ranking.measure import Measured
 from pixel_gather.ranking.scenes import RankScene
 
+_LISTS: Final = ("etags", "levels", "level_nbytes", "valid_range", "clear_range")
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS file (href TEXT PRIMARY KEY, etag TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS statistic (
@@ -115,5 +116,5 @@ def _plain(measured: Measured) -> dict[str, Any]:
 
 def _measured(given: dict[str, Any]) -> Measured:
     numbers = {name: float(value) for name, value in given.items() if value in ("nan", "inf")}
-    lists = {name: tuple(given[name]) for name in ("etags", "levels")}
+    lists = {name: tuple(given[name]) for name in _LISTS}
     return Measured(**(given | numbers | lists))

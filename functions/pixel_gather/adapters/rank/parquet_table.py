@@ -12,7 +12,7 @@ from pixel_gather.errors import StoreError
 from pixel_gather.ranking.table import COLUMNS
 
 _WHOLE: Final = frozenset({"rank", "rank_low", "rank_high", "pixels", "bytes", "requests"})
-_TEXTS: Final = frozenset({"id", "time", "level", "status", "reason", "hrefs"})
+_TEXTS: Final = frozenset({"id", "time", "level", "remarks", "status", "reason", "hrefs"})
 _FLAGS: Final = frozenset({"kept"})
 
 

@@ -14,7 +14,8 @@ from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.locate_window import locate_window
 from pixel_gather.ports import Projector
-from pixel_gather.ranking.area_mask import Mask, ShapeOnImage, TwoSides, WholeWindow, two_windows
+from pixel_gather.ranking.area_mask import Mask, ShapeOnImage, TwoSides, WholeWindow
+from pixel_gather.ranking.grid import Positions
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 _LONLAT: Final = "EPSG:4326"
 _LONGEST_EDGE: Final = 0.05
 """Degrees. Longer edges get positions in between, so that they stay straight on the map of the area."""
+
+
+_MOST_PARTS: Final = 4
+"""Parts of an overview's pixel, across and down, that tell which share of it lies in a polygon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +51,37 @@ class AreaShapes:
         return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
 
     def _box(self, box: Box, header: Header) -> ShapeOnImage:
-        sides = _shown(sides_of(box), lambda side: WholeWindow(self._window(side, header)))
-        return sides[0] if len(sides) == 1 else two_windows(sides[0], sides[1])
+        """Return a box: its sides follow parallels and meridians, which may be turned on the image."""
+        import shapely  # noqa: PLC0415 # a ranking of whole scenes needs none of it
+
+        def lay(side: Box) -> ShapeOnImage:
+            window = self._window(side, header)
+            polygon = self._laid(shapely.box(*side), header)
+            # A box that is too large for the image's CRS holds all that the image shows
+            return WholeWindow(window) if polygon is None else polygon
+
+        sides = _shown(sides_of(box), lay)
+        return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
 
     def _window(self, box: Box, header: Header) -> Window:
         """Return the pixels that a box touches. Refuses images that are not placed."""
         return locate_window(WindowRule(bounds=box, crs=_LONLAT), header, projector=self.projector)
 
     def _shape(self, geometry: "BaseGeometry", header: Header) -> ShapeOnImage:
-        import shapely  # noqa: PLC0415 # a ranking by box needs none of it
-
         self._window(geometry.bounds, header)
+        polygon = self._laid(geometry, header)
+        if polygon is None:
+            raise SourceError(
+                "the area's coordinates do not exist in its CRS", href=header.href, status=Status.OUTSIDE
+            )
+        return polygon
+
+    def _laid(self, geometry: "BaseGeometry", header: Header) -> "_Polygon | None":
+        """Return a shape in an image's pixels; None if the image's CRS does not have all of it."""
+        import shapely  # noqa: PLC0415 # a ranking of whole scenes needs none of it
+
         transform = header.transform
-        assert transform is not None  # noqa: S101 # refused above
+        assert transform is not None  # noqa: S101 # an image that is not placed was refused
 
         def to_pixels(positions: Any) -> Any:
             xs, ys = self.projector.points(
@@ -70,12 +93,9 @@ class AreaShapes:
             cols, rows = transform.colrow(np.asarray(xs), np.asarray(ys))  # type: ignore[arg-type] # takes arrays, too
             return np.stack([cols, rows], axis=1)
 
-        dense = shapely.segmentize(geometry, _LONGEST_EDGE)
-        in_pixels = shapely.transform(dense, to_pixels)
+        in_pixels = shapely.transform(shapely.segmentize(geometry, _LONGEST_EDGE), to_pixels)
         if not all(map(math.isfinite, in_pixels.bounds)):
-            raise SourceError(
-                "the area's coordinates do not exist in its CRS", href=header.href, status=Status.OUTSIDE
-            )
+            return None
         west, north, east, south = in_pixels.bounds
         window = Window(
             col_off=math.floor(west),
@@ -85,7 +105,7 @@ class AreaShapes:
         )
         if window.clipped(width=header.width, height=header.height) is None:
             raise SourceError("the area lies outside of it", href=header.href, status=Status.OUTSIDE)
-        return _Polygon(window, float(in_pixels.area), in_pixels.__geo_interface__)
+        return _Polygon(window, in_pixels)
 
 
 def _shown[Side, Laid](sides: Sequence[Side], lay: Callable[[Side], Laid]) -> list[Laid]:
@@ -112,19 +132,42 @@ class _Polygon:
     """A polygon in the pixels of one image."""
 
     window: Window
-    n_pixels: float
-    geometry: Any
-    """As GeoJSON, in columns and rows."""
+    geometry: "BaseGeometry"
+    """In columns and rows."""
+
+    @property
+    def n_pixels(self) -> float:
+        """Its size in pixels, also of its parts beyond the image."""
+        return float(self.geometry.area)
+
+    def share_on(self, *, width: int, height: int) -> float:
+        """Return which share of it lies on an image of such a size."""
+        import shapely  # noqa: PLC0415 # as above
+
+        if self.window.share_on(width=width, height=height) == 1:
+            return 1.0
+        inside = shapely.intersection(shapely.make_valid(self.geometry), shapely.box(0, 0, width, height))
+        return min(float(inside.area) / self.n_pixels, 1.0)
 
     def mask(self, part: Window) -> Mask:
         """Return for a part of the image which pixels have their centre in the polygon, (y, x)."""
+        return self._rasterised((part.col_off, part.row_off), (1.0, 1.0), (part.height, part.width))
+
+    def shares(self, cols: Positions, rows: Positions) -> Positions:
+        """Return which share of each pixel of an overview lies in the polygon, by parts of each pixel."""
+        across, down = (float(edges[1] - edges[0]) for edges in (cols, rows))
+        n = min(math.ceil(max(across, down)), _MOST_PARTS)
+        height, width = len(rows) - 1, len(cols) - 1
+        found = self._rasterised((cols[0], rows[0]), (across / n, down / n), (height * n, width * n))
+        return np.asarray(found.reshape(height, n, width, n).mean(axis=(1, 3)))
+
+    def _rasterised(
+        self, first: tuple[float, float], size: tuple[float, float], shape: tuple[int, int]
+    ) -> Mask:
+        """Return which cells of a grid have their centre in the polygon, (y, x)."""
         from rasterio.features import rasterize  # noqa: PLC0415 # 0.4 s
         from rasterio.transform import Affine  # noqa: PLC0415 # as above
 
-        found = rasterize(
-            [self.geometry],
-            out_shape=(part.height, part.width),
-            transform=Affine.translation(part.col_off, part.row_off),
-            dtype="uint8",
-        )
+        transform = Affine.translation(*first) * Affine.scale(*size)
+        found = rasterize([self.geometry], out_shape=shape, transform=transform, dtype="uint8")
         return np.asarray(found, np.bool_)
