@@ -2,7 +2,7 @@
 
 from typing import Final
 
-_FILTERS: Final = ("datetime", "assets", "cloud_below", "where", "expand", "token")
+_FILTERS: Final = ("datetime", "assets", "cloud_below", "where", "duplicates", "expand", "token")
 _SEARCH: Final = ("bbox", "intersects", "datetime", "ids", "collections", "query", "limit", "token")
 
 

@@ -104,6 +104,15 @@ def test_a_corner_that_is_not_on_the_earth_is_refused(
     assert box_of_corners(90, 180, -90, -180) == (-180, -90, 180, 90)
 
 
+@pytest.mark.parametrize(
+    ("longitudes", "west", "east"),
+    [((179, -179), 179, -179), ((-170, 170), 170, -170), ((-90, 90), -90, 90), ((-90, 91), 91, -90)],
+)
+def test_corners_make_the_narrower_box(longitudes: tuple[float, float], west: float, east: float) -> None:
+    """Two corners at both sides of the antimeridian are neighbours."""
+    assert box_of_corners(0, longitudes[0], 1, longitudes[1]) == (west, 0, east, 1)
+
+
 def test_corners_that_are_equal_are_a_point() -> None:
     """The published address has both corners equal."""
     area = Area(box_of_corners(55.66, 12.58, 55.66, 12.58))

@@ -1,10 +1,19 @@
 """Scenes that were processed several times."""
 
+from functools import partial
+from typing import Any
+
 import pytest
 
-from catalog.scenes import item
+from catalog import scenes
+from pixel_gather.catalog.acquisition import FROM_HEADERS
 from pixel_gather.catalog.area import Box
-from pixel_gather.catalog.duplicates import FROM_HEADERS, without_duplicates
+from pixel_gather.catalog.duplicates import without_duplicates
+
+item = partial(scenes.item, platform="sentinel-2a")
+"""A scene of one satellite."""
+
+DATATAKE = "GS2B_20220821T101739_028507"
 
 
 def names(*items: dict[str, object]) -> list[object]:
@@ -112,3 +121,79 @@ def test_what_was_dropped_is_told() -> None:
     old, new = item("a"), item("b")
 
     assert without_duplicates((old, new)).dropped == ((old, new),)
+
+
+def test_the_baseline_is_no_part_of_the_datatake() -> None:
+    """Sentinel-2's datatakes end in the version of the processing."""
+    old, new = (
+        item(
+            name,
+            s2__mgrs_tile="33UUB",
+            s2__datatake_id=f"{DATATAKE}_N{version}",
+            s2__processing_baseline=version,
+        )
+        for name, version in (("a", "04.00"), ("b", "05.10"))
+    )
+
+    assert names(old, new) == names(new, old) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("box", "time", "is_same"),
+    [
+        ((11, 46, 12, 46.5), "2024-06-01T10:20:30Z", False),
+        ((11, 46.2, 12, 46.7), "2024-06-01T10:20:30Z", False),
+        ((11, 46.4, 12, 47), "2024-06-01T10:20:44Z", False),
+        ((11, 46.4, 12, 47), "2024-06-01T10:20:30.9Z", True),
+    ],
+    ids=["the other half", "with some overlap", "later", "the same half"],
+)
+def test_two_parts_of_one_pass_are_two_scenes(box: Box, time: str, *, is_same: bool) -> None:
+    """A tile that two data strips of a datatake share comes as two items, which together cover it."""
+    named: dict[str, Any] = {"s2__mgrs_tile": "33UUB", "s2__datatake_id": f"{DATATAKE}_N04.00"}
+    one = item("a", box=(11, 46.5, 12, 47), **named)
+    other = item("b", box=box, time=time, **named)
+
+    assert len(names(one, other)) == 2 - is_same
+
+
+def test_scenes_without_platform_and_acquisition_are_no_duplicates() -> None:
+    """Four variables of a model share time and place, and so do the steps of a forecast."""
+    world = (-180.0, -90.0, 180.0, 90.0)
+    variables = [scenes.item(name, box=world, collection="era5") for name in ("t2m", "u10", "v10")]
+    tiles = [scenes.item(name, grid__code="MGRS-33UUB") for name in "ab"]
+
+    assert names(*variables, *tiles) == ["t2m", "u10", "v10", "a", "b"]
+
+
+@pytest.mark.parametrize("name", ["s5p__product_type", "sar__product_type", "forecast__horizon"])
+def test_other_products_of_one_moment_are_other_scenes(name: str) -> None:
+    """A platform may measure several things at once."""
+    x: dict[str, Any] = {name: "x"}
+    y: dict[str, Any] = {name: "y"}
+
+    assert names(item("a", **x), item("b", **y)) == ["a", "b"]
+    assert names(item("a", **x), item("b", **x)) == ["b"]
+
+
+def test_a_second_on_the_clock_does_not_part_two_processings() -> None:
+    """They may write times on both sides of it, and be less than a second apart."""
+    one = item("a", time="2024-06-01T10:20:29.99Z")
+
+    assert names(one, item("b", time="2024-06-01T10:20:30.01Z")) == ["b"]
+    assert names(one, item("b", time="2024-06-01T10:20:30.99Z")) == ["a", "b"]
+
+
+def test_properties_can_be_named_by_which_scenes_are_one() -> None:
+    """A provider may name its scenes in its own way. A scene that lacks one of them is by itself."""
+    found = (
+        scenes.item("a", x__scene="1", box=(0, 0, 1, 1), updated="2024-01-01"),
+        scenes.item("b", x__scene="1", box=(5, 5, 6, 6), updated="2024-01-02"),
+        scenes.item("c", x__scene="2"),
+        item("d"),
+        item("e"),
+    )
+
+    kept = without_duplicates(found, by=("x:scene", "datetime"))
+
+    assert [each["id"] for each in kept.items] == ["b", "c", "d", "e"]

@@ -186,3 +186,25 @@ def test_a_datatake_is_named_by_the_item() -> None:
     assert row_of(item("a", landsat__scene_id="LC8"), "datatake") == "LC8"
     assert row_of(item("a"), "datatake") == "a"
     assert row_of(item("a", s2__datatake_id="GS2A_1"), "item") == "a"
+
+
+@pytest.mark.parametrize("is_applied", [True, False])
+def test_an_offset_that_the_pixels_have_already_is_no_claim(*, is_applied: bool) -> None:
+    """Earth Search says so in a property, and leaves the offset in the asset."""
+    asset = {"href": "s3://b/a.tif", "raster:bands": [{"scale": 0.0001, "offset": -0.1}]}
+    given = item(assets={"a": asset}, earthsearch__boa_offset_applied=is_applied)
+
+    (found,) = sources_of(slimmed(given, asset_choices(("a",))), asset_choices(("a",)))
+
+    assert found.columns["scale_claimed"] == 0.0001
+    assert ("offset_claimed" in found.columns) != is_applied
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_claim_that_is_no_number_is_none(number: float) -> None:
+    """As if the item did not claim it."""
+    asset = {"href": "s3://b/a.tif", "raster:bands": [{"scale": number, "offset": number}]}
+
+    (found,) = sources_of(item(assets={"a": asset}), asset_choices(("a",)))
+
+    assert not [name for name in found.columns if name.endswith("_claimed")]

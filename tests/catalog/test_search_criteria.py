@@ -69,8 +69,8 @@ def test_a_scene_is_wanted_if_it_meets_every_condition(wanted: dict[str, Any], *
     assert is_wanted(scene, scene_key(scene, name="item"), SearchCriteria.of(**wanted)) is is_found
 
 
-def test_a_box_wants_what_its_box_meets_and_a_shape_what_its_footprint_meets() -> None:
-    """A shape is compared with the footprint. The footprint here is a triangle."""
+def test_boxes_and_shapes_want_what_the_footprint_meets() -> None:
+    """A catalog does the same. The footprint here is a triangle, and the corner of its box is empty."""
     ring = [[11, 46], [12, 46], [12, 47], [11, 46]]
     scene = item(geometry={"type": "Polygon", "coordinates": [ring]})
     key = scene_key(scene, name="item")
@@ -79,7 +79,9 @@ def test_a_box_wants_what_its_box_meets_and_a_shape_what_its_footprint_meets() -
     shape = SearchCriteria.of(geojson={"type": "Polygon", "coordinates": [corner]})
 
     assert not is_wanted(scene, key, shape)
-    assert is_wanted(scene, key, SearchCriteria.of(bbox=(11, 46.9, 11.1, 47)))
+    assert not is_wanted(scene, key, SearchCriteria.of(bbox=(11, 46.9, 11.1, 47)))
+    assert is_wanted(scene, key, SearchCriteria.of(bbox=(11.4, 46, 11.5, 46.9)))
+    assert is_wanted(scene, key, SearchCriteria.of(bbox=(10, 45, 13, 48)))
 
 
 def test_a_scene_without_a_collection_is_of_any() -> None:

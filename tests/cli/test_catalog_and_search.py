@@ -133,12 +133,26 @@ def test_files_of_which_no_scene_can_be_made_are_named(
     (tmp_path / "list.csv").write_text(
         f"href,time\n{IMAGES[0]},1895-01\n{tmp_path}/nosuch.tif,1895-02\n{IMAGES[1]},\n"
     )
-    assert run("catalog", "--list", tmp_path / "list.csv", "--to", tmp_path / "c.parquet", "--json") == 1
+    assert run("catalog", "--sources", tmp_path / "list.csv", "--to", tmp_path / "c.parquet", "--json") == 1
 
     answer = capsys.readouterr()
     assert json.loads(answer.out)["n_left_out"] == 2
     assert "nosuch.tif" in answer.err
     assert "no time" in answer.err
+
+
+def test_scenes_are_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The table says how many. Several ways at once are refused."""
+    make_catalog([item(name) for name in "abc"], to=tmp_path / "c.parquet")
+
+    assert run("catalog", "--remove", "--id", "a", "--id", "c", "--to", tmp_path / "c.parquet") == 0
+    assert "removed                2\n" in capsys.readouterr().out
+    assert run("search", "--catalog", tmp_path / "c.parquet", "--format", "csv") == 0
+    assert [row["id"] for row in found(capsys)] == ["b"]
+    assert run("catalog", "--remove", "--to", tmp_path / "c.parquet") == 2
+    assert "say which scenes" in capsys.readouterr().err
+    assert run("catalog", "--remove", "--refresh", "--to", tmp_path / "c.parquet") == 2
+    assert run("catalog", "--remove", "--items", "x", "--id", "b", "--to", tmp_path / "c.parquet") == 2
 
 
 def test_files_of_the_same_name_are_two_scenes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,10 +190,10 @@ def test_a_list_cannot_say_which_band(catalog: Path, capsys: pytest.CaptureFixtu
     ("arguments", "said"),
     [
         (("catalog", "--to", "c.parquet"), "give one of --stac"),
-        (("catalog", "--list", "a", "--prefix", "b", "--to", "c"), "give one of --stac"),
+        (("catalog", "--sources", "a", "--prefix", "b", "--to", "c"), "give one of --stac"),
         (
             ("catalog", "--items", "a", "--glob", "*", "--to", "c"),
-            "--glob: use it only with --list or --prefix",
+            "--glob: use it only with --sources or --prefix",
         ),
         (
             ("catalog", "--items", "a", "--bbox", "1,2,3,4", "--to", "c"),

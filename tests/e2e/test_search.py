@@ -176,7 +176,7 @@ def test_search_role_reads_the_catalog_and_lists_the_allowed_bucket(searcher: Us
     listed = s3.list_objects_v2(Bucket=samples, Prefix="demo/catalog.")["Contents"]
     items = [each["Key"] for each in listed if each["Key"].endswith(".items")]
 
-    assert s3.get_object(Bucket=samples, Key="demo/catalog.columns")["Body"].read(8) == b"PGCATLG1"
+    assert s3.get_object(Bucket=samples, Key="demo/catalog.columns")["Body"].read(8) == b"PGCATLG2"
     assert len(items) == 2
     assert all(s3.get_object(Bucket=samples, Key=key)["ContentLength"] for key in items)
 

@@ -17,6 +17,7 @@ from handlers.api.wiring import ControlPlane, control_plane
 from handlers.settings import Settings
 from pixel_gather import errors
 from pixel_gather.errors import (
+    AlreadyCommittedError,
     DeniedError,
     DeploymentError,
     GatherError,
@@ -338,7 +339,7 @@ def test_every_error_of_a_deployment_has_a_kind() -> None:
     """Every error class that the API's functions may raise has an HTTP status."""
     classes = {each for each in vars(errors).values() if isinstance(each, type)}
     raised = {each for each in classes if issubclass(each, GatherError)}
-    of_workers = {SourceError, StaleHeaderError, ShardLateError, ShardsLeftError}
+    of_workers = {SourceError, StaleHeaderError, ShardLateError, ShardsLeftError, AlreadyCommittedError}
     of_installations = {MissingExtraError}
     for each in raised - {GatherError} - of_workers - of_installations:
         assert set(each.__mro__) & set(KINDS), each

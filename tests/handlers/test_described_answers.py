@@ -1,6 +1,6 @@
 """Requests made up from the API's own description: no answer is a failure, or other than described.
 
-Schemathesis is of the dependency group ``contract``, which is seldom installed:
+Schemathesis is of the dependency group ``contract``, which ``scripts/test`` installs:
 ``uv run --group contract pytest tests/handlers/test_described_answers.py``. With
 ``PIXEL_GATHER_EXAMPLES=1000`` it makes up that many requests for each route instead of a few.
 
@@ -31,9 +31,10 @@ from pixel_gather.adapters.catalog.catalog_writer import write_search_files
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from pixel_gather.errors import GatherNotFoundError
 from support.api_bridge import event as search_event
+from support.dependency_groups import module_of_group
 from support.lambda_functions import ENVIRONMENT, Context, cold_start
 
-schemathesis = pytest.importorskip("schemathesis")
+schemathesis = module_of_group("schemathesis", "contract")
 
 pytestmark = pytest.mark.slow
 

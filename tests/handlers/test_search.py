@@ -90,6 +90,15 @@ def test_area_of_one_point(function: ModuleType, where: str) -> None:
     assert body_of(ask(function, f"/area?{where}")) == ["s3://bucket/copenhagen/red.tif"]
 
 
+def test_area_crosses_180_degrees(function: ModuleType) -> None:
+    """The corners of a box around Fiji lie at both sides."""
+    for west, east in ((179.5, -179.5), (-179.5, 179.5), (-179.4, -179.3)):
+        target = f"/area?lat1=-18&lng1={west}&lat2=-17&lng2={east}"
+
+        assert body_of(ask(function, target)) == ["s3://bucket/fiji/red.tif"]
+    assert body_of(ask(function, "/area?lat1=-18&lng1=-90&lat2=-17&lng2=90")) == []
+
+
 def test_area_takes_times_clouds_and_assets(function: ModuleType) -> None:
     """Links are of the requested assets, by key or by common name, newest scenes first."""
     both = "/area?lat1=55.5&lng1=12.95&lat2=55.6&lng2=12.96"
@@ -548,3 +557,39 @@ def test_a_catalog_that_is_not_there_is_told_to_the_log_alone(
 
     assert answer["statusCode"] == 503
     assert "nosuch" not in answer["body"]
+
+
+def processings() -> list[dict[str, Any]]:
+    """Return three passes over one cell, each processed twice, and two variables of a model."""
+    box = (0.0, 0.0, 1.0, 1.0)
+    cell: dict[str, Any] = {"platform": "sentinel-2a", "grid__code": "MGRS-33UUB", "box": box}
+    passes = [
+        item(
+            f"p{day}v{version}", time=f"2024-06-0{day}T10:00:0{second}Z", processing__version=version, **cell
+        )
+        for day in (1, 2, 3)
+        for version, second in (("1", "0.6"), ("2", "0.0" if day == 2 else "0.9"))
+    ]
+    return [*passes, *(item(name, box=box, time="2024-06-04T00:00:00Z") for name in ("t2m", "u10"))]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_scenes_are_the_latest_processings_on_whichever_page(
+    function: ModuleType, tmp_path: Path, limit: int
+) -> None:
+    """What a page before this one ended with still decides which processing is the latest."""
+    write(tmp_path, *processings())
+    function.catalog._looked_at = -1e9  # the catalog is looked at again
+    pages, token = [], ""
+    while token is not None:
+        answer = body_of(ask(function, f"/scenes?bbox=0,0,1,1&limit={limit}" + (token and f"&token={token}")))
+        pages.append([each["id"] for each in answer["scenes"]])
+        token = answer["next"]
+
+    assert [name for page in pages for name in page if name[0] == "p"] == ["p3v2", "p2v2", "p1v2"]
+    assert sorted(name for page in pages for name in page) == ["p1v2", "p2v2", "p3v2", "t2m", "u10"]
+    everything = body_of(ask(function, "/scenes?bbox=0,0,1,1&duplicates=all"))["scenes"]
+    assert len(everything) == 8
+    assert len(body_of(ask(function, "/area?lat=0.5&lng=0.5"))) == 5
+    assert len(body_of(ask(function, "/area?lat=0.5&lng=0.5&duplicates=all"))) == 8
+    assert ask(function, "/area?lat=0.5&lng=0.5&duplicates=fail")["statusCode"] == 400

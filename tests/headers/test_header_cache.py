@@ -87,7 +87,8 @@ class Gather:
         control = self.control.below(plan.claim)
         self.filled = [await self._shard(task, plan) for task in tasks]
         self.tasks = tasks
-        return await finish_gather(plan=plan, tasks=tasks, cube=self.cube, control=control)
+        cube: Any = self.cube  # it grows by whole cubes alone
+        return await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control)
 
     async def _shard(self, task: ShardTask, plan: CubePlan) -> FilledShard:
         return await gather_shard(

@@ -29,6 +29,7 @@ from pixel_gather.adapters.catalog.search_own_catalog import open_catalog
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
 from pixel_gather.catalog.time_range import parse_period
 from pixel_gather.local.catalog import make_catalog
+from support.dependency_groups import module_of_group
 from support.earth import N_SCENES, Asked, areas, scenes
 
 N_BY_SHAPELY: Final = 300
@@ -101,10 +102,10 @@ def test_a_look_at_every_scene_finds_the_same(
 
 def test_duckdb_finds_the_same(catalog: Path, tmp_path: Path) -> None:
     """Its spatial extension searches the Parquet file for 10,000 boxes and times."""
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = module_of_group("duckdb", "stac-tools")
     package = find_spec("duckdb_extension_spatial")
     if package is None or package.origin is None:
-        pytest.skip("needs the dependency group stac-tools")
+        pytest.skip("the dependency group stac-tools is not installed")
     asked = list(areas(N_BY_DUCKDB))
     with (tmp_path / "areas.csv").open("w", newline="") as file:
         writer = csv.writer(file)
@@ -136,9 +137,9 @@ def test_duckdb_finds_the_same(catalog: Path, tmp_path: Path) -> None:
 
 def test_others_open_the_catalogs_file(catalog: Path, items: list[dict[str, Any]]) -> None:
     """DuckDB, GeoPandas and rustac read every scene, its place and its time."""
-    duckdb = pytest.importorskip("duckdb")
-    geopandas = pytest.importorskip("geopandas")
-    rustac = pytest.importorskip("rustac")
+    duckdb = module_of_group("duckdb", "stac-tools")
+    geopandas = module_of_group("geopandas", "stac-tools")
+    rustac = module_of_group("rustac", "stac-tools")
     by_id = {each["id"]: each for each in items}
 
     columns = "SELECT id, bbox.xmin, epoch_us(datetime) FROM read_parquet(?)"

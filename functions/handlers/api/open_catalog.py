@@ -10,7 +10,7 @@ import obstore
 from handlers.api.problems import NoCatalogError
 from handlers.api.scene_answers import LARGEST_ANSWER_NBYTES, nbytes_of
 from handlers.settings import Settings
-from pixel_gather.adapters.catalog.catalog_writer import columns_key
+from pixel_gather.adapters.catalog.catalog_format import columns_key
 from pixel_gather.adapters.catalog.list_folders import FolderPool
 from pixel_gather.adapters.catalog.open_folder import Folders
 from pixel_gather.adapters.catalog.search_own_catalog import Catalog, open_catalog

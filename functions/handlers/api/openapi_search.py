@@ -114,7 +114,10 @@ _PARAMETERS: Final[dict[str, tuple[str, _Schema]]] = {
     "lat1": ("Latitude of one corner, in degrees.", _NUMBER),
     "lng1": ("Longitude of the same corner.", _NUMBER),
     "lat2": ("Latitude of the opposite corner.", _NUMBER),
-    "lng2": ("Longitude of the opposite corner.", _NUMBER),
+    "lng2": (
+        "Longitude of the opposite corner. Corners over 180 degrees apart: a box across the antimeridian.",
+        _NUMBER,
+    ),
     "lat": ("Latitude of a point, instead of two corners.", _NUMBER),
     "lng": ("Longitude of the point.", _NUMBER),
     "bbox": ("West, south, east, north in degrees. West > east crosses the antimeridian.", _TEXT),
@@ -127,6 +130,10 @@ _PARAMETERS: Final[dict[str, tuple[str, _Schema]]] = {
     "cloud_below": ("Only scenes with less cloud cover, in percent.", _NUMBER),
     "where": ("Conditions on properties: eo:cloud_cover<20 and platform=sentinel-2a.", _TEXT),
     "query": ("Conditions on properties, by STAC API's query extension, as JSON.", _TEXT),
+    "duplicates": (
+        "Of scenes that were processed several times: only the latest, or all.",
+        {"type": "string", "enum": ["latest", "all"], "default": "latest"},
+    ),
     "expand": (
         "List the folders of scenes that name no images, in buckets that the deployment allows.",
         {"type": "boolean", "default": False},
@@ -134,7 +141,19 @@ _PARAMETERS: Final[dict[str, tuple[str, _Schema]]] = {
     "limit": ("Scenes on one page.", _LIMIT),
     "token": ("Token of the next page, from the page before.", _TEXT),
 }
-_FILTERS: Final = ("datetime", "assets", "cloud_below", "where", "expand", "token")
+_OF_AREA: Final[dict[str, _Schema]] = {
+    "Link": {
+        "description": 'Address of the next page, as <ADDRESS>; rel="next". It is missing on the last page.',
+        "schema": _TEXT,
+    },
+    "Pixel-Gather-Not-Listed": {
+        "description": "With expand: how many folders could not be listed.",
+        "schema": {"type": "integer"},
+    },
+}
+"""Headers of the answer of ``/area``, which is an array of links and so says nothing else."""
+
+_FILTERS: Final = ("datetime", "assets", "cloud_below", "where", "duplicates", "expand", "token")
 _STAC: Final = ("bbox", "intersects", "datetime", "ids", "query", "limit", "token")
 
 QUERIES: Final[dict[str, tuple[str, ...]]] = {
@@ -150,7 +169,7 @@ def search_paths() -> dict[str, _Schema]:
     """Return the paths of the search function."""
     found = {
         "/": ("getLandingPage", "STAC API's landing page.", "StacCatalog"),
-        "/area": ("getArea", "Links of the images of an area. The header Link names the next page.", "Hrefs"),
+        "/area": ("getArea", "Links of the images of an area.", "Hrefs"),
         "/scenes": ("getScenes", "Scenes with their time, box, clouds and links.", "Scenes"),
         "/search": ("getItemSearch", "STAC API's item search.", "StacItems"),
         "/conformance": ("getConformance", "What the STAC API conforms to.", "StacConformance"),
@@ -160,6 +179,7 @@ def search_paths() -> dict[str, _Schema]:
         "/collections/{name}/items/{item}": ("getItem", "One scene.", "StacItem"),
     }
     paths = {path: _path(path, *words) for path, words in found.items()}
+    paths["/area"]["get"]["responses"]["200"]["headers"] |= _OF_AREA
     by_post = _operation("postItemSearch", "STAC API's item search.", "StacItems")
     body = {"required": True, "content": {JSON: {"schema": {"$ref": "#/components/schemas/StacSearch"}}}}
     paths["/search"]["post"] = by_post | {"requestBody": body}

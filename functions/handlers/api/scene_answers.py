@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from pixel_gather.catalog.catalog_query import Position
 from pixel_gather.catalog.folders import unlisted_folders
 from pixel_gather.catalog.item import asset_hrefs, scene_key
-from pixel_gather.catalog.time_range import format_moment
+from pixel_gather.catalog.time_range import LAST_US, format_moment
 
 type Item = Mapping[str, Any]
 
@@ -73,9 +73,10 @@ def collection(
         name: The collection's id.
         box: Box of its scenes, unwrapped.
         start_us: Time of its first scene, in microseconds since 1970.
-        stop_us: Time of its last scene, likewise.
+        stop_us: Time of its last scene, likewise; LAST_US where it has no end yet.
     """
     address = f"{root}/collections/{quote(name, safe='')}"
+    stop = None if stop_us == LAST_US else format_moment(stop_us)
     return {
         "type": "Collection",
         "stac_version": _VERSION,
@@ -84,7 +85,7 @@ def collection(
         "license": "other",
         "extent": {
             "spatial": {"bbox": [_wrapped(box)]},
-            "temporal": {"interval": [[format_moment(start_us), format_moment(stop_us)]]},
+            "temporal": {"interval": [[format_moment(start_us), stop]]},
         },
         "links": [
             _link("self", address, JSON),

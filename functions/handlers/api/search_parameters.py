@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from handlers.api.scene_answers import NO_COLLECTION
@@ -35,7 +36,7 @@ def area_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
         area = Area.of_point(_number(given, "lng"), _number(given, "lat"))
     else:
         area = Area(box_of_corners(*(_number(given, name) for name in _CORNERS)))
-    return _query(given, area), _names(given.get("assets"))
+    return _latest(given, _query(given, area)), _names(given.get("assets"))
 
 
 def scenes_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
@@ -44,7 +45,7 @@ def scenes_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]
     Raises:
         RequestError: As `area_query`.
     """
-    return _query(given, _area(given)), _names(given.get("assets"))
+    return _latest(given, _query(given, _area(given))), _names(given.get("assets"))
 
 
 def item_search_query(given: Mapping[str, Any]) -> SceneQuery:
@@ -99,6 +100,14 @@ def is_expanded(given: Mapping[str, str]) -> bool:
     if text not in ("true", "false"):
         raise RequestError(f"it is {text[:20]!r}; write true or false", field="expand")
     return text == "true"
+
+
+def _latest(given: Mapping[str, str], query: SceneQuery) -> SceneQuery:
+    """Want the latest processing of each scene, unless all are asked for."""
+    text = given.get("duplicates", "latest")
+    if text not in ("latest", "all"):
+        raise RequestError(f"it is {text[:20]!r}; write latest or all", field="duplicates")
+    return replace(query, is_latest=text == "latest")
 
 
 def _query(given: Mapping[str, Any], area: Area | None) -> SceneQuery:

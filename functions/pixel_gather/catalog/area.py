@@ -22,10 +22,14 @@ SHIFTS: Final = (-360.0, 0.0, 360.0)
 
 _N_OF_A_BOX_WITH_HEIGHT: Final = 6
 _MOST_POSITIONS: Final = 100_000
+_NOISE_DEGREES: Final = 1e-6
+"""A tenth of a metre."""
 
 
 def check_box(values: Sequence[object], *, field: str) -> Box:
     """Return a box that came from outside; a third dimension is dropped.
+
+    What is beyond the poles or the antimeridian by the noise of computing is moved there.
 
     Args:
         values: [west, south, east, north], or with heights in the third and sixth place.
@@ -39,7 +43,9 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
         numbers = [*numbers[:2], *numbers[3:5]]
     if len(numbers) != 4:  # noqa: PLR2004 # as the message says
         raise RequestError("write four numbers: west, south, east, north", field=field)
-    west, south, east, north = numbers
+    west, south, east, north = (
+        _clamped(number, most) for number, most in zip(numbers, (180, 90, 180, 90), strict=True)
+    )
     if not (-90 <= south <= north <= 90):  # noqa: PLR2004 # the poles
         raise RequestError(
             f"south is {south:g} and north is {north:g}; write latitudes from -90 to 90, south first",
@@ -54,7 +60,9 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
 def box_of_corners(lat1: float, lng1: float, lat2: float, lng2: float) -> Box:
     """Return the box between two opposite corners, given in any order.
 
-    It never crosses the antimeridian. For such a box, give west > east to `check_box`.
+    It goes the short way: corners that are more than 180 degrees of longitude apart make a box across the
+    antimeridian. From -180 to 180 it goes around the Earth. A box that is wider than half a turn is written
+    as for `check_box`.
 
     Raises:
         RequestError: A corner is not on the Earth.
@@ -67,7 +75,10 @@ def box_of_corners(lat1: float, lng1: float, lat2: float, lng2: float) -> Box:
     ):
         if not -most <= value <= most:  # also refuses NaN
             raise RequestError(f"it is {value:g}; write degrees from -{most} to {most}", field=name)
-    return (min(lng1, lng2), min(lat1, lat2), max(lng1, lng2), max(lat1, lat2))
+    west, south, east, north = min(lng1, lng2), min(lat1, lat2), max(lng1, lng2), max(lat1, lat2)
+    if 180 < east - west < 360:  # noqa: PLR2004 # half a turn, and a whole one
+        west, east = east, west
+    return (west, south, east, north)
 
 
 def unwrapped(box: Box) -> Box:
@@ -110,6 +121,14 @@ def boxes_meet(one: Box, other: Box) -> bool:
     if a[1] > b[3] or a[3] < b[1]:
         return False
     return any(a[0] <= b[2] + shift and a[2] >= b[0] + shift for shift in SHIFTS)
+
+
+def is_within(inner: Box, outer: Box) -> bool:
+    """Tell whether a box lies in another one; both may cross the antimeridian."""
+    a, b = unwrapped(inner), unwrapped(outer)
+    return b[1] <= a[1] <= a[3] <= b[3] and any(
+        b[0] + shift <= a[0] and a[2] <= b[2] + shift for shift in SHIFTS
+    )
 
 
 @dataclass(frozen=True)
@@ -274,6 +293,11 @@ def finite(value: object) -> float | None:
     except OverflowError:
         return None
     return found if math.isfinite(found) else None
+
+
+def _clamped(degrees: float, most: float) -> float:
+    limit = math.copysign(most, degrees)
+    return limit if abs(degrees) > most and abs(degrees - limit) <= _NOISE_DEGREES else degrees
 
 
 def _number(value: object, field: str) -> float:

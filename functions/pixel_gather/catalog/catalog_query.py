@@ -4,7 +4,7 @@ import base64
 import binascii
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pixel_gather.catalog.area import Area
 from pixel_gather.catalog.item import scene_hash
@@ -24,6 +24,10 @@ class Position:
 
     start_us: int
     hash: int
+
+    def is_behind(self, start_us: Any, hash_: Any) -> Any:
+        """Tell of a scene, or of arrays of them, which come after this position."""
+        return (start_us < self.start_us) | ((start_us == self.start_us) & (hash_ > self.hash))
 
     def to_token(self) -> str:
         """Return the position as a page token."""
@@ -54,6 +58,9 @@ class SceneQuery:
     ids: frozenset[str] = frozenset()
     after: Position | None = None
     """Only scenes behind this position: the last one of the page before."""
+
+    is_latest: bool = False
+    """Whether only the latest processing of each scene is wanted."""
 
     known_collections: tuple[str, ...] = ()
     """The catalog's, in which ``ids`` are looked for; set by whoever opened the catalog."""

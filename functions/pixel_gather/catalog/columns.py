@@ -1,18 +1,21 @@
 """What a search needs of every scene, as plain columns in blocks of 4,096 scenes.
 
 A query looks at the box, the times and the least cloud of each block, then at the columns of the blocks that
-are left. So a small area among a million scenes costs a few blocks. One scene takes 40 bytes. A file has the
+are left. So a small area among a million scenes costs a few blocks. One scene takes 48 bytes. A file has the
 layout of memory: block after block, in each block column after column. Pure.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from pixel_gather.catalog.acquisition import Acquisition
 from pixel_gather.catalog.area import SHIFTS, unwrapped
 from pixel_gather.catalog.catalog_query import Position, SceneQuery
+from pixel_gather.catalog.duplicates import SAME_TIME_US
 from pixel_gather.catalog.item import SceneKey
 from pixel_gather.catalog.where import most_cloud
 
@@ -21,12 +24,13 @@ type Columns = dict[str, np.ndarray[Any, Any]]
 N_PER_BLOCK: Final = 4096
 DTYPES: Final[dict[str, str]] = {
     "start_us": "<i8",
+    "stop_us": "<i8",
     "hash": "<u8",
     "x0": "<f4",
     "y0": "<f4",
     "x1": "<f4",
     "y1": "<f4",
-    "duration_s": "<u4",
+    "acquisition": "<u4",
     "collection": "<u2",
     "cloud": "|u1",
     "is_box": "|u1",
@@ -46,8 +50,6 @@ _TABLE_DTYPES: Final[dict[str, str]] = {
     "cloud": "<f4",
 }
 _N_AT_A_TIME: Final = 10_000
-_SECOND_US: Final = 1_000_000
-_LONGEST_S: Final = 2**32 - 1
 _CELLS_LOG2: Final = 8
 """Scenes of one of 256 x 256 cells of the Earth lie together, in the order of time."""
 
@@ -62,12 +64,11 @@ class BlockTable:
     def of(cls, columns: Columns) -> "BlockTable":
         """Sum up columns that are in their final order."""
         starts = np.arange(0, len(columns["hash"]), N_PER_BLOCK)
-        stop_us = columns["start_us"] + columns["duration_s"].astype(np.int64) * _SECOND_US
         low, high = np.minimum.reduceat, np.maximum.reduceat
         return cls(
             {
                 "start_us": low(columns["start_us"], starts),
-                "stop_us": high(stop_us, starts),
+                "stop_us": high(columns["stop_us"], starts),
                 "x0": low(columns["x0"], starts),
                 "y0": low(columns["y0"], starts),
                 "x1": high(columns["x1"], starts),
@@ -97,7 +98,7 @@ class BlockTable:
         found &= columns["start_us"] <= query.times.stop_us
         found &= columns["stop_us"] >= query.times.start_us
         if (cloud := most_cloud(query.where)) is not None:
-            found &= columns["cloud"] <= cloud
+            found &= columns["cloud"] <= np.float64(cloud)  # which may be more than a float32 holds
         if query.after is not None:
             found &= columns["start_us"] <= query.after.start_us
         return np.flatnonzero(found)
@@ -113,12 +114,15 @@ class Matches:
     is_exact: np.ndarray[Any, Any]
     """Whether the scene's box decides, so that its footprint need not be looked at."""
 
+    acquisition: np.ndarray[Any, Any]
+    """A hash of what processings of one scene share; 0 where there is none."""
+
     @classmethod
     def joined(cls, parts: Sequence["Matches"]) -> "Matches":
         """Return all matches of several blocks."""
         if not parts:
-            return cls(*(np.empty(0, dtype) for dtype in (np.int64, np.int64, np.uint64, bool)))
-        names = ("row", "start_us", "hash", "is_exact")
+            return cls(*(np.empty(0, dtype) for dtype in (np.int64, np.int64, np.uint64, bool, np.uint32)))
+        names = ("row", "start_us", "hash", "is_exact", "acquisition")
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def newest_first(self) -> Iterator[tuple[int, Position, bool]]:
@@ -135,8 +139,30 @@ class Matches:
                 yield int(some.row[n]), position, bool(some.is_exact[n])
             left = left._only(~is_next)
 
+    def after(self, position: Position) -> "Matches":
+        """Return those behind a position."""
+        return self._only(position.is_behind(self.start_us, self.hash))
+
+    def rivals(self) -> dict[int, tuple[int, ...]]:
+        """Return, by row, the rows that may be of the same scene, newest first; only where there are some."""
+        which = np.flatnonzero(self.acquisition)
+        order = np.lexsort((self.hash[which], -self.start_us[which], self.acquisition[which]))
+        named = self._only(which[order])
+        is_near = (np.diff(named.acquisition) == 0) & (np.diff(named.start_us) > -SAME_TIME_US)
+        found: dict[int, tuple[int, ...]] = {}
+        for rows in np.split(named.row, np.flatnonzero(~is_near) + 1):
+            if len(rows) > 1:
+                found |= dict.fromkeys(rows.tolist(), tuple(rows.tolist()))
+        return found
+
     def _only(self, which: np.ndarray[Any, Any]) -> "Matches":
-        return Matches(self.row[which], self.start_us[which], self.hash[which], self.is_exact[which])
+        return Matches(
+            self.row[which],
+            self.start_us[which],
+            self.hash[which],
+            self.is_exact[which],
+            self.acquisition[which],
+        )
 
 
 def block_nbytes(n_scenes: int) -> int:
@@ -165,8 +191,7 @@ def matches_in(block: Columns, query: SceneQuery, *, first_row: int, collections
     """
     in_area = np.flatnonzero(_meets(block, query))
     block = {name: values[in_area] for name, values in block.items()}  # a small area leaves few rows
-    stop_us = block["start_us"] + block["duration_s"].astype(np.int64) * _SECOND_US
-    found = (block["start_us"] <= query.times.stop_us) & (stop_us >= query.times.start_us)
+    found = (block["start_us"] <= query.times.stop_us) & (block["stop_us"] >= query.times.start_us)
     if (cloud := most_cloud(query.where)) is not None:
         found &= block["cloud"] <= cloud
     if query.collections:
@@ -175,11 +200,16 @@ def matches_in(block: Columns, query: SceneQuery, *, first_row: int, collections
     if query.hashes is not None:
         found &= np.isin(block["hash"], np.array(sorted(query.hashes), np.uint64))
     if (after := query.after) is not None:
-        is_tie = (block["start_us"] == after.start_us) & (block["hash"] > np.uint64(after.hash))
-        found &= (block["start_us"] < after.start_us) | is_tie
+        found &= after.is_behind(block["start_us"], block["hash"])
     rows = np.flatnonzero(found)
     is_exact = np.ones(len(rows), bool) if query.area is None else _is_decided(block, rows, query)
-    return Matches(in_area[rows] + first_row, block["start_us"][rows], block["hash"][rows], is_exact)
+    return Matches(
+        in_area[rows] + first_row,
+        block["start_us"][rows],
+        block["hash"][rows],
+        is_exact,
+        block["acquisition"][rows],
+    )
 
 
 def columns_of(keys: Sequence[SceneKey], collections: dict[str, int]) -> Columns:
@@ -193,18 +223,18 @@ def columns_of(keys: Sequence[SceneKey], collections: dict[str, int]) -> Columns
         ValueError: There are more collections than a catalog can hold.
     """
     boxes = np.array([unwrapped(key.box) for key in keys], np.float64).reshape(-1, 4)
-    durations = np.array([-((key.start_us - key.stop_us) // _SECOND_US) for key in keys], np.int64)
     numbers = [collections.setdefault(key.collection, len(collections)) for key in keys]
     if len(collections) > N_COLLECTIONS:
         raise ValueError(f"there are more than {N_COLLECTIONS:,} collections; make several catalogs")
     return {
         "start_us": np.array([key.start_us for key in keys], "<i8"),
+        "stop_us": np.array([key.stop_us for key in keys], "<i8"),
         "hash": np.array([key.hash for key in keys], "<u8"),
         "x0": _rounded(boxes[:, 0], -np.inf),
         "y0": _rounded(boxes[:, 1], -np.inf),
         "x1": _rounded(boxes[:, 2], np.inf),
         "y1": _rounded(boxes[:, 3], np.inf),
-        "duration_s": np.clip(durations, 0, _LONGEST_S).astype("<u4"),
+        "acquisition": np.array([_hash(key.acquisition) for key in keys], "<u4"),
         "collection": np.array(numbers, "<u2"),
         "cloud": np.array([key.cloud_percent for key in keys], "|u1"),
         "is_box": np.array([key.is_box for key in keys], "|u1"),
@@ -275,6 +305,13 @@ def _is_decided(block: Columns, rows: np.ndarray[Any, Any], query: SceneQuery) -
     is_within &= (y0 >= south) & (y1 <= north)
     decided: np.ndarray[Any, Any] = meets | is_within
     return decided
+
+
+def _hash(acquisition: Acquisition | None) -> int:
+    """Return 32 bits of what processings of one scene share; 0 where there is none."""
+    if acquisition is None:
+        return 0
+    return int.from_bytes(hashlib.blake2b(repr(acquisition).encode(), digest_size=4).digest(), "little") or 1
 
 
 def _rounded(values: np.ndarray[Any, Any], towards: float) -> np.ndarray[Any, Any]:

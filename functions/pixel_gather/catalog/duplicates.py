@@ -1,41 +1,38 @@
 """Scenes that a provider has processed several times: which one counts. Pure.
 
-Two scenes are duplicates where platform, collection, time (to the second) and place are the same. The place
-is the grid cell where both name one, otherwise a footprint box that is almost the same. A scene
-that was made from the headers of images is never a duplicate.
+Two scenes are one if they name the same acquisition (`acquisition_of`), and are of the same time and place.
+Times differ by less than a second. The place is the grid cell where both name one, otherwise a box that is
+almost the same. One pass over a cell may come in two parts, which together cover it. So where the pass is
+named, their boxes have to share half of their union, too.
+
+Or a caller names properties: scenes are then one if they have all of them, with the same values.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
+from pixel_gather.catalog.acquisition import OF_ACQUISITIONS, cell_of, is_named
 from pixel_gather.catalog.area import Box, unwrapped
-from pixel_gather.catalog.item import scene_key
+from pixel_gather.catalog.item import SceneKey, scene_key
 
-_CELLS: Final = ("grid:code", "s2:mgrs_tile", "landsat:wrs_path_row")
-_ACQUISITIONS: Final = ("s2:datatake_id", "landsat:scene_id")
 _VERSIONS: Final = ("processing:version", "s2:processing_baseline", "landsat:collection_number")
-FROM_HEADERS: Final = "pixel_gather:from_headers"
-"""Property of a scene that is known by its images' headers alone. It is never a duplicate: two files of one
-place and time may show different things."""
 
 OF_DUPLICATES: Final = frozenset(
-    {
-        FROM_HEADERS,
-        *_CELLS,
-        *_ACQUISITIONS,
-        *_VERSIONS,
-        "platform",
-        "updated",
-        "created",
-        "datetime",
-        "start_datetime",
-    }
+    {*OF_ACQUISITIONS, *_VERSIONS, "updated", "created", "datetime", "start_datetime"}
 )
 """Properties that are looked at."""
 
+SAME_TIME_US: Final = 1_000_000
+"""Times of one scene differ by less."""
+
 _SAME_SHARE: Final = 0.95
 """Share of two boxes' union that their intersection covers."""
+
+_SAME_SHARE_OF_PASS: Final = 0.5
+"""The same where pass and cell are named. Two parts of a pass share a quarter, as they are cut askew."""
 
 _DIGITS: Final = 4000
 """Python reads no longer number."""
@@ -54,51 +51,63 @@ class Kept:
     """Each dropped scene with the one that counts instead."""
 
 
-def without_duplicates(items: Sequence[Item]) -> Kept:
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    item: Item
+    key: SceneKey
+
+
+def without_duplicates(items: Sequence[Item], *, by: Sequence[str] = ()) -> Kept:
     """Return the newest processing of each scene.
 
     The highest version counts, then the latest update, then the last id of the alphabet.
+
+    Args:
+        items: STAC items.
+        by: Properties by which scenes are one, instead of acquisition, time and place.
     """
-    groups: dict[tuple[object, ...], list[list[Item]]] = {}
-    for item in items:
-        same_time = groups.setdefault(_acquisition(item), [])
-        group = next((group for group in same_time if _is_same_place(group[0], item)), None)
-        if group is None:
-            same_time.append([item])
-        else:
-            group.append(item)
-    best = {
-        id(item): max(group, key=_rank) for groups_ in groups.values() for group in groups_ for item in group
-    }
+    best = {id(each.item): max(group, key=_rank).item for group in _groups(items, by) for each in group}
     return Kept(
         items=tuple(item for item in items if best[id(item)] is item),
         dropped=tuple((item, best[id(item)]) for item in items if best[id(item)] is not item),
     )
 
 
-def _acquisition(item: Item) -> tuple[object, ...]:
-    properties = item["properties"]
-    if properties.get(FROM_HEADERS):
-        return (scene_key(item, name="item").collection, item["id"])
-    key = scene_key(item, name="item")
-    named = _name(properties, _ACQUISITIONS)
-    return key.collection, _name(properties, ("platform",)), named or key.start_us // 1_000_000, _cell(item)
+def _groups(items: Sequence[Item], by: Sequence[str]) -> Iterator[list[_Scene]]:
+    """Yield the processings of each scene."""
+    groups: dict[object, list[list[_Scene]]] = {}
+    for item in items:
+        scene = _Scene(item, scene_key(item, name="item"))
+        acquisition = _values(item["properties"], by) if by else scene.key.acquisition
+        if by or acquisition is None:
+            same = groups.setdefault(acquisition or (scene.key.collection, scene.key.id), [[]])
+            same[0].append(scene)
+            continue
+        second = scene.key.start_us // SAME_TIME_US
+        near = (groups.get((acquisition, each), ()) for each in (second - 1, second, second + 1))
+        group = next((each for each in chain(*near) if _is_same(each[0], scene)), None)
+        if group is None:
+            groups.setdefault((acquisition, second), []).append([scene])
+        else:
+            group.append(scene)
+    yield from chain(*groups.values())
 
 
-def _cell(item: Item) -> object:
-    return _name(item["properties"], _CELLS)
+def _values(properties: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the values of properties, as JSON; None if one is missing."""
+    if any(properties.get(name) is None for name in names):
+        return None
+    return tuple(json.dumps(properties[name], sort_keys=True) for name in names)
 
 
-def _name(properties: Mapping[str, Any], names: Iterable[str]) -> str | int | float | None:
-    """Return the first of some properties that is a text or a number; None if none is."""
-    values = (properties.get(name) for name in names)
-    return next((value for value in values if value and isinstance(value, str | int | float)), None)
-
-
-def _is_same_place(one: Item, other: Item) -> bool:
-    if _cell(one) is not None:
-        return True  # the cell is part of the acquisition already
-    return _shared(scene_key(one, name="item").box, scene_key(other, name="item").box) > _SAME_SHARE
+def _is_same(one: _Scene, other: _Scene) -> bool:
+    """Tell whether two scenes of one acquisition are of the same time and place."""
+    if abs(one.key.start_us - other.key.start_us) >= SAME_TIME_US:
+        return False
+    properties = one.item["properties"]
+    if cell_of(properties) is None:
+        return _shared(one.key.box, other.key.box) > _SAME_SHARE
+    return not is_named(properties) or _shared(one.key.box, other.key.box) > _SAME_SHARE_OF_PASS
 
 
 def _shared(one: Box, other: Box) -> float:
@@ -116,11 +125,11 @@ def _surface(box: Box) -> float:
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-def _rank(item: Item) -> tuple[tuple[tuple[int, object], ...], str, str]:
-    properties = item["properties"]
+def _rank(scene: _Scene) -> tuple[tuple[tuple[int, object], ...], str, str]:
+    properties = scene.item["properties"]
     version = next((str(properties[name]) for name in _VERSIONS if properties.get(name) is not None), "")
     updated = str(properties.get("updated") or properties.get("created") or "")
-    return _natural(version), updated, str(item["id"])
+    return _natural(version), updated, scene.key.id
 
 
 def _natural(version: str) -> tuple[tuple[int, object], ...]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from pixel_gather.catalog.acquisition import Acquisition, acquisition_of
 from pixel_gather.catalog.area import Box, check_box, finite, unwrapped, unwrapped_shape, wrapped
-from pixel_gather.catalog.time_range import parse_period
+from pixel_gather.catalog.time_range import LAST_US, parse_period
 from pixel_gather.catalog.where import CLOUD_COVER
 from pixel_gather.errors import RequestError
 
@@ -50,10 +51,13 @@ class SceneKey:
 
     start_us: int
     stop_us: int
-    """When the scene was taken, in microseconds since 1970-01-01 UTC, both included."""
+    """When the scene was taken, in microseconds since 1970-01-01 UTC, both included; LAST_US: no end yet."""
 
     cloud_percent: int
     """Rounded down; UNKNOWN_CLOUD where the item does not say."""
+
+    acquisition: Acquisition | None = None
+    """What it shares with other processings of the same scene; None where it is of no other."""
 
     @property
     def hash(self) -> int:
@@ -64,6 +68,12 @@ class SceneKey:
 def scene_hash(collection: str, id_: str) -> int:
     """Return 64 bits of a scene's collection and id."""
     return int.from_bytes(hashlib.blake2b(f"{collection}\n{id_}".encode(), digest_size=8).digest(), "little")
+
+
+def hash_of(item: Mapping[str, Any]) -> int:
+    """Return the hash of an item that has an id."""
+    collection = item.get("collection")
+    return scene_hash(collection if isinstance(collection, str) else _NO_COLLECTION, item["id"])
 
 
 def scene_key(item: Mapping[str, Any], *, name: str) -> SceneKey:
@@ -88,14 +98,16 @@ def scene_key(item: Mapping[str, Any], *, name: str) -> SceneKey:
     box = _box_of(item, name)
     start_us, stop_us = _times_of(properties, name)
     collection = item.get("collection")
+    collection = collection if isinstance(collection, str) else _NO_COLLECTION
     return SceneKey(
         id=id_,
-        collection=collection if isinstance(collection, str) else _NO_COLLECTION,
+        collection=collection,
         box=box,
         is_box=_is_box(item.get("geometry"), box),
         start_us=start_us,
         stop_us=stop_us,
         cloud_percent=_cloud_of(properties.get(CLOUD_COVER)),
+        acquisition=acquisition_of(properties, collection),
     )
 
 
@@ -229,6 +241,8 @@ def _times_of(properties: Mapping[str, Any], name: str) -> tuple[int, int]:
         last = parse_period(stop, field=f"{name}: end_datetime").stop_us
         if first <= last:
             return first, last
+    if isinstance(start, str) and stop is None and moment is None:
+        return parse_period(start, field=f"{name}: start_datetime").start_us, LAST_US
     if not isinstance(moment, str):
         raise RequestError("it has neither datetime nor start_datetime and end_datetime", field=name)
     period = parse_period(moment, field=f"{name}: datetime")

@@ -1,6 +1,7 @@
 """From scenes to the sources of a gather: one source for each asset that is wanted. Pure."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -27,9 +28,15 @@ _COLUMNS: Final[dict[str, str]] = {
 """Properties that become columns of the list, and so coordinates of the cube."""
 
 
+_OFFSET_APPLIED: Final = "earthsearch:boa_offset_applied"
+"""Earth Search: the pixels have the offset already, though the item still claims it."""
+
 _DATATAKES: Final = ("s2:datatake_id", "landsat:scene_id")
 _NEEDED: Final = frozenset(
-    {*_COLUMNS, *_DATATAKES, *OF_DUPLICATES, "datetime", "start_datetime", "end_datetime", CLOUD_COVER}
+    {
+        *(*_COLUMNS, *_DATATAKES, *OF_DUPLICATES, _OFFSET_APPLIED, CLOUD_COVER),
+        *("datetime", "start_datetime", "end_datetime"),
+    }
 )
 _US_PER_DEGREE: Final = 240_000_000
 """The sun takes four minutes for a degree of longitude."""
@@ -112,6 +119,8 @@ def sources_of(
     for choice in choices:
         asset = _found(item, choice.asset)
         claims = {} if asset is None else _claims(asset, choice)
+        if properties.get(_OFFSET_APPLIED) is True:
+            claims.pop("offset_claimed", None)
         yield SceneSource(
             href=None if asset is None else address_of(asset, address),
             time_us=key.start_us,
@@ -142,22 +151,29 @@ def row_of(item: Item, rule: RowRule) -> str:
     return f"{key.collection} {day}".lstrip()
 
 
-def slimmed(item: Item, choices: tuple[AssetChoice, ...]) -> Item:
+def slimmed(item: Item, choices: tuple[AssetChoice, ...], *, properties: Sequence[str] = ()) -> Item:
     """Return what is needed of a scene to find its sources and duplicates. So many scenes take little memory.
 
     ``all_assets`` names all assets that the scene has.
+
+    Args:
+        item: The scene.
+        choices: The assets that are read of it.
+        properties: Names of further properties that are needed.
 
     Raises:
         RequestError: It is no scene.
     """
     key = scene_key(item, name="item")
     assets = {choice.asset: asset for choice in choices if (asset := _found(item, choice.asset)) is not None}
-    properties = {name: value for name, value in item["properties"].items() if name in _NEEDED}
+    needed = {
+        name: value for name, value in item["properties"].items() if name in _NEEDED or name in properties
+    }
     return {
         "id": key.id,
         "collection": item.get("collection"),
         "bbox": list(key.box),
-        "properties": properties,
+        "properties": needed,
         "assets": assets,
         "all_assets": tuple(map(str, item["assets"])),
     }
@@ -215,11 +231,11 @@ def _claims(asset: Mapping[str, Any], choice: AssetChoice) -> dict[str, float]:
 
 
 def _float(value: object) -> float | None:
-    """Return a number as a float; None for anything else, and for one that is too large."""
+    """Return a number as a float; None for anything else, and for one that is NaN, infinite or too large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        return float(value)
+        return float(value) if math.isfinite(value) else None
     except OverflowError:
         return None
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pixel_gather.catalog.area import Area, boxes_meet, check_box
+from pixel_gather.catalog.area import Area, boxes_meet, check_box, is_within
 from pixel_gather.catalog.catalog_query import SceneQuery
 from pixel_gather.catalog.item import SceneKey, footprint_of
 from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, parse_time_range
@@ -89,6 +89,9 @@ def is_wanted(item: Mapping[str, Any], key: SceneKey, wanted: SearchCriteria) ->
         item: A STAC item.
         key: Key of the item.
         wanted: What is looked for. An item without a collection is of any collection.
+
+    Raises:
+        RequestError: Its footprint has to be looked at and cannot be used.
     """
     is_named = not wanted.ids or key.id in wanted.ids
     is_of_collection = not (wanted.collections and key.collection) or key.collection in wanted.collections
@@ -101,4 +104,9 @@ def is_wanted(item: Mapping[str, Any], key: SceneKey, wanted: SearchCriteria) ->
 
 
 def _meets(area: Area, item: Mapping[str, Any], key: SceneKey) -> bool:
-    return boxes_meet(key.box, area.box) and (area.geometry is None or area.meets(footprint_of(item, key)))
+    """Tell whether a footprint meets an area. Most are decided by their box."""
+    if not boxes_meet(key.box, area.box):
+        return False
+    if area.geometry is None and (key.is_box or is_within(key.box, area.box)):
+        return True
+    return area.meets(footprint_of(item, key))

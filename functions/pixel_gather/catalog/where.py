@@ -1,9 +1,11 @@
 """Conditions on the properties of a scene: a closed grammar that runs no code. Pure.
 
 As an object, conditions are written as in the STAC API's query extension: ``{"eo:cloud_cover": {"lt": 40}}``.
-As text, a condition is ``eo:cloud_cover<40``. Several are joined by ``and``.
+As text, a condition is ``eo:cloud_cover<40``. Several are joined by ``and``. Text with spaces or
+signs stands in quotes.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,6 +47,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "contains": lambda found, wanted: isinstance(found, str) and wanted in found,
     "in": lambda found, wanted: any(_equal(found, each) for each in wanted),
 }
+_OF_ORDER: Final = frozenset({"lt", "lte", "gt", "gte"})
 _SYMBOLS: Final = {
     "<": "lt",
     "<=": "lte",
@@ -55,11 +58,15 @@ _SYMBOLS: Final = {
     "!=": "neq",
     "<>": "neq",
 }
+_VALUE: Final = r"""(?:'[^']*'|"[^"]*"|[\w:./+\-]+)"""
 _CONDITION: Final = re.compile(
-    r"\s*([A-Za-z_][\w:.\-]*)\s*(<=|>=|<>|!=|==|=|<|>|\bin\b)\s*(.+)",
-    re.ASCII | re.DOTALL | re.IGNORECASE,
+    r"\s*(?P<name>[A-Za-z_][A-Za-z0-9_:.\-]*)"
+    rf"(?:\s*(?P<symbol><=|>=|<>|!=|==|=|<|>)\s*(?P<value>{_VALUE})"
+    rf"|\s+in\s*[(\[]\s*(?P<values>{_VALUE}(?:\s*,\s*{_VALUE})*)\s*[)\]])"
+    r"\s*(?P<more>(?<=[\s'\")\]])and\s|$)",
+    re.IGNORECASE,
 )
-_AND: Final = re.compile(r"(?<!\s)\s+and\s+(?=[A-Za-z_][\w:.\-]*\s*(?:[<>=!]|in\b))", re.IGNORECASE)
+_DATE: Final = re.compile(r"\d{4}-\d{2}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,33 +164,49 @@ def _scalar(value: Any, field: str) -> Value:
 
 
 def _of_text(text: str, field: str) -> list[Condition]:
-    return [_condition(part, field) for part in _AND.split(text.strip()) if part]
+    found = []
+    position, more = 0, bool(text.strip())
+    while more:
+        match = _CONDITION.match(text, position)
+        if match is None:
+            raise RequestError(
+                f"{text[position:].strip()!r} is no condition; write one such as eo:cloud_cover<40, several "
+                "with and between them, and text with spaces or signs in quotes",
+                field=field,
+            )
+        found.append(_condition(match, field))
+        position, more = match.end(), bool(match["more"])
+    return found
 
 
-def _condition(text: str, field: str) -> Condition:
-    match = _CONDITION.fullmatch(text.rstrip())
-    if match is None:
-        raise RequestError(f"{text!r} is no condition; write one such as eo:cloud_cover<40", field=field)
-    name, symbol, written = match.groups()
-    if symbol.lower() != "in":
-        return Condition(name=name, operator=_SYMBOLS[symbol], value=_literal(written))
-    values = written.strip()
-    if not (values.startswith(("(", "[")) and values.endswith((")", "]"))):
-        raise RequestError(f"{text!r}: write in (A, B, C)", field=field)
-    return Condition(
-        name=name, operator="in", value=tuple(_literal(each) for each in values[1:-1].split(","))
-    )
+def _condition(match: re.Match[str], field: str) -> Condition:
+    if match["values"]:
+        values = tuple(_literal(each) for each in re.findall(_VALUE, match["values"]))
+        return Condition(name=match["name"], operator="in", value=values)
+    operator, written = _SYMBOLS[match["symbol"]], match["value"]
+    value = _literal(written)
+    if operator in _OF_ORDER and isinstance(value, str) and not (_is_quoted(written) or _DATE.match(written)):
+        raise RequestError(
+            f"{written!r} is neither a number nor a time; if text is to be compared, write it in quotes",
+            field=field,
+        )
+    return Condition(name=match["name"], operator=operator, value=value)
 
 
 def _literal(text: str) -> Value:
-    text = text.strip()
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+    if _is_quoted(text):
         return text[1:-1]
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
         try:
-            return kind(text)
-        except ValueError:
+            value = kind(text)
+            if math.isfinite(value):
+                return value
+        except (ValueError, OverflowError):  # an integer may be too large for a float
             continue
     return text
+
+
+def _is_quoted(text: str) -> bool:
+    return text[0] in "'\""

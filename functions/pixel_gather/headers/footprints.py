@@ -3,17 +3,17 @@
 A scene is all sources that share the list's ``scene``; otherwise each source is one.
 """
 
-import hashlib
 import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
+from pixel_gather.catalog.acquisition import FROM_HEADERS
 from pixel_gather.catalog.area import Box, wrapped
-from pixel_gather.catalog.duplicates import FROM_HEADERS
 from pixel_gather.catalog.time_range import format_moment
 from pixel_gather.errors import RequestError
 from pixel_gather.model.footprints import Footprints, Ring
+from pixel_gather.model.scene_id import scene_id
 from pixel_gather.model.source import Header, Source
 from pixel_gather.model.window import Transform
 from pixel_gather.ports import Projector
@@ -54,7 +54,7 @@ def item_of_headers(
     return {
         "type": "Feature",
         "stac_version": "1.0.0",
-        "id": source.scene or _id_of(source.href),
+        "id": source.scene or scene_id(source.href),
         "collection": collection,
         "bbox": list(box),
         "geometry": {"type": "Polygon", "coordinates": [[list(position) for position in ring]]},
@@ -74,13 +74,6 @@ def item_of_headers(
             for each, its in found
         },
     }
-
-
-def _id_of(href: str) -> str:
-    """Return the file's name with a few digits of its address, as files of two folders may share a name."""
-    name = href.rpartition("/")[2]
-    stem = name.rpartition(".")[0] or name
-    return f"{stem}-{hashlib.blake2b(href.encode(), digest_size=4).hexdigest()}"
 
 
 class Placed(Protocol):

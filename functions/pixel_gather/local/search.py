@@ -20,6 +20,7 @@ from pixel_gather.adapters.catalog.search_for_request import opened_folder
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.catalog.search_criteria import MOST_SCENES, SearchCriteria
+from pixel_gather.catalog.skipped_items import SkippedItems
 from pixel_gather.errors import RequestError
 from pixel_gather.local.places import check_place
 from pixel_gather.request.href_policy import IN_PROCESS
@@ -40,6 +41,7 @@ def search(
     collections: Sequence[str] = (),
     ids: Sequence[str] = (),
     duplicates: Duplicates = "latest",
+    duplicates_by: Sequence[str] = (),
     most: int = MOST_SCENES,
     expand: bool = False,
     n_listings: int = N_LISTINGS,
@@ -58,6 +60,8 @@ def search(
         collections: Ids; all collections if none are given.
         ids: IDs of the scenes to find.
         duplicates: Keep the latest processing of each scene, keep all, or refuse.
+        duplicates_by: Properties by which scenes are one, such as ``("grid:code", "datetime")``. If none
+            are given: platform, acquisition, time and place.
         most: A search that finds more scenes than this is refused.
         expand: List the folders of scenes that name a folder instead of images. Each image is then an asset.
             A folder that cannot be listed stays, with ``pixel_gather:status`` and ``pixel_gather:reason``.
@@ -84,6 +88,7 @@ def search(
         catalog=catalog,
         stac=stac,
         duplicates=duplicates,
+        duplicates_by=duplicates_by,
         expand=expand,
         n_listings=n_listings,
         stores=stores,
@@ -96,6 +101,7 @@ def found_scenes(
     catalog: str | os.PathLike[str] | None,
     stac: str | None,
     duplicates: Duplicates = "latest",
+    duplicates_by: Sequence[str] = (),
     expand: bool = False,
     n_listings: int = N_LISTINGS,
     stores: StoreSettings | None = None,
@@ -104,13 +110,15 @@ def found_scenes(
     if (catalog is None) == (stac is None):
         raise RequestError("give either a catalog or the address of a STAC API", field="catalog")
     if stac is not None:
-        found = FoundScenes(items=tuple(items_of_api(wanted, stac)))
+        skipped = SkippedItems()
+        items = tuple(items_of_api(wanted, stac, skipped))
+        found = FoundScenes(items=items, n_skipped=skipped.n, skipped=tuple(skipped.first))
     else:
         assert catalog is not None  # noqa: S101 # checked above
         place = os.fspath(catalog)
-        store, key = opened_folder(check_place(place), stores or StoreSettings())
+        store, key = opened_folder(check_place(place, field="catalog"), stores or StoreSettings())
         found = run(catalog_scenes(wanted, store, key, place=place))
-    found = with_latest(found, duplicates)
+    found = with_latest(found, duplicates, by=duplicates_by)
     if not expand:
         return found
     folders = Folders(policy=IN_PROCESS, settings_of=lambda _: stores or StoreSettings())
@@ -118,6 +126,6 @@ def found_scenes(
     return replace(found, items=tuple(run(pool.with_images(found.items))))
 
 
-def items_of_api(wanted: SearchCriteria, api: str) -> Iterator[dict[str, Any]]:
+def items_of_api(wanted: SearchCriteria, api: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
     """Yield what a STAC API finds; other hosts than the API's own are not asked."""
-    return stac_items(wanted, api, JsonClient(same_host_only(api, field="stac")))
+    return stac_items(wanted, api, JsonClient(same_host_only(api, field="stac")), skipped=skipped)

@@ -59,6 +59,8 @@ class HrefPolicy:
         return replace(self, base=base)
 
 
+_DOTS_AT_END: Final = re.compile(r"(^|/)\.\.?/*$")
+
 IN_PROCESS: Final = HrefPolicy(schemes=_KNOWN_SCHEMES)
 """Policy in process: everything that the machine may read. Add a ``base`` for relative paths."""
 
@@ -95,6 +97,12 @@ def check_folder(text: str, *, policy: HrefPolicy) -> str:
         return check_href(f"{folder}/x", policy=policy).removesuffix("/x")  # by an object in it
     except ValueError as error:
         raise ValueError(str(error).replace(f"{folder}/x'", f"{folder}/'")) from error
+
+
+def without_dots(folder: str) -> str:
+    """Return the whole path of a local folder that is named ``.`` or ``..``, or so at its end."""
+    is_local = "://" not in folder
+    return posixpath.abspath(folder) if is_local and _DOTS_AT_END.search(folder) else folder
 
 
 def parent_of(href: str) -> str:

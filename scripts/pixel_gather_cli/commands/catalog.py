@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from pixel_gather.errors import RequestError
-from pixel_gather.local.catalog import MadeCatalog, make_catalog, refresh_catalog
+from pixel_gather.local.catalog import MadeCatalog, make_catalog, refresh_catalog, remove_scenes
 from pixel_gather.model.plurals import counted
-from pixel_gather_cli.request_options import in_home, settings_of, settings_options
+from pixel_gather_cli.progress import open_progress
+from pixel_gather_cli.request_options import in_home, name_options, settings_of, settings_options
 from pixel_gather_cli.search_options import search_given, search_options
 
-_KINDS = ("stac", "cmr", "items", "sentinel2_index", "list", "prefix")
-_OF_HEADERS = ("glob", "regex", "time")
+_KINDS = ("stac", "cmr", "items", "sentinel2_index", "sources", "prefix")
+_OF_HEADERS = ("glob", "regex", "time", "band")
 
 
 @click.command("catalog")
@@ -24,13 +25,13 @@ _OF_HEADERS = ("glob", "regex", "time")
     "--items", metavar="FILE", help="STAC items: a collection, one a line, Parquet, or a static catalog."
 )
 @click.option("--sentinel2-index", metavar="CSV", help="The public Sentinel-2 index, gzipped or not.")
-@click.option("--list", metavar="LIST", help="A list file; footprint and bands are read from the headers.")
+@click.option("--sources", metavar="LIST", help="A list file; footprint and bands are read from the headers.")
 @click.option("--prefix", metavar="PREFIX", help="A folder or s3://bucket/prefix; headers are read.")
 @click.option(
     "--glob", metavar="PATTERN", help="Only files whose path below the prefix matches, such as '**/*.tif'."
 )
 @click.option("--regex", metavar="PATTERN", help="Only files whose whole href holds a match.")
-@click.option("--time", metavar="PATTERN", help="Time in the hrefs, such as _%Y%m%d_, or auto. See ls.")
+@name_options
 @click.option(
     "--collection-name", default="images", metavar="NAME", help="Collection of scenes made from headers."
 )
@@ -39,41 +40,57 @@ _OF_HEADERS = ("glob", "regex", "time")
     "--add", is_flag=True, help="Keep what the catalog holds; new scenes replace those of the same id."
 )
 @click.option("--refresh", is_flag=True, help="Make the catalog again from where its scenes came from.")
+@click.option(
+    "--remove",
+    is_flag=True,
+    help="Remove the scenes that meet all of --id, --where, --datetime, --collection and the place.",
+)
 @search_options
 @settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def catalog_command(
-    *, to: str, add: bool, refresh: bool, collection_name: str, as_json: bool, **options: Any
+    *,
+    to: str,
+    add: bool,
+    refresh: bool,
+    remove: bool,
+    collection_name: str,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     """Make a catalog of scenes, which search reads.
 
     \b
-    pixel-gather catalog --prefix s3://bucket/landsat/ --glob '**/*_B4.TIF' --time auto --to catalog.parquet
+    pixel-gather catalog --prefix s3://bucket/landsat/ --glob '**/*_B?.TIF' --band auto --to catalog.parquet
     pixel-gather catalog --stac https://HOST/v1 --collection sentinel-2-l2a --datetime 2024 --to s2.parquet
+    pixel-gather catalog --remove --where 'eo:cloud_cover>90' --to s2.parquet
     pixel-gather search --catalog s2.parquet --bbox 11.2,46.4,11.5,46.6 --assets red > list.csv
     """
     given = {name: in_home(options.pop(name)) for name in _KINDS}
     of_headers = {name: value for name in _OF_HEADERS if (value := options.pop(name)) is not None}
     search = search_given(options)
     named = [name for name in _KINDS if given[name] is not None]
-    if len(named) != (0 if refresh else 1) or (refresh and add):
+    if len(named) != (0 if refresh or remove else 1) or add + refresh + remove > 1:
         kinds = ", ".join("--" + name.replace("_", "-") for name in _KINDS)
-        raise RequestError(f"give one of {kinds}; or --refresh alone", field="catalog")
+        raise RequestError(f"give one of {kinds}; or --refresh alone, or --remove alone", field="catalog")
     in_terminal = sys.stderr.isatty()
-    of_run: dict[str, Any] = {
-        "to": to,
-        "settings": settings_of(options),
-        "on_progress": _show_scenes if in_terminal else lambda _n: None,
-    }
-    if refresh:
-        made = refresh_catalog(**of_run)
-    else:
-        scenes = _scenes(named[0], given[named[0]], of_headers, search)
-        made = make_catalog(**scenes, **of_run, add=add, collection=collection_name)
+    of_run: dict[str, Any] = {"to": to, "settings": settings_of(options)}
+    progress = _show_scenes if in_terminal else lambda _n: None
+    with open_progress("cataloging", quiet=in_terminal):
+        if remove:
+            made = remove_scenes(**of_run, search=search)
+        elif refresh:
+            made = refresh_catalog(**of_run, on_progress=progress)
+        else:
+            of_run["on_progress"] = progress
+            scenes = _scenes(named[0], given[named[0]], of_headers, search)
+            made = make_catalog(**scenes, **of_run, add=add, collection=collection_name)
     click.echo("" if in_terminal else counted(made.n_scenes, "scene"), err=True)
+    for note in made.notes:
+        click.echo(f"warning: {note}", err=True)
     for href, reason in made.left_out:
         click.echo(f"{href}: {reason}", err=True)
-    click.echo(json.dumps(asdict(made), indent=2) if as_json else _as_text(made))
+    click.echo(json.dumps(asdict(made), indent=2) if as_json else _as_text(made, is_removal=remove))
     return 1 if made.n_left_out else 0
 
 
@@ -82,10 +99,10 @@ def _show_scenes(n: int) -> None:
 
 
 def _scenes(kind: str, place: str, of_headers: dict[str, Any], search: dict[str, Any]) -> dict[str, Any]:
-    if of_headers and kind not in ("list", "prefix"):
-        raise RequestError("use it only with --list or --prefix", field=f"--{next(iter(of_headers))}")
-    if kind in ("list", "prefix"):
-        return {"sources": {kind: place} | of_headers}
+    if of_headers and kind not in ("sources", "prefix"):
+        raise RequestError("use it only with --sources or --prefix", field=f"--{next(iter(of_headers))}")
+    if kind in ("sources", "prefix"):
+        return {"sources": {"list" if kind == "sources" else kind: place} | of_headers}
     if kind in ("stac", "cmr"):
         return {kind: place, "search": search}
     if search.keys() - {"most"}:
@@ -93,11 +110,13 @@ def _scenes(kind: str, place: str, of_headers: dict[str, Any], search: dict[str,
     return {"items_file" if kind == "items" else kind: place}
 
 
-def _as_text(made: MadeCatalog) -> str:
+def _as_text(made: MadeCatalog, *, is_removal: bool) -> str:
     figures = {
         "scenes": f"{made.n_scenes:,}",
         "new or described anew": f"{made.n_new:,}",
         "left out": f"{made.n_left_out:,}",
+        **({"kept as they were": f"{made.n_kept:,}"} if made.n_kept else {}),
+        **({"removed": f"{made.n_removed:,}"} if is_removal else {}),
         "for searches": f"{made.nbytes:,} bytes",
         "catalog": made.place,
     }

@@ -3,22 +3,24 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import click
 
 from pixel_gather.catalog.folders import unlisted_folders
-from pixel_gather.catalog.item import asset_hrefs, scene_key
+from pixel_gather.catalog.item import asset_hrefs, asset_of, common_names, scene_key
 from pixel_gather.catalog.scene_sources import Address, asset_choices, band_numbers
 from pixel_gather.catalog.time_range import format_moment
 from pixel_gather.errors import RequestError
 from pixel_gather.local.catalog import write_items
 from pixel_gather.local.search import N_LISTINGS, FoundScenes, Item, found_scenes
+from pixel_gather.model.plurals import counted
 from pixel_gather_cli.request_options import store_options, stores_of
 from pixel_gather_cli.search_options import search_of, search_options
 
 _FORMATS = ("csv", "hrefs", "json", "jsonl", "table", "parquet")
+_MOST_NAMED: Final = 30
 
 
 @click.command("search")
@@ -42,6 +44,11 @@ _FORMATS = ("csv", "hrefs", "json", "jsonl", "table", "parquet")
     show_default=True,
     help="For scenes processed several times: keep the latest or all, or fail.",
 )
+@click.option(
+    "--duplicates-by",
+    metavar="NAMES",
+    help="Properties by which scenes are one, such as grid:code,datetime.",
+)
 @click.option("--expand", is_flag=True, help="List the folders of scenes that name no images.")
 @click.option(
     "--listings",
@@ -61,19 +68,19 @@ def search_command(**options: Any) -> int:
     """Find the scenes in an area and a time range.
 
     With --assets it prints a list file for plan, run and submit. With --expand, the end of a file's name is
-    the name of its band, such as B04. A folder that cannot be listed is named on standard error, and the exit
-    code is 1.
+    the name of its band, such as B04. A folder that cannot be listed is named on standard error, and so is an
+    item that cannot be used. The exit code is then 1.
 
     \b
     pixel-gather search --catalog catalog.parquet --bbox 11.2,46.4,11.5,46.6 --datetime 2024
     pixel-gather search --catalog catalog.parquet --point 11.35,46.5 --assets red,nir > list.csv
     """
     names = (
-        *("catalog", "stac", "assets", "address", "duplicates", "expand", "listings"),
+        *("catalog", "stac", "assets", "address", "duplicates", "duplicates_by", "expand", "listings"),
         *("format_", "as_json", "to"),
     )
     given = {name: options.pop(name) for name in names}
-    assets = tuple(name.strip() for name in (given["assets"] or "").split(",") if name.strip())
+    assets = _names(given["assets"])
     format_ = "json" if given["as_json"] else given["format_"] or ("csv" if assets else "table")
     if (format_ == "parquet") != (given["to"] is not None):
         raise RequestError("--format parquet and --to go together", field="--to")
@@ -83,14 +90,21 @@ def search_command(**options: Any) -> int:
         catalog=given["catalog"],
         stac=given["stac"],
         duplicates=given["duplicates"],
+        duplicates_by=_names(given["duplicates_by"]),
         expand=given["expand"],
         n_listings=given["listings"],
         stores=stores,
     )
     for scene, instead in found.dropped:
         click.echo(f"{scene['id']}: left out, {instead['id']} is the same scene processed later", err=True)
+    for name, reason in found.skipped:
+        click.echo(f"{name}: {reason}", err=True)
+    if found.n_skipped:
+        click.echo(f"{counted(found.n_skipped, 'item')} left out that cannot be used", err=True)
     if not found.items:
         click.echo("no scenes found", err=True)
+    for name in _missing(found, assets):
+        click.echo(f"no scene has {name!r}; {_offered(found)}", err=True)
     unlisted = [each for item in found.items for each in unlisted_folders(item)]
     for each in unlisted:
         click.echo(f"{each['href']}: {each['status']}: {each['reason']}", err=True)
@@ -99,7 +113,35 @@ def search_command(**options: Any) -> int:
     else:
         for line in _lines(found, format_, assets, given["address"]):
             click.echo(line, nl=False)
-    return 1 if unlisted else 0
+    return 1 if unlisted or found.n_skipped else 0
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def _missing(found: FoundScenes, assets: tuple[str, ...]) -> Iterator[str]:
+    """Yield the wanted assets that none of the scenes has."""
+    if not (assets and found.items):
+        return
+    for choice in asset_choices(assets):
+        if all(asset_of(item["assets"], choice.asset) is None for item in found.items):
+            yield choice.asset
+
+
+def _offered(found: FoundScenes) -> str:
+    """Say which names the assets of the scenes have, those that they call by common names, too."""
+    keys = dict.fromkeys(key for item in found.items for key in item["assets"])
+    named = dict.fromkeys(
+        name
+        for item in found.items
+        for asset in item["assets"].values()
+        if isinstance(asset, Mapping)
+        for name in common_names(asset)
+    )
+    names = [*keys, *(name for name in named if name not in keys)]
+    more = ", ..." if len(names) > _MOST_NAMED else ""
+    return f"they have {', '.join(names[:_MOST_NAMED])}{more}" if names else "they have no assets"
 
 
 def _lines(found: FoundScenes, format_: str, assets: tuple[str, ...], address: Address) -> Iterator[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from adapters.catalog.stac_server import Answer, Asked, serving
 from catalog.scenes import item
+from pixel_gather.adapters.catalog.item_files import _items_of_document
 from pixel_gather.adapters.catalog.json_http import JsonClient
 from pixel_gather.adapters.catalog.search_cmr import CmrSearch, cmr_items
 from pixel_gather.adapters.catalog.sentinel2_index import items_of_index
@@ -135,6 +136,27 @@ def test_items_without_a_box_or_with_odd_assets_are_kept(tmp_path: Path) -> None
 
     assert found["bbox"] == [11.0, 46.0, 12.0, 47.0]
     assert list(found["assets"]) == ["red"]
+
+
+@pytest.mark.parametrize(
+    ("start", "href", "whole"),
+    [
+        ("https://host/a/catalog.json", "/x/b.tif", "https://host/x/b.tif"),
+        ("https://host/a/catalog.json", "//host/b.tif", "https://host/b.tif"),
+        ("https://host/a/catalog.json", "../b.tif", "https://host/b.tif"),
+        ("s3://bucket/a/catalog.json", "/x/b.tif", "s3://bucket/x/b.tif"),
+        ("s3://bucket/a/catalog.json", "b.tif", "s3://bucket/a/b.tif"),
+        ("file:///home/a/catalog.json", "/x/b.tif", "file:///x/b.tif"),
+        ("https://host/a/catalog.json", "s3://bucket/b.tif", "s3://bucket/b.tif"),
+    ],
+)
+def test_paths_from_the_root_stay_on_their_host(start: str, href: str, whole: str) -> None:
+    """A catalog on the web never means a file of this machine."""
+    document = {"features": [item(assets={"red": {"href": href}})]}
+
+    (found,) = _items_of_document(document, start, "catalog", lambda _: None, lambda: None)
+
+    assert found["assets"]["red"]["href"] == whole
 
 
 def test_adding_keeps_what_is_there_and_refreshing_asks_again(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Our client beside pystac-client, of the dependency group ``stac-tools``, which is seldom installed.
+"""Our client beside pystac-client, of the dependency group ``stac-tools``, which ``scripts/test`` installs.
 
 ``uv run --group stac-tools pytest tests/adapters/catalog/test_pystac_client.py``.
 """
@@ -17,8 +17,9 @@ from pixel_gather.catalog.area import Area
 from pixel_gather.catalog.time_range import parse_time_range
 from pixel_gather.request.request import parse_request
 from pixel_gather.request.web_address import same_host_only
+from support.dependency_groups import module_of_group
 
-pystac_client = pytest.importorskip("pystac_client")
+pystac_client = module_of_group("pystac_client", "stac-tools")
 
 SCENES = [item(f"s{(7 * n) % 23}", time=f"2024-06-{1 + n:02}T10:00:00Z") | {"links": []} for n in range(23)]
 

@@ -14,7 +14,7 @@ from rasterio.transform import from_origin
 
 from adapters.catalog.stac_server import Answer, Asked, Server, landing, page, serving
 from catalog.scenes import item
-from pixel_gather import ArrayExistsError, BudgetError, RequestError, dry_run, gather
+from pixel_gather import ArrayExistsError, BudgetError, RequestError, gather, make_plan
 from pixel_gather.adapters.catalog.scene_list import SceneFinder
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
@@ -74,6 +74,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
             box=(11.0, 46.36, 11.64, 47.0),
             time=f"{date}T10:00:00Z",
             assets=assets,
+            platform="sentinel-2a",
             grid__code="MGRS-32TPS",
             processing__version=version,
             eo__cloud_cover=10 * number,
@@ -133,7 +134,7 @@ def test_the_area_is_that_of_the_window(api: Server) -> None:
     request["window"] = {"bbox": [1_260_000, 5_880_000, 1_261_000, 5_881_000], "crs": "EPSG:3857"}
 
     request["sources"]["stac"]["api"] += "/?key=secret"
-    plan = dry_run(request)
+    plan = make_plan(request)
     assert "secret" not in json.dumps(plan.request)
 
     def lonlat(x: float, y: float) -> tuple[float, float]:  # of the sphere that EPSG:3857 takes the Earth for
@@ -165,7 +166,7 @@ def test_each_part_of_the_search_decides(
 ) -> None:
     """Catalog and API answer alike."""
     place = api.url if kind == "stac" else catalog
-    assert dry_run(request_of(kind, place, **changes)).n_rows == n_rows
+    assert make_plan(request_of(kind, place, **changes)).n_rows == n_rows
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,7 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], said: str, catalog: str
     from pixel_gather import GatherError  # noqa: PLC0415 # the base of all
 
     with pytest.raises(GatherError) as raised:
-        dry_run(request_of("catalog", catalog, **changes))
+        make_plan(request_of("catalog", catalog, **changes))
 
     assert said in str(raised.value)
     assert not Path("nosuch").exists()
@@ -201,10 +202,10 @@ def test_a_window_without_a_place_needs_an_area(catalog: str) -> None:
     """The message says what to write."""
     request = request_of("catalog", catalog) | {"window": "centre"}
     with pytest.raises(RequestError, match=r"sources\.catalog\.area: .*write area"):
-        dry_run(request)
+        make_plan(request)
 
     request["sources"]["catalog"]["area"] = "all"
-    assert dry_run(request).n_rows == 3
+    assert make_plan(request).n_rows == 3
 
 
 def test_a_scene_whose_asset_may_not_be_read_is_refused(tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_a_scene_whose_asset_may_not_be_read_is_refused(tmp_path: Path) -> None:
     request = request_of("catalog", str(tmp_path / "catalog.parquet"), assets=["red"], area="all")
 
     with pytest.raises(RequestError, match=r"sources\.catalog: scene scene-1: the href"):
-        dry_run(request)
+        make_plan(request)
 
 
 @pytest.mark.slow
@@ -335,9 +336,9 @@ def test_a_band_of_an_asset_is_read_by_its_number(pictures: str, tmp_path: Path)
         assert cube.blue.values.ravel().tolist() == [31, 32]
     assert not any("repeat" in each for each in gathered.report.warnings)
     assert [
-        each.name for each in dry_run(request_of("catalog", pictures, assets=["visual:3"])).measurements
+        each.name for each in make_plan(request_of("catalog", pictures, assets=["visual:3"])).measurements
     ] == ["visual_3"]
-    assert dry_run(request_of("catalog", pictures, assets=["red"])).measurements[0].dtype == "uint16"
+    assert make_plan(request_of("catalog", pictures, assets=["red"])).measurements[0].dtype == "uint16"
 
 
 @pytest.mark.parametrize(
@@ -354,7 +355,7 @@ def test_a_band_of_an_asset_is_read_by_its_number(pictures: str, tmp_path: Path)
 def test_a_band_that_cannot_be_read_is_refused(assets: Any, said: str, pictures: str) -> None:
     """An asset with several bands is never read by its first one in silence."""
     with pytest.raises(RequestError) as raised:
-        dry_run(request_of("catalog", pictures, assets=assets))
+        make_plan(request_of("catalog", pictures, assets=assets))
 
     assert said in str(raised.value)
 
@@ -388,12 +389,12 @@ def test_items_are_gathered_from_wherever_they_are(
     given = {"items": items_in(form, scenes, tmp_path), "assets": {"red": "red"}}
     window = {"point": [11.3, 46.7]}
 
-    plan = dry_run({"sources": {"stac": given}, "window": window})
-    fewer = dry_run({"sources": {"stac": {**given, "where": "eo:cloud_cover<25"}}, "window": window})
+    plan = make_plan({"sources": {"stac": given}, "window": window})
+    fewer = make_plan({"sources": {"stac": {**given, "where": "eo:cloud_cover<25"}}, "window": window})
 
     assert (plan.n_rows, fewer.n_rows) == (3, 2)
     with pytest.raises(BudgetError, match="more than 2 scenes"):
-        dry_run({"sources": {"stac": {**given, "most": 2}}, "window": window})
+        make_plan({"sources": {"stac": {**given, "most": 2}}, "window": window})
 
 
 def test_items_make_a_cube(scenes: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -427,7 +428,7 @@ def test_granules_of_cmr_are_gathered(monkeypatch: pytest.MonkeyPatch, scenes: l
     with serving(answer) as server:
         monkeypatch.setattr("pixel_gather.adapters.catalog.search_for_request.CMR", server.url)
         asked = {"cmr": {"short_name": "HLSL30"}, "assets": ["red"]}
-        plan = dry_run({"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}})
+        plan = make_plan({"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}})
 
     assert plan.n_rows == 1
 
@@ -435,8 +436,8 @@ def test_granules_of_cmr_are_gathered(monkeypatch: pytest.MonkeyPatch, scenes: l
 def test_a_plan_tells_what_the_search_took(api: Server, catalog: str) -> None:
     """Pages of an API, or reads of the catalog's files."""
     n_before = len(api.asked)
-    by_api = dry_run(request_of("stac", api.url)).estimate
-    by_catalog = dry_run(request_of("catalog", catalog)).estimate
+    by_api = make_plan(request_of("stac", api.url)).estimate
+    by_catalog = make_plan(request_of("catalog", catalog)).estimate
 
     said = [
         next(each.how_much for each in one.figures if each.what == "search") for one in (by_api, by_catalog)
@@ -482,7 +483,7 @@ def test_a_wrong_item_of_a_program_is_refused(wrong: dict[str, Any]) -> None:
     """The error is a sentence, as for an item of a server. Nothing is read before."""
     given = {"items": [item() | wrong], "assets": ["red"]}
     with pytest.raises(RequestError, match=r"sources\.stac"):
-        dry_run({"sources": {"stac": given}, "window": {"point": [11.3, 46.7]}})
+        make_plan({"sources": {"stac": given}, "window": {"point": [11.3, 46.7]}})
 
 
 def static_catalog(folder: Path, *links: str) -> Path:
@@ -538,7 +539,7 @@ def test_a_gather_is_not_led_to_another_host(answer: Answer) -> None:
     with serving(lambda asked: Answer(body=landing(urls[0])) if asked.path == "/" else answer) as server:
         urls.append(server.url)
         with pytest.raises(RequestError, match=r"sources\.stac: .*(redirects|another host)"):
-            dry_run(request_of("stac", server.url))
+            make_plan(request_of("stac", server.url))
 
 
 def test_an_offset_that_may_be_applied_already_is_told(tmp_path: Path) -> None:

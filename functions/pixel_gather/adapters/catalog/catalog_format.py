@@ -16,11 +16,21 @@ import numpy as np
 from pixel_gather.catalog.columns import N_PER_BLOCK, BlockTable, block_nbytes
 from pixel_gather.errors import StoreError
 
-MAGIC: Final = b"PGCATLG1"
+MAGIC: Final = b"PGCATLG2"
 N_PER_GROUP: Final = 64
 HEAD_NBYTES: Final = len(MAGIC) + 8
 _MOST_HEADER_NBYTES: Final = 16 << 20
 _MOST_GROUP_NBYTES: Final = 256 << 20
+
+
+def columns_key(key: str) -> str:
+    """Return the columns' name beside a catalog ``catalog.parquet``."""
+    return f"{stem_of(key)}.columns"
+
+
+def stem_of(key: str) -> str:
+    """Return what the names of a catalog's files begin with: ``s2.2024`` for ``s2.2024.parquet``."""
+    return key.removesuffix(".parquet")
 
 
 class CollectionExtent(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +45,7 @@ class CollectionExtent(msgspec.Struct, frozen=True, kw_only=True):
 
     start_us: int
     stop_us: int
+    """LAST_US where a scene has no end yet."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,11 +71,17 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     items_key: str
     """Name of the items file, in the same folder."""
 
+    items_before: str = ""
+    """Name of the version before's items, which searches under way still read; empty where there is none."""
+
     extents: tuple[CollectionExtent, ...]
     """In the order of the column ``collection``'s numbers."""
 
     assets: tuple[str, ...] = ()
     """Keys of assets that scenes have."""
+
+    properties: tuple[str, ...] = ()
+    """Names of properties that scenes have; empty where they are too many to be listed."""
 
     origins: tuple[Origin, ...] = ()
     """Where the scenes came from."""

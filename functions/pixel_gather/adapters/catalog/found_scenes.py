@@ -2,19 +2,28 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pixel_gather.adapters.catalog.json_http import JsonClient
-from pixel_gather.adapters.catalog.search_own_catalog import open_catalog
+from pixel_gather.adapters.catalog.search_own_catalog import Catalog, ReplacedError, open_catalog
 from pixel_gather.adapters.catalog.search_stac_api import StacSearch, search_items
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.catalog.duplicates import without_duplicates
 from pixel_gather.catalog.item import scene_key
 from pixel_gather.catalog.scene_sources import Address, SceneSource, asset_choices, sources_of
-from pixel_gather.catalog.search_criteria import SearchCriteria, is_wanted
+from pixel_gather.catalog.search_criteria import NoSceneError, SearchCriteria, is_wanted
+from pixel_gather.catalog.skipped_items import SkippedItems, skip
 from pixel_gather.errors import BudgetError, RequestError
+from pixel_gather.extras import check_extra
+from pixel_gather.model.plurals import counted
+from pixel_gather.model.shown import shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 type Item = Mapping[str, Any]
+_COLUMNS: Final = ("id", "collection", "time", "west", "south", "east", "north")
 type Duplicates = Literal["latest", "all", "fail"]
 
 
@@ -34,6 +43,37 @@ class FoundScenes:
     n_gets: int = 0
     """Requests for the catalog's files."""
 
+    n_skipped: int = 0
+    """Items that were left out because they cannot be used."""
+
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Name and reason of the first twenty of them."""
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items)
+
+    def __repr__(self) -> str:
+        said = [f"{each['id']} {each['properties'].get('datetime')}" for each in self.items]
+        return shown(f"FoundScenes: {counted(len(self), 'scene')}", said, most=10)
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Return one row a scene: ``id``, ``collection``, ``time``, the sides of its box, and its properties.
+
+        ``time`` is when it was taken, or began to be, in UTC. Properties that are lists or objects are left
+        out.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        check_extra("xarray", "data frames", packages=("pandas",))
+        import pandas as pd  # noqa: PLC0415 # an extra, and 0.4 s
+
+        found = pd.DataFrame([_as_row(each) for each in self.items], columns=None if self.items else _COLUMNS)
+        return found.assign(time=pd.to_datetime(found["time"], unit="us", utc=True))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the scenes as a FeatureCollection, which a gather takes as ``sources.stac.items``."""
         return {"type": "FeatureCollection", "features": list(self.items)}
@@ -47,7 +87,20 @@ class FoundScenes:
             yield from sources_of(item, choices, address=address)
 
 
-def stac_items(wanted: SearchCriteria, api: str, client: JsonClient) -> Iterator[dict[str, Any]]:
+def _as_row(item: Item) -> dict[str, Any]:
+    key = scene_key(item, name="item")
+    fixed = (key.id, key.collection, key.start_us, *key.box)
+    others = {
+        name: value
+        for name, value in item["properties"].items()
+        if name not in _COLUMNS and not isinstance(value, Mapping | list | tuple)
+    }
+    return dict(zip(_COLUMNS, fixed, strict=True)) | others
+
+
+def stac_items(
+    wanted: SearchCriteria, api: str, client: JsonClient, *, skipped: SkippedItems | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield what a STAC API finds; the errors are those of `search_items`."""
     asked = StacSearch(
         api=api,
@@ -58,11 +111,15 @@ def stac_items(wanted: SearchCriteria, api: str, client: JsonClient) -> Iterator
         where=wanted.where,
         most=wanted.most,
     )
-    return search_items(asked, client)
+    return search_items(asked, client, skipped=skipped)
 
 
 def wanted_items(
-    items: Iterable[Mapping[str, Any]], wanted: SearchCriteria, *, name: str
+    items: Iterable[Mapping[str, Any]],
+    wanted: SearchCriteria,
+    *,
+    name: str,
+    skipped: SkippedItems | None = None,
 ) -> Iterator[Mapping[str, Any]]:
     """Yield those items that are wanted, each collection and id once.
 
@@ -70,15 +127,20 @@ def wanted_items(
         items: STAC items from anywhere.
         wanted: The search.
         name: What errors call an item.
+        skipped: Gets what is no item.
 
     Raises:
-        RequestError: One of them is no item.
+        RequestError: One of them is no item, and ``skipped`` is None.
         BudgetError: More of them are wanted than ``wanted.most``.
     """
     seen: set[int] = set()
     for item in items:
-        key = scene_key(item, name=name)
-        if key.hash in seen or not is_wanted(item, key, wanted):
+        try:
+            key = scene_key(item, name=name)
+            if key.hash in seen or not is_wanted(item, key, wanted):
+                continue
+        except RequestError as error:
+            skip(skipped, error, item)
             continue
         seen.add(key.hash)
         if len(seen) > wanted.most:
@@ -111,27 +173,53 @@ async def catalog_scenes(
         take: What is kept of each item.
 
     Raises:
+        NoSceneError: Nothing is found, and a condition names a property that no scene has.
         BudgetError: More scenes are found than wanted at most.
         StoreError: There is no catalog, or it cannot be read.
     """
     opened = await open_catalog(store, key, place=place)
+    try:
+        return await _scenes_of(opened, wanted, take)
+    except ReplacedError:  # it was replaced twice since it was opened
+        return await _scenes_of(await open_catalog(store, key, place=place), wanted, take)
+
+
+async def _scenes_of(opened: Catalog, wanted: SearchCriteria, take: Callable[[Item], Item]) -> FoundScenes:
     items: list[Item] = []
     async for _, item in opened.scenes(wanted.query()):
         if len(items) == wanted.most:
             raise too_many(wanted)
         items.append(take(item))
+    if not items:
+        _check_properties(wanted, opened.header.properties)
     return FoundScenes(items=tuple(items), etag=opened.etag, n_gets=opened.n_gets)
 
 
-def with_latest(found: FoundScenes, duplicates: Duplicates) -> FoundScenes:
+def _check_properties(wanted: SearchCriteria, known: Sequence[str]) -> None:
+    """Say which condition names a property that no scene has."""
+    for condition in wanted.where if known else ():
+        if condition.name not in known:
+            near = get_close_matches(condition.name, known, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known[:20])}"
+            raise NoSceneError(
+                f"no scene of the catalog has the property {condition.name}; {hint}", field="where"
+            )
+
+
+def with_latest(found: FoundScenes, duplicates: Duplicates, *, by: Sequence[str] = ()) -> FoundScenes:
     """Return what was found with one processing of each scene, or all of them.
+
+    Args:
+        found: What was found.
+        duplicates: Which processings are kept.
+        by: As `without_duplicates` takes it.
 
     Raises:
         RequestError: There are duplicates, and ``duplicates`` is ``fail``.
     """
     if duplicates == "all":
         return found
-    kept = without_duplicates(found.items)
+    kept = without_duplicates(found.items, by=by)
     if kept.dropped and duplicates == "fail":
         one, other = kept.dropped[0]
         raise RequestError(

@@ -29,6 +29,7 @@ from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from pixel_gather.adapters.source_list.list_file import no_deadline, parquet_errors
 from pixel_gather.adapters.source_list.parquet_batches import parquet_batches
 from pixel_gather.adapters.source_list.parquet_pages import check_pages
+from pixel_gather.catalog.skipped_items import SkippedItems, skip
 from pixel_gather.catalog.time_range import format_moment, parse_period
 from pixel_gather.errors import RequestError
 
@@ -79,11 +80,18 @@ def write_geoparquet(spooled: SpooledItems, which: np.ndarray[Any, Any], file: I
     )
 
 
-def items_of_geoparquet(file: IO[bytes], *, name: str) -> Iterator[dict[str, Any]]:
+def items_of_geoparquet(
+    file: IO[bytes], *, name: str, skipped: SkippedItems | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield the items of a STAC-GeoParquet file.
 
+    Args:
+        file: The file.
+        name: What errors call it.
+        skipped: Gets rows that are no items.
+
     Raises:
-        RequestError: It is no such file.
+        RequestError: It is no such file. Or a row is no item, and ``skipped`` is None.
     """
     with parquet_errors("the file is damaged", field=name, check=no_deadline):
         check_pages(cast("io.BufferedReader", file), field=name, check=no_deadline)
@@ -93,7 +101,7 @@ def items_of_geoparquet(file: IO[bytes], *, name: str) -> Iterator[dict[str, Any
                 f"this is no STAC-GeoParquet: it has no column {', '.join(sorted(missing))}", field=name
             )
         for batch in batches:
-            yield from _items(batch)
+            yield from _items(batch, name, skipped)
 
 
 _GEO: Final = {
@@ -215,10 +223,17 @@ def _wkb(items: Sequence[_Parts]) -> list[bytes | None]:
     return found
 
 
-def _items(batch: "RecordBatch") -> Iterator[dict[str, Any]]:
-    columns = {name: batch[name].to_pylist() for name in batch.schema.names}
+def _items(batch: "RecordBatch", name: str, skipped: SkippedItems | None) -> Iterator[dict[str, Any]]:
+    columns = {column: batch[column].to_pylist() for column in batch.schema.names}
     for n in range(batch.num_rows):
-        yield _item({name: values[n] for name, values in columns.items()})
+        row = {column: values[n] for column, values in columns.items()}
+        try:
+            item = _item(row)
+        except Exception as error:  # noqa: BLE001 # whatever a geometry or an odd column leads to
+            said = RequestError(f"this row is no item: {str(error)[:200]}", field=f"{name} {row['id']}")
+            skip(skipped, said, row)
+        else:
+            yield item
 
 
 def _item(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import msgspec
 from pixel_gather.adapters.catalog.geoparquet import items_of_geoparquet
 from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.adapters.source_list.list_file import PARQUET_MAGIC, Check, no_deadline, open_list_file
+from pixel_gather.catalog.skipped_items import SkippedItems, skip
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href_policy import parent_of
 
@@ -27,7 +28,12 @@ type ReadDocument = Callable[[str], Any]
 
 
 def items_of_file(
-    href: str, *, objects: Objects, read_document: ReadDocument, check: Check = no_deadline
+    href: str,
+    *,
+    objects: Objects,
+    read_document: ReadDocument,
+    check: Check = no_deadline,
+    skipped: SkippedItems | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the items of a file, whichever of the four kinds it is.
 
@@ -36,56 +42,80 @@ def items_of_file(
         objects: Reads what is remote; belongs to the caller.
         read_document: Reads what a static catalog links to; it refuses hrefs that may not be read.
         check: Called again and again; raises TimeoutError once time is up.
+        skipped: Gets lines, features and linked documents that are no items.
 
     Raises:
-        RequestError: It is none of the four, or cannot be read.
+        RequestError: It is none of the four, or cannot be read. Or one of these is no item, and ``skipped``
+            is None.
     """
     name, file = open_list_file(href, objects=objects, check=check, what="catalog")
     with closing(file):
         start = file.peek(len(PARQUET_MAGIC))
         if start[: len(PARQUET_MAGIC)] == PARQUET_MAGIC:
-            yield from _with_hrefs_made_whole(items_of_geoparquet(file, name=name), href)
+            yield from _with_hrefs_made_whole(items_of_geoparquet(file, name=name, skipped=skipped), href)
             return
         first_line = _line(file, name)
         first = _decoded(first_line, name)
-        if isinstance(first, dict) and first.get("type") == "Feature":
-            yield from _with_hrefs_made_whole(_lines(first, file, name, check), href)
+        if isinstance(first, dict) and first.get("type") in ("Feature", "FeatureCollection"):
+            yield from _with_hrefs_made_whole(_of_lines(first, file, name, check, skipped), href)
             return
         content = first_line + file.read(LARGEST_JSON_NBYTES + 1 - len(first_line))
     document = first if isinstance(first, dict) else _decoded(content, name)
     if not isinstance(document, dict):
         raise RequestError("this is neither JSON nor Parquet; give STAC items", field=name)
-    yield from _items_of_document(document, href, name, read_document, check)
+    yield from _items_of_document(document, href, name, read_document, check, skipped=skipped)
 
 
 def _items_of_document(
-    document: Mapping[str, Any], href: str, name: str, read_document: ReadDocument, check: Check
+    document: Mapping[str, Any],
+    href: str,
+    name: str,
+    read_document: ReadDocument,
+    check: Check,
+    *,
+    skipped: SkippedItems | None = None,
 ) -> Iterator[dict[str, Any]]:
-    features = document.get("features")
-    if isinstance(features, list):
-        yield from _with_hrefs_made_whole((each for each in features if isinstance(each, dict)), href)
-    elif document.get("type") == "Feature":
-        yield from _with_hrefs_made_whole(iter((dict(document),)), href)
+    if isinstance(document.get("features"), list) or document.get("type") == "Feature":
+        yield from _with_hrefs_made_whole(_features(document, name, skipped), href)
     elif document.get("type") in ("Catalog", "Collection"):
-        yield from _linked(document, href, read_document, check)
+        yield from _linked(document, href, read_document, check, skipped)
     else:
         raise RequestError(
             "it holds no STAC items; give a collection of items, one item a line, or a catalog", field=name
         )
 
 
-def _lines(first: dict[str, Any], file: IO[bytes], name: str, check: Check) -> Iterator[dict[str, Any]]:
-    yield first
+def _of_lines(
+    first: dict[str, Any], file: IO[bytes], name: str, check: Check, skipped: SkippedItems | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the items of a file that has an item, or a collection of items, a line."""
+    yield from _features(first, name, skipped)
     number = 1
     while line := _line(file, name):
         number += 1
         check()
         if not line.strip():
             continue
-        item = _decoded(line, name)
-        if not isinstance(item, dict):
-            raise RequestError("this line is no JSON object", field=f"{name} line {number}")
-        yield item
+        document = _decoded(line, name)
+        if isinstance(document, dict):
+            yield from _features(document, f"{name} line {number}", skipped)
+        else:
+            skip(skipped, RequestError("this line is no JSON object", field=f"{name} line {number}"))
+
+
+def _features(
+    document: Mapping[str, Any], name: str, skipped: SkippedItems | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the items of a collection of items, or the one item that the document is."""
+    features = document.get("features")
+    if not isinstance(features, list):
+        yield dict(document)
+        return
+    for number, each in enumerate(features, 1):
+        if isinstance(each, dict):
+            yield each
+        else:
+            skip(skipped, RequestError("it is no JSON object", field=f"{name} feature {number}"))
 
 
 def _line(file: IO[bytes], name: str) -> bytes:
@@ -96,9 +126,17 @@ def _line(file: IO[bytes], name: str) -> bytes:
 
 
 def _linked(
-    document: Mapping[str, Any], href: str, read_document: ReadDocument, check: Check
+    document: Mapping[str, Any],
+    href: str,
+    read_document: ReadDocument,
+    check: Check,
+    skipped: SkippedItems | None,
 ) -> Iterator[dict[str, Any]]:
-    """Follow the links of a static catalog, each document once."""
+    """Follow the links of a static catalog, each document once.
+
+    An item that cannot be read is left out. A catalog below that cannot be read ends all, as nobody knows how
+    many items it has.
+    """
     waiting = deque(_links(document, href))
     seen = {href}
     while waiting:
@@ -111,13 +149,24 @@ def _linked(
             raise RequestError(
                 f"the catalog links to more than {_MOST_DOCUMENTS:,} documents", field="catalog"
             )
-        found = read_document(linked)
-        if not isinstance(found, dict):
-            raise RequestError(f"{linked[:200]} is no JSON object", field="catalog")
+        try:
+            found = _object_at(linked, read_document)
+        except RequestError as error:
+            if rel != "item":
+                raise
+            skip(skipped, error)
+            continue
         if rel == "item":
             yield from _with_hrefs_made_whole(iter((found,)), linked)
         else:
             waiting.extend(_links(found, linked))
+
+
+def _object_at(href: str, read_document: ReadDocument) -> dict[str, Any]:
+    found = read_document(href)
+    if not isinstance(found, dict):
+        raise RequestError(f"{href[:200]} is no JSON object", field="catalog")
+    return found
 
 
 def _links(document: Mapping[str, Any], href: str) -> Iterator[tuple[str, str]]:
@@ -132,7 +181,7 @@ def _links(document: Mapping[str, Any], href: str) -> Iterator[tuple[str, str]]:
 
 
 def _with_hrefs_made_whole(items: Iterator[dict[str, Any]], href: str) -> Iterator[dict[str, Any]]:
-    """Let relative hrefs of assets start from the document that names them."""
+    """Let relative hrefs of assets start from the document that names them, on its host or in its bucket."""
     for item in items:
         assets = item.get("assets")
         for asset in assets.values() if isinstance(assets, dict) else ():
@@ -142,14 +191,12 @@ def _with_hrefs_made_whole(items: Iterator[dict[str, Any]], href: str) -> Iterat
 
 
 def _whole(href: str, start: str) -> str:
-    if "://" in href or href.startswith("/"):
+    if "://" in href:
         return href
     scheme, _, rest = start.partition("://")  # urljoin knows no s3://
-    return (
-        f"{scheme}://{urljoin(f'http://{rest}', href).removeprefix('http://')}"
-        if rest
-        else f"{parent_of(start)}/{href}"
-    )
+    if rest:
+        return f"{scheme}://{urljoin(f'http://{rest}', href).removeprefix('http://')}"
+    return href if href.startswith("/") else f"{parent_of(start)}/{href}"
 
 
 def _decoded(content: bytes, name: str) -> Any:

@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 from obstore.store import GCSStore, LocalStore, S3Store
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place, split_href
+from pixel_gather.adapters.object_store.object_store import StoreSettings, open_to_read, split_href
+from pixel_gather.errors import PickledError
 from pixel_gather.model.status import Status
 from pixel_gather.request.href_policy import HrefPolicy, check_folder
 
@@ -17,7 +18,7 @@ _GOOGLE: Final = "https://storage.googleapis.com"
 type ListableStore = S3Store | GCSStore | LocalStore
 
 
-class FolderRefusedError(Exception):
+class FolderRefusedError(PickledError):
     """A folder is not listed here. The message says why."""
 
     def __init__(self, reason: str, status: Status) -> None:
@@ -63,7 +64,7 @@ class Folders:
 
         Raises:
             FolderRefusedError: It may not be listed, or no store can list it.
-            DeniedError, MissingExtraError: As `open_place`.
+            DeniedError, MissingExtraError: As `open_to_read`.
         """
         try:
             checked = check_folder(href, policy=self.policy)
@@ -80,7 +81,7 @@ class Folders:
             return OpenFolder(store=LocalStore(f"/{path}"), path="", start=f"{checked}/")
         elif root.startswith("s3://"):
             if root not in self._stores:
-                opened = open_place(root, self.settings_of(root))
+                opened = open_to_read(root, self.settings_of(root))
                 assert isinstance(opened, S3Store)  # noqa: S101 # its root says so
                 self._stores[root] = opened
             store = self._stores[root]

@@ -99,7 +99,7 @@ class SceneFinder:
         told: _Told,
     ) -> Iterator[Source]:
         found = _named_in(field, lambda: self._found(asked, choices, told.cost))
-        told.notes.extend(_of_duplicates(found))
+        told.notes.extend((*_of_duplicates(found), *_of_skipped(found)))
         n_without = n = 0
         for item in found.items:
             n_of_item = 0
@@ -117,7 +117,10 @@ class SceneFinder:
             for each, scene in self._of_item(item, asked, choices):
                 told.left_out.append(_left_out(each, scene, status="duplicate", reason=reason))
         if not found.items:
-            raise NoSceneError("no scene was found: widen the area, the time or the conditions", field=field)
+            more = "".join(f"; {note}" for note in _of_skipped(found))
+            raise NoSceneError(
+                f"no scene was found: widen the area, the time or the conditions{more}", field=field
+            )
         if not n:
             raise RequestError(
                 f"{counted(len(found.items), 'scene')} found, and none has an asset "
@@ -226,3 +229,9 @@ def _of_duplicates(found: FoundScenes) -> Iterator[str]:
         f"{counted(len(found.dropped), 'scene')} left out, of which a later processing is kept: {one['id']} "
         f"(kept: {other['id']}){more}. To keep all, write duplicates: all"
     )
+
+
+def _of_skipped(found: FoundScenes) -> Iterator[str]:
+    if found.skipped:
+        name, reason = found.skipped[0]
+        yield f"{counted(found.n_skipped, 'item')} left out that cannot be used; the first: {name}: {reason}"

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from pixel_gather.adapters.catalog.json_http import JsonClient
 from pixel_gather.catalog.area import Area
+from pixel_gather.catalog.skipped_items import SkippedItems
 from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, format_moment
 from pixel_gather.errors import BudgetError, RequestError, StoreError
 from pixel_gather.request.web_address import CMR
@@ -31,8 +32,15 @@ class CmrSearch:
     root: str = CMR
 
 
-def cmr_items(search: CmrSearch, client: JsonClient) -> Iterator[dict[str, Any]]:
+def cmr_items(
+    search: CmrSearch, client: JsonClient, *, skipped: SkippedItems | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield the granules that CMR finds, as STAC items.
+
+    Args:
+        search: What is asked.
+        client: Asks.
+        skipped: Gets granules without a place, a time or data.
 
     Raises:
         RequestError: No collection is named, or CMR refuses the search.
@@ -51,6 +59,12 @@ def cmr_items(search: CmrSearch, client: JsonClient) -> Iterator[dict[str, Any]]
         for granule in found:
             item = _item(granule)
             if item is None:
+                if skipped is not None:
+                    skipped.add(
+                        f"granule {_identity(granule)['id']}",
+                        "it names no place, no time or no data",
+                        _identity(granule),
+                    )
                 continue
             n += 1
             if n > search.most:
@@ -100,17 +114,23 @@ def _item(granule: Any) -> dict[str, Any] | None:
     properties: dict[str, Any] = {"datetime": times[0], "start_datetime": times[0], "end_datetime": times[1]}
     if isinstance(umm.get("CloudCover"), int | float):
         properties["eo:cloud_cover"] = umm["CloudCover"]
-    reference = _mapping(umm.get("CollectionReference"))
     return {
         "type": "Feature",
         "stac_version": "1.0.0",
-        "id": umm["GranuleUR"],
-        "collection": reference.get("ShortName") or reference.get("EntryTitle"),
+        **_identity(granule),
         "bbox": box,
         "geometry": None,
         "properties": properties,
         "assets": assets,
     }
+
+
+def _identity(granule: Any) -> dict[str, Any]:
+    """Return the id and collection of a granule, as its item has them."""
+    umm = _mapping(_mapping(granule).get("umm"))
+    reference = _mapping(umm.get("CollectionReference"))
+    collection = reference.get("ShortName") or reference.get("EntryTitle")
+    return {"id": umm.get("GranuleUR"), "collection": collection}
 
 
 def _times(umm: Mapping[str, Any]) -> tuple[str, str] | None:

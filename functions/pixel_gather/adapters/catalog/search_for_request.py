@@ -23,13 +23,14 @@ from pixel_gather.adapters.object_store.object_store import (
     Objects,
     Store,
     StoreSettings,
-    open_place,
     open_store,
+    open_to_read,
     split_href,
 )
 from pixel_gather.adapters.source_list.list_file import Check, open_list_file
 from pixel_gather.catalog.scene_sources import AssetChoice, slimmed
 from pixel_gather.catalog.search_criteria import SearchCriteria
+from pixel_gather.catalog.skipped_items import SkippedItems
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import SearchCost
 from pixel_gather.request.href_policy import HrefPolicy, check_href
@@ -73,42 +74,50 @@ class SceneSearcher:
 
         def take(item: Item) -> Item:
             self.check()
-            return slimmed(item, choices)
+            return slimmed(item, choices, properties=asked.duplicates_by)
 
         if isinstance(asked, StacSources):
-            found = FoundScenes(items=tuple(map(take, self._items(asked, wanted, cost))))
+            skipped = SkippedItems()
+            items = tuple(map(take, self._items(asked, wanted, cost, skipped)))
+            found = FoundScenes(items=items, n_skipped=skipped.n, skipped=tuple(skipped.first))
         else:
             href = self._checked(asked.file, "file")
             store, key = opened_folder(href, self.objects.settings_of(href))
             found = run(catalog_scenes(wanted, store, key, place=href, take=take))
             cost.n_gets = found.n_gets
-        return with_latest(found, asked.duplicates)
+        return with_latest(found, asked.duplicates, by=asked.duplicates_by)
 
-    def _items(self, asked: StacSources, wanted: SearchCriteria, cost: SearchCost) -> Iterator[Item]:
+    def _items(
+        self, asked: StacSources, wanted: SearchCriteria, cost: SearchCost, skipped: SkippedItems
+    ) -> Iterator[Item]:
         """Yield the items of an API, of CMR, of a file or of the request itself."""
         if asked.api is not None or asked.cmr is not None:
             client = JsonClient(self.check_api(asked.api or CMR))
-            yield from self._asked_items(asked, wanted, client)
+            yield from self._asked_items(asked, wanted, client, skipped)
             cost.n_pages = client.n_requests
         elif isinstance(asked.items, tuple):
-            yield from wanted_items(asked.items, wanted, name="an item")
+            yield from wanted_items(asked.items, wanted, name="item", skipped=skipped)
         else:
             found = items_of_file(
                 self._checked(asked.items or "", "items"),
                 objects=self.objects,
                 read_document=self._read_document,
                 check=self.check,
+                skipped=skipped,
             )
-            yield from wanted_items(found, wanted, name="an item")
+            yield from wanted_items(found, wanted, name="item", skipped=skipped)
 
-    def _asked_items(self, asked: StacSources, wanted: SearchCriteria, client: JsonClient) -> Iterator[Item]:
+    def _asked_items(
+        self, asked: StacSources, wanted: SearchCriteria, client: JsonClient, skipped: SkippedItems
+    ) -> Iterator[Item]:
         if asked.api is not None:
-            return stac_items(wanted, asked.api, client)
+            return stac_items(wanted, asked.api, client, skipped=skipped)
         assert asked.cmr is not None  # noqa: S101 # it is one of the two
         collection = CmrSearch(
             **asked.cmr.model_dump(), area=wanted.area, times=wanted.times, most=wanted.most, root=CMR
         )
-        return wanted_items(cmr_items(collection, client), wanted, name="a granule of CMR")
+        granules = cmr_items(collection, client, skipped=skipped)
+        return wanted_items(granules, wanted, name="granule", skipped=skipped)
 
     def _read_document(self, href: str) -> Any:
         """Return a document that a static catalog links to."""
@@ -143,4 +152,4 @@ def opened_folder(href: str, settings: StoreSettings) -> tuple[Store, str]:
     if root == "file://":
         return open_store(root, settings), path
     folder, _, name = href.rpartition("/")
-    return open_place(folder, settings), name
+    return open_to_read(folder, settings), name

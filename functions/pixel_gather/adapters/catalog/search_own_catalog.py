@@ -1,12 +1,13 @@
 """Searches a catalog by its columns. Items are read only for the scenes of the answer.
 
-A catalog of up to 4,000,000 scenes is held in memory (40 bytes a scene). Of a larger one, only the table of
+A catalog of up to 4,000,000 scenes is held in memory (48 bytes a scene). Of a larger one, only the table of
 blocks is held. Blocks are fetched by range when a query needs them.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import batched
 from pathlib import PurePosixPath
@@ -21,11 +22,11 @@ from pixel_gather.adapters.catalog.catalog_format import (
     N_PER_GROUP,
     Header,
     Parts,
+    columns_key,
     group_of_bytes,
     header_nbytes_of,
     header_of,
 )
-from pixel_gather.adapters.catalog.catalog_writer import columns_key
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.catalog.area import check_box, unwrapped
 from pixel_gather.catalog.catalog_query import Position, SceneQuery
@@ -38,9 +39,15 @@ from pixel_gather.catalog.columns import (
     block_of_bytes,
     matches_in,
 )
+from pixel_gather.catalog.duplicates import without_duplicates
 from pixel_gather.errors import StoreError
 
 type Item = dict[str, Any]
+
+
+class ReplacedError(StoreError):
+    """The version of the catalog that was opened is gone: open it again."""
+
 
 MOST_IN_MEMORY: Final = 4_000_000
 _BLOCKS_KEPT_NBYTES: Final = 40 << 20
@@ -50,6 +57,7 @@ _GROUPS_KEPT_NBYTES: Final = 24 << 20
 _N_AT_A_TIME: Final = 16
 _N_LOOKED_AT: Final = 256
 _N_GETS_TO_OPEN: Final = 3
+_MOST_TIMES_REPLACED: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,15 +150,35 @@ class Catalog:
             query: What is wanted.
             n_expected: How many scenes the caller will most likely take; so many items are read at first.
         """
-        matches = await self.matches(query)
+        # which processing is the latest may be decided by a scene of an earlier page
+        matches = await self.matches(replace(query, after=None) if query.is_latest else query)
+        rivals = matches.rivals() if query.is_latest else {}
+        if query.is_latest and query.after is not None:
+            matches = matches.after(query.after)
+        latest: dict[tuple[int, ...], set[int]] = {}
         n = n_expected
         ordered = matches.newest_first()
         while some := _take(ordered, n):
             items = await self._items([row for row, _, _ in some])
-            for (_, position, is_exact), item in zip(some, items, strict=True):
-                if _fits(item, query, is_exact=is_exact):
-                    yield position, item
+            for (row, position, is_exact), item in zip(some, items, strict=True):
+                if not _fits(item, query, is_exact=is_exact):
+                    continue
+                if (rows := rivals.get(row)) is not None:
+                    if rows not in latest:
+                        latest[rows] = await self._latest(rows, query)
+                    if row not in latest[rows]:
+                        continue
+                yield position, item
             n = _N_LOOKED_AT
+
+    async def _latest(self, rows: tuple[int, ...], query: SceneQuery) -> set[int]:
+        """Return those rows that fit a query and are the latest processing of their scene."""
+        items = await self._items(list(rows))
+        row_of = {
+            id(item): row for row, item in zip(rows, items, strict=True) if _fits(item, query, is_exact=False)
+        }
+        fitting = [item for item in items if id(item) in row_of]
+        return {row_of[id(item)] for item in without_duplicates(fitting).items}
 
     async def all_items(self) -> AsyncIterator[list[Item]]:
         """Yield every item in the catalog's order, a few groups at a time; none is kept."""
@@ -221,7 +249,7 @@ class Catalog:
 async def open_catalog(
     store: Store, key: str, *, place: str | None = None, most_in_memory: int = MOST_IN_MEMORY
 ) -> Catalog:
-    """Open the newest version of a catalog.
+    """Open the newest version of a catalog; again if it is replaced meanwhile.
 
     Args:
         store: Where it lies.
@@ -232,7 +260,13 @@ async def open_catalog(
     Raises:
         StoreError: There is none, or it is damaged.
     """
-    place = place or key
+    for _ in range(_MOST_TIMES_REPLACED):
+        with suppress(ReplacedError):
+            return await _opened(store, key, place or key, most_in_memory)
+    return await _opened(store, key, place or key, most_in_memory)
+
+
+async def _opened(store: Store, key: str, place: str, most_in_memory: int) -> Catalog:
     folder, slash, file = place.rpartition("/")
     columns, name = columns_key(key), f"{folder}{slash}{columns_key(file)}"
     try:
@@ -295,7 +329,9 @@ async def _range(store: Store, key: str, start: int, stop: int, etag: str | None
         answer = await obstore.get_async(store, key, options=options)  # type: ignore[arg-type] # a plain dict
         return memoryview(await answer.bytes_async())
     except FileNotFoundError as error:
-        raise StoreError(f"{key} is gone: the catalog was replaced; search again") from error
+        raise ReplacedError(f"{key} is gone: the catalog was replaced; search again") from error
+    except obstore.exceptions.PreconditionError as error:
+        raise ReplacedError(f"{key} was replaced; search again") from error
     except (obstore.exceptions.BaseError, OSError) as error:
         raise _in_words(key, error) from error
 

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 from pixel_gather.adapters.catalog.json_http import JsonAnswer, JsonClient
 from pixel_gather.catalog.item import scene_key
 from pixel_gather.catalog.search_criteria import SearchCriteria, is_wanted
+from pixel_gather.catalog.skipped_items import SkippedItems, skip
 from pixel_gather.catalog.time_range import format_range
 from pixel_gather.catalog.where import to_query
 from pixel_gather.errors import BudgetError, RequestError, StoreError
@@ -50,11 +51,19 @@ class _Asked:
         ).hexdigest()
 
 
-def search_items(search: StacSearch, client: JsonClient) -> Iterator[dict[str, Any]]:
+def search_items(
+    search: StacSearch, client: JsonClient, *, skipped: SkippedItems | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield the items that an API finds, each once, in its order.
 
+    Args:
+        search: What is asked.
+        client: Asks.
+        skipped: Gets what is no STAC item.
+
     Raises:
-        RequestError: The API refuses the search or is no STAC API.
+        RequestError: The API refuses the search or is no STAC API. Or it sends what is no STAC item, and
+            ``skipped`` is None.
         BudgetError: It finds more items than ``search.most``.
         StoreError: It repeats pages, or does not answer with a page of items.
         ThrottledError, DeniedError, UnreachableError: As the client's.
@@ -64,11 +73,18 @@ def search_items(search: StacSearch, client: JsonClient) -> Iterator[dict[str, A
     host = urlsplit(search.api).netloc
     for page in _pages(_first(search, client), client, key_of=search.api):
         for item in page:
-            key = scene_key(item, name=f"an item of {host}")
             n_looked_at += 1
             if n_looked_at > max(_MOST_LOOKED_AT, search.most):
                 raise StoreError(f"{host} sends items without end that the search does not want")
-            if key.hash in seen or not is_wanted(item, key, search):
+            if not isinstance(item, dict):
+                skip(skipped, RequestError("it is no JSON object", field=f"an item of {host}"))
+                continue
+            try:
+                key = scene_key(item, name=f"an item of {host}")
+                if key.hash in seen or not is_wanted(item, key, search):
+                    continue
+            except RequestError as error:
+                skip(skipped, error, item)
                 continue
             seen.add(key.hash)
             n += 1
@@ -140,7 +156,7 @@ def _pages(first: _Asked, client: JsonClient, *, key_of: str) -> Iterator[list[d
         answer = client.get(asked.url) if asked.body is None else client.post(asked.url, asked.body)
         page = _mapping(answer, asked.url)
         items = page.get("features")
-        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        if not isinstance(items, list) or (items and not any(isinstance(item, dict) for item in items)):
             raise StoreError(f"{shown_url(asked.url)} does not answer with a page of STAC items")
         content = hashlib.sha256(json.dumps(items, sort_keys=True).encode()).hexdigest()
         if items and content in seen:

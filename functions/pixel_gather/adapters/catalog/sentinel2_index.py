@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Final, cast
 
 from pixel_gather.catalog.folders import FOLDER_TYPE
+from pixel_gather.catalog.skipped_items import SkippedItems, skip
 from pixel_gather.errors import RequestError
 
 COLLECTION: Final = "sentinel-2"
@@ -22,15 +23,19 @@ _NEEDED: Final = ("GRANULE_ID", "SENSING_TIME", "NORTH_LAT", "SOUTH_LAT", "WEST_
 _GZIP: Final = b"\x1f\x8b"
 
 
-def items_of_index(file: BinaryIO, *, name: str) -> Iterator[dict[str, Any]]:
+def items_of_index(
+    file: BinaryIO, *, name: str, skipped: SkippedItems | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield one item a line.
 
     Args:
         file: The CSV, gzipped or not.
         name: What errors call it.
+        skipped: Gets lines without a place or a time.
 
     Raises:
-        RequestError: A column is missing, or a line has no place or no time.
+        RequestError: It cannot be read, or a column is missing. Or a line has no place or no time, and
+            ``skipped`` is None.
     """
     buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", file))
     is_gzipped = buffered.peek(2)[:2] == _GZIP
@@ -38,24 +43,25 @@ def items_of_index(file: BinaryIO, *, name: str) -> Iterator[dict[str, Any]]:
     text = io.TextIOWrapper(plain, "utf-8", newline="")
     lines = csv.DictReader(text)
     try:
-        yield from _items(lines, name)
+        yield from _items(lines, name, skipped)
     except (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
         raise RequestError(
             f"it cannot be read: {error}", field=f"{name} line {lines.line_num + 1}"
         ) from error
 
 
-def _items(lines: "csv.DictReader[str]", name: str) -> Iterator[dict[str, Any]]:
+def _items(lines: "csv.DictReader[str]", name: str, skipped: SkippedItems | None) -> Iterator[dict[str, Any]]:
     names = lines.fieldnames or ()
     if missing := [column for column in _NEEDED if column not in names]:
         raise RequestError(f"this is no Sentinel-2 index: it has no column {', '.join(missing)}", field=name)
     for line in lines:
         try:
-            yield _item(line)
-        except (ValueError, TypeError) as error:
-            raise RequestError(
-                f"a number cannot be read: {error}", field=f"{name} line {lines.line_num}"
-            ) from error
+            item = _item(line)
+        except (ValueError, TypeError, AttributeError) as error:
+            said = RequestError(f"a number cannot be read: {error}", field=f"{name} line {lines.line_num}")
+            skip(skipped, said, {"id": line["GRANULE_ID"], "collection": COLLECTION})
+        else:
+            yield item
 
 
 def _item(line: Mapping[str, str]) -> dict[str, Any]:
