@@ -37,6 +37,9 @@ CASES = (
         f"report pages need matplotlib, {_INSTALL}report]'",
     ),
     Case("pictures", "report cube --to page", ("PIL",), f"report pages need PIL, {_INSTALL}report]'"),
+    Case(
+        "netcdf", "export cube --to x.nc", ("PIL", "netCDF4"), f".nc files need netCDF4, {_INSTALL}export]'"
+    ),
     Case("films", "export cube --to x.mp4", ("av",), f".mp4 files need av, {_INSTALL}export]'"),
     Case("suite", "bench list.txt", ("matplotlib",), f"benchmarks need matplotlib, {_INSTALL}report]'"),
     Case("blocks", "bench blocks", ("matplotlib",), f"benchmarks need matplotlib, {_INSTALL}report]'"),

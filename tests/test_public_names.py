@@ -118,7 +118,7 @@ def test_paths_are_taken_wherever_texts_are(tmp_path: Path) -> None:
         ).report.digest
         for number, sources in enumerate([listed, FILES, {"list": listed}, {"hrefs": FILES}])
     }
-    plan = pixel_gather.dry_run(
+    plan = pixel_gather.make_plan(
         {"sources": {"prefix": SERIES, "glob": "heat_content_anomaly_0-2000*.tif"}, "window": "centre"}
     )
 
@@ -131,13 +131,13 @@ def test_drill_and_ls_are_functions_of_python() -> None:
     """They do the same as the commands of these names."""
     found = [each.href for each in pixel_gather.ls(SERIES, glob="heat_content_anomaly_0-2000*.tif")]
 
-    pixels = pixel_gather.drill(found, pixel=(90, 180), bands=[1])
+    pixels = pixel_gather.drill(found, pixel=(180, 90), bands=[1])
 
     assert [href.rpartition("/")[2] for href in found] == [file.name for file in FILES]
     assert [pixel.status for pixel in pixels] == [pixel_gather.Status.OK] * len(FILES)
     assert {(pixel.row, pixel.col, len(pixel.values)) for pixel in pixels} == {(90, 180, 1)}
-    with pytest.raises(pixel_gather.RequestError, match="exactly one of lonlat, xy and pixel"):
-        pixel_gather.drill(found, pixel=(0, 0), lonlat=(1, 2))
+    with pytest.raises(pixel_gather.RequestError, match="exactly one of point, xy and pixel"):
+        pixel_gather.drill(found, pixel=(0, 0), point=(1, 2))
 
 
 def test_gathered_opens_as_a_dataset(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from pixel_gather.version import __version__
 
 if TYPE_CHECKING:
     from pixel_gather.adapters.cube.check_cube import Verified
-    from pixel_gather.adapters.cube.compact_cube import Compacted
     from pixel_gather.adapters.object_store.object_store import StoreSettings
     from pixel_gather.adapters.source_list.listing import ListedObject
     from pixel_gather.errors import (
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
         StoreError,
     )
     from pixel_gather.headers.drill import DrilledPixel
-    from pixel_gather.local.catalog import MadeCatalog, make_catalog
+    from pixel_gather.local.catalog import MadeCatalog, make_catalog, remove_scenes
     from pixel_gather.local.drill import drill, drill_async
     from pixel_gather.local.export import export
-    from pixel_gather.local.gather import dry_run, dry_run_async, gather, gather_async
+    from pixel_gather.local.gather import gather, gather_async, make_plan, make_plan_async
     from pixel_gather.local.gathered import Gathered
     from pixel_gather.local.index import Indexed, index, index_async
     from pixel_gather.local.join import (
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from pixel_gather.report.presence import Presence
     from pixel_gather.report.report import Report
     from pixel_gather.request.request import GatherRequest
+    from pixel_gather.use_cases.compact import Compacted
 
 __all__ = [
     "AppendRunningError",
@@ -102,8 +102,6 @@ __all__ = [
     "compact",
     "drill",
     "drill_async",
-    "dry_run",
-    "dry_run_async",
     "export",
     "forget",
     "gather",
@@ -115,12 +113,15 @@ __all__ = [
     "joined_versions",
     "ls",
     "make_catalog",
+    "make_plan",
+    "make_plan_async",
     "make_virtual",
     "open_cube",
     "open_joined",
     "open_virtual",
     "presence",
     "rank",
+    "remove_scenes",
     "replay",
     "rows_where",
     "search",
@@ -131,7 +132,7 @@ __all__ = [
 
 _MODULES: Final = {
     "pixel_gather.adapters.cube.check_cube": ("Verified",),
-    "pixel_gather.adapters.cube.compact_cube": ("Compacted",),
+    "pixel_gather.use_cases.compact": ("Compacted",),
     "pixel_gather.adapters.object_store.object_store": ("StoreSettings",),
     "pixel_gather.adapters.source_list.listing": ("ListedObject",),
     "pixel_gather.errors": (
@@ -147,10 +148,10 @@ _MODULES: Final = {
         "StoreError",
     ),
     "pixel_gather.headers.drill": ("DrilledPixel",),
-    "pixel_gather.local.catalog": ("MadeCatalog", "make_catalog"),
+    "pixel_gather.local.catalog": ("MadeCatalog", "make_catalog", "remove_scenes"),
     "pixel_gather.local.drill": ("drill", "drill_async"),
     "pixel_gather.local.export": ("export",),
-    "pixel_gather.local.gather": ("dry_run", "dry_run_async", "gather", "gather_async"),
+    "pixel_gather.local.gather": ("gather", "gather_async", "make_plan", "make_plan_async"),
     "pixel_gather.local.gathered": ("Gathered",),
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
     "pixel_gather.local.join": (

@@ -11,6 +11,7 @@
     ├── BusyError          this machine or a store is busy: run again, nothing needs repair
     │   └── AppendRunningError   another append to the cube is at work: run again when it is done
     ├── ArrayExistsError   the output location is in use: choose another
+    ├── AlreadyCommittedError   the work was done before, and nothing was written: there is nothing to do
     ├── MissingExtraError  an optional package is needed: the message says what to install
     │
     │   and for a deployment on AWS:
@@ -27,12 +28,26 @@
     └── ShardsLeftError       a second try has no time for the shards that are left
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pixel_gather.model.status import Status
 
 
-class GatherError(Exception):
+class PickledError(Exception):
+    """An error with its own arguments that can be sent to another process, as a process pool does."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how the error is made again. Python would call the class with the message alone."""
+        return _made_again, (type(self), self.args), self.__dict__
+
+
+def _made_again(kind: type[Exception], args: tuple[Any, ...]) -> Exception:
+    error = kind.__new__(kind, *args)
+    error.args = args  # OSError leaves that to its own __init__
+    return error
+
+
+class GatherError(PickledError):
     """Base of all errors below. Programs can rely on ``code``, which never changes."""
 
     code: ClassVar[str] = "gather_error"
@@ -104,6 +119,12 @@ class ArrayExistsError(GatherError):
     """The output location holds another cube, or an unfinished one that this request cannot continue."""
 
     code = "array_exists"
+
+
+class AlreadyCommittedError(GatherError):
+    """The cube has reached the version that this work is for. Nothing was written."""
+
+    code = "already_committed"
 
 
 class MissingExtraError(GatherError, ImportError):

@@ -1,5 +1,6 @@
 """Checks for packages that an extra installs, such as ``pixel-gather[aws]``."""
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final, Literal
 
@@ -16,17 +17,18 @@ _PACKAGES: Final[dict[Extra, tuple[str, ...]]] = {
 """Modules that each extra provides. A test compares them with pyproject.toml."""
 
 
-def check_extra(extra: Extra, what: str) -> None:
+def check_extra(extra: Extra, what: str, *, packages: Sequence[str] = ()) -> None:
     """Raise an error if a package of an extra is not installed. Imports none of them.
 
     Args:
         extra: Its name.
         what: What needs it: the plural subject of the message.
+        packages: The modules that are needed; all of the extra's if none are given.
 
     Raises:
         MissingExtraError: A package is not installed.
     """
-    for package in _PACKAGES[extra]:
+    for package in packages or _PACKAGES[extra]:
         if not _is_there(package):
             raise MissingExtraError(
                 f"{what} need {package}, which is not installed: pip install 'pixel-gather[{extra}]'"

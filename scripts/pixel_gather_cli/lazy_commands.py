@@ -1,5 +1,6 @@
 """A click group that imports a command only when it is used: most imports take 0.2 s."""
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -8,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from pixel_gather_cli.log_options import log_options
+from pixel_gather_cli.option_names import naming_options
 from pixel_gather_cli.path_completion import complete_paths
 
 
@@ -40,6 +42,12 @@ class LazyCommands(click.Group):
         self.default = default
         self.before_import = before_import
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command, and write all of its results before it counts as done."""
+        answer = super().invoke(ctx)
+        sys.stdout.flush()
+        return answer
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names in alphabetical order."""
         del ctx
@@ -54,8 +62,10 @@ class LazyCommands(click.Group):
         name = f"{self.prefix}{cmd_name}"
         module = import_module(f"pixel_gather_cli.commands.{name}")
         found: click.Command = getattr(module, f"{name}_command")
-        if not isinstance(found, click.Group) and all(each.name != "verbose" for each in found.params):
-            found.params += log_options()
+        if not isinstance(found, click.Group) and all(each.name != "log_file" for each in found.params):
+            found.params += log_options(found)
+            if found.callback is not None:
+                found.callback = naming_options(found.callback)
             complete_paths(found)
         return found
 

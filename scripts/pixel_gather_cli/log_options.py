@@ -3,10 +3,10 @@
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -24,18 +24,30 @@ _log: Final = logging.getLogger(COMMAND)
 _log.addHandler(logging.NullHandler())
 
 
-def log_options() -> list[click.Option]:
-    """Return new options for a command."""
-    return [
-        _option(["-v", "--verbose"], _log_to_stderr, help="Log to standard error.", is_flag=True),
-        _option(
-            ["--log-file"],
-            _log_to_file,
-            help="Append the log to FILE, one JSON object a line.",
-            metavar="FILE",
-            type=click.Path(),
-        ),
-    ]
+def log_options(command: click.Command) -> list[click.Option]:
+    """Return new options for a command. One that shows more by ``-v`` has that option already."""
+    verbose = click.Option(
+        ["-v", "--verbose"], is_flag=True, expose_value=False, callback=log_if, help="Log to standard error."
+    )
+    log_file = click.Option(
+        ["--log-file"],
+        expose_value=False,
+        callback=lambda _context, _parameter, path: None if path is None else _log_to_file(path),
+        help="Append the log to FILE, one JSON object a line.",
+        metavar="FILE",
+        type=click.Path(),
+    )
+    return [*([] if any(each.name == "verbose" for each in command.params) else [verbose]), log_file]
+
+
+def log_if(context: click.Context, parameter: click.Parameter, is_wanted: bool) -> bool:  # noqa: FBT001 # click's own
+    """Log to standard error if that is wanted: the callback of ``--verbose``."""
+    del context, parameter
+    if is_wanted:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        _add(handler, LIBRARY)
+    return is_wanted
 
 
 @contextmanager
@@ -49,21 +61,6 @@ def closing_logs() -> Iterator[None]:
             for name in (LIBRARY, COMMAND):
                 logging.getLogger(name).removeHandler(handler)
             handler.close()
-
-
-def _option(names: list[str], act: Callable[[Any], None], **settings: Any) -> click.Option:
-    def on_value(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-        del context, parameter
-        if value:
-            act(value)
-
-    return click.Option(names, expose_value=False, callback=on_value, **settings)
-
-
-def _log_to_stderr(_: bool) -> None:  # noqa: FBT001 # click's own
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter(_FORMAT))
-    _add(handler, LIBRARY)
 
 
 def _log_to_file(path: str) -> None:

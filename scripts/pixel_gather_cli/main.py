@@ -15,12 +15,18 @@ from pixel_gather.errors import GatherError
 from pixel_gather.version import __version__
 from pixel_gather_cli.lazy_commands import LazyCommands
 from pixel_gather_cli.log_options import COMMAND, closing_logs
-from pixel_gather_cli.signals import TerminatedError, answer_interrupts, ends_when_terminated
+from pixel_gather_cli.signals import (
+    INTERRUPTED,
+    TerminatedError,
+    answer_interrupts,
+    ends_in_time,
+    ends_when_terminated,
+)
+from pixel_gather_cli.whole_output import write_whole_output
 
 _log = logging.getLogger(COMMAND)
 
 REFUSED = 2
-INTERRUPTED = 130
 PIPE_CLOSED = 128 + 13  # SIGPIPE, which Windows has not
 DEFECT = 70
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -95,7 +101,8 @@ def command() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit. An expected error is one line on standard error."""
     answer_interrupts()
-    with closing_logs():
+    write_whole_output()
+    with ends_in_time(_say_broken_off), closing_logs():
         try:
             _run(arguments)
         except SystemExit as ended:
@@ -130,6 +137,11 @@ def _run(arguments: list[str] | None) -> NoReturn:
     except Exception:  # noqa: BLE001 # Python's exit code 1 means here that some sources failed
         _exit_with_defect()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say_broken_off() -> None:
+    show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # a bar hides it
+    _say(f"{show_cursor}broken off. {_REPEAT}")
 
 
 def _say(error: str) -> None:

@@ -1,9 +1,11 @@
-"""Shows progress in this process: a bar in a terminal, a line every few seconds in a log."""
+"""Shows progress in this process: a bar in a terminal, a line every five seconds in a log."""
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from threading import Event, Lock, Thread
+from typing import Any, Final
 
 import click
 from rich.console import Console
@@ -13,8 +15,8 @@ from rich.progress import Progress as Bar
 from pixel_gather.local.progress import Progress
 from pixel_gather.model.plurals import counted
 
-_EVERY_S: Final = 5.0
-"""Seconds between two lines of a log."""
+SIGN_EVERY_S: Final = 5.0
+"""Longest time without a sign that the work goes on."""
 
 type Show = Callable[[Progress], None]
 
@@ -22,6 +24,8 @@ type Show = Callable[[Progress], None]
 @contextmanager
 def open_progress(what: str, *, quiet: bool, thing: str = "file") -> Iterator[Show]:
     """Show progress on standard error while the context lasts. Yields the function that updates it.
+
+    Nothing is shown of work that ends within five seconds without counting anything.
 
     Args:
         what: First word of what is shown.
@@ -35,37 +39,82 @@ def open_progress(what: str, *, quiet: bool, thing: str = "file") -> Iterator[Sh
         with _open_bar(what, console, thing) as show:
             yield show
     else:
-        yield lines(what, every_s=_EVERY_S, thing=thing)
+        lines = Lines(what, thing=thing)
+        with every(SIGN_EVERY_S, lines.write):
+            yield lines.show
 
 
-def lines(
-    what: str, *, every_s: float, thing: str = "file", clock: Callable[[], float] = time.monotonic
-) -> Show:
-    """Return a function that writes a progress line at most every ``every_s`` seconds.
+def with_progress[Command: Callable[..., Any]](what: str) -> Callable[[Command], Command]:
+    """Let a command that counts nothing say every five seconds that it is at work.
 
     Args:
-        what: First word of each line.
-        every_s: Seconds between two lines, and before the first.
-        thing: What is counted.
-        clock: Tells seconds.
+        what: First word of what is shown.
     """
-    started = last = clock()
 
-    def show(progress: Progress) -> None:
-        nonlocal last
-        now = clock()
-        if now - last < every_s:
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def run(**values: Any) -> Any:
+            with open_progress(what, quiet=False):
+                return command(**values)
+
+        return run  # type: ignore[return-value] # it takes the same
+
+    return decorate
+
+
+@contextmanager
+def every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Call a function every so many seconds while the context lasts, in a thread."""
+    is_over = Event()
+
+    def repeat() -> None:
+        while not is_over.wait(seconds):
+            act()
+
+    thread = Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+class Lines:
+    """Writes how far the work is, a line at each call."""
+
+    def __init__(
+        self, what: str, *, thing: str = "file", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Start the clock.
+
+        Args:
+            what: First word of each line.
+            thing: What is counted.
+            clock: Tells seconds.
+        """
+        self._what = what
+        self._thing = thing
+        self._clock = clock
+        self._started = clock()
+        self._latest: Progress | None = None
+
+    def show(self, progress: Progress) -> None:
+        """Take the numbers of the next line."""
+        self._latest = progress
+
+    def write(self) -> None:
+        """Write a line."""
+        elapsed, now = self._clock() - self._started, self._latest
+        if now is None:
+            click.echo(f"{self._what}: {elapsed:,.0f} s", err=True)
             return
-        last = now
-        elapsed = now - started
-        failed = f", {progress.n_failed:,} failed" if progress.n_failed else ""
+        failed = f", {now.n_failed:,} failed" if now.n_failed else ""
         click.echo(
-            f"{what}: {progress.n_done:,} of {counted(progress.n_sources, thing)}{failed}, "
-            f"{_rate(progress, elapsed, thing)} ({elapsed:,.0f} s)",
+            f"{self._what}: {now.n_done:,} of {counted(now.n_sources, self._thing)}{failed}, "
+            f"{_rate(now, elapsed, self._thing)} ({elapsed:,.0f} s)",
             err=True,
         )
-
-    return show
 
 
 @contextmanager
@@ -80,11 +129,17 @@ def _open_bar(what: str, console: Console, thing: str) -> Iterator[Show]:
         TextColumn("[red]{task.fields[failed]}"),
         console=console,
     )
+    beginning = Lock()
+
+    def begin() -> None:
+        """Show the bar, which then moves by itself. A gather that is refused at once shows none."""
+        with beginning:
+            if not bar.tasks:
+                bar.start()
+                bar.add_task(what, total=None, rate="", failed="")
 
     def show(progress: Progress) -> None:
-        if not bar.tasks:  # a gather that is refused first shows no bar
-            bar.start()
-            bar.add_task(what, rate="", failed="")
+        begin()
         task = bar.tasks[0]
         bar.update(
             task.id,
@@ -95,7 +150,8 @@ def _open_bar(what: str, console: Console, thing: str) -> Iterator[Show]:
         )
 
     try:
-        yield show
+        with every(SIGN_EVERY_S, begin):
+            yield show
     finally:
         if bar.tasks:
             bar.stop()

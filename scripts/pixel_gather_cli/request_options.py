@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
@@ -83,14 +83,14 @@ collection_option = click.option(
 
 
 class Tile(Numbers):
-    """ROW,COL or the word centre."""
+    """COL,ROW or the word centre."""
 
     def __init__(self) -> None:
-        super().__init__("ROW,COL", kind=int)
-        self.shown = "ROW,COL|centre"
+        super().__init__("COL,ROW", kind=int)
+        self.shown = "COL,ROW|centre"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return [row, column] or the word."""
+        """Return [column, row] or the word."""
         return "centre" if value in ("centre", "center") else super().convert(value, param, ctx)
 
 
@@ -108,6 +108,18 @@ class LayoutOption(Numbers):
         return {"chunk": super().convert(value, param, ctx)}
 
 
+_NAMES = (
+    click.option(
+        "--time",
+        metavar="PATTERN",
+        help="Time in the hrefs, such as _%Y%m%d_, or auto. See ls.  [default: auto with --prefix]",
+    ),
+    click.option(
+        "--band",
+        metavar="PATTERN",
+        help=r"Band in the hrefs, such as '_(B\d+)\.tif', or auto: files of one scene share a row. See ls.",
+    ),
+)
 _SOURCES = (
     click.option(
         "--sources", metavar="FILE", help="List file: text, CSV, JSONL or Parquet; - for standard input."
@@ -117,7 +129,7 @@ _SOURCES = (
     ),
     click.option("--glob", metavar="PATTERN", help="Match the path below the prefix, such as '**/*_B4.TIF'."),
     click.option("--regex", metavar="PATTERN", help="Search this regular expression in the whole href."),
-    click.option("--time", metavar="PATTERN", help="Time in the hrefs, such as _%Y%m%d_, or auto. See ls."),
+    *_NAMES,
     click.option(
         "--sign",
         type=click.Choice(["planetary-computer", "earthdata"]),
@@ -144,7 +156,7 @@ _SCENE_FIELDS = {"stac": ("stac", "api"), "items": ("stac", "items"), "catalog":
 """Option to kind and field of ``sources``."""
 
 _WINDOW = (
-    click.option("--tile", type=Tile(), help="One tile of each source's own tiling."),
+    click.option("--tile", type=Tile(), help="One tile of each source's own tiling: its column and row."),
     click.option("--pixels", type=Numbers("COL,ROW,WIDTH,HEIGHT", kind=int), help="A window of pixels."),
     click.option("--bbox", type=Box(), help="All pixels that a box touches."),
     click.option("--point", type=Numbers("LON,LAT", kind=float), help="The pixels around a point."),
@@ -198,6 +210,7 @@ _OUTPUT = (
     ),
     click.option("--max-usd", type=float, metavar="USD", help="Refuse a plan that costs more on AWS."),
 )
+_SUFFIXES_OF_LISTS = {".csv", ".gz", ".jsonl", ".parquet", ".txt"}
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 _ENDPOINT = re.compile(r"https?://[\w.-]+(:\d{1,5})?(/[\w./~-]*)?|https?://\[[0-9a-fA-F:.]+\](:\d{1,5})?/?")
 _STORES = (
@@ -231,6 +244,11 @@ def request_options(command: _Command) -> _Command:
     return click.argument("request_file", metavar="[REQUEST]", required=False)(command)
 
 
+def name_options(command: _Command) -> _Command:
+    """Add the options that say what is read from the names of files."""
+    return with_options(command, _NAMES)
+
+
 def store_options(command: _Command) -> _Command:
     """Add the options for access to object stores."""
     return with_options(command, _STORES)
@@ -252,7 +270,9 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     given = read_request_file(options.pop("request_file"), fields="sources and window")
     for name in ("sources", "prefix", "index", "catalog", "items", "append_to"):
         options[name] = in_home(options[name])
-    sources = _taken(options, list="sources", prefix="prefix", glob="glob", regex="regex", time="time")
+    sources = _taken(
+        options, list="sources", prefix="prefix", glob="glob", regex="regex", time="time", band="band"
+    )
     scenes = _taken_scenes(options)
     sign = _taken(options, sign="sign")
     window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
@@ -271,7 +291,7 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     nodata = others.get("nodata")
     if isinstance(nodata, float) and nodata.is_integer():
         others["nodata"] = int(nodata)
-    if sources.keys() == {"time"}:
+    if sources and sources.keys() <= {"time", "band"}:
         given["sources"] = _as_object(given.get("sources")) | sources
     elif sources or scenes:
         given["sources"] = sources | scenes
@@ -410,17 +430,23 @@ def read_request_file(file: str | None, *, fields: str) -> dict[str, Any]:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         given = yaml.load(text, Loader=_loader(yaml))  # noqa: S506 # a safe loader, stricter
     except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"the request cannot be read: {error}", field=file) from error
+        raise _no_request(f"the request cannot be read: {error}", file) from error
     except yaml.constructor.ConstructorError as error:
         mark = error.problem_mark
         where = f" (line {mark.line + 1})" if mark is not None else ""
         raise RequestError(f"{error.problem}{where}", field=file) from error
     except yaml.YAMLError as error:
         said = " ".join(str(error).split())
-        raise RequestError(f"is neither JSON nor YAML: {said}", field=file) from error
+        raise _no_request(f"is neither JSON nor YAML: {said}", file) from error
     if not isinstance(given, dict):
-        raise RequestError(f"it must be an object with at least {fields}", field=file)
+        raise _no_request(f"it must be an object with at least {fields}", file)
     return given
+
+
+def _no_request(said: str, file: str) -> RequestError:
+    if PurePath(file).suffix in _SUFFIXES_OF_LISTS:
+        said = f"this is a list, not a REQUEST: write --sources {file}"
+    return RequestError(said, field=file)
 
 
 def _loader(yaml: Any) -> Any:

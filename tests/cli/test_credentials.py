@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 
+from pixel_gather.adapters.object_store.object_store import StoreSettings, open_to_read
 from pixel_gather_cli.main import main
 
 _IN_PROCESS = (
@@ -69,6 +71,53 @@ def test_no_credentials_is_one_sentence(
     assert said.startswith("pixel-gather: no AWS credentials were found: set AWS_PROFILE or sign in")
     assert "--unsigned" in said
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("arguments", _IN_PROCESS, ids=_name)
+@pytest.mark.parametrize("secret", ["", None])
+def test_empty_credentials_are_none(
+    arguments: tuple[str, ...],
+    secret: str | None,
+    words: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A variable that a script has set to nothing counts as unset."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "")
+    if secret is not None:
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+
+    said = _refusal(arguments, words, capsys)
+
+    assert said.startswith("pixel-gather: no AWS credentials were found: set AWS_PROFILE or sign in")
+
+
+@pytest.mark.parametrize("arguments", _IN_PROCESS, ids=_name)
+@pytest.mark.parametrize("names", list(permutations(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))))
+def test_half_of_the_credentials_is_one_sentence(
+    arguments: tuple[str, ...],
+    names: tuple[str, str],
+    words: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The sentence names the variable that is missing or empty."""
+    there, missing = names
+    monkeypatch.setenv(there, "something")
+    monkeypatch.setenv(missing, "")
+
+    said = _refusal(arguments, words, capsys)
+
+    assert said.startswith(f"pixel-gather: {there} is set and {missing} is not: set both")
+
+
+def test_half_of_the_credentials_is_no_matter_where_none_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Public buckets are read without credentials, whatever the environment holds."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "something")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+
+    assert open_to_read("s3://public-bucket/", StoreSettings(unsigned=True)) is not None
 
 
 @pytest.mark.parametrize("arguments", _ON_AWS, ids=_name)

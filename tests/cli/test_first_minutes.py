@@ -3,6 +3,8 @@
 import json
 import logging
 import re
+import threading
+import time
 import webbrowser
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from pixel_gather.local.progress import Progress
 from pixel_gather.request.request import parse_request
-from pixel_gather_cli.progress import lines, open_progress
+from pixel_gather_cli.progress import Lines, every, open_progress
 from pixel_gather_cli.request_options import read_request_file
 from support.command_line import run
 
@@ -71,10 +73,11 @@ def test_run_says_that_the_cube_is_complete_before_it_draws(
     # on a busy machine, progress would be printed as well
     run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--quiet")
 
-    first, last = capsys.readouterr().out.strip().splitlines()[-2:]
-    assert first.endswith("cube is complete")
-    assert last.endswith("report.html")
-    assert there == [False, True]
+    *_, cube, _next, page, seconds = capsys.readouterr().out.strip().splitlines()
+    assert cube.endswith("cube is complete")
+    assert page.endswith("report.html")
+    assert seconds.startswith("time in all")
+    assert there == [False, True, True]
 
 
 @pytest.mark.slow
@@ -218,18 +221,68 @@ def test_a_command_that_is_not_there_is_refused_before_the_emulation(
     assert " s  " not in printed
 
 
-def test_a_log_gets_a_line_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    """A short run prints no progress line into a log."""
-    moments = iter([0.0, 1.0, 5.0, 6.0, 10.5])
-    show = lines("gathering", every_s=5.0, clock=lambda: next(moments))
+def test_a_log_gets_lines_whether_or_not_anything_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """While a list is read or a cube is finished, nothing is counted. The user still sees that it works."""
+    moments = iter([0.0, 5.0, 10.0, 15.0])
+    lines = Lines("gathering", clock=lambda: next(moments))
 
-    for n_done in (1, 10, 12, 21):
-        show(Progress(n_sources=40, n_done=n_done, n_failed=n_done // 20))
+    lines.write()
+    lines.show(Progress(n_sources=40, n_done=20))
+    lines.write()
+    lines.show(Progress(n_sources=40, n_done=30, n_failed=1))
+    lines.write()
 
     assert capsys.readouterr().err.splitlines() == [
-        "gathering: 10 of 40 files, 2 files/s (5 s)",
-        "gathering: 21 of 40 files, 1 failed, 2 files/s (10 s)",
+        "gathering: 5 s",
+        "gathering: 20 of 40 files, 2 files/s (10 s)",
+        "gathering: 30 of 40 files, 1 failed, 2 files/s (15 s)",
     ]
+
+
+def test_a_sign_is_given_again_and_again_while_the_work_lasts() -> None:
+    """The work itself need not call anything."""
+    third, given = threading.Event(), []
+
+    def give() -> None:
+        given.append(1)
+        if len(given) == 3:
+            third.set()
+
+    with every(0.001, give):
+        third.wait()
+    n_given = len(given)
+    time.sleep(0.01)
+
+    assert len(given) == n_given
+
+
+def test_plan_and_run_print_ten_lines_and_all_of_it_with_verbose(
+    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user sees shape, size, dollars, seconds, warnings and what to do next."""
+    file = tmp_path / "some.txt"
+    file.write_text(listed.read_text() + "".join(f"/nowhere/{n}.tif\n" for n in range(6)))
+    request = ("--sources", file, "--tile", "centre")
+
+    run("plan", *request)
+    plan = capsys.readouterr().out.splitlines()
+    run("plan", *request, "--verbose")
+    whole_plan = capsys.readouterr().out
+    run("run", *request, "--to", tmp_path / "cube", "--no-report")
+    result = capsys.readouterr().out.splitlines()
+    run("run", *request, "--to", tmp_path / "cube", "--no-report", "--verbose")
+    whole_result = capsys.readouterr().out
+
+    assert len(plan) <= 10
+    assert [line.split()[0] for line in plan if not line.startswith("warning")] == (
+        ["cube", "measurements", "to", "on", "next"]
+    )
+    assert "rests on" in whole_plan
+    assert len(result) <= 10
+    assert "sources read           4 of 10, 6 failed" in "\n".join(result)
+    assert "  missing              6: no such object, such as file:///nowhere/0.tif" in result
+    assert result[-1].startswith("time in all")
+    assert "per source in flight" in whole_result
 
 
 def test_ls_as_json_is_a_list_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -289,6 +342,7 @@ def test_one_source_is_said_in_the_singular(tmp_path: Path, capsys: pytest.Captu
         "--to",
         tmp_path / "c",
         "--no-report",
+        "--verbose",
     )
     run("plan", "--sources", tmp_path / "bad.txt", "--tile", "centre")
 

@@ -34,6 +34,7 @@ from pixel_gather.adapters.aws.ranking_document import ranking_document
 from pixel_gather.ranking.table import COLUMNS
 from pixel_gather.request.request import parse_request
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
+from pixel_gather_cli.deployment.watching import WatchLines
 from support.command_line import run
 
 SECRET = "fake-secret"  # noqa: S105 # of nobody
@@ -377,9 +378,9 @@ ON_THIS_MACHINE = {
         (("--sources", "l.csv"), "/data/b.tif", "l.csv line 3"),
         (("--sources", "-", "--direct"), "file:///data/b.tif", "stdin line 3"),
         (("r.json", "--direct"), "b.tif", "sources.hrefs.1"),
-        (("--prefix", "{place}"), "/data/b.tif", "sources.prefix"),
-        (("--catalog", "{place}", "--assets", "red"), "b.tif", "sources.catalog.file"),
-        (("--items", "{place}", "--assets", "red"), "file:///data/b.tif", "sources.stac.items"),
+        (("--prefix", "{place}"), "/data/b.tif", "--prefix"),
+        (("--catalog", "{place}", "--assets", "red"), "b.tif", "--catalog"),
+        (("--items", "{place}", "--assets", "red"), "file:///data/b.tif", "--items"),
     ],
 )
 def test_submit_refuses_files_of_this_machine(
@@ -1164,7 +1165,7 @@ def test_rank_by_a_deployment_prints_its_table(
         "top": 3,
         "mask": {"band": "scl", "drop": [3, 8]},
         "statistic": "mean",
-        "precision": "0.01",
+        "precision": "2%",
         "order": "desc",
         "limits": {"usd": 2.0},
     }
@@ -1303,3 +1304,17 @@ def test_list_of_rankings(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> N
     assert api.asked[0].query == {"limit": ["20"], "state": ["stopped"]}
     assert lines[0].split() == ["ranking", "state", "submitted", "took"]
     assert lines[1] == f"{ID}  stopped  2026-11-20 10:00:00 UTC  2 min 00 s"
+
+
+def test_a_log_of_a_watch_is_never_silent_for_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line is written when something has changed, and else every few seconds."""
+    lines = WatchLines()
+
+    lines.go_on()
+    for _ in range(2):
+        lines.show(document(done=1))
+        lines.go_on()
+
+    first, changed, again = capsys.readouterr().err.splitlines()
+    assert first == "starting: goes on"
+    assert again == f"{changed.rpartition(' (')[0]}: goes on"

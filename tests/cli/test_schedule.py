@@ -113,7 +113,7 @@ def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
             "appends to first already",
         ),
         (["add", "other", "request.yaml", "--every", "rate(1 day)"], "output.append_to: name the cube"),
-        (["add", "other", "request.yaml", "--every", "daily", "--append-to", "b"], "schedule.every"),
+        (["add", "other", "request.yaml", "--every", "daily", "--append-to", "b"], "--every: it is "),
         (["remove", "of-the-stack"], "comes from the stack's settings"),
         (["remove", "nobody"], "there is no schedule nobody"),
     ],

@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import click
 import pytest
 
 from pixel_gather_cli.main import SUMMARIES, command
+from support.command_line import leaf_commands
 
 _LIBRARY = ("numpy", "obstore", "imagecodecs", "msgspec", "pydantic", "pixel_gather.local.gather")
 _HEAVY = ("rasterio", "zarr", "boto3", "botocore", "xarray")
@@ -73,21 +73,10 @@ def test_unknown_command_is_bad_usage() -> None:
     assert command.get_command(click.Context(command), "main") is None
 
 
-def _commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Yield every command with its full name."""
-    for each in group.list_commands(click.Context(group)):
-        found = group.get_command(click.Context(group), each)
-        assert found is not None
-        if isinstance(found, click.Group):
-            yield from _commands(found, f"{name}{each} ")
-        else:
-            yield f"{name}{each}", found
-
-
 def test_every_command_answers_in_json_and_tells_what_goes_on() -> None:
     """Programs read ``--json``, people ask for ``-v`` or a log file. The script for a shell is no answer."""
     options = {
-        name: {flag for each in found.params for flag in each.opts} for name, found in _commands(command)
+        name: {flag for each in found.params for flag in each.opts} for name, found in leaf_commands(command)
     }
 
     assert len(options) > 30

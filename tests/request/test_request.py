@@ -112,7 +112,7 @@ def test_digest_is_that_of_the_meaning(same: dict[str, Any]) -> None:
     ("window", "rule"),
     [
         ("centre", WindowRule(is_centre=True)),
-        ({"tile": [3, 4]}, WindowRule(tile=(3, 4))),
+        ({"tile": [3, 4]}, WindowRule(tile=(4, 3))),
         ({"tile": "center"}, WindowRule(is_centre=True)),
         ({"pixels": [-1, 2, 3, 4]}, WindowRule(pixels=(-1, 2, 3, 4))),
         ({"bbox": [1, 2, 3, 4]}, WindowRule(bounds=(1, 2, 3, 4), crs="EPSG:4326")),
@@ -408,7 +408,7 @@ def test_a_search_is_told_from_a_list(sources: Any, field: str, *, is_search: bo
 @pytest.mark.parametrize("tile", ["left", 5, [1], [1, 2, 3], {}], ids=str)
 def test_parse_request_names_both_ways_to_write_a_tile(tile: Any) -> None:
     """Whatever is wrong with its shape."""
-    with pytest.raises(RequestError, match=r"^window\.tile: it is .*; write centre or \[row, column\]$"):
+    with pytest.raises(RequestError, match=r"^window\.tile: it is .*; write centre or \[column, row\]$"):
         parse_request(PLAIN | {"window": {"tile": tile}})
 
 

@@ -1,7 +1,9 @@
-"""Runs the command line in this process."""
+"""Runs the command line in this process, and lists its commands."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from pixel_gather_cli.main import main
@@ -14,3 +16,14 @@ def run(*arguments: str | int | Path) -> int:
     code = ended.value.code
     assert isinstance(code, int)
     return code
+
+
+def leaf_commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield every command with its full name."""
+    for each in group.list_commands(click.Context(group)):
+        found = group.get_command(click.Context(group), each)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from leaf_commands(found, f"{name}{each} ")
+        else:
+            yield f"{name}{each}", found

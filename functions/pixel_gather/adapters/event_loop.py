@@ -22,6 +22,8 @@ _FORBIDDEN: Final = (OSError, AttributeError)
 _PATIENCE_S: Final = 10.0
 """How long work may clean up after an interrupt. A later interrupt breaks that off."""
 
+_WAKE_EVERY_S: Final = 0.1
+
 
 def open_runner() -> asyncio.Runner:
     """Return an event loop that runs one coroutine after another. The caller closes it.
@@ -88,12 +90,15 @@ class _Interrupts:
         self._first: float | None = None
         self._task: asyncio.Task[Any] | None = None
         self._is_ours = False
+        self._listener = -1
 
     def __enter__(self) -> Self:
         """Take the place of Python's own handler. One that somebody has set on purpose stays."""
         if threading.current_thread() is threading.main_thread():
             self._is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if self._is_ours:
+            self._listener = signal.set_wakeup_fd(-1)
+            signal.set_wakeup_fd(self._listener)
             signal.signal(signal.SIGINT, self._on_interrupt)
         return self
 
@@ -103,12 +108,40 @@ class _Interrupts:
         if self._first is not None:
             work.close()
             raise asyncio.CancelledError
-        return await work
+        with self._listened():
+            return await work
+
+    @contextmanager
+    def _listened(self) -> Iterator[None]:
+        """Let the program's own listener hear of signals at once, even while one step of the loop lasts.
+
+        uvloop has taken its place, to be woken up by signals. Instead, the loop wakes up by itself.
+        """
+        if self._listener < 0:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        tick: asyncio.TimerHandle | None = None
+
+        def wake() -> None:
+            nonlocal tick
+            tick = loop.call_later(_WAKE_EVERY_S, wake)
+
+        wake()
+        loops = signal.set_wakeup_fd(self._listener)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(loops)
+            if tick is not None:
+                tick.cancel()
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self._first is None:
             self._first = now
+            if self._listener >= 0:  # the loop may have its place
+                os.write(self._listener, bytes([number]))
             if self._task is not None and not self._task.done():
                 loop = self._task.get_loop()
                 loop.call_soon_threadsafe(self._task.cancel)  # wakes the loop up

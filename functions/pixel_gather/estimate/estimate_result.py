@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from pixel_gather.model.shown import shown
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedFigure:
@@ -58,6 +60,12 @@ class Estimate:
 
     figures: tuple[EstimatedFigure, ...] = ()
     """Every number above with its basis."""
+
+    def __repr__(self) -> str:
+        return shown(
+            f"Estimate: {self.n_gets:,} GET requests, {self.fetched_nbytes:,} bytes; on AWS ${self.usd:.4f}, "
+            f"{self.seconds:.0f} s"
+        )
 
     @property
     def transfer_usd_per_byte(self) -> float:

@@ -17,7 +17,7 @@ from pixel_gather.request.request import parse_sources
 def drill(
     sources: Any,
     *,
-    lonlat: tuple[float, float] | None = None,
+    point: tuple[float, float] | None = None,
     xy: tuple[float, float] | None = None,
     pixel: tuple[int, int] | None = None,
     bands: Sequence[int] | None = None,
@@ -25,14 +25,14 @@ def drill(
 ) -> list[DrilledPixel]:
     """Return one pixel of every source, in the order of a cube's rows.
 
-    Give exactly one of ``lonlat``, ``xy`` and ``pixel``. A source that cannot be read is included, with its
+    Give exactly one of ``point``, ``xy`` and ``pixel``. A source that cannot be read is included, with its
     status and the reason.
 
     Args:
         sources: As a request's ``sources``: a list file, hrefs, or a prefix.
-        lonlat: Longitude and latitude in degrees.
+        point: Longitude and latitude in degrees.
         xy: Coordinates in each source's own CRS.
-        pixel: Row and column of each source.
+        pixel: Column and row of each source.
         bands: Bands to read, from 1; None for all of each source.
         settings: How this machine is used.
 
@@ -42,7 +42,7 @@ def drill(
     """
 
     async def read_all() -> list[DrilledPixel]:
-        pixels = drill_async(sources, lonlat=lonlat, xy=xy, pixel=pixel, bands=bands, settings=settings)
+        pixels = drill_async(sources, point=point, xy=xy, pixel=pixel, bands=bands, settings=settings)
         async with aclosing(pixels):
             return [each async for each in pixels]
 
@@ -52,14 +52,14 @@ def drill(
 async def drill_async(
     sources: Any,
     *,
-    lonlat: tuple[float, float] | None = None,
+    point: tuple[float, float] | None = None,
     xy: tuple[float, float] | None = None,
     pixel: tuple[int, int] | None = None,
     bands: Sequence[int] | None = None,
     settings: Settings | None = None,
 ) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of a cube's rows; see `drill`."""
-    rule = _rule(lonlat=lonlat, xy=xy, pixel=pixel)
+    rule = _rule(point=point, xy=xy, pixel=pixel)
     async with opened_job(parse_sources(sources), settings or Settings()) as job:
         with closing(listed(job.table)) as sources_of_rows:
             pixels = drill_rows(
@@ -79,9 +79,9 @@ async def drill_async(
 def _rule(**given: tuple[float, float] | None) -> WindowRule:
     (name, place), *others = [item for item in given.items() if item[1] is not None] or [("", None)]
     if place is None or others:
-        raise RequestError("give exactly one of lonlat, xy and pixel", field="drill")
+        raise RequestError("give exactly one of point, xy and pixel", field="drill")
     if name == "pixel":
-        row, col = place
+        col, row = place
         return WindowRule(pixels=(int(col), int(row), 1, 1))
     x, y = place
-    return WindowRule(point=(x, y), crs="EPSG:4326" if name == "lonlat" else None)
+    return WindowRule(point=(x, y), crs="EPSG:4326" if name == "point" else None)

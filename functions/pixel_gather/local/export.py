@@ -16,9 +16,16 @@ from pixel_gather.extras import check_extra
 from pixel_gather.local.places import open_existing
 from pixel_gather.local.rows import refuse_joined, rows_where
 
-_PICTURES: Final = (".gif", ".mp4", ".png")
 _TABLES: Final = (".csv", ".parquet")
-_SUFFIXES: Final = (*_PICTURES, ".tif", ".nc", *_TABLES)
+_PACKAGES: Final = {
+    ".gif": ("PIL", "matplotlib"),
+    ".mp4": ("PIL", "matplotlib", "av"),
+    ".png": ("PIL", "matplotlib"),
+    ".nc": ("netCDF4",),
+}
+"""What the extra ``export`` installs for a suffix."""
+
+_SUFFIXES: Final = (".gif", ".mp4", ".png", ".tif", ".nc", *_TABLES)
 
 
 def export(
@@ -65,8 +72,8 @@ def export(
         raise RequestError(f"{path.name}: end the name with {', '.join(_SUFFIXES)}", field="to")
     if not 0 < frames_per_second <= 60:  # noqa: PLR2004 # what screens show
         raise RequestError("frames_per_second is more than 0 and at most 60", field="frames_per_second")
-    if path.suffix.lower() in (*_PICTURES, ".nc"):
-        check_extra("export", f"{path.suffix} files")
+    if packages := _PACKAGES.get(path.suffix.lower()):
+        check_extra("export", f"{path.suffix} files", packages=packages)
     if not path.parent.is_dir():
         raise StoreError(f"{path} cannot be written: there is no folder {path.parent}")
     store, place = open_existing(cube, stores)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pixel_gather.adapters.cube.tile_codecs import register_codecs
-from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
+from pixel_gather.adapters.object_store.object_store import Store, StoreSettings
 from pixel_gather.adapters.report.notebook import notebook_html
-from pixel_gather.extras import check_extra
 from pixel_gather.local.places import open_existing
+from pixel_gather.model.plurals import counted
+from pixel_gather.model.shown import shown
 from pixel_gather.report.report import Report
 
 if TYPE_CHECKING:
@@ -36,24 +36,21 @@ class Gathered:
     stores: StoreSettings = field(default_factory=StoreSettings, repr=False)
     """How to access the location."""
 
+    def __repr__(self) -> str:
+        said = "was complete" if self.was_complete else "is complete"
+        if self.n_appended is not None:
+            said = f"has {counted(self.n_appended, 'more row')}"
+        return shown(f"Gathered: {self.place} {said}", repr(self.report)[1:-1].splitlines(), most=8)
+
     def open(self) -> "xr.Dataset":
-        """Open the cube with xarray. Pixels are read when they are used.
+        """Open the cube with xarray; see `pixel_gather.open_cube`. Pixels are read when they are used.
 
         Raises:
             MissingExtraError: xarray is not installed.
         """
-        check_extra("xarray", "datasets")
-        import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
+        from pixel_gather.local.versions import open_cube  # noqa: PLC0415 # zarr, which a gather does not need
 
-        register_codecs()  # a cube of zfp, or of tiles as they were, needs them
-        if "://" not in self.place:
-            local: xr.Dataset = xr.open_zarr(self.place)
-            return local
-        from zarr.storage import ObjectStore  # noqa: PLC0415 # 0.2 s, for cubes on S3 alone
-
-        store = ObjectStore(open_place(self.place, self.stores), read_only=True)
-        on_s3: xr.Dataset = xr.open_zarr(store)
-        return on_s3
+        return open_cube(self.place, stores=self.stores)
 
     def view(self, *, open_browser: bool = True) -> "ViewedCube":
         """Show the cube's pixels in a browser; see `pixel_gather.view`. Returns at once.

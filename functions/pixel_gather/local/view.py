@@ -23,15 +23,16 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.served_files import FilePart, Files, StoredFiles, range_of
-from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings
 from pixel_gather.adapters.object_store.store_error_status import classify_store_error, said_of_place
-from pixel_gather.adapters.report.view_page import VIEW_KEY, view_page
+from pixel_gather.adapters.report.view_page import view_page
+from pixel_gather.adapters.report.written_report import VIEW_KEY
 from pixel_gather.errors import StoreError
 from pixel_gather.local.places import open_existing
 from pixel_gather.local.rows import holds_joined, refuse_choice
 from pixel_gather.model.status import Status
+from pixel_gather.stores import ROOT_KEY
 
 _log: Final = logging.getLogger(__name__)
 

@@ -1,10 +1,18 @@
 """A source, its header, and the cost of reading it."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from pixel_gather.model.tile_coding import TileCoding
 from pixel_gather.model.window import Transform
+
+NO_INTEGER: Final = -(2**63)
+"""Marks a missing integer or time. No list has a column of integers with this value."""
+
+MAX_EXACT: Final = 2**53
+"""Largest size up to which float64 holds every integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +87,16 @@ class ListColumn:
     varies_in_row: bool
     """Whether sources of the same row have different values."""
 
+    has_gaps: bool = False
+    """Whether some rows of the cube have no value.
+
+    A list with gaps has no integers and booleans. But an appended list may lack the column, and a row may
+    lack a source.
+    """
+
+    is_large: bool = False
+    """Whether some integer is larger than `MAX_EXACT`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
@@ -127,6 +145,22 @@ class Header:
 
     coding: TileCoding | None = field(default=None, compare=False, repr=False)
     """How its tiles are stored. None if only GDAL can read it."""
+
+    ignores_scaling: bool = field(default=False, compare=False)
+    """Whether a declared scale or offset is NaN or infinite. Such a band has the defaults of both."""
+
+    def __post_init__(self) -> None:
+        """Replace scales and offsets that are no numbers."""
+        if all(map(math.isfinite, (*self.scales, *self.offsets))):
+            return
+        pairs = [
+            pair if all(map(math.isfinite, pair)) else (1.0, 0.0)
+            for pair in zip(self.scales, self.offsets, strict=True)
+        ]
+        scales, offsets = zip(*pairs, strict=True)
+        object.__setattr__(self, "scales", scales)
+        object.__setattr__(self, "offsets", offsets)
+        object.__setattr__(self, "ignores_scaling", True)  # the field's value
 
 
 @dataclass(slots=True, kw_only=True)

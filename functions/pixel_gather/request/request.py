@@ -155,7 +155,7 @@ class GatherRequest(RequestPart):
         if self.output.expected_rows is None:
             del made_of["output"]["expected_rows"]
         del made_of["sources"]["sign"]  # it changes no pixel
-        for name in ("time", "stac", "catalog"):
+        for name in ("time", "band", "rows", "stac", "catalog"):
             if made_of["sources"][name] is None:
                 del made_of["sources"][name]
         canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))

@@ -5,13 +5,25 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import to_json
 
 from pixel_gather.request.given_items import items_in_request, plain_items
+from pixel_gather.request.given_rows import GivenTable, given_table, is_table, table_in_request
 from pixel_gather.request.request_part import Coordinate, RequestPart, as_text, exactly_one, may_be_path
 
 SOURCE_KINDS: Final = ("hrefs", "list", "prefix", "stac", "catalog")
+"""What a request in JSON says. A program may also give `Sources.rows`."""
+
 ITEM_KINDS: Final = ("api", "items", "cmr")
 
 type GivenItems = Annotated[
@@ -21,6 +33,14 @@ type GivenItems = Annotated[
     WithJsonSchema({"type": "string", "minLength": 1}),
 ]
 """The address of a file, or STAC items themselves. In JSON a digest stands for the latter."""
+
+
+type GivenRows = Annotated[
+    InstanceOf[GivenTable],
+    BeforeValidator(given_table),
+    PlainSerializer(table_in_request, when_used="json"),
+]
+"""A data frame, an Arrow table, or dicts. In JSON their number stands for them."""
 
 
 class _Scenes(RequestPart):
@@ -60,6 +80,11 @@ class _Scenes(RequestPart):
     )
     duplicates: Literal["latest", "all", "fail"] = Field(
         "latest", description="Scenes processed several times: keep the latest, keep all, or refuse."
+    )
+    duplicates_by: tuple[str, ...] = Field(
+        (),
+        description="Properties by which scenes are one, such as [grid:code, datetime]. "
+        "Without them: platform, acquisition, time and place.",
     )
     most: int = Field(100_000, ge=1, le=1_000_000, description="A search that finds more scenes is refused.")
 
@@ -106,6 +131,7 @@ class StacSources(_Scenes):
     api: str | None = Field(None, min_length=1, description="Address of a STAC API's landing page.")
     items: GivenItems | None = Field(
         None,
+        repr=False,
         description="A path or an href: a collection of items, a file of one item a line, STAC-GeoParquet or "
         "a static catalog. From Python also items, dicts, an ItemCollection, or what search returns. "
         "All of them are read, unless area says where.",
@@ -135,7 +161,7 @@ class CatalogSources(_Scenes):
 class Sources(RequestPart):
     """The files to read: named one by one, in a list file, by a prefix, or found in a catalog of scenes.
 
-    Exactly one of hrefs, list, prefix, stac and catalog.
+    Exactly one of hrefs, list, prefix, stac and catalog; or, from Python, rows.
     """
 
     hrefs: tuple[str, ...] | None = Field(
@@ -154,7 +180,20 @@ class Sources(RequestPart):
         min_length=1,
         description="Takes the time from hrefs if the list has none. A regular expression with %Y, %m, "
         "%d, %j, %H, %M and %S for the parts of the time, such as _%Y%m%d_. Or auto, for the names of "
-        "Landsat, Sentinel, HLS, MODIS and VIIRS products.",
+        "Landsat, Sentinel, HLS, MODIS and VIIRS products, which is the default of a prefix.",
+    )
+    band: str | None = Field(
+        None,
+        min_length=1,
+        description="Takes the band from hrefs if the list has none, so that files of a scene share a row. A "
+        r"regular expression with the band in parentheses, such as _(B\d+)\.tif. Or auto, for the names of "
+        "Landsat, Sentinel and HLS products.",
+    )
+    rows: SkipJsonSchema[GivenRows | None] = Field(
+        None,
+        repr=False,
+        description="The list itself, from Python: a data frame, an Arrow table or a list of dicts, with the "
+        "columns of a list file.",
     )
     sign: Literal["none", "planetary-computer", "earthdata"] = Field(
         "none",
@@ -183,9 +222,11 @@ class Sources(RequestPart):
     @model_validator(mode="before")
     @classmethod
     def _from_shorthand(cls, given: Any) -> Any:
-        """Accept a plain text as a list file and an array as hrefs. Paths count as text."""
+        """Accept a plain text as a list file, an array as hrefs, and a table. Paths count as text."""
         if isinstance(given, str | PathLike):
             return {"list": as_text(given)}
+        if is_table(given):
+            return {"rows": given}
         if isinstance(given, list | tuple):
             return {"hrefs": [as_text(each) for each in given]}
         if isinstance(given, Mapping):
@@ -197,11 +238,12 @@ class Sources(RequestPart):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        exactly_one(self, SOURCE_KINDS)
+        exactly_one(self, SOURCE_KINDS if self.rows is None else (*SOURCE_KINDS, "rows"))
         if self.prefix is None and (self.glob is not None or self.regex is not None):
             raise ValueError("glob and regex are for prefix only; give prefix, or leave them out")
         if self.glob is not None and self.regex is not None:
             raise ValueError("give glob or regex, not both")
-        if self.time is not None and self.are_searched:
-            raise ValueError("scenes have times of their own; leave time out")
+        for name in ("time", "band"):
+            if getattr(self, name) is not None and self.are_searched:
+                raise ValueError(f"scenes have {name}s of their own; leave {name} out")
         return self

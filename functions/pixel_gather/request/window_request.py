@@ -17,7 +17,7 @@ class WindowRequest(RequestPart):
     """The window wanted of every source. Exactly one of tile, pixels, bbox and point."""
 
     tile: Literal["centre"] | tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] | None = Field(
-        None, description="[row, column] of a tile in the source's own tiling, or centre."
+        None, description="[column, row] of a tile in the source's own tiling, or centre."
     )
     pixels: tuple[Offset, Offset, Size, Size] | None = Field(
         None, description="[col_off, row_off, width, height]."
@@ -42,9 +42,9 @@ class WindowRequest(RequestPart):
         """Say both ways to name a tile, where the types would say only one."""
         if given == "center":
             return "centre"
-        if given in ("centre", None) or (isinstance(given, list | tuple) and len(given) == 2):  # noqa: PLR2004 # row, column
+        if given in ("centre", None) or (isinstance(given, list | tuple) and len(given) == 2):  # noqa: PLR2004 # column, row
             return given
-        raise ValueError(f"it is {shown(given)}; write centre or [row, column]")
+        raise ValueError(f"it is {shown(given)}; write centre or [column, row]")
 
     @model_validator(mode="before")
     @classmethod
@@ -101,7 +101,7 @@ class WindowRequest(RequestPart):
         is_centre = self.tile == "centre"
         on_map = self.bbox is not None or self.point is not None
         return WindowRule(
-            tile=None if isinstance(self.tile, str) else self.tile,
+            tile=None if self.tile is None or isinstance(self.tile, str) else (self.tile[1], self.tile[0]),
             is_centre=is_centre,
             pixels=self.pixels,
             bounds=self.bbox,

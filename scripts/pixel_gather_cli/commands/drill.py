@@ -3,15 +3,16 @@
 import csv
 import json
 import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from math import isfinite
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.errors import RequestError
@@ -26,9 +27,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @click.command("drill")
 @click.argument("list_file", metavar="LIST")
-@click.option("--lonlat", type=Numbers("LON,LAT", kind=float), help="Longitude and latitude in degrees.")
+@click.option("--point", type=Numbers("LON,LAT", kind=float), help="Longitude and latitude in degrees.")
 @click.option("--xy", type=Numbers("X,Y", kind=float), help="Coordinates in each file's own CRS.")
-@click.option("--pixel", type=Numbers("ROW,COL", kind=int), help="Row and column of each file.")
+@click.option("--pixel", type=Numbers("COL,ROW", kind=int), help="Column and row of each file, from 0.")
 @click.option("--bands", type=Numbers("1,2,...", kind=int), help="Bands of each file.  [default: all]")
 @click.option("--nodata", metavar="TEXT", help="Text for nodata.  [default: the value itself]")
 @click.option("--out-of-bounds", default="", metavar="TEXT", help="Text for a pixel outside a file.")
@@ -39,13 +40,13 @@ def drill_command(*, list_file: str, as_csv: bool, as_json: bool, **options: Any
     """Read one pixel of every file in LIST: a list file, or - for standard input.
 
     \b
-    pixel-gather drill list.txt --lonlat 11.35,46.5
+    pixel-gather drill list.txt --point 11.35,46.5
     """
     if as_csv and as_json:
         raise click.UsageError("give --csv or --json, not both")
-    place = {name: options.pop(name) for name in ("lonlat", "xy", "pixel")}
+    place = {name: options.pop(name) for name in ("point", "xy", "pixel")}
     if sum(each is not None for each in place.values()) != 1:
-        raise RequestError("give exactly one of --lonlat, --xy and --pixel", field="drill")
+        raise RequestError("give exactly one of --point, --xy and --pixel", field="drill")
     texts = {name: options.pop(name) for name in ("nodata", "out_of_bounds")}
     pixels = drill_async(
         in_home(list_file), **place, bands=options.pop("bands"), settings=settings_of(options)
@@ -59,7 +60,7 @@ async def _print(
 ) -> int:
     """Print each pixel when it arrives, or all of them as a table. Return how many files failed."""
     n_failed = 0
-    table = Table(*_COLUMNS)
+    rows: list[tuple[str, ...]] = []
     lines = csv.writer(sys.stdout, lineterminator="\n")
     if as_csv:
         lines.writerow(_COLUMNS)
@@ -72,10 +73,24 @@ async def _print(
                 if as_csv:
                     lines.writerow(line)
                 else:
-                    table.add_row(*line)
+                    rows.append(line)
     if not as_csv:
-        Console(width=None if sys.stdout.isatty() else 200, soft_wrap=True).print(table)
+        _print_table(rows)
     return n_failed
+
+
+def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print a table. The folder of all files stands above it, so that a narrow one shows what differs."""
+    hrefs = sorted(href for href, *_ in rows) or [""]
+    pairs = zip(hrefs[0], hrefs[-1], strict=False)  # what these two share, all do
+    shared = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    folder = shared[: shared.rfind("/") + 1]
+    table = Table(Column("href", overflow="fold"), *_COLUMNS[1:])
+    for href, *others in rows:
+        table.add_row(href.removeprefix(folder), *others)
+    if folder:
+        click.echo(f"files of {folder}")
+    Console(width=None if sys.stdout.isatty() else 200, soft_wrap=True).print(table)
 
 
 async def _print_json(pixels: AsyncGenerator[DrilledPixel]) -> int:

@@ -7,6 +7,7 @@ import click
 
 from pixel_gather.local.export import export
 from pixel_gather.model.plurals import counted
+from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 
 
@@ -32,6 +33,7 @@ from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 @click.option("--fps", type=float, default=4, show_default=True, metavar="N", help="Pictures per second.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_options
+@with_progress("exporting")
 def export_command(
     *,
     cube: str,

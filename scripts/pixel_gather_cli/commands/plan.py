@@ -9,11 +9,16 @@ from typing import Any, Final
 import click
 
 from pixel_gather.estimate.estimate_result import EstimatedFigure
-from pixel_gather.local.gather import dry_run
+from pixel_gather.local.gather import make_plan
+from pixel_gather.model.plurals import counted
 from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.report.run_table import shortened
+from pixel_gather_cli.details import details_option, in_few_lines
+from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
 
 _NARROWEST: Final = 30
+_WIDEST_NAMES: Final = 100
 _WIDTH_OF_FILES: Final = 1000
 """Line width without a terminal: nothing is wrapped, so programs find whole lines."""
 
@@ -22,17 +27,40 @@ _WIDTH_OF_FILES: Final = 1000
 @request_options
 @settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def plan_command(*, as_json: bool, **options: Any) -> None:
+@details_option
+@with_progress("planning")
+def plan_command(*, as_json: bool, verbose: bool, **options: Any) -> None:
     """Estimate a gather: shape, layout, requests, bytes, seconds and dollars. Reads no pixel.
 
-    REQUEST is a JSON or YAML file, or - for standard input; options replace its fields.
+    REQUEST is a JSON or YAML file, or - for standard input; options replace its fields. With --verbose, every
+    number comes with what it rests on.
 
     \b
     pixel-gather plan --sources list.txt --bbox 11.2,46.4,11.5,46.6
     """
-    plan = dry_run(request_of(options), settings=settings_of(options))
+    plan = make_plan(request_of(options), settings=settings_of(options))
     width = shutil.get_terminal_size((_WIDTH_OF_FILES, 0)).columns
-    click.echo(json.dumps(plan.to_json(), indent=2) if as_json else plan_to_text(plan, width=width))
+    if as_json:
+        click.echo(json.dumps(plan.to_json(), indent=2))
+    else:
+        click.echo(plan_to_text(plan, width=width) if verbose else plan_in_short(plan))
+
+
+def plan_in_short(plan: CubePlan) -> str:
+    """Return the plan in ten lines: the cube, what it costs, warnings, and what to do next."""
+    known = {each.what: each.how_much for each in plan.estimate.figures}
+    shape = " x ".join(f"{length:,}" for length in plan.shape)
+    names = shortened(", ".join(f"{each.name} ({each.dtype})" for each in plan.measurements), _WIDEST_NAMES)
+    sources, workers = counted(plan.n_sources, "source"), counted(plan.estimate.n_workers, "worker")
+    lines = [
+        ("cube", f"{shape} ({plan.dim}, y, x), {known['bytes decoded']}"),
+        ("measurements", names),
+        ("to read", f"{known['bytes to read']} of {sources} in {known['GETs']} GETs"),
+        ("on AWS", f"{known['dollars']} and {known['seconds']} s, with {workers}"),
+        *in_few_lines([("warning", each) for each in plan.warnings], most=5),
+        ("next", "gather by run --to PLACE, or on AWS by submit; --verbose shows every number and its basis"),
+    ]
+    return "\n".join(f"{name:<14} {value}" for name, value in lines)
 
 
 def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:

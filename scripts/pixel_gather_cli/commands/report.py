@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place, split_href
+from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_to_read, split_href
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.extras import check_extra
 from pixel_gather.local.places import check_place, shown
 from pixel_gather.report.evidence import Evidence
 from pixel_gather.report.run import Run
 from pixel_gather_cli.browser import open_option, open_page
+from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
 _CUBE = "zarr.json"
@@ -39,6 +40,7 @@ class _Found:
 @open_option
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead of the table.")
 @store_options
+@with_progress("drawing")
 def report_command(
     *, places: tuple[str, ...], reference: bool, to: str, opens: bool, as_json: bool, **options: Any
 ) -> None:
@@ -97,7 +99,7 @@ def _checked(place: str) -> str:
 
 def _opened(href: str, settings: StoreSettings) -> Store:
     try:
-        return open_place(href, settings)
+        return open_to_read(href, settings)
     except ValueError as error:
         raise StoreError(f"{href} cannot be reached: {error}") from error
 

@@ -1,18 +1,24 @@
 """``pixel-gather run``: the whole gather in this process."""
 
 import json
+import time
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import click
 
+from pixel_gather.estimate.explain import size
 from pixel_gather.local.gather import gather
 from pixel_gather.local.gathered import Gathered
 from pixel_gather.model.plurals import counted
+from pixel_gather.report.run_table import LABEL_WIDTH, shortened
 from pixel_gather_cli.browser import open_option, open_page
+from pixel_gather_cli.details import details_option, in_few_lines
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
+
+_WIDEST: Final = 120
 
 
 @click.command("run")
@@ -22,7 +28,10 @@ from pixel_gather_cli.request_options import request_of, request_options, settin
 @open_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-def run_command(*, to: str | None, opens: bool, as_json: bool, quiet: bool, **options: Any) -> int:
+@details_option
+def run_command(
+    *, to: str | None, opens: bool, as_json: bool, quiet: bool, verbose: bool, **options: Any
+) -> int:
     """Gather in this process, to a folder or S3. After a stop, the same command resumes.
 
     With --append-to instead of --to, rows are added to a cube. Sources that it has already are left out.
@@ -38,19 +47,24 @@ def run_command(*, to: str | None, opens: bool, as_json: bool, quiet: bool, **op
     request, settings = request_of(options), settings_of(options)
     if (to is None) == (request.output.append_to is None):
         raise click.UsageError("give --to for a new cube, or --append-to for an existing one")
+    started = time.monotonic()
     with ExitStack() as stack:
         show = stack.enter_context(open_progress("gathering", quiet=quiet))
 
         def say(complete: Gathered) -> None:
             stack.close()
             if not as_json:
-                click.echo(_as_text(complete))
+                click.echo(_as_text(complete) if verbose else _in_short(complete))
+            if not complete.was_complete and request.output.report:
+                stack.enter_context(open_progress("drawing the report", quiet=quiet))
 
         gathered = gather(request, to=to, settings=settings, on_progress=show, on_complete=say)
     if as_json:
         click.echo(json.dumps(gathered_to_json(gathered), indent=2))
-    elif gathered.page is not None:
-        click.echo(f"{'report':<22} {gathered.page}")
+    else:
+        if gathered.page is not None:
+            click.echo(_line("report", gathered.page))
+        click.echo(_line("time in all", f"{time.monotonic() - started:,.1f} s"))
     if opens:
         open_page(gathered.page)
     return 1 if gathered.report.n_failed else 0
@@ -81,10 +95,47 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
 
 
 def _as_text(gathered: Gathered) -> str:
+    cube = _line("cube", _end_of(gathered))
+    # of an append without rows, the report is the one of an earlier gather
+    return cube if gathered.n_appended == 0 else f"{gathered.report.to_text()}\n{cube}"
+
+
+def _in_short(gathered: Gathered) -> str:
+    """Return what most users want to know, and what went wrong, in few lines."""
+    report = gathered.report
+    if gathered.n_appended == 0:  # the report is the one of an earlier gather
+        return _line("cube", _end_of(gathered))
+    shape = " x ".join(f"{length:,}" for length in report.shape)
+    arrays = zip(report.measurements, report.dtypes, strict=True)
+    names = ", ".join(f"{name} ({dtype})" for name, dtype in arrays)
+    n_read = report.status_counts.get("ok", 0)
+    speed = f"{report.wall_s:,.2f} s, {report.sources_per_s:,.1f} sources/s"
+    received = f"{size(report.fetched_nbytes)} received in {counted(report.requests, 'request')}"
+    failures = [
+        (f"  {each.status}", f"{each.n_sources:,}: {each.reason}, such as {each.hrefs[0]}")
+        for each in report.causes
+    ]
+    warnings = [("warning", each) for each in report.warnings]
+    lines = [
+        ("shape", shortened(f"{shape} of {names}", _WIDEST)),
+        ("sources read", f"{n_read:,} of {report.n_sources:,}, {report.n_failed:,} failed; {speed}"),
+        ("bytes", f"{received}, {size(report.stored_nbytes)} stored"),
+        *in_few_lines([*failures, *warnings], most=3),
+        ("cube", _end_of(gathered)),
+        ("next", f"pixel-gather view {gathered.place} shows it; --verbose prints all figures"),
+    ]
+    return "\n".join(_line(*each) for each in lines)
+
+
+def _end_of(gathered: Gathered) -> str:
     said = "was already complete" if gathered.was_complete else "is complete"
     if gathered.n_appended is not None:
         more = counted(gathered.n_appended, "row")
         said = (
             f"has {more} more" if gathered.n_appended else "has these sources already: nothing was appended"
         )
-    return f"{gathered.report.to_text()}\n{'cube':<22} {gathered.place} {said}"
+    return f"{gathered.place} {said}"
+
+
+def _line(label: str, said: str) -> str:
+    return f"{label:<{LABEL_WIDTH}} {said}"

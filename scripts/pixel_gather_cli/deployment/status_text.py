@@ -109,7 +109,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     n_appended = (document.get("result") or {}).get("n_appended")  # a ranking, and a new cube, has none
     if n_appended is not None:
         yield "appended", counted(n_appended, "row") if n_appended else NOTHING_APPENDED
-    if usd := usd_text(document):
+    if n_appended != 0 and (usd := usd_text(document)):  # without rows, it would be that of an earlier gather
         basis = (
             document["usd"]["basis"] if isinstance(document["usd"], Mapping) else "list prices; not a bill"
         )

@@ -26,6 +26,7 @@ from pixel_gather_cli.deployment.status_text import (
     status_text,
     usd_text,
 )
+from pixel_gather_cli.progress import SIGN_EVERY_S, every
 
 EVERY_S: Final = 5.0
 """Step Functions allows one DescribeMapRun request a second for an account, and others may watch too."""
@@ -170,7 +171,9 @@ def _shown(*, quiet: bool) -> Iterator[tuple[Show, Callable[[str], None]]]:
         with _bar(console) as show:
             yield show, lambda sentence: console.print(Text(sentence))
     else:
-        yield _line_by_line(), lambda sentence: click.echo(sentence, err=True)
+        lines = WatchLines()
+        with every(SIGN_EVERY_S, lines.go_on):
+            yield lines.show, lambda sentence: click.echo(sentence, err=True)
 
 
 @contextmanager
@@ -196,18 +199,26 @@ def _bar(console: Console) -> Iterator[Show]:
         yield show
 
 
-def _line_by_line() -> Show:
-    """Return a function that prints a line whenever something has changed: for a log."""
-    last = ""
+class WatchLines:
+    """Writes a line whenever something has changed, and every few seconds that it goes on: for a log."""
 
-    def show(document: Mapping[str, Any]) -> None:
-        nonlocal last
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._last = ""
+        self._is_said = False
+
+    def show(self, document: Mapping[str, Any]) -> None:
+        """Write what has changed."""
         line = ": ".join(filter(None, (phase_text(document), "; ".join(_progress(document)))))
-        if line != last:
+        if line != self._last:
             click.echo(f"{line} ({duration_text(document['seconds'])})", err=True)
-        last = line
+            self._last, self._is_said = line, True
 
-    return show
+    def go_on(self) -> None:
+        """Write that it goes on, if nothing was written since the last call."""
+        if not self._is_said:
+            click.echo(f"{self._last or 'starting'}: goes on", err=True)
+        self._is_said = False
 
 
 def phase_text(document: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -18,10 +19,11 @@ from pixel_gather.adapters.object_store.object_store import (
     StoreSettings,
     open_place,
     open_store,
+    open_to_read,
     split_href,
 )
 from pixel_gather.adapters.object_store.store_error_status import classify_store_error
-from pixel_gather.errors import SourceError
+from pixel_gather.errors import SourceError, StoreError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 from pixel_gather.request.href_policy import IN_PROCESS, check_href
@@ -327,6 +329,24 @@ def test_open_place_makes_the_folder(tmp_path: Path) -> None:
     open_place(f"file://{tmp_path}/deep/cube%201", FAST)
 
     assert (tmp_path / "deep" / "cube 1").is_dir()
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="only Linux has /proc")
+def test_open_place_refuses_a_folder_that_takes_no_files() -> None:
+    """Obstore would try for ever to put a file there."""
+    with pytest.raises(StoreError, match="/proc cannot be written to: No such file or directory"):
+        open_place("file:///proc", FAST)
+
+
+def test_open_to_read_gives_up_a_silent_store_earlier_than_a_long_object() -> None:
+    """A shard may take minutes to arrive. A store that sends nothing is asked again, for a minute."""
+    store = open_to_read("s3://bucket/cube", StoreSettings(write_timeout_s=200, stall_timeout_s=9))
+
+    assert isinstance(store, S3Store)
+    assert store.client_options is not None
+    assert store.client_options["timeout"] == "200000ms"
+    assert store.client_options["read_timeout"] == "9000ms"
+    assert (store.retry_config or {})["retry_timeout"] == timedelta(seconds=60)
 
 
 def test_open_place_gives_a_shard_longer_than_a_range() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adapters.catalog.stac_server import Answer, Asked, Server, serving
-from pixel_gather import dry_run, gather
+from pixel_gather import gather, make_plan
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
 from pixel_gather.adapters.object_store.signing import Sign, Signing
 from pixel_gather.adapters.object_store.token_session import SigningError, TokenSession
@@ -196,7 +196,7 @@ def test_addresses_that_were_signed_by_hand_stay_refused() -> None:
     """They would expire in the middle of a gather, and be stored."""
     request = {"sources": {"hrefs": [f"{BLOBS[0]}?sig=1"], "sign": "planetary-computer"}, "window": "centre"}
     with pytest.raises(RequestError, match="query"):
-        dry_run(request)
+        make_plan(request)
 
 
 def test_earthdata_without_a_token_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_earthdata_without_a_token_says_what_to_set(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("EARTHDATA_TOKEN", raising=False)
     request = {"sources": {"hrefs": [BUCKET[0]], "sign": "earthdata"}, "window": "centre"}
     with pytest.raises(DeniedError, match="EARTHDATA_TOKEN"):
-        dry_run(request)
+        make_plan(request)
 
 
 def test_a_file_of_settings_that_cannot_be_read_is_named(

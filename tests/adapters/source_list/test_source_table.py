@@ -303,7 +303,10 @@ def test_table_finds_the_narrowest_type(typing: Typing) -> None:
 
     with table_of(sources, is_typed=typing.is_typed) as table:
         kept = [row.sources[0].columns["c"] for row in table.rows(0, table.n_rows) if row.sources[0]]
-        assert table.columns == (ListColumn(name="c", dtype=typing.dtype, varies_in_row=False),)
+        (column,) = table.columns
+        assert column == ListColumn(
+            name="c", dtype=typing.dtype, varies_in_row=False, is_large=typing.id == "large integers"
+        )
         assert kept == typing.kept
         assert list(map(type, kept)) == list(map(type, typing.kept))
 
@@ -559,3 +562,36 @@ def test_table_counts_sources_that_were_named_before(names: str, expected: int) 
     """The first source of an href does not count, but all others do, wherever they are."""
     with table_of([Source(href=f"s3://bucket/{name}") for name in names]) as table:
         assert table.n_repeated == expected
+
+
+@pytest.mark.parametrize(
+    ("sources", "said"),
+    [
+        (
+            [("a_red.tif", 1, None), ("a_nir.tif", 1, None), ("b_red.tif", 2, None)],
+            "2 of 3 files have the time",
+        ),
+        ([("a.tif", 1, "red"), ("b.tif", 1, "red"), ("c.tif", 2, "nir")], "2 of 3 rows have the time"),
+        ([("a.tif", 1, "red"), ("b.tif", 1, "nir"), ("c.tif", 2, "red")], None),
+        ([("a.tif", 1, None), ("b.tif", 2, None)], None),
+        ([("a.tif", 1, None), ("a.tif", 1, None)], None),
+        ([("a_red.tif", 1, None), ("a_nir.tif", 1, None), ("b_red.tif", None, None)], None),
+        (
+            [
+                ("LC08_L1TP_013032_20181201_B2.TIF", None, None),
+                ("LC08_L1TP_013032_20181201_B4.TIF", None, None),
+            ],
+            "(B2, B4)",
+        ),
+    ],
+)
+def test_table_notes_what_may_be_mixed_in_one_array(
+    sources: list[tuple[str, int | None, str | None]], said: str | None
+) -> None:
+    """Equal times of different files, and names of several bands. The note outlives the table."""
+    made = [Source(href=href, time_us=time_us, band=band) for href, time_us, band in sources]
+    with table_of(made) as table:
+        pass
+
+    assert [each for each in table.notes if said and said in each] == list(table.notes)
+    assert len(table.notes) == (said is not None)

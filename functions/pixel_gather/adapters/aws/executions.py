@@ -36,6 +36,9 @@ _ATTEMPT: Final = re.compile(r"(.*[0-9a-f]{16})(?:-([1-9]\d?))?")
 The name of an execution that was started in the console has no digest.
 """
 
+_TICK: Final = re.compile(r"(tick-.+-)\d{8}T\d{6}Z")
+"""The name of the execution of a tick, as `pixel_gather.catalog.schedule.Schedule.execution` makes it."""
+
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
 """S3 answers 403 for a missing key if the caller may not list the bucket."""
@@ -235,6 +238,11 @@ class Executions:
                 f"the {self.kind} {id_} has been submitted again as {later}: "
                 "redrive or look at that one instead"
             )
+        if (later := self._later_tick(found["name"])) is not None:
+            raise NotRedrivableError(
+                f"the schedule of {id_} has run again since, as {later}, and has looked for the same scenes: "
+                "redrive or look at that one instead"
+            )
         self.looks.forget(id_)
         with aws_errors_in_words():
             try:
@@ -283,6 +291,19 @@ class Executions:
                     return None
                 raise
             return found
+
+    def _later_tick(self, name: str) -> str | None:
+        """Return the latest execution of the same schedule; None if it is this one, or if no tick has it."""
+        found = _TICK.fullmatch(name)
+        if found is None:
+            return None
+        with aws_errors_in_words():
+            page = self.stepfunctions.list_executions(
+                stateMachineArn=self.state_machine_arn, maxResults=LONGEST_LIST
+            )
+        ticks = [_TICK.fullmatch(each["name"]) for each in page["executions"]]
+        latest = max((each[0] for each in ticks if each is not None and each[1] == found[1]), default=name)
+        return latest if latest > name else None
 
     def _shard_counts(self, execution_arn: str) -> Mapping[str, int] | None:
         """Return the item counts of the execution's last Map Run, or None before one has begun."""

@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pixel_gather.adapters.geotiff.unsupported import TiffError
+from pixel_gather.errors import PickledError
 
 _MAX_PARTS: Final = 32
 """More parts than one parse may ask for. Bounds the memory that many windows of one file take."""
 
 
-class NeedBytes(Exception):  # noqa: N818 # a question to the caller, not a failure
+class NeedBytes(PickledError):  # noqa: N818 # a question to the caller, not a failure
     """Bytes [start, stop) of the object are needed and have not been fetched. They lie inside the object."""
 
     def __init__(self, start: int, stop: int) -> None:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from pixel_gather.errors import PickledError
 from pixel_gather.model.status import Status
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _BY_CODE: Final[dict[int, tuple[Status, str, int]]] = {
 }
 
 
-class HttpRefusedError(OSError):
+class HttpRefusedError(PickledError, OSError):
     """The server did not answer, or answered without the bytes."""
 
     def __init__(self, status: Status, reason: str, tries: int, *, throttles: bool = False) -> None:

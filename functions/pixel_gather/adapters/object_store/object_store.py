@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from tempfile import TemporaryFile
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -38,6 +39,9 @@ type Store = S3Store | HTTPStore | LocalStore
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 """The first that is set counts. The AWS tools know the first two."""
+
+_UNSIGNED: Final = {"skip_signature": True, "access_key_id": "none", "secret_access_key": "none"}
+"""The keys are not used. Without them obstore refuses half a pair of keys in the environment."""
 
 _POOL_IDLE_TIMEOUT: Final = "15s"
 """Longest idle time of a connection. Later the server may have closed it while Lambda was frozen."""
@@ -125,15 +129,18 @@ def open_place(href: str, settings: StoreSettings) -> Store:
     It has the same time-outs for reading and writing.
 
     Raises:
-        StoreError: The folder cannot be created.
+        StoreError: The folder cannot be created, or takes no files.
     """
     root, path = split_href(href)
     if root == "file://":
         try:
-            return LocalStore(f"/{path}", mkdir=True, automatic_cleanup=True)
+            store = LocalStore(f"/{path}", mkdir=True, automatic_cleanup=True)
+            with TemporaryFile(dir=f"/{path}"):
+                pass  # obstore would try to make such a file for ever, as in /proc
         except OSError as error:
-            said = str(error).partition("\n")[0]
+            said = error.strerror or str(error).partition("\n")[0]
             raise StoreError(f"/{path} cannot be written to: {said}; choose another place") from error
+        return store
     retry = {
         "max_retries": settings.max_retries,
         "retry_timeout": timedelta(seconds=settings.write_timeout_s),
@@ -141,6 +148,25 @@ def open_place(href: str, settings: StoreSettings) -> Store:
     timeouts = {
         "timeout": _milliseconds(settings.write_timeout_s)
     }  # no stall time-out: a store is silent during an upload
+    return _open_store(root, settings, prefix=path or None, timeouts=timeouts, retry=retry)
+
+
+def open_to_read(href: str, settings: StoreSettings) -> Store:
+    """Create the client that reads below a folder: ``s3://bucket/prefix`` or ``file:///folder``.
+
+    An object may be as long as a shard. A store that is silent is given up after about a minute.
+    """
+    root, path = split_href(href)
+    if root == "file://":
+        return LocalStore(f"/{path}")
+    retry = {
+        "max_retries": settings.max_retries,
+        "retry_timeout": timedelta(seconds=2 * settings.request_timeout_s),
+    }
+    timeouts = {
+        "timeout": _milliseconds(settings.write_timeout_s),
+        "read_timeout": _milliseconds(settings.stall_timeout_s),
+    }
     return _open_store(root, settings, prefix=path or None, timeouts=timeouts, retry=retry)
 
 
@@ -161,10 +187,9 @@ def _open_store(
     options: dict[str, Any] = {
         "region": settings.region,
         "endpoint": endpoint_of(settings),
-        "skip_signature": settings.unsigned or None,
         "request_payer": settings.requester_pays or None,
-        "credential_provider": None if settings.unsigned else find_credentials(settings.profile),
     }
+    options |= _UNSIGNED if settings.unsigned else {"credential_provider": find_credentials(settings.profile)}
     given = {name: value for name, value in options.items() if value is not None}
     bucket = urlsplit(root).netloc
     return S3Store(bucket, prefix=prefix, client_options=client_options, retry_config=retry, **given)  # type: ignore[arg-type] # as above

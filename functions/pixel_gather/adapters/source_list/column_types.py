@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pixel_gather.adapters.source_list.list_columns import Scalar
+from pixel_gather.model.source import MAX_EXACT
 
 _MAX_INT64: Final = 2**63 - 1
-_MAX_EXACT: Final = 2**53
-"""Largest size up to which float64 holds every integer."""
-
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BOOLS: Final = {"true": True, "false": False}
@@ -74,7 +72,7 @@ class ColumnTypes:
             return "bool"
         if self.may_be_int and is_whole and self.largest <= _MAX_INT64:
             return "int64"
-        if self.may_be_float and self.largest <= _MAX_EXACT:
+        if self.may_be_float and self.largest <= MAX_EXACT:
             return "float64"
         return "string"
 

@@ -36,6 +36,7 @@ _PRODUCTS: Final = (
     r"S2[A-D]_MSI\w{3}_%Y%m%dT%H%M%S_",  # Sentinel-2, products
     r"T\d\d[A-Z]{3}_%Y%m%dT%H%M%S_",  # Sentinel-2, images
     r"S2[A-D]_\d{1,2}[A-Z]{3}_%Y%m%d_\d+_L\d",  # Sentinel-2 on AWS, COGs
+    r"S2[A-D]_T\d\d[A-Z]{3}_%Y%m%dT%H%M%S_L\d",  # its COGs of collection 1
     r"/tiles/\d{1,2}/[A-Z]/[A-Z]{2}/%Y/(?P<m>1[0-2]|[1-9])/(?P<d>[12]\d|3[01]|[1-9])/",  # its tiles
     r"S1[A-D]_\w\w_\w{4}_\w{4}_%Y%m%dT%H%M%S_",  # Sentinel-1
     r"HLS\.[LS]30\.T\w{5}\.%Y%jT%H%M%S\.",

@@ -8,19 +8,22 @@ import io
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import date
 from itertools import chain, count
+from os import PathLike, fspath
 from typing import Any, Final, NamedTuple
 
-from arro3.core import Array, DataType, RecordBatch
+from arro3.core import Array, DataType, RecordBatch, Table
 
 from pixel_gather.adapters.source_list.list_columns import check_names, format_time
 from pixel_gather.adapters.source_list.list_file import PARQUET_MAGIC, Check, no_deadline, parquet_errors
 from pixel_gather.adapters.source_list.parquet_batches import parquet_batches
 from pixel_gather.adapters.source_list.parquet_pages import check_pages
 from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.request.given_rows import is_data_frame
 
 type Record = tuple[int, Mapping[str, object]]
 """Line number, from 1, and the columns of that line. A row of Parquet counts as a line."""
@@ -84,6 +87,24 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
         lines = chain([first] if first else (), lines)
     read = {None: _text_records, "text": _text_records, "csv": _csv_records, "jsonl": _jsonl_records}[kind]
     return Records(is_typed=kind == "jsonl", lines=read(lines, name))
+
+
+def table_records(table: Any, *, name: str, check: Check = no_deadline) -> Records:
+    """Return the records of a table that a program has given.
+
+    Args:
+        table: A data frame of pandas, an Arrow table of any library, or a sequence of dicts.
+        name: What errors call it.
+        check: Called for every row.
+
+    Raises:
+        RequestError: A row is not what a list allows; also raised while iterating.
+    """
+    if isinstance(table, list | tuple):
+        return Records(is_typed=True, lines=_dict_records(table, name, check))
+    if is_data_frame(table):
+        return Records(is_typed=True, lines=_frame_records(table, name, check))
+    return Records(is_typed=True, lines=_arrow_records(table, name, check))
 
 
 def _is_tiff(file: io.BufferedReader) -> bool:
@@ -231,8 +252,69 @@ def _csv_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
         raise RequestError(f"this is not CSV: {error}", field=at) from error
 
 
+def _dict_records(rows: Sequence[Any], name: str, check: Check) -> Iterator[Record]:
+    check_row = _RowNames()
+    for number, row in enumerate(rows, 1):
+        check()
+        if not isinstance(row, Mapping):
+            raise RequestError("give a dict for each row", field=f"{name} line {number}")
+        record = {str(column): _plain(value) for column, value in row.items()}
+        check_row(record, f"{name} line {number}")
+        yield number, record
+
+
+def _frame_records(frame: Any, name: str, check: Check) -> Iterator[Record]:
+    names = [str(column) for column in frame.columns]
+    _check_names(names, name)
+    for number, values in enumerate(frame.itertuples(index=False, name=None), 1):
+        check()
+        yield number, dict(zip(names, map(_plain, values), strict=True))
+
+
+def _arrow_records(table: Any, name: str, check: Check) -> Iterator[Record]:
+    found = Table.from_arrow(table)
+    names = list(found.schema.names)
+    _check_names(names, name)
+    number = 0
+    for batch in found.to_batches():
+        check()
+        columns = [_to_python(batch[column], column, name) for column in names]
+        for values in zip(*columns, strict=True):
+            number += 1
+            yield number, dict(zip(names, values, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a table as a list file has it: times as text, and None for what is missing."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, date):  # datetimes are dates
+        return value.isoformat()
+    if type(value).__name__ == "datetime64":
+        return None if value != value else str(value)  # noqa: PLR0124 # only NaT differs from itself
+    return value.item() if hasattr(value, "item") else value
+
+
+class _RowNames:
+    """Checks the names of rows that need not all have the same."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def __call__(self, record: Mapping[str, Any], field: str) -> None:
+        if not self._seen.issuperset(record):
+            self._seen.update(record)
+            _check_names([*record, *(self._seen - record.keys() - {"href"})], field)
+        elif "href" not in record:
+            _check_names(list(record), field)
+
+
 def _jsonl_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
-    seen: set[str] = set()
+    check_row = _RowNames()
     for line in lines:
         if not line.text.strip():
             continue
@@ -243,11 +325,7 @@ def _jsonl_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
             raise RequestError(f"this is not JSON: {error}", field=field) from error
         if not isinstance(record, dict):
             raise RequestError('write one JSON object a line, such as {"href": ...}', field=field)
-        if not seen.issuperset(record):
-            seen.update(record)
-            _check_names([*record, *(seen - record.keys() - {"href"})], field)
-        elif "href" not in record:
-            _check_names(list(record), field)
+        check_row(record, field)
         yield line.number, record
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final
 
 from pixel_gather.adapters.object_store.object_store import Objects, Store, StoreSettings, open_store
-from pixel_gather.adapters.source_list.href_time import time_finder
+from pixel_gather.adapters.source_list.href_band import band_finder
+from pixel_gather.adapters.source_list.href_time import AUTO, time_finder
 from pixel_gather.adapters.source_list.list_columns import (
     MEANINGFUL,
     Scalar,
@@ -19,12 +20,13 @@ from pixel_gather.adapters.source_list.list_columns import (
 )
 from pixel_gather.adapters.source_list.list_file import STDIN, Check, no_deadline, open_list_file
 from pixel_gather.adapters.source_list.listing import list_objects
-from pixel_gather.adapters.source_list.parse_list import Record, read_records
+from pixel_gather.adapters.source_list.parse_list import Record, Records, read_records, table_records
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import LeftOut, SearchCost, Source
 from pixel_gather.request.href_policy import HrefPolicy, check_href, parent_of
 from pixel_gather.request.sources import Sources
 
+_ROWS: Final = "sources.rows"
 _TIME_EXAMPLES: Final = "2024-03-01, 2024-03-01T10:20:30Z, 2024-03 or 20240301"
 
 
@@ -84,7 +86,9 @@ def named_sources(
             raise RequestError("scenes cannot be searched for here; give a list", field="sources")
         return find_scenes(sources)
     found = _named(sources, objects=objects, policy=policy, list_policy=list_policy, check=check)
-    return found if sources.time is None else _with_times(found, sources.time)
+    if sources.time is not None or sources.prefix is not None:
+        found = _with_times(found, sources.time)
+    return found if sources.band is None else _with_bands(found, sources.band)
 
 
 def _named(
@@ -92,6 +96,9 @@ def _named(
 ) -> SourceList:
     if sources.hrefs is not None:
         return sources_of_hrefs(sources.hrefs, policy=policy)
+    if sources.rows is not None:
+        records = table_records(sources.rows.table, name=_ROWS, check=check)
+        return _list_of_records(records, _ROWS, policy)
     if sources.list is not None:
         return open_source_list(
             sources.list, list_policy=list_policy, policy=policy, objects=objects, check=check
@@ -107,9 +114,12 @@ def _named(
     )
 
 
-def _with_times(found: SourceList, pattern: str) -> SourceList:
-    """Return the list with times from hrefs for sources that have no time of their own."""
-    find = time_finder(pattern)
+def _with_times(found: SourceList, pattern: str | None) -> SourceList:
+    """Return the list with times from hrefs for sources that have no time of their own.
+
+    Without a pattern, names of products are looked for, and none of the hrefs needs to have a time.
+    """
+    find = time_finder(pattern or AUTO)
 
     def each() -> Iterator[Source]:
         has_any, source = False, None
@@ -117,12 +127,32 @@ def _with_times(found: SourceList, pattern: str) -> SourceList:
             time_us = find(source.href) if source.time_us is None else source.time_us
             has_any = has_any or time_us is not None
             yield replace(source, time_us=time_us)
-        if not has_any and source is not None:
+        if pattern is not None and not has_any and source is not None:
             raise RequestError(
                 f"{pattern!r} finds no time in any href, such as {source.href}; write where the time stands, "
                 "such as _%Y%m%d_",
                 field="sources.time",
             )
+
+    return replace(found, sources=each())
+
+
+def _with_bands(found: SourceList, pattern: str) -> SourceList:
+    """Return the list with bands and scenes from hrefs for sources that have no band of their own."""
+    find = band_finder(pattern)
+
+    def each() -> Iterator[Source]:
+        for source in found.sources:
+            if source.band is not None:
+                yield source
+                continue
+            if (said := find(source.href)) is None:
+                raise RequestError(
+                    f"{pattern!r} finds no band in {source.href}; write where the band stands, such as "
+                    r"_(B\d+)\.tif, or leave such files out",
+                    field="sources.band",
+                )
+            yield replace(source, band=said.band, scene=source.scene or said.scene)
 
     return replace(found, sources=each())
 
@@ -171,7 +201,11 @@ def open_source_list(
     name, file = open_list_file(href, objects=objects, stdin=stdin, check=check)
     records = read_records(file, name=name, check=check)
     in_folder = policy.within(parent_of(href)) if place != STDIN and _is_read(href, policy) else policy
-    sources = _sources_of_records(records.lines, name, in_folder)
+    return _list_of_records(records, name, in_folder)
+
+
+def _list_of_records(records: Records, name: str, policy: HrefPolicy) -> SourceList:
+    sources = _sources_of_records(records.lines, name, policy)
     return SourceList(
         name=name, is_typed=records.is_typed, sources=_refuse_none(sources, name, "the list names no source")
     )

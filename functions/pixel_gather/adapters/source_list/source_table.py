@@ -9,7 +9,7 @@ import sqlite3
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import batched, groupby, repeat
@@ -20,11 +20,12 @@ import msgspec
 import numpy as np
 
 from pixel_gather.adapters.source_list.column_types import ColumnTypes, to_dtype
+from pixel_gather.adapters.source_list.href_band import note_of_equal_times, note_of_names
 from pixel_gather.adapters.source_list.list_columns import N_MAX_COLUMNS, Scalar
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.model.source import CubeRow, ListColumn, SearchCost, Source
+from pixel_gather.model.source import MAX_EXACT, CubeRow, ListColumn, SearchCost, Source
 
 _S3: Final = "s3://"
 _N_MAX_BANDS: Final = 1000
@@ -71,6 +72,13 @@ DROP TABLE place;
 """
 """The table is sorted once: reading a million rows out of order takes longer."""
 
+_MOST_OF_ONE_TIME: Final = 50
+_MOST_TIMES_SHOWN: Final = 20
+_TIMES: Final = "SELECT place, coalesce(time_us, ?) FROM cube ORDER BY place"
+_FIRST_HREFS: Final = "SELECT min(href) FROM cube WHERE place >= ? AND place < ? GROUP BY place / {n_slots}"
+_N_NAMES: Final = 200
+"""Hrefs that are looked at for names of bands."""
+
 _KNOWN: Final = """
 CREATE INDEX IF NOT EXISTS of_href ON cube (href);
 CREATE TABLE IF NOT EXISTS known (place INTEGER PRIMARY KEY, packed BLOB);
@@ -112,6 +120,7 @@ class SqliteSourceTable:
             self._database.set_progress_handler(check, _N_STEPS_BETWEEN_CHECKS)
             self._load()
             self._put_in_order()
+            self._own_notes = tuple(self._notes_of_bands())
             self._database.set_progress_handler(None, 0)
         except sqlite3.OperationalError as error:
             self.close()
@@ -140,7 +149,43 @@ class SqliteSourceTable:
     @property
     def notes(self) -> tuple[str, ...]:
         """What whoever reads the list should know, such as scenes that were left out."""
-        return tuple(self._list.notes)
+        return (*self._list.notes, *self._own_notes)
+
+    def _notes_of_bands(self) -> Iterator[str]:
+        """Tell of bands that may be mixed in one array. A search tells its bands and scenes apart."""
+        if self._list.left_out is not None:
+            return
+        sample = [] if self._bands else [each.href for each in self.spread(_N_NAMES, band=None)]
+        if (note := note_of_names(sample)) is not None:
+            yield note
+        elif self._has_time:
+            n, same_time = self._equal_times()
+            if same_time:
+                yield note_of_equal_times(n, self.n_rows, same_time, has_bands=bool(self._bands))
+
+    def _equal_times(self) -> tuple[int, list[list[str]]]:
+        """Return how many rows have the time of another row, and hrefs of rows of some of these times.
+
+        A time whose rows are all of one href is left out: `n_repeated` tells of it.
+        """
+        times = self._row_times()
+        is_same = times[1:] == times[:-1]  # the rows are in order of time
+        firsts = np.flatnonzero(is_same & ~np.append(False, is_same[:-1]))
+        found = []
+        for first in firsts[:: len(firsts) // _MOST_TIMES_SHOWN + 1].tolist():
+            n = int(np.argmin(np.append(is_same[first : first + _MOST_OF_ONE_TIME], False))) + 1
+            bounds = (first * self._n_slots, (first + n) * self._n_slots)
+            hrefs = self._database.execute(_FIRST_HREFS.format(n_slots=self._n_slots), bounds)
+            found.append(sorted({href for (href,) in hrefs}))
+        n_equal = int(np.count_nonzero(np.append(False, is_same) | np.append(is_same, False)))
+        return n_equal, [hrefs for hrefs in found if len(hrefs) > 1]
+
+    def _row_times(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
+        """Return the time of each row: the earliest of its sources. 16 bytes a source."""
+        with closing(self._database.execute(_TIMES, (_MAX_INT64,))) as cursor:
+            each = np.fromiter(cursor, [("place", "int64"), ("time_us", "int64")], self._n_sources)
+        starts = np.flatnonzero(np.diff(each["place"] // self._n_slots, prepend=-1))
+        return np.minimum.reduceat(each["time_us"], starts)
 
     def found_list(self) -> bytes | None:
         """Return what a search found, as the content of ``sources.parquet``; None if nothing was searched."""
@@ -205,7 +250,13 @@ class SqliteSourceTable:
             dtypes["time"] = "int64"
         varies = self._varies_in_row()
         return tuple(
-            ListColumn(name=name, dtype=dtype, varies_in_row=name in varies) for name, dtype in dtypes.items()
+            ListColumn(
+                name=name,
+                dtype=dtype,
+                varies_in_row=name in varies,
+                is_large=dtype == "int64" and name in self._types and self._types[name].largest > MAX_EXACT,
+            )
+            for name, dtype in dtypes.items()
         )
 
     @cached_property

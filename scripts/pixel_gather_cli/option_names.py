@@ -1,0 +1,70 @@
+"""Errors name the option that the user gave, not the field of the request that it fills."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+
+from pixel_gather.errors import RequestError
+
+_FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
+    "append_to": ("cube",),
+    "cube": ("append_to", "cubes"),
+    "limits": ("max_usd", "times_source"),
+    "measurement": ("measurements", "rgb"),
+    "output": ("codec", "zfp_tolerance"),
+    "sources": ("list_file", "prefix", "stac", "items", "catalog"),
+    "usd": ("max_usd",),
+    "version": ("before",),
+    "window": ("tile", "pixels", "bbox", "point"),
+}
+"""Fields of requests whose options have other names, and the fields of several options."""
+
+
+def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
+    """Let a command's `RequestError` name the options or arguments that were given, where it names a field.
+
+    A field of a REQUEST file keeps its own name.
+    """
+
+    @functools.wraps(command)
+    def run(**values: Any) -> Any:
+        try:
+            return command(**values)
+        except RequestError as error:
+            names = _names_of(error.field, click.get_current_context())
+            if not names:
+                raise
+            said = str(error).removeprefix(f"{error.field}: ")
+            raise RequestError(said, field=", ".join(names)) from error
+
+    return run  # type: ignore[return-value] # it takes the same
+
+
+def _names_of(field: str, context: click.Context) -> list[str]:
+    """Return what the user gave for a field: its option or argument, or all options that fill it."""
+    given = {each.name: each for each in _given(context)}
+    for name, each in given.items():
+        if field != context.params[name] and field.endswith(f".{context.params[name]}"):
+            return [_shown(each)]  # the field ends in a file's name
+    for part in reversed(field.split(".")):
+        found = [given[name] for name in (part, *_FILLED_BY.get(part, ())) if name in given]
+        if found:
+            return [_shown(each) for each in found]
+    return []
+
+
+def _given(context: click.Context) -> Iterator[click.Parameter]:
+    for each in context.command.params:
+        if each.name in context.params and (
+            context.get_parameter_source(each.name) is ParameterSource.COMMANDLINE
+        ):
+            yield each
+
+
+def _shown(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Argument):
+        return parameter.human_readable_name.strip("[].")
+    return max(parameter.opts, key=len)

@@ -1,0 +1,154 @@
+"""What commands say where nothing is found, added, shown or left."""
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pixel_gather import RequestError, StoreError, forget, gather, join, open_cube, versions
+from support.command_line import run
+from support.joined_cubes import FILES, gather_member
+
+FOLDER = FILES[0].parent
+
+
+@pytest.fixture
+def cube(tmp_path: Path) -> Path:
+    """A cube of five rows."""
+    gather_member(tmp_path / "a.zarr", n_rows=5, folder=tmp_path)
+    return tmp_path / "a.zarr"
+
+
+def test_a_search_names_assets_that_no_scene_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says which ones there are. A name that some scenes have is no mistake."""
+    place = tmp_path / "c.parquet"
+    assert run("catalog", "--prefix", FOLDER, "--time", "_%Y-%m", "--glob", "*2000*1972*", "--to", place) == 0
+    capsys.readouterr()
+
+    assert run("search", "--catalog", place, "--assets", "red,data") == 0
+    some = capsys.readouterr()
+    assert run("search", "--catalog", place, "--assets", "red", "--format", "hrefs") == 0
+    none = capsys.readouterr()
+
+    assert some.err == "no scene has 'red'; they have data\n"
+    assert len(some.out.splitlines()) > 1
+    assert (none.out, none.err) == ("", some.err)
+
+
+def test_an_installed_package_says_where_the_emulator_is(tmp_path: Path) -> None:
+    """Pip installs no module pixel_gather_emulator."""
+    program = (
+        "import sys, importlib.abc\n"
+        "class Without(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'pixel_gather_emulator': raise ModuleNotFoundError(name=name)\n"
+        "sys.meta_path.insert(0, Without())\n"
+        "from pixel_gather_cli.main import main; main(['emulate'])"
+    )
+    ended = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+
+    assert ended.returncode == 2
+    assert "clone the project, and run 'uv run pixel-gather emulate' in the clone" in ended.stderr
+
+
+def test_an_append_of_nothing_shows_no_figures(
+    cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the cube are of an earlier gather."""
+    code = run(
+        "run",
+        "--sources",
+        next(tmp_path.glob("*.csv")),
+        "--pixels",
+        "0,0,16,12",
+        "--append-to",
+        cube,
+        "--quiet",
+    )
+    said = capsys.readouterr().out
+
+    assert code == 0
+    assert [line.split("  ")[0] for line in said.splitlines()] == ["cube", "report", "time in all"]
+    assert "nothing was appended" in said
+
+
+def test_drill_shows_what_differs_in_a_narrow_terminal(tmp_path: Path) -> None:
+    """The folder of all files stands above the table."""
+    folder = tmp_path / ("long" * 15)
+    folder.mkdir()
+    for name, file in zip(("2024-01-01.tif", "2024-01-02.tif"), FILES, strict=False):
+        (folder / name).symlink_to(file)
+    (tmp_path / "list.txt").write_text("".join(f"{each}\n" for each in sorted(folder.iterdir())))
+    program = (
+        "import sys, shutil; sys.stdout.isatty = lambda: True\n"
+        "from pixel_gather_cli.main import main\n"
+        f"main(['drill', {str(tmp_path / 'list.txt')!r}, '--pixel', '3,4'])"
+    )
+    ended = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"COLUMNS": "80", "TERM": "dumb"},
+    )
+    head, *table = ended.stdout.splitlines()
+
+    assert ended.returncode == 0, ended.stderr
+    assert head == f"files of file://{folder}/"
+    assert max(map(len, table)) <= 80
+    assert [line for line in table if "2024-01-01.tif" in line]
+    assert [line for line in table if "2024-01-02.tif" in line]
+
+
+def test_forget_asks_before_it_takes_everything(
+    cube: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a terminal it needs a word. Other versions go without a question."""
+    lines = next(tmp_path.glob("*.csv")).read_text().splitlines()
+    (tmp_path / "one.csv").write_text("\n".join(lines[:2]))
+    (tmp_path / "two.csv").write_text("\n".join(lines[:3]))
+    request = {
+        "window": {"pixels": [0, 0, 16, 12]},
+        "output": {"append_to": cube, "report": False},
+        "duplicates": "again",
+    }
+    for name in ("one.csv", "two.csv"):
+        gather(request | {"sources": str(tmp_path / name)})
+
+    assert run("forget", cube, "--before", "2") == 0
+    assert run("forget", cube, "--before", "2999-01-01") == 2
+    said = capsys.readouterr().err
+    answers = io.StringIO("n\n")
+    answers.isatty = lambda: True  # type: ignore[method-assign] # a terminal, as far as it asks
+    monkeypatch.setattr(sys, "stdin", answers)
+    assert run("forget", cube, "--before", "2999-01-01") == 1
+    asked = capsys.readouterr().err
+    assert "1 former version cannot be opened again; give --yes" in said
+    assert "1 former version cannot be opened again. Go on?" in asked
+    assert open_cube(cube, 2).sizes["time"] == 6
+    assert run("forget", cube, "--before", "2999-01-01", "--yes") == 0
+    assert len(versions(cube)) == 3
+    assert forget(cube, 3) == ()
+
+
+@pytest.mark.parametrize("open_", [open_cube, versions])
+def test_joined_cubes_are_sent_to_what_opens_them(
+    open_: Callable[[Path], object], cube: Path, tmp_path: Path
+) -> None:
+    """They are cubes, but not one."""
+    join([cube], to=tmp_path / "joined")
+
+    with pytest.raises(RequestError, match="open it by open_joined or open_virtual"):
+        open_(tmp_path / "joined")
+
+
+@pytest.mark.parametrize("how", ["add", "replace"])
+def test_nothing_that_is_joined_cannot_be_replaced(how: str, cube: Path, tmp_path: Path) -> None:
+    """The message says what to leave out."""
+    with pytest.raises(StoreError, match="leave out add and replace"):
+        join([cube], to=tmp_path / "joined", add=how == "add", replace=how == "replace")

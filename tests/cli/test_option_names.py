@@ -1,0 +1,81 @@
+"""Errors name what the user wrote, and ``.`` is a place like any other."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from support.command_line import run
+
+_FILE = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+_WRONG = {
+    "verify s3://b/c": "CUBE: 'b' cannot be the name",
+    "versions ftp://host/c": "CUBE: ftp:// is not read here",
+    "view s3://b/c": "CUBE: 'b' cannot be the name",
+    "export s3://b/c --to a.gif": "CUBE: 'b' cannot be the name",
+    "compact .": "CUBE: ",
+    "join s3://b/c --to j": "CUBES: 'b' cannot be the name",
+    "join c --to s3://b/j": "--to: 'b' cannot be the name",
+    "search --catalog s3://b/c": "--catalog: 'b' cannot be the name",
+    "run --sources list.txt --tile centre --to s3://b/c": "--to: 'b' cannot be the name",
+    "run --sources list.txt --tile centre --append-to s3://b/c": "--append-to: 'b' cannot be the name",
+    "run --sources list.txt --bbox 1,2,0,1 --to x": "--bbox: bbox is [west",
+    "run --sources list.txt --pixels 0,0,0,1 --to x": "--pixels: pixels is [column",
+    "run --sources list.txt --tile centre --codec zfp --to x": "--codec: give zfp_tolerance",
+    "run --sources list.txt --tile centre --layout 0,1,1 --to x": "--layout: it is 0",
+    "run --sources list.txt --tile centre --max-usd -1 --to x": "--max-usd: it is -1.0",
+    "run --sources list.txt --tile centre --index missing --to x": "--index: the index cannot be read",
+    "run --prefix missing/ --tile centre --to x": "--prefix: there is no folder",
+    "run --prefix . --regex ( --tile centre --to x": "--regex: this is not a regular expression",
+    "run --items missing.json --assets red --point 1,2 --to x": "--items: the catalog cannot be read",
+    "run --catalog a --assets red --datetime x --point 1,2 --to x": "--datetime: 'x' is no time",
+    "index list.txt --to list.txt": "--to: it is the list itself",
+    "rank list.txt --by ''": "--by: write what to rank by",
+    "rank list.txt --by b1 --bbox 500,1,2,3": "--bbox: west is 500",
+    "ls missing": "PREFIX: there is no folder",
+    "run list.txt --tile centre --to x": "list.txt: this is a list, not a REQUEST: write --sources list.txt",
+    "plan list.parquet --tile centre": "list.parquet: this is a list, not a REQUEST",
+    "run request.json --to x": "window.pixels: ",
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with a list of one file."""
+    file = min(_FILE.glob("heat_content_anomaly_0-2000*.tif"))
+    (tmp_path / "list.txt").write_text(f"{file}\n")
+    (tmp_path / "request.json").write_text('{"sources": "list.txt", "window": {"pixels": [0, 0, 0, 1]}}')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("words", "said"), _WRONG.items())
+def test_errors_name_the_option_that_was_given(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user of the command knows options. The fields of a request are for those who write one."""
+    assert run(*shlex.split(words)) == 2
+    assert capsys.readouterr().err.startswith(f"pixel-gather: {said}")
+
+
+def test_a_dot_is_a_place(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the folder of a cube, the cube is ``.``."""
+    (here / "cube").mkdir()
+    monkeypatch.chdir(here / "cube")
+
+    assert run("run", "--sources", "../list.txt", "--tile", "centre", "--to", ".", "--quiet") == 0
+    assert (here / "cube" / "zarr.json").is_file()
+    for words in (
+        "verify .",
+        "verify ../cube/.",
+        "versions ./",
+        "presence . --by status",
+        "export . --to ../table.csv",
+        "replay . --headers-only",
+        "report . --to ../report",
+        "compact .",
+        "join . --to ../joined/.",
+        "run --sources ../list.txt --tile centre --append-to . --quiet",
+    ):
+        assert run(*words.split()) == 0, words

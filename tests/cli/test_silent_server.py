@@ -1,0 +1,156 @@
+"""Every command ends soon after a signal, whatever it waits for."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from pixel_gather_cli.main import command
+from support.command_line import leaf_commands
+
+_COMMANDS = (
+    "bench area --catalog s3://bucket/catalog.parquet",
+    "bench blocks --cube s3://bucket/cube.zarr --to NEW",
+    "bench ingest http://HOST/large.bin --to NEW",
+    "bench suite LIST --to NEW --times 1",
+    "bench threads LIST --to NEW --times 1",
+    "cancel 3f9c2ab417d0e865",
+    "catalog --items s3://bucket/items.json --to NEW/a.parquet",
+    "catalog --stac http://HOST/stac --to NEW/b.parquet",
+    "compact s3://bucket/cube.zarr",
+    "drill LIST --point 11,46",
+    "export s3://bucket/cube.zarr --to NEW.gif",
+    "forget s3://bucket/cube.zarr --before 2",
+    "index LIST --to NEW/headers.parquet",
+    "index LOCAL --to s3://bucket/headers.parquet",
+    "join s3://bucket/cube.zarr --to NEW",
+    "join s3://bucket/tiles/*.zarr --to NEW",
+    "list",
+    "ls s3://bucket/",
+    "plan --sources LIST --tile centre",
+    "plan --prefix s3://bucket/ --tile centre",
+    "presence s3://bucket/cube.zarr --by month",
+    "rank LIST --by b1",
+    "redrive 3f9c2ab417d0e865",
+    "replay s3://bucket/cube.zarr",
+    "report s3://bucket/cube.zarr --to NEW",
+    "run --sources LIST --tile centre --to NEW",
+    "run --sources LOCAL --tile centre --to s3://bucket/cube.zarr",
+    "schedule add daily --stac http://HOST/ --assets red --point 11,46 --every EVERY --append-to a",
+    "schedule list",
+    "schedule remove daily",
+    "search --catalog s3://bucket/catalog.parquet",
+    "search --stac http://HOST/stac --bbox 11,46,12,47",
+    "status 3f9c2ab417d0e865",
+    "submit --sources LIST --tile centre",
+    "verify s3://bucket/cube.zarr",
+    "versions s3://bucket/cube.zarr",
+    "view s3://bucket/cube.zarr --no-open",
+    "virtual --sources LIST --tile centre --to NEW",
+    "watch 3f9c2ab417d0e865",
+)
+_LOCAL_ONLY = {"completion", "emulate"}
+_FILE = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+
+
+@contextmanager
+def _silent_server() -> Iterator[tuple[int, threading.Event]]:
+    """Accept connections and never answer. Yield the port, and whether somebody has connected."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as connections:
+        is_asked = threading.Event()
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:  # closed
+                    return
+                connections.enter_context(connection)
+                is_asked.set()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield listening.getsockname()[1], is_asked
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def _started(line: str, port: int, folder: Path) -> subprocess.Popen[str]:
+    """Start a command for which the server is S3, AWS and every web server."""
+    folder.mkdir()
+    local = min(_FILE.glob("heat_content_anomaly_0-2000*.tif"))
+    (folder / "list.txt").write_text("s3://bucket/a.tif\n")
+    (folder / "local.txt").write_text(f"{local}\n")
+    values = {
+        "HOST": f"127.0.0.1:{port}",
+        "LIST": f"{folder}/list.txt",
+        "LOCAL": f"{folder}/local.txt",
+        "NEW": f"{folder}/new",
+        "EVERY": "rate(1 day)",
+    }
+    words = [re.sub("|".join(values), lambda found: values[found[0]], word) for word in line.split()]
+    aws = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "eu-central-1",
+        "AWS_DEFAULT_REGION": "eu-central-1",
+    }
+    return subprocess.Popen(  # noqa: S603 # ours
+        [sys.executable, "-m", "pixel_gather_cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith("AWS_")} | aws,
+    )
+
+
+def _end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Return the exit code and what was said, and kill a process that goes on for half a minute."""
+    try:
+        _, said = process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        _, said = process.communicate()
+    return process.returncode, said
+
+
+@pytest.mark.slow
+def test_every_command_ends_on_a_signal_while_no_server_answers(tmp_path: Path) -> None:
+    """Requests wait inside libraries, which know no signals. The process ends all the same, and says so."""
+    numbers = dict(zip(_COMMANDS, cycle((signal.SIGINT, signal.SIGTERM)), strict=False))
+    with ExitStack() as servers:
+        running = {}
+        for n, line in enumerate(_COMMANDS):
+            port, is_asked = servers.enter_context(_silent_server())
+            running[line] = (_started(line, port, tmp_path / str(n)), is_asked)
+        for line, (process, is_asked) in running.items():
+            while not is_asked.wait(0.05):
+                assert process.poll() is None, (line, process.communicate())
+        time.sleep(0.5)  # until it waits for the answer
+        for line, (process, _) in running.items():
+            process.send_signal(numbers[line])
+        ended = {line: _end_of(process) for line, (process, _) in running.items()}
+
+    assert {line: end for line, end in ended.items() if end[0] != 128 + numbers[line]} == {}
+    assert {line: said for line, (_, said) in ended.items() if "Repeat the command" not in said} == {}
+    assert {
+        line: said for line, (_, said) in ended.items() if "Traceback" in said or "panicked" in said
+    } == {}
+
+
+def test_every_command_is_driven_against_a_silent_server() -> None:
+    """A new command comes with a line here, unless it asks no server."""
+    names = {name for name, _ in leaf_commands(command)}
+
+    assert {name for name in names if any(f"{line} ".startswith(f"{name} ") for line in _COMMANDS)} == (
+        names - _LOCAL_ONLY
+    )
