@@ -18,7 +18,7 @@ from infra.context import SettingsError
 from infra.gather_function import ONE_VCPU_MIB, GatherFunction, Platform, Sizing
 from infra.settings import Settings, SourceBucket
 from infra.source_access import grant_catalog, grant_listing, grant_secret, grant_sources
-from pixel_gather.metric_names import NAMESPACE, SERVICE
+from pixel_gather.core.metric_names import NAMESPACE, SERVICE
 
 type PackageCode = Callable[[str], lambda_.Code]
 """Returns the code of the package of this name."""

@@ -6,7 +6,7 @@ from typing import Final
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from pixel_gather.metric_names import NAMESPACE, SERVICE, SERVICE_DIMENSION, STAGE_DIMENSION, Metric
+from pixel_gather.core.metric_names import NAMESPACE, SERVICE, SERVICE_DIMENSION, STAGE_DIMENSION, Metric
 
 PERIOD: Final = Duration.minutes(5)
 

@@ -20,9 +20,9 @@ from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
 from infra.refusals import REFUSALS
 from infra.widgets import dashboard_rows
-from pixel_gather.catalog.schedule import TICK_PREFIX
-from pixel_gather.estimate.pricing import USD_PER_GB_S
-from pixel_gather.metric_names import SOURCES_FAILED, SOURCES_READ, SPENT_USD
+from pixel_gather.core.estimate.pricing import USD_PER_GB_S
+from pixel_gather.core.metric_names import SOURCES_FAILED, SOURCES_READ, SPENT_USD
+from pixel_gather.core.schedule import TICK_PREFIX
 
 _FAILED_PERCENT: Final = 5
 """Percent of the sources read in 5 minutes."""

@@ -14,7 +14,7 @@ from constructs import Construct
 
 from infra.gather_function import GatherFunction
 from infra.grant import allow
-from pixel_gather.catalog.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
+from pixel_gather.core.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
 
 
 class Schedules(Construct):

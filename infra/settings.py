@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Final
 
 from infra.context import Context, SettingsError, matching
-from pixel_gather.catalog.schedule import Schedule
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.schedule import Schedule
 
 LEAST_WORKER_MIB: Final = 1769
 """One vCPU. The memory holds a shard of 512 MiB decoded, as much compressed, the reader and GDAL's child."""

@@ -17,7 +17,7 @@ from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
 from infra.gather_function import GatherFunction
-from pixel_gather.estimate.worker_limits import MOST_TASKS_PER_CHILD
+from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD
 
 MAP_LABEL: Final = "Shards"
 """Part of the ARNs of the Map's runs and children."""

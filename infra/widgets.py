@@ -10,7 +10,7 @@ from aws_cdk import aws_stepfunctions as sfn
 
 from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
-from pixel_gather.metric_names import (
+from pixel_gather.core.metric_names import (
     FETCHED,
     GATHER,
     GATHER_USD,

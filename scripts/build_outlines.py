@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from infra.node_tools import node_modules
-from pixel_gather.adapters.report.page.place_map import OUTLINES, UNITS_PER_DEGREE
+from pixel_gather.features.report.page.place_map import OUTLINES, UNITS_PER_DEGREE
 
 _PACKAGES: Final = Path(__file__).parent / "viewer"
 _TOLERANCE: Final = 0.8

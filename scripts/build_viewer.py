@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from infra.node_tools import node_environment, node_modules
-from pixel_gather.adapters.report.view_page import BUILT_PAGE
+from pixel_gather.io.cube.view_page import BUILT_PAGE
 
 SOURCE: Final = Path(__file__).parent / "viewer"
 

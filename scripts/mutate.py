@@ -35,19 +35,19 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 CODE: Final = ROOT / "functions"
 TESTS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "read": ("tests/read",),
-    "plan": ("tests/plan",),
-    "report/row_coordinates.py": ("tests/report",),
-    "use_cases": ("tests/use_cases", "tests/faults/test_simulation.py"),
-    "adapters/geotiff": ("tests/adapters/geotiff",),
-    "adapters/object_store/limiter": ("tests/adapters/object_store",),
-    "adapters/object_store/hedge_policy.py": ("tests/adapters/object_store",),
-    "adapters/object_store/hedged_gets.py": ("tests/adapters/object_store",),
-    "estimate": ("tests/estimate",),
-    "ranking/forecast.py": ("tests/ranking",),
-    "catalog": ("tests/catalog",),
-    "request": ("tests/request",),
-    "headers": ("tests/headers",),
+    "core/read": ("tests/read",),
+    "core/plan": ("tests/plan",),
+    "core/results/row_coordinates.py": ("tests/results",),
+    "engine": ("tests/engine", "tests/faults/test_simulation.py"),
+    "io/geotiff": ("tests/geotiff",),
+    "io/store/limiter": ("tests/store",),
+    "io/store/hedge_policy.py": ("tests/store",),
+    "io/store/hedged_gets.py": ("tests/store",),
+    "core/estimate": ("tests/estimate",),
+    "features/rank/forecast.py": ("tests/rank",),
+    "core/scenes": ("tests/scenes",),
+    "core/request": ("tests/request",),
+    "engine/header_cache.py": ("tests/engine",),
 }
 """Where the tests of each folder or module are."""
 
@@ -88,25 +88,31 @@ _GUARDS: Final = ("strict",)
 """Keyword arguments that guard against mistakes of our own, which do not occur. They are not changed."""
 
 ACCEPTED: Final[Mapping[str, str]] = {
-    r"^estimate/assumptions.py plus one: ": "a figure that was measured or published",
-    r"^estimate/worker_count.py plus one: 60.0$": "a size that was chosen by measuring",
-    r"^estimate/(fleet|worker_count).py operator: .*_s (>|<=) (now|longest)_s$": "no two times are equal",
-    r"^estimate/worker.py plus one: 0.0$": "one byte",
-    r"^estimate/worker_count.py operator: size.memory_mib <": "the same size twice",
-    r"^headers/header_cache.py (plus one: (1|8|20|32|256)|.*(largest|AHEAD))": "how much is read ahead",
-    r"^plan/layout.py plus one: (512|1024|128|32|10000|16)$": "a size that was chosen by measuring",
-    r"^read/pixel_statistics.py operator: .*(_LONGEST_LINE|n_valid < part.size|part.ndim > 1)": "only faster",
-    r"^read/pixel_statistics.py without sign: -1$": "NumPy's other name of the same axis",
-    r"^read/read_shard.py operator: .*time\(\) >= read_until$": "no two times are equal",
-    r"^report/row_coordinates.py never: math.nan if each.nodata is None": "only faster",
-    r"^report/row_coordinates.py plus one: 1$": "NumPy takes any negative length for the one that is left",
-    r"^use_cases/archive.py plus one: 2$": "the spaces that indent a file",
-    r"^use_cases/commit_shard.py (plus one: (0|50|1.0)|left out: await (_pause|asyncio.sleep).*)$": "a pause",
-    r"^use_cases/finish_gather.py (plus one: 32|never: if len\(group\) == 1:)$": "only faster",
-    r"^use_cases/finish_gather.py operator: len\(missing\) >": "no share is a millionth",
-    r"^use_cases/finish_gather.py operator: len\(batch\) >= n_rows$": "only later",
-    r"^use_cases/gather_shard.py plus one: 1$": "how many threads, if nobody knows the number of cores",
-    r"^use_cases/refer_tiles.py plus one: 0$": "parts of a task that nobody reads there",
+    r"^core/estimate/assumptions.py plus one: ": "a figure that was measured or published",
+    r"^core/estimate/worker_count.py plus one: 60.0$": "a size that was chosen by measuring",
+    r"^core/estimate/(fleet|worker_count).py operator: .*_s (>|<=) (now|longest)_s$": (
+        "no two times are equal"
+    ),
+    r"^core/estimate/worker.py plus one: 0.0$": "one byte",
+    r"^core/estimate/worker_count.py operator: size.memory_mib <": "the same size twice",
+    r"^engine/header_cache.py (plus one: (1|8|20|32|256)|.*(largest|AHEAD))": "how much is read ahead",
+    r"^core/plan/layout.py plus one: (512|1024|128|32|10000|16)$": "a size that was chosen by measuring",
+    r"^core/read/pixel_statistics.py operator: .*(_LONGEST_LINE|n_valid < part.size|part.ndim > 1)": (
+        "only faster"
+    ),
+    r"^core/read/pixel_statistics.py without sign: -1$": "NumPy's other name of the same axis",
+    r"^core/read/read_shard.py operator: .*time\(\) >= read_until$": "no two times are equal",
+    r"^core/results/row_coordinates.py never: math.nan if each.nodata is None": "only faster",
+    r"^core/results/row_coordinates.py plus one: 1$": (
+        "NumPy takes any negative length for the one that is left"
+    ),
+    r"^engine/archive.py plus one: 2$": "the spaces that indent a file",
+    r"^engine/commit_shard.py (plus one: (0|50|1.0)|left out: await (_pause|asyncio.sleep).*)$": "a pause",
+    r"^engine/finish_gather.py (plus one: 32|never: if len\(group\) == 1:)$": "only faster",
+    r"^engine/finish_gather.py operator: len\(missing\) >": "no share is a millionth",
+    r"^engine/finish_gather.py operator: len\(batch\) >= n_rows$": "only later",
+    r"^engine/gather_shard.py plus one: 1$": "how many threads, if nobody knows the number of cores",
+    r"^features/virtual/refer_tiles.py plus one: 0$": "parts of a task that nobody reads there",
 }
 """Mutants that cannot be noticed, or need not be: a pattern of "file change", and the reason."""
 

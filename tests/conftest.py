@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from pixel_gather.adapters.object_store import ranged_gets
-from pixel_gather.adapters.object_store.hedge_policy import BackEnd
+from pixel_gather.io.store import ranged_gets
+from pixel_gather.io.store.hedge_policy import BackEnd
 
 _TESTS: Final = Path(__file__).parent
 _MARKS: Final = {"e2e/": "e2e", "infra/bundle/": "bundle"}
@@ -33,8 +33,8 @@ _SLOW: Final = (
     "bench/",
     "benchmarks/",
     "local/",
-    "adapters/object_store/test_concurrency.py",
-    "adapters/report/plots/test_draw.py",
+    "store/test_concurrency.py",
+    "report/plots/test_draw.py",
     "handlers/test_gather_functions.py",
     "cli/test_cli.py::test_docs_are",
     "test_docs_commands.py::test_commands_of_a_page",
@@ -52,10 +52,10 @@ share a worker.
 """
 
 _LONG: Final = (
-    "adapters/report/plots/test_draw.py",
+    "report/plots/test_draw.py",
     "faults/test_simulation.py",
     "handlers/test_gather_functions.py",
-    "local/test_series.py",
+    "features/test_series.py",
     "test_docs_commands.py",
     "benchmarks/test_memory.py",
     "test_wheel.py",
@@ -63,7 +63,7 @@ _LONG: Final = (
     "adapters/report/",
     "benchmarks/",
     "bench/",
-    "adapters/object_store/test_concurrency.py",
+    "store/test_concurrency.py",
     "local/",
     "adapters/source_list/",
     "handlers/",

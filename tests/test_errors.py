@@ -9,7 +9,7 @@ from typing import Any
 import pixel_gather
 import pixel_gather_bench
 import pixel_gather_cli
-from pixel_gather.model.status import Status
+from pixel_gather.core.model.status import Status
 
 _PACKAGES = (pixel_gather, pixel_gather_bench, pixel_gather_cli)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pixel_gather import extras
+from pixel_gather.core import extras
 
 PROJECT = Path(__file__).parents[1]
 FILE = min((PROJECT / "tests/data/series/files/stactools-noaa-cdr").glob("heat_content_anomaly_0-2000*.tif"))

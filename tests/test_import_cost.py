@@ -11,15 +11,15 @@ import rasterio
 from rasterio.transform import from_origin
 
 _WORKER = (
-    "pixel_gather.use_cases.gather_shard",
-    "pixel_gather.read.read_shard",
-    "pixel_gather.adapters.cube.shard_codec",
-    "pixel_gather.adapters.cube.zarr_cube",
-    "pixel_gather.adapters.cube.control_files",
-    "pixel_gather.adapters.object_store.concurrency",
-    "pixel_gather.adapters.object_store.object_store",
-    "pixel_gather.adapters.crs",
-    "pixel_gather.adapters.geotiff.reader",
+    "pixel_gather.engine.gather_shard",
+    "pixel_gather.core.read.read_shard",
+    "pixel_gather.io.cube.shard_codec",
+    "pixel_gather.io.cube.zarr_cube",
+    "pixel_gather.io.cube.control_files",
+    "pixel_gather.io.store.concurrency",
+    "pixel_gather.io.store.object_store",
+    "pixel_gather.io.crs",
+    "pixel_gather.io.geotiff.reader",
 )
 
 _PICTURES = ("matplotlib", "jinja2", "PIL")
@@ -42,17 +42,17 @@ CASES = (
     ),
     Case(
         "in process",
-        ("pixel_gather.local.gather",),
+        ("pixel_gather.features.gather.gather",),
         ("boto3", "botocore", "rasterio", "zarr", "xarray", "regex", "icechunk", *_PICTURES),
     ),
     Case(
         "core",
-        ("pixel_gather.use_cases.gather_shard", "pixel_gather.use_cases.finish_gather"),
+        ("pixel_gather.engine.gather_shard", "pixel_gather.engine.finish_gather"),
         ("pydantic", "zarr", "rasterio", "boto3", "obstore", "imagecodecs", "arro3", *_PICTURES),
     ),
     Case(
         "what submit checks",  # its package has neither
-        ("handlers.api.policy", "pixel_gather.request.request"),
+        ("handlers.api.policy", "pixel_gather.core.request.request"),
         ("msgspec", "numpy", "obstore", "urllib3", "zarr"),
     ),
     Case(
@@ -78,7 +78,7 @@ def test_import_loads_nothing_that_is_not_needed(case: Case) -> None:
 
 _GATHER = """
 import sys
-import pixel_gather.local.gather as local
+import pixel_gather.features.gather.gather as local
 read = local._gather_shards
 def noted(*plan, **named):
     print(*sys.modules)

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from pixel_gather.in_thread import _threads, in_thread, threads_worked_s
+from pixel_gather.core.in_thread import _threads, in_thread, threads_worked_s
 
 
 def test_in_thread_waits_for_its_thread_when_cancelled() -> None:

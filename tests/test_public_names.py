@@ -88,7 +88,7 @@ def test_type_checkers_see_the_same_names() -> None:
 
 def test_every_error_that_a_gather_raises_is_public() -> None:
     """Callers can catch it by name."""
-    errors = import_module("pixel_gather.errors")
+    errors = import_module("pixel_gather.core.errors")
     documented = pixel_gather.gather.__doc__ or ""
 
     raised = {name for name in dir(errors) if name.endswith("Error") and f"{name}:" in documented}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pixel_gather.errors import StoreError
-from pixel_gather.task_group import all_of
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.task_group import all_of
 
 ROOT = Path(__file__).parents[1]
 MODULES = [*ROOT.glob("functions/**/*.py"), *ROOT.glob("scripts/**/*.py")]

@@ -15,15 +15,15 @@ from handlers.steps.capacity import workers_of
 from handlers.steps.planning import admitted, opened_table
 from handlers.steps.reading import Readers
 from handlers.wiring import Deployment
-from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.errors import RequestError
-from pixel_gather.estimate.worker_limits import max_task_nbytes
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.plan import plan_cube
-from pixel_gather.ports import SourceTable
-from pixel_gather.request.request import GatherRequest, parse_request
-from pixel_gather.use_cases.append import NOTHING_TO_APPEND, plan_append
-from pixel_gather.use_cases.archive import archive_template, in_order
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.estimate.worker_limits import max_task_nbytes
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.plan import plan_cube
+from pixel_gather.core.ports import SourceTable
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.engine.append import NOTHING_TO_APPEND, plan_append
+from pixel_gather.engine.archive import archive_template, in_order
+from pixel_gather.io.crs import RasterioProjector
 
 _TO_ANSWER_S: Final = 2.0
 

@@ -14,11 +14,11 @@ from handlers.settings import Settings
 from handlers.steps.result import publish
 from handlers.steps.shard_metrics import metrics_of_gather
 from handlers.wiring import Deployment, cube_name
-from pixel_gather.adapters.aws.metrics import EmfMetrics
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.report.report import Report
-from pixel_gather.use_cases.finish_gather import finish_gather
-from pixel_gather.use_cases.step_files import load_plan, load_tasks
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.results.report import Report
+from pixel_gather.engine.finish_gather import finish_gather
+from pixel_gather.engine.step_files import load_plan, load_tasks
+from pixel_gather.io.aws.metrics import EmfMetrics
 
 settings = Settings.from_environment()
 logger = Logger()

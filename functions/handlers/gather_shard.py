@@ -17,13 +17,13 @@ from handlers.steps.reading import Readers
 from handlers.steps.shard_metrics import metrics_of_shard, summary_of_shard
 from handlers.steps.spending import spending
 from handlers.wiring import Deployment, cube_name
-from pixel_gather.adapters.aws.metrics import EmfMetrics
-from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.gather_shards import LastPlan, OnShard, gather_shards
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.shards import ShardTask
-from pixel_gather.read.time_limits import ShardTimes, in_time
-from pixel_gather.use_cases.gather_shard import FilledShard
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.read.time_limits import ShardTimes, in_time
+from pixel_gather.engine.gather_shard import FilledShard
+from pixel_gather.engine.gather_shards import LastPlan, OnShard, gather_shards
+from pixel_gather.io.aws.metrics import EmfMetrics
+from pixel_gather.io.crs import RasterioProjector
 
 
 class ShardWorker:
@@ -38,7 +38,7 @@ class ShardWorker:
     async def gather(
         self, gather: str, tasks: Sequence[ShardTask], *, times: ShardTimes, done: OnShard
     ) -> None:
-        """Fill and commit shards of a plan; see `pixel_gather.gather_shards.gather_shards`.
+        """Fill and commit shards of a plan; see `pixel_gather.engine.gather_shards.gather_shards`.
 
         Args:
             gather: The cube's name and claim.

@@ -18,11 +18,11 @@ from handlers.settings import Settings
 from handlers.steps.ranking import opened_ranker
 from handlers.steps.spending import Spending, spending
 from handlers.wiring import Deployment
-from pixel_gather.adapters.aws.metrics import EmfMetrics
-from pixel_gather.ranking.map_rounds import RankTask, measure_task
-from pixel_gather.ranking.rounds import NothingKept, RankedScene, Wanted
-from pixel_gather.read.time_limits import in_time
-from pixel_gather.stores import needed_file
+from pixel_gather.core.read.time_limits import in_time
+from pixel_gather.core.stores import needed_file
+from pixel_gather.features.rank.map_rounds import RankTask, measure_task
+from pixel_gather.features.rank.rounds import NothingKept, RankedScene, Wanted
+from pixel_gather.io.aws.metrics import EmfMetrics
 
 _TO_STORE_S: Final = 20.0
 _LONGEST_SCENE_S: Final = 180.0

@@ -19,25 +19,25 @@ from handlers.steps.planning import admitted, opened_table, refused
 from handlers.steps.reading import Readers
 from handlers.steps.result import found_result
 from handlers.wiring import Deployment
-from pixel_gather.adapters.aws.gather_document import summary_key
-from pixel_gather.adapters.aws.metrics import EmfMetrics
-from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.catalog.schedule import is_of_a_tick
-from pixel_gather.catalog.search_criteria import NoSceneError
-from pixel_gather.claim import find_cube
-from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
-from pixel_gather.estimate.worker_limits import max_task_nbytes
-from pixel_gather.estimate.workload import WorkerPool
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.manifest import manifest, manifest_key
-from pixel_gather.plan.map_plan import plan_map
-from pixel_gather.plan.plan import gather_digest
-from pixel_gather.plan.shards import ShardTask
-from pixel_gather.report.report import Report
-from pixel_gather.request.request import GatherRequest, parse_request
-from pixel_gather.use_cases.append import complete_cube, found_list_of_append, plan_append
-from pixel_gather.use_cases.plan_gather import found_list_of, plan_gather
-from pixel_gather.use_cases.step_files import committed_sidecars, is_planned
+from pixel_gather.core.claim import find_cube
+from pixel_gather.core.errors import ArrayExistsError, BudgetError, RequestError
+from pixel_gather.core.estimate.worker_limits import max_task_nbytes
+from pixel_gather.core.estimate.workload import WorkerPool
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.manifest import manifest, manifest_key
+from pixel_gather.core.plan.map_plan import plan_map
+from pixel_gather.core.plan.plan import gather_digest
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.core.results.report import Report
+from pixel_gather.core.scenes.search_criteria import NoSceneError
+from pixel_gather.core.schedule import is_of_a_tick
+from pixel_gather.engine.append import complete_cube, found_list_of_append, plan_append
+from pixel_gather.engine.plan_gather import found_list_of, plan_gather
+from pixel_gather.engine.step_files import committed_sidecars, is_planned
+from pixel_gather.io.aws.gather_document import summary_key
+from pixel_gather.io.aws.metrics import EmfMetrics
+from pixel_gather.io.crs import RasterioProjector
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,14 @@ from handlers.settings import Settings
 from handlers.steps.planning import opened_table
 from handlers.steps.ranking import MOST_ANSWER_NBYTES, opened_ranker_with_kept
 from handlers.wiring import Deployment
-from pixel_gather.adapters.aws.executions import Executions
-from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
-from pixel_gather.ranking.forecast import Forecast
-from pixel_gather.ranking.limits import FirstScene
-from pixel_gather.ranking.rounds import RankedScene
-from pixel_gather.ranking.scenes import scenes_of
-from pixel_gather.ranking.table import Ranking
-from pixel_gather.stores import needed_file
+from pixel_gather.core.stores import needed_file
+from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.limits import FirstScene
+from pixel_gather.features.rank.rounds import RankedScene
+from pixel_gather.features.rank.scenes import scenes_of
+from pixel_gather.features.rank.table import Ranking
+from pixel_gather.io.aws.executions import Executions
+from pixel_gather.io.lists.source_table import SqliteSourceTable
 
 _TO_ANSWER_S: Final = 3.0
 _LONGEST_S: Final = 20.0

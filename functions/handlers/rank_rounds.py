@@ -23,16 +23,14 @@ from handlers.steps.kept import kept_statistics
 from handlers.steps.planning import opened_table, refused
 from handlers.steps.ranking import MOST_ANSWER_NBYTES, opened_ranker_with_kept, with_places
 from handlers.wiring import Deployment
-from pixel_gather.adapters.aws.gather_document import summary_key
-from pixel_gather.adapters.aws.metrics import EmfMetrics
-from pixel_gather.adapters.rank.parquet_table import write_table
-from pixel_gather.errors import BudgetError, RequestError
-from pixel_gather.estimate.pricing import USD_PER_GET
-from pixel_gather.model.source import Cost
-from pixel_gather.plan.manifest import manifest_key
-from pixel_gather.ranking.forecast import Forecast
-from pixel_gather.ranking.map_plan import MapRound, plan_round
-from pixel_gather.ranking.map_rounds import (
+from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.core.estimate.pricing import USD_PER_GET
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.plan.manifest import manifest_key
+from pixel_gather.core.stores import needed_file
+from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.map_plan import MapRound, plan_round
+from pixel_gather.features.rank.map_rounds import (
     MapState,
     RankTask,
     last_round,
@@ -43,11 +41,13 @@ from pixel_gather.ranking.map_rounds import (
     wanted_of,
     write_round,
 )
-from pixel_gather.ranking.ranker import Ranker
-from pixel_gather.ranking.rounds import NothingKept, Rounds, Wanted, begun
-from pixel_gather.ranking.scenes import scenes_of
-from pixel_gather.ranking.table import Ranking, answer_of
-from pixel_gather.stores import needed_file
+from pixel_gather.features.rank.parquet_table import write_table
+from pixel_gather.features.rank.ranker import Ranker
+from pixel_gather.features.rank.rounds import NothingKept, Rounds, Wanted, begun
+from pixel_gather.features.rank.scenes import scenes_of
+from pixel_gather.features.rank.table import Ranking, answer_of
+from pixel_gather.io.aws.gather_document import summary_key
+from pixel_gather.io.aws.metrics import EmfMetrics
 
 _MOST_SCENES: Final = 100_000
 """In one ranking. Its state is in the memory of one function."""

@@ -42,10 +42,10 @@ from handlers.api.search_parameters import (
     scenes_query,
 )
 from handlers.settings import Settings
-from pixel_gather.catalog.catalog_query import SceneQuery
-from pixel_gather.catalog.folders import unlisted_folders
-from pixel_gather.catalog.item import asset_hrefs
-from pixel_gather.errors import SceneNotFoundError
+from pixel_gather.core.errors import SceneNotFoundError
+from pixel_gather.core.scenes.catalog_query import SceneQuery
+from pixel_gather.core.scenes.folders import unlisted_folders
+from pixel_gather.core.scenes.item import asset_hrefs
 
 _NO_ETAG: Final = '"none"'
 _NOT_LISTED: Final = "Pixel-Gather-Not-Listed"

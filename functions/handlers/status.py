@@ -13,7 +13,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from handlers.api.resolver import address, answered, page_of, resolver
 from handlers.api.wiring import ControlPlane, control_plane
 from handlers.settings import Settings
-from pixel_gather.adapters.aws.executions import Executions
+from pixel_gather.io.aws.executions import Executions
 
 _OPENAPI: Final = Path(__file__).with_name("api") / "openapi.json"
 """Written by `handlers.api.openapi`. That module needs pydantic, which this function does not load."""

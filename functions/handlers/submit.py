@@ -14,8 +14,8 @@ from handlers.api.resolver import address, answered, body_of, flag, resolver
 from handlers.api.uploads import lend_place
 from handlers.api.wiring import ControlPlane, control_plane
 from handlers.settings import Settings
-from pixel_gather.request.naming import execution_name, forced
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.request import parse_request
 
 
 def app_of(plane: ControlPlane, logger: Logger) -> APIGatewayRestResolver:

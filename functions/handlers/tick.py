@@ -1,6 +1,6 @@
 """Lambda entry point: start the gather of one tick of a schedule.
 
-EventBridge Scheduler calls it with the result of `pixel_gather.catalog.schedule.Schedule.event`. It may call
+EventBridge Scheduler calls it with the result of `pixel_gather.core.schedule.Schedule.event`. It may call
 it twice for one tick: both start the same execution.
 """
 
@@ -15,9 +15,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
 from handlers.wiring import Deployment
-from pixel_gather.adapters.aws.executions import Executions
-from pixel_gather.adapters.cube.last_row import CubeState, cube_state
-from pixel_gather.catalog.schedule import Schedule, tick_us_of
+from pixel_gather.core.schedule import Schedule, tick_us_of
+from pixel_gather.io.aws.executions import Executions
+from pixel_gather.io.cube.last_row import CubeState, cube_state
 
 _IS_RUNNING: Final = "the gather of an earlier tick is running; the next tick will look for the same scenes"
 _IS_OVER: Final = "the search's own time range has ended, or has not begun"

@@ -6,13 +6,13 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Final, cast
 
 from handlers.settings import Settings
-from pixel_gather.adapters.cube.control_files import ObjectControlStore
-from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
-from pixel_gather.adapters.cube.zarr_cube import ZarrCube
-from pixel_gather.adapters.event_loop import open_runner
-from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
-from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place
-from pixel_gather.adapters.object_store.signing import Sign, Signing
+from pixel_gather.io.cube.control_files import ObjectControlStore
+from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from pixel_gather.io.event_loop import open_runner
+from pixel_gather.io.store.concurrency import AdaptiveLimiter
+from pixel_gather.io.store.object_store import Objects, StoreSettings, open_place
+from pixel_gather.io.store.signing import Sign, Signing
 
 _LONGEST_JITTER_S: Final = 2.0
 """Up to 500 workers start within seconds. A token lives for 45 minutes or more."""
@@ -91,7 +91,7 @@ class Deployment:
 
 
 def _secret_text(name: str) -> str:
-    from pixel_gather.adapters.aws.secrets import secret_text  # noqa: PLC0415 # boto3 costs 0.3 s
+    from pixel_gather.io.aws.secrets import secret_text  # noqa: PLC0415 # boto3 costs 0.3 s
 
     return secret_text(name)
 

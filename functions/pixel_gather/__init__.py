@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pixel_gather.version import __version__
 
 if TYPE_CHECKING:
-    from pixel_gather.adapters.cube.check_cube import Verified
-    from pixel_gather.adapters.object_store.object_store import StoreSettings
-    from pixel_gather.adapters.source_list.listing import ListedObject
-    from pixel_gather.errors import (
+    from pixel_gather.core.errors import (
         AppendRunningError,
         ArrayExistsError,
         BudgetError,
@@ -26,14 +23,23 @@ if TYPE_CHECKING:
         SceneNotFoundError,
         StoreError,
     )
-    from pixel_gather.headers.drill import DrilledPixel
-    from pixel_gather.local.catalog import MadeCatalog, make_catalog, remove_scenes
-    from pixel_gather.local.drill import drill, drill_async
-    from pixel_gather.local.export import export
-    from pixel_gather.local.gather import gather, gather_async, make_plan, make_plan_async
-    from pixel_gather.local.gathered import Gathered
-    from pixel_gather.local.index import Indexed, index, index_async
-    from pixel_gather.local.join import (
+    from pixel_gather.core.model.status import Status
+    from pixel_gather.core.plan.cube_plan import CubePlan
+    from pixel_gather.core.plan.cube_version import CubeVersion
+    from pixel_gather.core.request.request import GatherRequest
+    from pixel_gather.core.results.drift import Drift, Replayed, SourceDrift
+    from pixel_gather.core.results.presence import Presence
+    from pixel_gather.core.results.report import Report
+    from pixel_gather.engine.compact import Compacted
+    from pixel_gather.features.catalog.catalog import MadeCatalog, make_catalog, remove_scenes
+    from pixel_gather.features.catalog.search import FoundScenes, search
+    from pixel_gather.features.drill.drill import drill, drill_async
+    from pixel_gather.features.drill.read_pixels import DrilledPixel
+    from pixel_gather.features.export.export import export
+    from pixel_gather.features.gather.gather import gather, gather_async, make_plan, make_plan_async
+    from pixel_gather.features.gather.gathered import Gathered
+    from pixel_gather.features.index.index import Indexed, index, index_async
+    from pixel_gather.features.join.join import (
         Joined,
         JoinedMember,
         join,
@@ -41,26 +47,20 @@ if TYPE_CHECKING:
         joined_versions,
         open_joined,
     )
-    from pixel_gather.local.ls import ls
-    from pixel_gather.local.progress import Progress
-    from pixel_gather.local.rank import rank
-    from pixel_gather.local.replay import replay
-    from pixel_gather.local.rows import presence, rows_where
-    from pixel_gather.local.search import FoundScenes, search
-    from pixel_gather.local.settings import Settings
-    from pixel_gather.local.verify import verify
-    from pixel_gather.local.versions import compact, forget, open_cube, versions
-    from pixel_gather.local.view import ViewedCube, view
-    from pixel_gather.local.virtual import Virtual, make_virtual, open_virtual
-    from pixel_gather.model.status import Status
-    from pixel_gather.plan.cube_plan import CubePlan
-    from pixel_gather.plan.cube_version import CubeVersion
-    from pixel_gather.ranking.table import Ranking
-    from pixel_gather.report.drift import Drift, Replayed, SourceDrift
-    from pixel_gather.report.presence import Presence
-    from pixel_gather.report.report import Report
-    from pixel_gather.request.request import GatherRequest
-    from pixel_gather.use_cases.compact import Compacted
+    from pixel_gather.features.ls.ls import ls
+    from pixel_gather.features.rank.rank import rank
+    from pixel_gather.features.rank.table import Ranking
+    from pixel_gather.features.replay.replay import replay
+    from pixel_gather.features.rows.rows import presence, rows_where
+    from pixel_gather.features.verify.check_cube import Verified
+    from pixel_gather.features.verify.verify import verify
+    from pixel_gather.features.versions.versions import compact, forget, open_cube, versions
+    from pixel_gather.features.view.view import ViewedCube, view
+    from pixel_gather.features.virtual.virtual import Virtual, make_virtual, open_virtual
+    from pixel_gather.in_process.progress import Progress
+    from pixel_gather.in_process.settings import Settings
+    from pixel_gather.io.lists.listing import ListedObject
+    from pixel_gather.io.store.object_store import StoreSettings
 
 __all__ = [
     "AppendRunningError",
@@ -131,11 +131,11 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "pixel_gather.adapters.cube.check_cube": ("Verified",),
-    "pixel_gather.use_cases.compact": ("Compacted",),
-    "pixel_gather.adapters.object_store.object_store": ("StoreSettings",),
-    "pixel_gather.adapters.source_list.listing": ("ListedObject",),
-    "pixel_gather.errors": (
+    "pixel_gather.features.verify.check_cube": ("Verified",),
+    "pixel_gather.engine.compact": ("Compacted",),
+    "pixel_gather.io.store.object_store": ("StoreSettings",),
+    "pixel_gather.io.lists.listing": ("ListedObject",),
+    "pixel_gather.core.errors": (
         "AppendRunningError",
         "ArrayExistsError",
         "BudgetError",
@@ -147,14 +147,14 @@ _MODULES: Final = {
         "SceneNotFoundError",
         "StoreError",
     ),
-    "pixel_gather.headers.drill": ("DrilledPixel",),
-    "pixel_gather.local.catalog": ("MadeCatalog", "make_catalog", "remove_scenes"),
-    "pixel_gather.local.drill": ("drill", "drill_async"),
-    "pixel_gather.local.export": ("export",),
-    "pixel_gather.local.gather": ("gather", "gather_async", "make_plan", "make_plan_async"),
-    "pixel_gather.local.gathered": ("Gathered",),
-    "pixel_gather.local.index": ("Indexed", "index", "index_async"),
-    "pixel_gather.local.join": (
+    "pixel_gather.features.drill.read_pixels": ("DrilledPixel",),
+    "pixel_gather.features.catalog.catalog": ("MadeCatalog", "make_catalog", "remove_scenes"),
+    "pixel_gather.features.drill.drill": ("drill", "drill_async"),
+    "pixel_gather.features.export.export": ("export",),
+    "pixel_gather.features.gather.gather": ("gather", "gather_async", "make_plan", "make_plan_async"),
+    "pixel_gather.features.gather.gathered": ("Gathered",),
+    "pixel_gather.features.index.index": ("Indexed", "index", "index_async"),
+    "pixel_gather.features.join.join": (
         "Joined",
         "JoinedMember",
         "join",
@@ -162,25 +162,25 @@ _MODULES: Final = {
         "joined_versions",
         "open_joined",
     ),
-    "pixel_gather.local.ls": ("ls",),
-    "pixel_gather.local.progress": ("Progress",),
-    "pixel_gather.local.rank": ("rank",),
-    "pixel_gather.local.replay": ("replay",),
-    "pixel_gather.local.rows": ("presence", "rows_where"),
-    "pixel_gather.local.search": ("FoundScenes", "search"),
-    "pixel_gather.local.settings": ("Settings",),
-    "pixel_gather.local.verify": ("verify",),
-    "pixel_gather.local.versions": ("compact", "forget", "open_cube", "versions"),
-    "pixel_gather.local.view": ("ViewedCube", "view"),
-    "pixel_gather.local.virtual": ("Virtual", "make_virtual", "open_virtual"),
-    "pixel_gather.model.status": ("Status",),
-    "pixel_gather.plan.cube_plan": ("CubePlan",),
-    "pixel_gather.plan.cube_version": ("CubeVersion",),
-    "pixel_gather.ranking.table": ("Ranking",),
-    "pixel_gather.report.drift": ("Drift", "Replayed", "SourceDrift"),
-    "pixel_gather.report.presence": ("Presence",),
-    "pixel_gather.report.report": ("Report",),
-    "pixel_gather.request.request": ("GatherRequest",),
+    "pixel_gather.features.ls.ls": ("ls",),
+    "pixel_gather.in_process.progress": ("Progress",),
+    "pixel_gather.features.rank.rank": ("rank",),
+    "pixel_gather.features.replay.replay": ("replay",),
+    "pixel_gather.features.rows.rows": ("presence", "rows_where"),
+    "pixel_gather.features.catalog.search": ("FoundScenes", "search"),
+    "pixel_gather.in_process.settings": ("Settings",),
+    "pixel_gather.features.verify.verify": ("verify",),
+    "pixel_gather.features.versions.versions": ("compact", "forget", "open_cube", "versions"),
+    "pixel_gather.features.view.view": ("ViewedCube", "view"),
+    "pixel_gather.features.virtual.virtual": ("Virtual", "make_virtual", "open_virtual"),
+    "pixel_gather.core.model.status": ("Status",),
+    "pixel_gather.core.plan.cube_plan": ("CubePlan",),
+    "pixel_gather.core.plan.cube_version": ("CubeVersion",),
+    "pixel_gather.features.rank.table": ("Ranking",),
+    "pixel_gather.core.results.drift": ("Drift", "Replayed", "SourceDrift"),
+    "pixel_gather.core.results.presence": ("Presence",),
+    "pixel_gather.core.results.report": ("Report",),
+    "pixel_gather.core.request.request": ("GatherRequest",),
 }
 """The module that defines each public name. It is imported on first use: Lambda workers need none of them."""
 

@@ -2,7 +2,7 @@
 
 rasterio's wheels need the system's ``libexpat.so.1``. Lambda's Python has none, so ``import rasterio`` fails
 there, though not in AWS's container images (https://github.com/developmentseed/eoapi-cdk/pull/182). GDAL's
-drivers for KML, GPX and similar formats use it. GTiff, JP2OpenJPEG and PROJ do not, and ``adapters/gdal``
+drivers for KML, GPX and similar formats use it. GTiff, JP2OpenJPEG and PROJ do not, and ``io/gdal``
 allows no other driver.
 """
 

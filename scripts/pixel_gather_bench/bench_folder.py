@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
 
 
 def new_folder(to: Path, kind: str) -> Path:

@@ -19,7 +19,7 @@ from typing import IO, Any, Final, get_type_hints
 
 import msgspec
 
-from pixel_gather.errors import GatherError
+from pixel_gather.core.errors import GatherError
 
 _PROGRAM: Final = (sys.executable, "-m", "pixel_gather_bench.child")
 _READY: Final = b"ready\n"

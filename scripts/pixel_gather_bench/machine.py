@@ -5,7 +5,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
-from pixel_gather.process_usage import cpu_name, meminfo_mib
+from pixel_gather.core.process_usage import cpu_name, meminfo_mib
 from pixel_gather.version import __version__
 
 _PACKAGES: Final = ("boto3", "imagecodecs", "numpy", "obstore", "rasterio", "uvloop", "zarr")

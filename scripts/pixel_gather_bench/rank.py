@@ -15,10 +15,10 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.rank.sheet import Picture, picture_values
-from pixel_gather.local.rank import Ranking, rank_async
-from pixel_gather.ranking.ranking_request import RankingRequest
+from pixel_gather.features.rank.rank import Ranking, rank_async
+from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.features.rank.sheet import Picture, picture_values
+from pixel_gather.io.event_loop import run
 from pixel_gather_cli.commands.rank import bands_option, mask_option
 
 _TOP: Final = 10

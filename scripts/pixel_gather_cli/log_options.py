@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
 from pixel_gather.version import __version__
 
 LIBRARY: Final = "pixel_gather"

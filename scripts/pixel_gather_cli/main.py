@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from pixel_gather.errors import GatherError
+from pixel_gather.core.errors import GatherError
 from pixel_gather.version import __version__
 from pixel_gather_cli.lazy_commands import LazyCommands
 from pixel_gather_cli.log_options import COMMAND, closing_logs

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
 
 _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "append_to": ("cube",),

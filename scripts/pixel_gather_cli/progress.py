@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from pixel_gather.local.progress import Progress
-from pixel_gather.model.plurals import counted
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.in_process.progress import Progress
 
 SIGN_EVERY_S: Final = 5.0
 """Longest time without a sign that the work goes on."""

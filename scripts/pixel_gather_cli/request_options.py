@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.errors import RequestError
-from pixel_gather.local.settings import Settings
-from pixel_gather.request.request import GatherRequest, parse_request
-from pixel_gather.request.shape_bounds import Bounds, shape_bounds
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.core.request.shape_bounds import Bounds, shape_bounds
+from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_cli.with_options import with_options
 
 

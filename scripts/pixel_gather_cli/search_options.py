@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from pixel_gather.errors import RequestError
-from pixel_gather.local.search import SearchCriteria
+from pixel_gather.core.errors import RequestError
+from pixel_gather.features.catalog.search import SearchCriteria
 from pixel_gather_cli.request_options import Numbers, collection_option
 from pixel_gather_cli.with_options import with_options
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.suite.job import Configuration, EngineName, Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.settings import SuiteSettings

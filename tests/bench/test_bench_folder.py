@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
 from pixel_gather_bench.bench_folder import new_folder
 from pixel_gather_bench.machine import about_machine, free_memory_mib
 

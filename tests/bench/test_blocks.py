@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
-from pixel_gather.adapters.report.plots import LIGHT
-from pixel_gather.errors import GatherError, RequestError, StoreError
-from pixel_gather.local import shards_in_flight
+from pixel_gather.core.errors import GatherError, RequestError, StoreError
+from pixel_gather.features.gather import shards_in_flight
+from pixel_gather.features.report.plots import LIGHT
+from pixel_gather.io.store.object_store import StoreSettings, open_place
 from pixel_gather_bench.blocks.figures import draw_sweep
 from pixel_gather_bench.blocks.job import BlockJob, WriteAnswer
 from pixel_gather_bench.blocks.layout import default_layout, layout_of

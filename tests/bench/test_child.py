@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pixel_gather.errors import GatherError
+from pixel_gather.core.errors import GatherError
 from pixel_gather_bench.child import RunCrashedError, run_in_child, run_together
 
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(sys.path)}

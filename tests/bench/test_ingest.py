@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
-from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.adapters.report.plots import LIGHT
-from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.estimate.range_parts import Parts
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.estimate.range_parts import Parts
+from pixel_gather.features.report.plots import LIGHT
+from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.ingest.advice import (
     PATTERNS,
     advise,

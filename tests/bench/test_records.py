@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.suites import HREFS, SUITE, job_of, record_of
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
 from pixel_gather_bench.suite.records import read_records, runs_in, write_record
 from pixel_gather_bench.suite.settings import read_list, read_settings, write_settings
 from pixel_gather_bench.suite.table import causes_of, digests_of, rows_of

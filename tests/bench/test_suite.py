@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.suites import HREFS, SUITE, record_of
-from pixel_gather.errors import GatherError
+from pixel_gather.core.errors import GatherError
 from pixel_gather_bench.child import RunCrashedError
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pixel_gather.errors import SourceError
-from pixel_gather.model.status import Status
-from pixel_gather.model.window import Window
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window
 from pixel_gather_bench.suite.target import Raster, Target, tile_window
 
 RASTER = Raster(height=1000, width=700, tile_height=256, tile_width=128, n_bands=2, dtype="uint16")

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from bench.suites import HREFS, job_of, record_of
-from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
-from pixel_gather.adapters.object_store.limiter.find_limit import MOST_NEAR
-from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.adapters.report.plots import LIGHT
-from pixel_gather.errors import GatherError
+from pixel_gather.core.errors import GatherError
+from pixel_gather.features.report.plots import LIGHT
+from pixel_gather.io.store.concurrency import AdaptiveLimiter
+from pixel_gather.io.store.limiter.find_limit import MOST_NEAR
+from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.child import RunCrashedError
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record

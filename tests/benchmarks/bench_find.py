@@ -29,10 +29,10 @@ import click
 import numpy as np
 
 from benchmarks.made_catalog import write_made_up
-from pixel_gather.adapters.catalog.search_own_catalog import Catalog, open_catalog
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
-from pixel_gather.catalog.area import Area
-from pixel_gather.catalog.catalog_query import SceneQuery
+from pixel_gather.core.area import Area
+from pixel_gather.core.scenes.catalog_query import SceneQuery
+from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
+from pixel_gather.io.store.object_store import StoreSettings, open_place
 from pixel_gather_bench.area import published
 from pixel_gather_bench.area.clients import measure_load
 from support.local_server import Answer, Asked, serving
@@ -131,8 +131,8 @@ _SMALL_BOXES: Final = """
 import json, random, resource, statistics, time
 began = time.perf_counter()
 from handlers import search
-from pixel_gather.catalog.area import Area
-from pixel_gather.catalog.catalog_query import SceneQuery
+from pixel_gather.core.area import Area
+from pixel_gather.core.scenes.catalog_query import SceneQuery
 imported_s = time.perf_counter() - began
 opened = search.catalog.newest()
 opened_s = time.perf_counter() - began - imported_s

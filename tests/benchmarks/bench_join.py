@@ -24,14 +24,14 @@ import click
 import numpy as np
 
 from pixel_gather import StoreSettings, join, open_joined, presence
-from pixel_gather.estimate.pricing import USD_PER_GET, USD_PER_PUT
+from pixel_gather.core.estimate.pricing import USD_PER_GET, USD_PER_PUT
 from pixel_gather_bench.text_table import markdown
 from support.joined_cubes import gather_member
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pixel_gather.adapters.report.plots import Theme
+    from pixel_gather.features.report.plots import Theme
 
 SIZES: Final = (1, 100, 1_000, 10_000)
 N_ROWS: Final = 80
@@ -232,8 +232,8 @@ def write_figure(found: Sequence[Joining], folder: Path) -> list[Path]:
 
 
 def _draw(found: Sequence[Joining], theme: "Theme") -> "Figure":
-    from pixel_gather.adapters.report.plots import finish_axes, new_figure  # noqa: PLC0415 # as above
-    from pixel_gather.adapters.report.plots.axes import WIDTH_IN  # noqa: PLC0415 # as above
+    from pixel_gather.features.report.plots import finish_axes, new_figure  # noqa: PLC0415 # as above
+    from pixel_gather.features.report.plots.axes import WIDTH_IN  # noqa: PLC0415 # as above
     from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below  # noqa: PLC0415 # as above
 
     figure, axes = new_figure(theme, n_rows=1, n_columns=3, size_in=(WIDTH_IN, 3.4))

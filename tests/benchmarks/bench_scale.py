@@ -19,27 +19,27 @@ import msgspec
 
 from benchmarks.measure import ENVIRONMENT
 from benchmarks.output import parser_of, put
-from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.cube.control_files import ObjectControlStore
-from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
-from pixel_gather.adapters.cube.zarr_cube import ZarrCube
-from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place
-from pixel_gather.adapters.source_list.source_list import named_sources
-from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
-from pixel_gather.headers.header_cache import put_headers
-from pixel_gather.model.outcome import BandStats, Outcome, ShardResult
-from pixel_gather.model.source import Cost, Header
-from pixel_gather.model.status import Status
-from pixel_gather.model.window import Transform
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.shards import ShardTask
-from pixel_gather.ports import OpenedSource
-from pixel_gather.process_usage import peak_rss_mib
-from pixel_gather.request.href_policy import HrefPolicy
-from pixel_gather.request.request import GatherRequest, parse_request
-from pixel_gather.use_cases.finish_gather import finish_gather
-from pixel_gather.use_cases.plan_gather import plan_gather
-from pixel_gather.use_cases.step_files import load_plan, load_tasks, rows_of, sidecar_key
+from pixel_gather.core.model.outcome import BandStats, Outcome, ShardResult
+from pixel_gather.core.model.source import Cost, Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Transform
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.ports import OpenedSource
+from pixel_gather.core.process_usage import peak_rss_mib
+from pixel_gather.core.request.href_policy import HrefPolicy
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.engine.finish_gather import finish_gather
+from pixel_gather.engine.header_cache import put_headers
+from pixel_gather.engine.plan_gather import plan_gather
+from pixel_gather.engine.step_files import load_plan, load_tasks, rows_of, sidecar_key
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.cube.control_files import ObjectControlStore
+from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from pixel_gather.io.lists.source_list import named_sources
+from pixel_gather.io.lists.source_table import SqliteSourceTable
+from pixel_gather.io.store.object_store import Objects, StoreSettings, open_place
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.text_table import markdown
 
@@ -189,9 +189,9 @@ STEPS: Final[dict[str, Callable[[Path], int]]] = {"plan": plan, "commit": commit
 async def _known_header() -> bytes | None:
     """Return what opens a file of the benchmarks again: 225 tiles, as the published report's."""
     from benchmarks.workload import default_folder, make_workload  # noqa: PLC0415 # not in what is measured
-    from pixel_gather.adapters.gdal.settings import GdalSettings  # noqa: PLC0415 # as above
-    from pixel_gather.adapters.geotiff.settings import GeoTiffSettings  # noqa: PLC0415 # as above
-    from pixel_gather.adapters.source_reader import CogReader  # noqa: PLC0415 # as above
+    from pixel_gather.io.gdal.settings import GdalSettings  # noqa: PLC0415 # as above
+    from pixel_gather.io.geotiff.settings import GeoTiffSettings  # noqa: PLC0415 # as above
+    from pixel_gather.io.reader import CogReader  # noqa: PLC0415 # as above
 
     folder = default_folder()
     make_workload(folder, n_files=1)

@@ -10,12 +10,12 @@ from math import inf
 from typing import Final
 
 from benchmarks.output import parser_of, put
-from pixel_gather.estimate.compute_estimate import estimate_on_aws
-from pixel_gather.estimate.estimate_result import Estimate
-from pixel_gather.estimate.pricing import n_puts
-from pixel_gather.estimate.worker import Share, Worker
-from pixel_gather.estimate.workload import WorkerPool, Workload
-from pixel_gather.plan.layout import plan_layout
+from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
+from pixel_gather.core.estimate.estimate_result import Estimate
+from pixel_gather.core.estimate.pricing import n_puts
+from pixel_gather.core.estimate.worker import Share, Worker
+from pixel_gather.core.estimate.workload import WorkerPool, Workload
+from pixel_gather.core.plan.layout import plan_layout
 from pixel_gather_bench.text_table import markdown
 
 REPORT_N_FILES: Final = 1278

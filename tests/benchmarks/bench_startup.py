@@ -24,14 +24,14 @@ from benchmarks.measure import Spread
 from benchmarks.output import parser_of, put
 from benchmarks.workload import default_folder, make_workload
 from infra.bundle.bundle import bundle
-from pixel_gather.adapters.cube.control_files import ObjectControlStore
-from pixel_gather.adapters.cube.zarr_cube import ZarrCube
-from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
-from pixel_gather.local.job import opened_job
-from pixel_gather.local.settings import Settings
-from pixel_gather.request.request import parse_request
-from pixel_gather.use_cases.plan_gather import plan_gather
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.engine.plan_gather import plan_gather
+from pixel_gather.in_process.job import opened_job
+from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.cube.control_files import ObjectControlStore
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.store.object_store import StoreSettings, open_place
 from pixel_gather_bench.interleaving import rounds
 from pixel_gather_bench.text_table import markdown
 from support.lambda_functions import ENVIRONMENT

@@ -17,7 +17,7 @@ from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from benchmarks.output import parser_of, put
 from benchmarks.workload import default_folder, make_workload
 from pixel_gather import Settings, StoreSettings, gather, index, make_virtual
-from pixel_gather.process_usage import cpu_s
+from pixel_gather.core.process_usage import cpu_s
 from pixel_gather_bench.text_table import markdown
 
 _FILES_ON_DISK: Final = 256

@@ -17,14 +17,14 @@ import obstore
 
 from benchmarks.gathers import memory_folder
 from benchmarks.workload import TILE, centre_tile, default_folder
-from pixel_gather.adapters.cube.chunk_memory import ChunkMemory, LentMemory
-from pixel_gather.adapters.cube.shard_codec import ShardEncoder, chunk_encoder
-from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place, open_store, split_href
-from pixel_gather.model.outcome import Outcome
-from pixel_gather.model.status import Status
-from pixel_gather.read.pixel_statistics import measure_row
+from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.read.pixel_statistics import measure_row
+from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
+from pixel_gather.io.cube.shard_codec import ShardEncoder, chunk_encoder
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.store.object_store import StoreSettings, open_place, open_store, split_href
 
 _SHARD_ROWS: Final = 64
 _SIDE: Final = 128

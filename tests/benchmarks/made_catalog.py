@@ -7,14 +7,14 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from pixel_gather.adapters.catalog.catalog_format import (
+from pixel_gather.core.scenes.columns import N_PER_BLOCK, BlockTable, Columns, block_to_bytes, order_of
+from pixel_gather.core.time_range import format_moment
+from pixel_gather.io.scenes.catalog_format import (
     N_PER_GROUP,
     CollectionExtent,
     Header,
     head_to_bytes,
 )
-from pixel_gather.catalog.columns import N_PER_BLOCK, BlockTable, Columns, block_to_bytes, order_of
-from pixel_gather.catalog.time_range import format_moment
 from pixel_gather_bench.area.published import BOX, N_FOLDERS, N_IMAGES
 
 COLLECTION: Final = "sentinel-2"

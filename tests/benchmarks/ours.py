@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects, StoreSettings
 from pixel_gather_bench.suite import engine_fast
 from pixel_gather_bench.suite.job import Configuration, Job
 from pixel_gather_bench.suite.source_times import Sheet
@@ -49,7 +49,7 @@ def build_index(hrefs: Sequence[str], folder: Path) -> None:
 
 def load_index(hrefs: Sequence[str], folder: Path) -> dict[str, bytes]:
     """Return what it tells of each source, as a worker finds it beside its list."""
-    from pixel_gather.adapters.cube.header_index import read_index  # noqa: PLC0415 # as above
+    from pixel_gather.io.header_index import read_index  # noqa: PLC0415 # as above
 
     del hrefs
     href = f"file://{folder / _INDEX}"

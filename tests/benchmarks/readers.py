@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from pixel_gather.process_usage import cpu_s, peak_rss_mib
+from pixel_gather.core.process_usage import cpu_s, peak_rss_mib
 
 TILE: Final = 512
 OURS: Final = "pixel-gather"

@@ -24,7 +24,7 @@ from benchmarks.loopback_server import CONTROL, Behaviour, Fault, LoggedRequest,
 from benchmarks.paced_link import PacedLink
 from benchmarks.range_answers import Answer, Request, StoredFile, answer, answer_with
 from benchmarks.throttle import Throttle
-from pixel_gather.process_usage import cpu_s
+from pixel_gather.core.process_usage import cpu_s
 
 _SLOW_DOWN: Final = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)

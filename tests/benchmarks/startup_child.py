@@ -26,8 +26,8 @@ def _worker(given: dict[str, Any]) -> dict[str, Any]:
     moments: dict[str, Any] = {"imported_s": time.monotonic()}
     import msgspec  # noqa: PLC0415 # see above
 
-    from pixel_gather.plan.shards import ShardTask  # noqa: PLC0415 # see above
-    from pixel_gather.read.time_limits import ShardTimes  # noqa: PLC0415 # see above
+    from pixel_gather.core.plan.shards import ShardTask  # noqa: PLC0415 # see above
+    from pixel_gather.core.read.time_limits import ShardTimes  # noqa: PLC0415 # see above
 
     worker: Any = function.worker
     open_cube, open_control = worker.deployment.cube, worker.deployment.control
@@ -64,7 +64,7 @@ class _NoStore:
 
     async def write_shard(self, *_: Any, **__: Any) -> Any:
         """Let go of a shard."""
-        from pixel_gather.stores import StoredShard  # noqa: PLC0415 # see above
+        from pixel_gather.core.stores import StoredShard  # noqa: PLC0415 # see above
 
         return StoredShard(nbytes=0, etag="none")
 
@@ -109,7 +109,7 @@ def _gather(given: dict[str, Any]) -> dict[str, Any]:
     moments: dict[str, Any] = {"imported_s": time.monotonic()}
     import tempfile  # noqa: PLC0415 # see above
 
-    from pixel_gather.adapters.object_store.object_store import Objects  # noqa: PLC0415 # see above
+    from pixel_gather.io.store.object_store import Objects  # noqa: PLC0415 # see above
 
     get_range: Any = Objects.get_range
 

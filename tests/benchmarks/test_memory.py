@@ -25,7 +25,7 @@ def peak_mib():
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 
 given = json.load(sys.stdin)
-import pixel_gather.adapters.cube.zarr_cube, zarr.storage, rasterio.warp  # what plan and finish import
+import pixel_gather.io.cube.zarr_cube, zarr.storage, rasterio.warp  # what plan and finish import
 before = peak_mib()
 settings = Settings(concurrency=64, draws_report=False)
 report = gather(given["request"], to=given["to"], settings=settings).report

@@ -31,7 +31,7 @@ from benchmarks.measure import (
 )
 from benchmarks.readers import CAREFUL, GATHER, INDEXED, KEPT, OURS, UNHEDGED
 from benchmarks.tables import reading_s
-from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.blocks.layout import MB
 from pixel_gather_bench.blocks.pixels import make_field
 from pixel_gather_bench.blocks.sweep import Sweep, settings_of

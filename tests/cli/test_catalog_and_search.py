@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from catalog.scenes import item
-from pixel_gather.local.catalog import make_catalog
+from pixel_gather.features.catalog.catalog import make_catalog
+from scenes.scenes import item
 from support.command_line import run
 
 PROJECT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ import pytest
 import rasterio
 import xarray as xr
 
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.request.request import parse_request
 from support.command_line import run
 
 PROJECT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_to_read
+from pixel_gather.io.store.object_store import StoreSettings, open_to_read
 from pixel_gather_cli.main import main
 
 _IN_PROCESS = (

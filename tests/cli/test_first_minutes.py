@@ -12,8 +12,8 @@ from typing import Any
 import click
 import pytest
 
-from pixel_gather.local.progress import Progress
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.in_process.progress import Progress
 from pixel_gather_cli.progress import Lines, every, open_progress
 from pixel_gather_cli.request_options import read_request_file
 from support.command_line import run
@@ -325,7 +325,7 @@ def test_verbose_logs_to_standard_error(
 
     printed = capsys.readouterr()
     assert json.loads(printed.out)["status"] == {"ok": 4}
-    assert "INFO pixel_gather.local.gather: the list names 4 sources" in printed.err
+    assert "INFO pixel_gather.features.gather.gather: the list names 4 sources" in printed.err
 
 
 def test_one_source_is_said_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

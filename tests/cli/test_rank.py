@@ -7,9 +7,9 @@ from pathlib import Path
 import arro3.io
 import pytest
 
-from pixel_gather.ranking.table import COLUMNS
+from pixel_gather.features.rank.table import COLUMNS
 from pixel_gather_cli.main import main
-from ranking.rasters import landscape, lonlat_box, make_cog
+from rank.rasters import landscape, lonlat_box, make_cog
 
 
 @pytest.fixture(scope="module")

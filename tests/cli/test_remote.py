@@ -29,10 +29,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from moto import mock_aws
 
 from infra.settings import Settings
-from pixel_gather.adapters.aws.gather_document import gather_line, status_document
-from pixel_gather.adapters.aws.ranking_document import ranking_document
-from pixel_gather.ranking.table import COLUMNS
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.features.rank.table import COLUMNS
+from pixel_gather.io.aws.gather_document import gather_line, status_document
+from pixel_gather.io.aws.ranking_document import ranking_document
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
 from pixel_gather_cli.deployment.watching import WatchLines
 from support.command_line import run

@@ -11,8 +11,8 @@ import yaml
 from click.testing import CliRunner
 from moto import mock_aws
 
-from pixel_gather.catalog.schedule import FROM_SETTINGS, Schedule
-from pixel_gather.errors import DeploymentError, RequestError
+from pixel_gather.core.errors import DeploymentError, RequestError
+from pixel_gather.core.schedule import FROM_SETTINGS, Schedule
 from pixel_gather_cli.main import command
 
 GROUP, TICK = "PixelGather-main", "arn:aws:lambda:eu-central-1:123456789012:function:tick"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pixel_gather.adapters.event_loop import run
+from pixel_gather.io.event_loop import run
 from pixel_gather_cli.main import command, main
 from pixel_gather_cli.signals import ends_when_terminated
 from support.local_server import Answer, Asked, serving

@@ -11,7 +11,7 @@ import pytest
 from pixel_gather_cli.main import SUMMARIES, command
 from support.command_line import leaf_commands
 
-_LIBRARY = ("numpy", "obstore", "imagecodecs", "msgspec", "pydantic", "pixel_gather.local.gather")
+_LIBRARY = ("numpy", "obstore", "imagecodecs", "msgspec", "pydantic", "pixel_gather.features.gather.gather")
 _HEAVY = ("rasterio", "zarr", "boto3", "botocore", "xarray")
 
 
@@ -30,7 +30,7 @@ CASES = (
     Case("plan", ("plan", "--help"), (*_HEAVY, "yaml")),
     Case("run", ("run", "--help"), (*_HEAVY, "yaml")),
     Case("ls", ("ls", "--help"), (*_HEAVY, "yaml")),
-    Case("status", ("status", "--help"), (*_HEAVY, "pixel_gather.local.gather")),
+    Case("status", ("status", "--help"), (*_HEAVY, "pixel_gather.features.gather.gather")),
     Case("submit", ("submit", "--help"), _HEAVY),
 )
 

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from e2e.api import UNDRAWN, call, gathered, wait_for
 from pixel_gather import gather, open_cube
-from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.local.settings import Settings
-from pixel_gather.local.verify import verify
+from pixel_gather.features.verify.verify import verify
+from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_cli.commands.status import status_command
 from pixel_gather_emulator.deploy import DeployedStack
 from support.undrawn import gather_undrawn

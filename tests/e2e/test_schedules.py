@@ -15,11 +15,11 @@ import yaml
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
-from catalog.scenes import item
 from e2e.principals import User
 from e2e.test_gathers import IN_SAMPLES, SERIES
-from pixel_gather.catalog.schedule import Schedule
+from pixel_gather.core.schedule import Schedule
 from pixel_gather_emulator.deploy import DeployedStack
+from scenes.scenes import item
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

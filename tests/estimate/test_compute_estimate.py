@@ -5,13 +5,13 @@ from math import inf
 
 import pytest
 
-from pixel_gather.estimate import assumptions
-from pixel_gather.estimate.compute_estimate import BESIDE, estimate_on_aws
-from pixel_gather.estimate.estimate_result import Estimate
-from pixel_gather.estimate.pricing import USD_PER_GB_S, n_puts, usd_on_aws, usd_per_gb_from
-from pixel_gather.estimate.worker import Worker
-from pixel_gather.estimate.worker_count import share_of
-from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
+from pixel_gather.core.estimate import assumptions
+from pixel_gather.core.estimate.compute_estimate import BESIDE, estimate_on_aws
+from pixel_gather.core.estimate.estimate_result import Estimate
+from pixel_gather.core.estimate.pricing import USD_PER_GB_S, n_puts, usd_on_aws, usd_per_gb_from
+from pixel_gather.core.estimate.worker import Worker
+from pixel_gather.core.estimate.worker_count import share_of
+from pixel_gather.core.estimate.workload import FarBucket, WorkerPool, Workload
 
 WORK = Workload(
     n_sources=100_000,

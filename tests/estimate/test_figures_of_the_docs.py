@@ -3,8 +3,8 @@
 import pytest
 
 from benchmarks.bench_simulation import simulated
-from pixel_gather.estimate.compute_estimate import estimate_on_aws
-from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
+from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
+from pixel_gather.core.estimate.workload import FarBucket, WorkerPool, Workload
 
 
 @pytest.mark.parametrize(

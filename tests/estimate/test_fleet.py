@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.estimate.fleet import Course, Fleet, child_sizes, simulate
+from pixel_gather.core.estimate.fleet import Course, Fleet, child_sizes, simulate
 
 FLEET = Fleet(
     n_tasks=1000,

@@ -5,22 +5,22 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from pixel_gather.estimate.compute_estimate import estimate_on_aws, finish_s_of, plan_s_of
-from pixel_gather.estimate.estimate_result import Estimate
-from pixel_gather.estimate.explain import size
-from pixel_gather.estimate.fleet import simulate
-from pixel_gather.estimate.pricing import usd_on_aws
-from pixel_gather.estimate.try_time_limits import (
+from pixel_gather.core.estimate.compute_estimate import estimate_on_aws, finish_s_of, plan_s_of
+from pixel_gather.core.estimate.estimate_result import Estimate
+from pixel_gather.core.estimate.explain import size
+from pixel_gather.core.estimate.fleet import simulate
+from pixel_gather.core.estimate.pricing import usd_on_aws
+from pixel_gather.core.estimate.try_time_limits import (
     child_limit_s,
     first_limit_s,
     late_shard_limit_s,
     most_usd,
     second_limit_s,
 )
-from pixel_gather.estimate.worker import Share, Worker
-from pixel_gather.estimate.worker_count import fewest_workers, share_of, staff
-from pixel_gather.estimate.worker_limits import max_task_nbytes
-from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
+from pixel_gather.core.estimate.worker import Share, Worker
+from pixel_gather.core.estimate.worker_count import fewest_workers, share_of, staff
+from pixel_gather.core.estimate.worker_limits import max_task_nbytes
+from pixel_gather.core.estimate.workload import FarBucket, WorkerPool, Workload
 
 NOTHING = Share(n_sources=0, n_gets=0, n_puts=0, fetched_nbytes=0, decoded_nbytes=0)
 SMALL = WorkerPool(worker_memory_mib=1024, tasks_per_child=11)

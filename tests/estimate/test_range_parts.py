@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.adapters.geotiff.fetch_in_parallel import cut_range
-from pixel_gather.estimate.range_parts import (
+from pixel_gather.core.estimate.range_parts import (
     HERE,
     LAMBDA,
     SMALLEST_PART,
@@ -16,7 +15,8 @@ from pixel_gather.estimate.range_parts import (
     Parts,
     choose_parts,
 )
-from pixel_gather.estimate.worker_limits import MOST_PARTS
+from pixel_gather.core.estimate.worker_limits import MOST_PARTS
+from pixel_gather.io.geotiff.fetch_in_parallel import cut_range
 
 MB = 1_000_000
 LINKS = st.builds(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pixel_gather.estimate.compute_estimate import estimate_on_aws
-from pixel_gather.estimate.try_time_limits import child_limit_s
-from pixel_gather.estimate.workload import WorkerPool, Workload
+from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
+from pixel_gather.core.estimate.try_time_limits import child_limit_s
+from pixel_gather.core.estimate.workload import WorkerPool, Workload
 
 GB = 10**9
 

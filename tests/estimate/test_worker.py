@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from pixel_gather.estimate.worker import Share, Worker
+from pixel_gather.core.estimate.worker import Share, Worker
 
 SHARE = Share(n_sources=64, n_gets=128, n_puts=2, fetched_nbytes=64 * 402_460, decoded_nbytes=64 * 524_288)
 LAMBDA = Worker.on_lambda(memory_mib=1769, in_flight=64)

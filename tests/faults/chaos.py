@@ -33,8 +33,8 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from pixel_gather import Settings, StoreSettings, gather
-from pixel_gather.errors import GatherError
-from pixel_gather.model.status import Status
+from pixel_gather.core.errors import GatherError
+from pixel_gather.core.model.status import Status
 from support.appends import CLOCKS, equal_but_for_clocks
 
 _SIDE: Final = 64

@@ -18,17 +18,17 @@ import numpy as np
 from obstore.store import LocalStore
 
 from e2e.api import call, wait_for
-from pixel_gather.adapters.cube.control_files import ObjectControlStore
-from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
-from pixel_gather.adapters.cube.zarr_cube import ZarrCube
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.manifest import manifest
-from pixel_gather.plan.shards import ShardTask
-from pixel_gather.read.read_shard import ShardBuffers
-from pixel_gather.request.request import parse_request
-from pixel_gather.use_cases.finish_gather import finish_gather
-from pixel_gather.use_cases.gather_shard import gather_shard
-from pixel_gather.use_cases.plan_gather import plan_gather
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.manifest import manifest
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.read.read_shard import ShardBuffers
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.engine.finish_gather import finish_gather
+from pixel_gather.engine.gather_shard import gather_shard
+from pixel_gather.engine.plan_gather import plan_gather
+from pixel_gather.io.cube.control_files import ObjectControlStore
+from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather_emulator.deploy import DeployedStack, deployed
 from support.fakes import FakeImage, FakeLimiter, FakeProjector, FakeReader, table_of
 

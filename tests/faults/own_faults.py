@@ -17,10 +17,10 @@ class OwnFault:
     """Test module below ``tests``, and the test's name."""
 
 
-_USE_CASES: Final = "use_cases/test_use_cases.py"
-_COMMIT: Final = "use_cases/test_commit_shard.py"
-_APPEND: Final = "use_cases/test_append.py"
-_CUBE: Final = "adapters/cube/test_zarr_cube.py"
+_USE_CASES: Final = "engine/test_use_cases.py"
+_COMMIT: Final = "engine/test_commit_shard.py"
+_APPEND: Final = "engine/test_append.py"
+_CUBE: Final = "cube/test_zarr_cube.py"
 _HANDLERS: Final = "handlers/test_gather_functions.py"
 _GATHERS: Final = "e2e/test_gathers.py"
 _SHARDS: Final = "e2e/test_many_shards.py"
@@ -59,7 +59,7 @@ FAULTS: Final = (
     _fault(
         "a run is killed between two shards",
         "the next run reads only what is not committed, and makes the same pixels",
-        "local/test_gather.py",
+        "features/test_gather.py",
         "test_a_killed_run_goes_on_and_ends_with_the_same_pixels",
     ),
     _fault(
@@ -154,7 +154,7 @@ FAULTS: Final = (
     _fault(
         "the cube's place refuses to be written to",
         "one error that names the place",
-        "local/test_gather.py",
+        "features/test_gather.py",
         "test_gather_raises_what_it_promises_where_the_cube_cannot_be_written",
     ),
     _fault(
@@ -238,7 +238,7 @@ FAULTS: Final = (
     _fault(
         "a source is replaced between plan and read, or after its header was indexed",
         "the new version is read, and named by its ETag",
-        "local/test_index.py",
+        "features/test_index.py",
         "test_an_object_that_was_replaced_is_read_anew",
     ),
     _fault(
@@ -271,19 +271,19 @@ FAULTS: Final = (
     _fault(
         "two joins at the same time",
         "one fails and changes nothing",
-        "local/test_join_s3.py",
+        "features/test_join_s3.py",
         "test_of_two_joins_at_once_one_fails_and_changes_nothing",
     ),
     _fault(
         "a copy of a join is stopped",
         "it is continued",
-        "local/test_join.py",
+        "features/test_join.py",
         "test_a_copy_that_was_stopped_is_continued",
     ),
     _fault(
         "a member of a join changes later",
         "reading names it",
-        "local/test_join.py",
+        "features/test_join.py",
         "test_a_member_that_changes_later_is_named_when_it_is_read",
     ),
     _fault(
@@ -295,7 +295,7 @@ FAULTS: Final = (
     _fault(
         "no worker of a ranking can read",
         "the ranking fails",
-        "ranking/test_map_rounds.py",
+        "rank/test_map_rounds.py",
         "test_round_in_which_no_worker_can_read_fails",
     ),
     _fault(

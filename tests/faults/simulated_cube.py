@@ -20,19 +20,18 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from pixel_gather.adapters.cube.zarr_metadata import versions_after
-from pixel_gather.claim import check_can_continue
-from pixel_gather.errors import ArrayExistsError, StoreError
-from pixel_gather.plan.cube_plan import CubePlan, Measurement
-from pixel_gather.plan.cube_version import CubeVersion
-from pixel_gather.plan.inherit import CubeTemplate
-from pixel_gather.read.quicklook import Quicklooks
-from pixel_gather.read.read_shard import Pixels
-from pixel_gather.read.stored_tiles import BandTiles
-from pixel_gather.report.receipt import Receipt, WrittenFile
-from pixel_gather.report.report import Report
-from pixel_gather.report.row_coordinates import Coordinate, Values
-from pixel_gather.stores import (
+from pixel_gather.core.claim import check_can_continue
+from pixel_gather.core.errors import ArrayExistsError, StoreError
+from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.plan.cube_version import CubeVersion
+from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.read.quicklook import Quicklooks
+from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.stored_tiles import BandTiles
+from pixel_gather.core.results.receipt import Receipt, WrittenFile
+from pixel_gather.core.results.report import Report
+from pixel_gather.core.results.row_coordinates import Coordinate, Values
+from pixel_gather.core.stores import (
     ROOT_KEY,
     EarlierRows,
     FoundCube,
@@ -40,6 +39,7 @@ from pixel_gather.stores import (
     StoredObject,
     StoredShard,
 )
+from pixel_gather.io.cube.zarr_metadata import versions_after
 from support.fakes import FakeEncoder
 
 ROWS_KEY: Final = "rows.parquet"

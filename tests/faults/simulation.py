@@ -33,19 +33,25 @@ from unittest.mock import patch
 import numpy as np
 
 from faults.simulated_cube import ROWS_KEY, Shard, SimulatedCube
-from pixel_gather.claim import check_uncommitted
-from pixel_gather.errors import AlreadyCommittedError, ArrayExistsError, BusyError, GatherError, StoreError
-from pixel_gather.model.plurals import counted
-from pixel_gather.model.status import Status
-from pixel_gather.plan import cube_plan
-from pixel_gather.plan.cube_plan import Append, CubePlan
-from pixel_gather.plan.plan import gather_digest, plan_cube
-from pixel_gather.plan.shards import ShardTask
-from pixel_gather.ports import SourceTable
-from pixel_gather.read.read_shard import Pixels, ShardBuffers
-from pixel_gather.request.request import GatherRequest, parse_request
-from pixel_gather.stores import ROOT_KEY
-from pixel_gather.use_cases import append, compact, finish_gather, gather_shard, plan_gather, row_claim
+from pixel_gather.core.claim import check_uncommitted
+from pixel_gather.core.errors import (
+    AlreadyCommittedError,
+    ArrayExistsError,
+    BusyError,
+    GatherError,
+    StoreError,
+)
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan import cube_plan
+from pixel_gather.core.plan.cube_plan import Append, CubePlan
+from pixel_gather.core.plan.plan import gather_digest, plan_cube
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.ports import SourceTable
+from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.core.stores import ROOT_KEY
+from pixel_gather.engine import append, compact, finish_gather, gather_shard, plan_gather, row_claim
 from support.fakes import (
     FakeControl,
     FakeImage,

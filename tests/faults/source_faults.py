@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from pixel_gather.model.status import Status
+from pixel_gather.core.model.status import Status
 from support.local_server import Answer, Asked, ranged
 
 type Behaviour = Callable[[bytes, Asked, int], Answer]

@@ -28,10 +28,10 @@ import tifffile
 import xarray as xr
 
 from faults.chaos import layout, made_sources
-from pixel_gather.adapters.object_store import conditional_put
-from pixel_gather.local import gather
-from pixel_gather.stores import ROOT_KEY
-from pixel_gather.use_cases import row_claim
+from pixel_gather.core.stores import ROOT_KEY
+from pixel_gather.engine import row_claim
+from pixel_gather.features.gather import gather
+from pixel_gather.io.store import conditional_put
 from pixel_gather_cli.main import main as command_line
 
 _N_OF_LISTS: Final = (5, 3, 3, 3)

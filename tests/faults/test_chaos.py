@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from faults.chaos import SAME, ChaosStore, difference, made_sources, opened, passing_on, serving, work
-from pixel_gather.errors import GatherError
+from pixel_gather.core.errors import GatherError
 
 _N: Final = 130
 _MOST_RUNS: Final = 20

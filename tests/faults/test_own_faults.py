@@ -13,17 +13,17 @@ import pytest
 from obstore.exceptions import GenericError
 from obstore.store import LocalStore, MemoryStore
 
+from engine.test_commit_shard import Place
+from engine.test_use_cases import IMAGES, NAMES, Gather
 from faults.own_faults import FAULTS, OwnFault, own_faults_text
-from pixel_gather.adapters.cube.control_files import ObjectControlStore
-from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.headers.header_cache import PACKED_HEADERS_KEY, load_packed_headers
-from pixel_gather.plan.shards import ShardTask
-from pixel_gather.request.request import parse_request
-from pixel_gather.use_cases.step_files import PLAN_KEY, load_plan, load_tasks
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, load_packed_headers
+from pixel_gather.engine.step_files import PLAN_KEY, load_plan, load_tasks
+from pixel_gather.io.cube.control_files import ObjectControlStore
 from support.appends import GrownPlace
 from support.fakes import FakeControl, FakeCube, table_of
-from use_cases.test_commit_shard import Place
-from use_cases.test_use_cases import IMAGES, NAMES, Gather
 
 PROJECT = Path(__file__).parents[2]
 

@@ -12,15 +12,16 @@ import pytest
 from faults import simulation
 from faults.simulated_cube import SimulatedCube
 from faults.simulation import BrokenPromiseError, simulate
-from pixel_gather.claim import check_uncommitted
-from pixel_gather.errors import ArrayExistsError
-from pixel_gather.model.outcome import ShardResult
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.shards import ShardTask
-from pixel_gather.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, unpacked
-from pixel_gather.use_cases import commit_shard, compact, finish_gather, gather_shard, publish, step_files
-from pixel_gather.use_cases.publish import Check, version_key
-from pixel_gather.use_cases.row_claim import check_row_claim
+from pixel_gather.core.claim import check_uncommitted
+from pixel_gather.core.errors import ArrayExistsError
+from pixel_gather.core.model.outcome import ShardResult
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.cube_version import version_key
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, unpacked
+from pixel_gather.engine import commit_shard, compact, finish_gather, gather_shard, publish, step_files
+from pixel_gather.engine.publish import Check
+from pixel_gather.engine.row_claim import check_row_claim
 
 _N_SEEDS: Final = 800
 _TESTS: Final = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from faults.stopped import Commands, Place, Started, Stop, commands_in, made_place, run
-from pixel_gather.stores import ROOT_KEY
+from pixel_gather.core.stores import ROOT_KEY
 
 _LAST_LOOK: Final = Stop(method="head_async", key=ROOT_KEY, after="receipt.json", nth=1)
 """The look at the group's metadata that comes right before the commit."""

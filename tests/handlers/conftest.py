@@ -35,7 +35,7 @@ def s3(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def machine(drawing_machine: StateMachine, monkeypatch: pytest.MonkeyPatch) -> StateMachine:
     """The same functions. Reports have no figures, which take a second to draw."""
-    monkeypatch.setattr("pixel_gather.adapters.report.report_files.draw_all", lambda *_, **__: {})
+    monkeypatch.setattr("pixel_gather.features.report.report_files.draw_all", lambda *_, **__: {})
     return drawing_machine
 
 

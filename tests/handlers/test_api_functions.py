@@ -15,8 +15,8 @@ from handlers.api.openapi import openapi_document
 from handlers.api.problems import KINDS
 from handlers.api.wiring import ControlPlane, control_plane
 from handlers.settings import Settings
-from pixel_gather import errors
-from pixel_gather.errors import (
+from pixel_gather.core import errors
+from pixel_gather.core.errors import (
     AlreadyCommittedError,
     DeniedError,
     DeploymentError,
@@ -31,8 +31,8 @@ from pixel_gather.errors import (
     ThrottledError,
     UnreachableError,
 )
-from pixel_gather.request.naming import execution_name
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.request.naming import execution_name
+from pixel_gather.core.request.request import parse_request
 from support.lambda_functions import ENVIRONMENT, Context, cold_start
 
 REQUEST: dict[str, Any] = {"sources": ["s3://sources/a.tif"], "window": "centre"}
@@ -41,7 +41,7 @@ ADDRESS = "https://abc123.execute-api.eu-central-1.amazonaws.com/v1"
 
 @dataclass
 class FakeExecutions:
-    """A fake of `pixel_gather.adapters.aws.executions.Executions`. It can be made to fail."""
+    """A fake of `pixel_gather.io.aws.executions.Executions`. It can be made to fail."""
 
     error: Exception | None = None
     calls: list[tuple[Any, ...]] = field(default_factory=list)

@@ -23,13 +23,13 @@ from aws_lambda_powertools import Logger
 from hypothesis import HealthCheck, settings
 from obstore.store import LocalStore
 
-from catalog.scenes import item
 from handlers.api.openapi import openapi_document
 from handlers.api.wiring import ControlPlane
 from handlers.settings import Settings
-from pixel_gather.adapters.catalog.catalog_writer import write_search_files
-from pixel_gather.adapters.catalog.spooled_items import SpooledItems
-from pixel_gather.errors import GatherNotFoundError
+from pixel_gather.core.errors import GatherNotFoundError
+from pixel_gather.features.catalog.catalog_writer import write_search_files
+from pixel_gather.io.scenes.spooled_items import SpooledItems
+from scenes.scenes import item
 from support.api_bridge import event as search_event
 from support.dependency_groups import module_of_group
 from support.lambda_functions import ENVIRONMENT, Context, cold_start

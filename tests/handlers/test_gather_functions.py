@@ -14,11 +14,11 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from handlers.settings import SourceBucket
-from pixel_gather.adapters.cube.zarr_cube import ZarrCube
-from pixel_gather.errors import StoreError
-from pixel_gather.request.request import parse_request
-from pixel_gather.stores import ROOT_KEY, FoundCube
-from pixel_gather.use_cases.gather_shard import gather_shard
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.stores import ROOT_KEY, FoundCube
+from pixel_gather.engine.gather_shard import gather_shard
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.lambda_functions import REGION, Context, StateMachine, records
 from support.undrawn import gather_undrawn
 
@@ -102,7 +102,7 @@ def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
     for item in machine.manifest(verdict):
         machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
     with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "pixel_gather.adapters.report.report_files", broken)
+        patch.setitem(sys.modules, "pixel_gather.features.report.report_files", broken)
         result = machine.finished(verdict)
     asked_again = machine.planned(REQUEST)
     drawn = machine.finished(asked_again)
@@ -249,7 +249,7 @@ def test_gather_shard_that_a_store_refuses_costs_no_other_shard_of_its_item(
         return await gather_shard(task, **given)
 
     with monkeypatch.context() as patch:
-        patch.setattr("pixel_gather.gather_shards.gather_shard", refusing)
+        patch.setattr("pixel_gather.engine.gather_shards.gather_shard", refusing)
         with pytest.raises(Exception, match="the store is busy"):
             machine.shard.handler(
                 {"gather": verdict["gather"], "tasks": machine.manifest(verdict)}, Context()

@@ -25,14 +25,14 @@ _AWS = ("boto3", "botocore.session", "s3transfer", "urllib3")
 """Powertools imports the top of botocore to see whether it is installed."""
 
 _OTHER_STEPS = (
-    "pixel_gather.report.row_coordinates",
-    "pixel_gather.local.gather",
-    "pixel_gather.plan.plan",
-    "pixel_gather.report.report",
-    "pixel_gather.request.request",
-    "pixel_gather.plan.choose_template",
+    "pixel_gather.core.results.row_coordinates",
+    "pixel_gather.features.gather.gather",
+    "pixel_gather.core.plan.plan",
+    "pixel_gather.core.results.report",
+    "pixel_gather.core.request.request",
+    "pixel_gather.core.plan.choose_template",
 )
-_RARE = ("pixel_gather.adapters.gdal.reader", "xml.etree.ElementTree")
+_RARE = ("pixel_gather.io.gdal.reader", "xml.etree.ElementTree")
 """Needed only for sources that GDAL reads, and for sources that declare a scale."""
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from handlers.steps.shard_metrics import metrics_of_gather, metrics_of_shard
-from pixel_gather.adapters.aws.metrics import EmfMetrics
-from pixel_gather.model.outcome import Outcome, ShardResult
-from pixel_gather.model.source import Cost
-from pixel_gather.model.status import Status
-from pixel_gather.report.report import Tally
+from pixel_gather.core.model.outcome import Outcome, ShardResult
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.results.report import Tally
+from pixel_gather.io.aws.metrics import EmfMetrics
 from support.fakes import FakeReader, table_of
 from support.plans import planned
 

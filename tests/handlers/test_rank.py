@@ -11,7 +11,7 @@ import pytest
 import rasterio
 
 from pixel_gather import Settings, make_catalog
-from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.io.store.object_store import StoreSettings
 from support.lambda_functions import ENVIRONMENT, Context, cold_start
 
 _SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from handlers.api.rank_request import parsed, ranking_name
 from handlers.settings import Settings
-from pixel_gather.errors import BudgetError, RequestError
-from pixel_gather.ranking.ranking_request import Precision
+from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.features.rank.ranking_request import Precision
 from support.lambda_functions import ENVIRONMENT
 
 _SETTINGS = Settings.from_environment(ENVIRONMENT)

@@ -14,9 +14,9 @@ from jsonschema import Draft202012Validator
 
 from handlers.api.openapi import openapi_document
 from pixel_gather import Settings, rank
-from pixel_gather.adapters.aws.executions import Executions
-from pixel_gather.adapters.object_store.object_store import StoreSettings
-from ranking.rasters import landscape, make_cog
+from pixel_gather.io.aws.executions import Executions
+from pixel_gather.io.store.object_store import StoreSettings
+from rank.rasters import landscape, make_cog
 from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start, emptied
 from support.rank_machine import RankMachine
 

@@ -10,13 +10,13 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 from obstore.store import LocalStore
 
-from catalog.scenes import item
 from handlers.api.open_catalog import OpenCatalog
 from handlers.settings import Settings
-from pixel_gather.adapters.catalog.catalog_writer import write_search_files
-from pixel_gather.adapters.catalog.spooled_items import SpooledItems
-from pixel_gather.catalog.catalog_query import SceneQuery
+from pixel_gather.core.scenes.catalog_query import SceneQuery
+from pixel_gather.features.catalog.catalog_writer import write_search_files
+from pixel_gather.io.scenes.spooled_items import SpooledItems
 from pixel_gather_bench.area.folders import slow_store
+from scenes.scenes import item
 from support.api_bridge import body_of, event, header_of
 from support.lambda_functions import ENVIRONMENT, Context, cold_start
 

@@ -7,8 +7,8 @@ from typing import Any
 import arro3.io
 import pytest
 
-from catalog.scenes import item
-from pixel_gather.local.catalog import make_catalog
+from pixel_gather.features.catalog.catalog import make_catalog
+from scenes.scenes import item
 from support.lambda_functions import Context, StateMachine
 
 REQUEST: dict[str, Any] = {

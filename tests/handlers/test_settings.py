@@ -3,8 +3,8 @@
 import pytest
 
 from handlers.settings import Settings, SettingsError, SourceBucket
-from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.estimate.worker_limits import max_task_nbytes
+from pixel_gather.core.estimate.worker_limits import max_task_nbytes
+from pixel_gather.io.gdal.settings import GdalSettings
 from support.lambda_functions import ENVIRONMENT, cold_start
 
 MIB = 2**20

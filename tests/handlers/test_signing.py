@@ -8,8 +8,8 @@ import pytest
 from handlers.settings import Settings
 from handlers.steps.reading import Readers
 from handlers.wiring import Deployment
-from pixel_gather.adapters.aws.secrets import secret_text
-from pixel_gather.errors import GatherError
+from pixel_gather.core.errors import GatherError
+from pixel_gather.io.aws.secrets import secret_text
 from support.lambda_functions import ENVIRONMENT
 
 ALLOWED = {"PIXEL_GATHER_SIGNING": '["earthdata"]', "PIXEL_GATHER_EARTHDATA_SECRET": "earthdata/token"}

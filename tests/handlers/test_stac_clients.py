@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from obstore.store import LocalStore
 
-from catalog.scenes import item
-from pixel_gather.adapters.catalog.catalog_writer import write_search_files
-from pixel_gather.adapters.catalog.spooled_items import SpooledItems
+from pixel_gather.features.catalog.catalog_writer import write_search_files
+from pixel_gather.io.scenes.spooled_items import SpooledItems
+from scenes.scenes import item
 from support.api_bridge import serving_api
 from support.dependency_groups import module_of_group
 from support.lambda_functions import cold_start

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from catalog.scenes import item
 from pixel_gather import Settings, StoreSettings, gather
-from pixel_gather.adapters.aws.gather_document import status_document, summary_key
-from pixel_gather.catalog.schedule import Schedule
-from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.schedule import Schedule
+from pixel_gather.io.aws.gather_document import status_document, summary_key
 from pixel_gather_cli.deployment.status_text import status_text
+from scenes.scenes import item
 from support.lambda_functions import Context, StateMachine, cold_start
 
 REQUEST: dict[str, Any] = {

@@ -15,11 +15,11 @@ import rasterio
 from hostile.memory import peak_rss_mib, reset_peak
 from parity.readers import READERS, TIMEOUT_S, Readings
 from parity.truth import AS_FOR_THE_TRUTH, SMALL, full_data, sha256
-from pixel_gather.errors import SourceError
-from pixel_gather.model.source import Cost
-from pixel_gather.model.status import Status
-from pixel_gather.model.window import Window
-from pixel_gather.ports import OpenedSource
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window
+from pixel_gather.core.ports import OpenedSource
 
 _MAX_REQUESTS: Final = 120
 _MAX_GROWTH_MIB: Final = 256

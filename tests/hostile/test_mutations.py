@@ -13,8 +13,8 @@ import numpy as np
 
 from parity.readers import TIMEOUT_S, Readings
 from parity.truth import SMALL, Truth, sha256, truths
-from pixel_gather.errors import SourceError
-from pixel_gather.model.window import Window
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.window import Window
 
 _N_MUTANTS: Final = int(os.environ.get("PIXEL_GATHER_MUTANTS", "150"))
 _LARGEST_NBYTES: Final = 60_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixel_gather.adapters.aws.uploaded_lists import YOUNG_FOR
+from pixel_gather.io.aws.uploaded_lists import YOUNG_FOR
 from support.synthesized import VARIANTS, Synthesized, synthesized
 
 REDRIVE_WINDOW_DAYS = 14

@@ -8,9 +8,9 @@ import pytest
 from handlers.settings import Settings as HandlerSettings
 from handlers.settings import SourceBucket as HandlerBucket
 from infra.context import SettingsError
-from pixel_gather.errors import RequestError
-from pixel_gather.request.request import Limits
-from pixel_gather.request.web_address import hosts_only
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import Limits
+from pixel_gather.core.request.web_address import hosts_only
 from support.synthesized import SOURCES, Synthesized, synthesized
 
 API_FUNCTIONS = ("submit", "status", "search", "dry_run", "rank")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from ministack.services import eventbridge
 
-from pixel_gather import metric_names
-from pixel_gather.metric_names import NAMESPACE, SERVICE, SOURCES_FAILED_BY_STATUS, Metric
-from pixel_gather.model.status import Status
+from pixel_gather.core import metric_names
+from pixel_gather.core.metric_names import NAMESPACE, SERVICE, SOURCES_FAILED_BY_STATUS, Metric
+from pixel_gather.core.model.status import Status
 from support.synthesized import VARIANTS, Synthesized, synthesized
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from infra.context import SettingsError
 from infra.settings import Settings
-from pixel_gather.catalog.schedule import Schedule
+from pixel_gather.core.schedule import Schedule
 from support.synthesized import Synthesized, synthesized
 
 REQUEST: dict[str, Any] = {

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from pixel_gather import errors
-from pixel_gather.estimate.worker_limits import MOST_TASKS_PER_CHILD
+from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD
 from support.synthesized import Synthesized, synthesized
 
 WORKERS: Final = ("small_gather_shard", "gather_shard")

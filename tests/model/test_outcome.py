@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from pixel_gather.model.outcome import BandStats, Outcome, ShardResult, merged
-from pixel_gather.model.source import Cost
-from pixel_gather.model.status import Status
-from pixel_gather.read.pixel_statistics import measure_row
-from pixel_gather.read.read_shard import Pixels
+from pixel_gather.core.model.outcome import BandStats, Outcome, ShardResult, merged
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.read.pixel_statistics import measure_row
+from pixel_gather.core.read.read_shard import Pixels
 from support.strategies import transforms
 
 numbers = st.floats(allow_nan=True)

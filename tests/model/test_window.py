@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.model.window import Transform, Window
+from pixel_gather.core.model.window import Transform, Window
 from support.strategies import transforms, windows
 
 positions = st.integers(-1000, 1000)

@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.adapters.gdal.reader import GdalReader
-from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
-from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.model.source import Cost
-from pixel_gather.model.window import Window
-from pixel_gather.ports import OpenedSource
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.window import Window
+from pixel_gather.core.ports import OpenedSource
+from pixel_gather.io.gdal.reader import GdalReader
+from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.reader import CogReader
+from pixel_gather.io.store.object_store import Objects, StoreSettings
 
 READERS: Final = ("joined", "gdal")
 TIMEOUT_S: Final = 60.0

@@ -9,10 +9,10 @@ import pytest
 from parity.readers import Readings
 from parity.test_parity import CASES
 from parity.truth import Truth, sha256
-from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.model.source import Cost
-from pixel_gather.model.window import Window
-from pixel_gather.ports import OpenedSource
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.window import Window
+from pixel_gather.core.ports import OpenedSource
+from pixel_gather.io.reader import CogReader
 
 _LARGEST_NBYTES = 64 * 2**20
 

@@ -19,7 +19,7 @@ from rasterio.windows import Window as RasterioWindow
 from parity.made_geotiffs import Maker
 from parity.readers import Readings
 from parity.truth import AS_FOR_THE_TRUTH, fitting_nodata
-from pixel_gather.model.window import Window
+from pixel_gather.core.model.window import Window
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning"),

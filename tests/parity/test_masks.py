@@ -12,7 +12,7 @@ import xarray as xr
 
 from parity.readers import Readings
 from parity.truth import AS_FOR_THE_TRUTH
-from pixel_gather.model.window import Window
+from pixel_gather.core.model.window import Window
 from support.undrawn import gather_undrawn
 
 type Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ from rasterio.crs import CRS
 
 from parity.readers import Readings
 from parity.truth import AS_FOR_THE_TRUTH, SMALL, Truth, fitting_nodata, full_data, sha256, truths
-from pixel_gather.model.window import Window
+from pixel_gather.core.model.window import Window
 
 _LARGEST_NBYTES: Final = 64 * 2**20
 """Largest raster that is read whole, in bytes."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.model.window import Transform, Window
+from pixel_gather.core.model.window import Transform, Window
 
 SMALL: Final = Path(__file__).resolve().parents[1] / "data"
 """The part of the collection that is in the project."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather.model.source import CubeRow, Source
-from pixel_gather.plan.cube_plan import (
+from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.plan.cube_plan import (
     OVERHANG_IS_NODATA,
     OVERHANG_IS_ZERO,
     Append,

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather.errors import BudgetError, RequestError
-from pixel_gather.model.source import CubeRow, ListColumn, Source
-from pixel_gather.model.window import Transform
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.inherit import CubeTemplate
-from pixel_gather.plan.plan import plan_cube
-from pixel_gather.plan.table_view import TableView
-from pixel_gather.ports import SourceTable
-from pixel_gather.read.read_shard import Pixels
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.core.model.source import CubeRow, ListColumn, Source
+from pixel_gather.core.model.window import Transform
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.plan import plan_cube
+from pixel_gather.core.plan.table_view import TableView
+from pixel_gather.core.ports import SourceTable
+from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.request.request import parse_request
 from support.fakes import FakeImage, FakeProjector, FakeReader, FakeTable, table_of
 from support.plans import MIB, planned
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pixel_gather.errors import BudgetError
-from pixel_gather.plan.layout import (
+from pixel_gather.core.errors import BudgetError
+from pixel_gather.core.plan.layout import (
     FEW_SHARDS,
     LARGE_SHARD_NBYTES,
     MAX_SHARD_ROWS,
@@ -17,7 +17,7 @@ from pixel_gather.plan.layout import (
     plan_layout,
     tile_layout,
 )
-from pixel_gather.request.output import ExplicitLayout, LayoutName
+from pixel_gather.core.request.output import ExplicitLayout, LayoutName
 
 MIB = 2**20
 shapes = st.tuples(

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from pixel_gather.errors import RequestError, SourceError
-from pixel_gather.model.source import Header
-from pixel_gather.model.status import Status
-from pixel_gather.model.window import Transform, Window, WindowRule
-from pixel_gather.plan.locate_window import Grid, Placement, locate_like, locate_window
+from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.model.source import Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Transform, Window, WindowRule
+from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like, locate_window
 from support.fakes import UTM, FakeProjector, header_of
 from support.strategies import headers, transforms, windows_touching
 

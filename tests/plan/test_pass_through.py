@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather.errors import RequestError, SourceError
-from pixel_gather.model.source import CubeRow, Source
-from pixel_gather.model.status import Status
-from pixel_gather.model.tile_coding import COMPLEX_INTEGERS, TileCoding
-from pixel_gather.model.window import Window
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.pass_through import check_passes, readers_of
-from pixel_gather.plan.plan import plan_cube
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.tile_coding import COMPLEX_INTEGERS, TileCoding
+from pixel_gather.core.model.window import Window
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.pass_through import check_passes, readers_of
+from pixel_gather.core.plan.plan import plan_cube
+from pixel_gather.core.request.request import parse_request
 from support.fakes import CODING, FakeImage, FakeProjector, FakeReader, FakeTable, header_of, table_of
 from support.plans import planned
 

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.errors import BudgetError, RequestError, SourceError
-from pixel_gather.estimate.explain import size
-from pixel_gather.estimate.workload import FarBucket, WorkerPool
-from pixel_gather.model.source import CubeRow, ListColumn, SearchCost, Source
-from pixel_gather.model.status import Status
-from pixel_gather.model.window import Transform, Window
-from pixel_gather.plan.choose_template import SAMPLED_HEADERS
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.plan import gather_digest, plan_cube
-from pixel_gather.read.read_shard import Pixels
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.errors import BudgetError, RequestError, SourceError
+from pixel_gather.core.estimate.explain import size
+from pixel_gather.core.estimate.workload import FarBucket, WorkerPool
+from pixel_gather.core.model.source import CubeRow, ListColumn, SearchCost, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Transform, Window
+from pixel_gather.core.plan.choose_template import SAMPLED_HEADERS
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.plan import gather_digest, plan_cube
+from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.request.request import parse_request
 from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeTable, table_of
 from support.plans import planned
 

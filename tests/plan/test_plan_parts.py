@@ -6,10 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from pixel_gather.estimate.workload import WorkerPool
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.plan import plan_cube
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.estimate.workload import WorkerPool
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.plan import plan_cube
+from pixel_gather.core.request.request import parse_request
 from support.fakes import FakeImage, FakeProjector, FakeReader, table_of
 
 MIB = 2**20

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather.errors import SourceError
-from pixel_gather.model.source import Header, Source
-from pixel_gather.model.status import Status
-from pixel_gather.model.window import Window, WindowRule
-from pixel_gather.plan.cube_plan import SourceSlot
-from pixel_gather.plan.locate_window import Grid
-from pixel_gather.plan.sample_warnings import (
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.source import Header, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.plan.cube_plan import SourceSlot
+from pixel_gather.core.plan.locate_window import Grid
+from pixel_gather.core.plan.sample_warnings import (
     in_percent,
     warnings_of_claims,
     warnings_of_places,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
 from support.fakes import FakeReader, table_of
 from support.plans import planned
 

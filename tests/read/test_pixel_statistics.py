@@ -8,10 +8,10 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.model.outcome import Outcome
-from pixel_gather.model.status import Status
-from pixel_gather.read.pixel_statistics import digest_of, measure_row
-from pixel_gather.read.read_shard import Pixels
+from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.read.pixel_statistics import digest_of, measure_row
+from pixel_gather.core.read.read_shard import Pixels
 from support.strategies import COMPLEXES, FLOATS, INTEGERS, images
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.shards import cut_tasks
-from pixel_gather.read.quicklook import QuicklookAlbum, quicklook_rows, quicklook_step, take_quicklooks
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.shards import cut_tasks
+from pixel_gather.core.read.quicklook import QuicklookAlbum, quicklook_rows, quicklook_step, take_quicklooks
 from support.fakes import FakeReader, table_of
 from support.plans import planned
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pixel_gather.errors import SourceError
-from pixel_gather.model.outcome import Lookup, Outcome
-from pixel_gather.model.source import Cost, CubeRow, Source
-from pixel_gather.model.status import Status
-from pixel_gather.model.window import Window
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
-from pixel_gather.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
-from pixel_gather.read.referred_tiles import ReferredTiles
-from pixel_gather.read.stored_tiles import StoredTiles
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.outcome import Lookup, Outcome
+from pixel_gather.core.model.source import Cost, CubeRow, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.shards import ShardTask, cut_tasks, row_ranges
+from pixel_gather.core.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.core.read.stored_tiles import StoredTiles
+from pixel_gather.features.virtual.referred_tiles import ReferredTiles
 from support.fakes import (
     CODING,
     UTM,

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from pixel_gather.model.outcome import Outcome
-from pixel_gather.model.status import Status
-from pixel_gather.read.row_work import RowWork
+from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.read.row_work import RowWork
 
 
 def test_work_on_a_group_starts_when_all_of_its_sources_are_there() -> None:

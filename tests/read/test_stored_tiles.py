@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import xxhash
 
-from pixel_gather.errors import SourceError
-from pixel_gather.model.outcome import Outcome
-from pixel_gather.model.source import Cost
-from pixel_gather.model.status import Status
-from pixel_gather.model.window import Window
-from pixel_gather.read.referred_tiles import ReferredTiles
-from pixel_gather.read.stored_tiles import StoredTiles, digest_of_tiles
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window
+from pixel_gather.core.read.stored_tiles import StoredTiles, digest_of_tiles
+from pixel_gather.features.virtual.referred_tiles import ReferredTiles
 from support.fakes import FakeImage, FakeReader
 
 A = np.arange(2 * 4 * 4, dtype="uint16").reshape(2, 4, 4)

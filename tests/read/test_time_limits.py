@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pixel_gather.errors import ShardLateError, ShardsLeftError
-from pixel_gather.read.time_limits import ShardTimes, in_time, reading_s
+from pixel_gather.core.errors import ShardLateError, ShardsLeftError
+from pixel_gather.core.read.time_limits import ShardTimes, in_time, reading_s
 
 
 @pytest.mark.parametrize(("left_s", "expected"), [(900, 840), (100, 75), (8, 6), (0, 0)])
@@ -83,7 +83,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A clock that stands still at ``now``."""
     clock = SimpleNamespace(now=100.0)
     clock.monotonic = lambda: clock.now
-    monkeypatch.setattr("pixel_gather.read.time_limits.time", clock)
+    monkeypatch.setattr("pixel_gather.core.read.time_limits.time", clock)
     return clock
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from handlers.api.policy import check_append
-from pixel_gather.errors import RequestError
-from pixel_gather.request.naming import execution_name, forced
-from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.request import GatherRequest, parse_request
 
 
 def request(**output: Any) -> GatherRequest:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from catalog.scenes import item
-from pixel_gather.errors import RequestError
-from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from scenes.scenes import item
 
 
 class Item:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from obstore.store import LocalStore
 
-from pixel_gather.adapters.object_store.object_store import split_href
-from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href, parent_of
+from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href, parent_of
+from pixel_gather.io.store.object_store import split_href
 
 HOME = IN_PROCESS.within("/data/my files")
 DEPLOYED = HrefPolicy(

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from pixel_gather.request.naming import execution_name, forced
-from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.request import GatherRequest, parse_request
 
 
 def request_named(name: str | None) -> GatherRequest:

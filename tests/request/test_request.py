@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from pixel_gather.errors import RequestError
-from pixel_gather.model.window import WindowRule
-from pixel_gather.request.request import GatherRequest, Limits, parse_request, request_schema
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.request.request import GatherRequest, Limits, parse_request, request_schema
 from support.strategies import requests
 
 PLAIN: dict[str, Any] = {"sources": ["/a.tif"], "window": "centre"}

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from shapely.geometry import shape
 
-from pixel_gather.errors import RequestError
-from pixel_gather.request.request import parse_request
-from pixel_gather.request.shape_bounds import shape_bounds
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.request.shape_bounds import shape_bounds
 
 POLYGON = {
     "type": "Polygon",

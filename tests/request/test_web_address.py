@@ -2,8 +2,8 @@
 
 import pytest
 
-from pixel_gather.errors import RequestError
-from pixel_gather.request.web_address import (
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.web_address import (
     hosts_only,
     same_host_only,
     shown_url,

@@ -11,20 +11,20 @@ import xarray as xr
 from obstore.store import MemoryStore
 from zarr.storage import ObjectStore
 
-from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
-from pixel_gather.adapters.cube.zarr_cube import ZarrCube
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.shards import ShardTask
-from pixel_gather.ports import SourceTable
-from pixel_gather.read.pixel_statistics import digest_of
-from pixel_gather.read.read_shard import Pixels, ShardBuffers
-from pixel_gather.report.report import Report
-from pixel_gather.request.request import parse_request
-from pixel_gather.use_cases.append import plan_append
-from pixel_gather.use_cases.finish_gather import finish_gather
-from pixel_gather.use_cases.gather_shard import gather_shard
-from pixel_gather.use_cases.plan_gather import plan_gather
-from pixel_gather.use_cases.step_files import committed_sidecars
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.ports import SourceTable
+from pixel_gather.core.read.pixel_statistics import digest_of
+from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.results.report import Report
+from pixel_gather.engine.append import plan_append
+from pixel_gather.engine.finish_gather import finish_gather
+from pixel_gather.engine.gather_shard import gather_shard
+from pixel_gather.engine.plan_gather import plan_gather
+from pixel_gather.engine.step_files import committed_sidecars
+from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.fakes import FakeControl, FakeImage, FakeLimiter, FakeProjector, FakeReader
 
 

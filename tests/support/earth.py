@@ -8,10 +8,10 @@ from typing import Any, Final
 import shapely
 from shapely.affinity import translate
 
-from catalog.scenes import item
-from pixel_gather.catalog.area import Area
-from pixel_gather.catalog.catalog_query import SceneQuery
-from pixel_gather.catalog.time_range import format_moment, parse_period, parse_time_range
+from pixel_gather.core.area import Area
+from pixel_gather.core.scenes.catalog_query import SceneQuery
+from pixel_gather.core.time_range import format_moment, parse_period, parse_time_range
+from scenes.scenes import item
 
 N_SCENES: Final = 3_000
 _FIRST_US: Final = parse_period("2015").start_us

@@ -9,20 +9,20 @@ from typing import Any, Self
 
 import numpy as np
 
-from pixel_gather.adapters.cube.zarr_metadata import versions_after
-from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
-from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
-from pixel_gather.model.status import Status
-from pixel_gather.model.tile_coding import TileCoding, TileRange
-from pixel_gather.model.window import DescribedCrs, Transform, Window
-from pixel_gather.plan.cube_plan import CubePlan, Measurement
-from pixel_gather.read.quicklook import Quicklooks
-from pixel_gather.read.read_shard import Pixels
-from pixel_gather.read.stored_tiles import BandTiles
-from pixel_gather.report.receipt import Receipt, WrittenFile
-from pixel_gather.report.report import Report
-from pixel_gather.report.row_coordinates import Coordinate, Values
-from pixel_gather.stores import ROOT_KEY, FoundCube, RowEncoder, StoredShard, missing_file
+from pixel_gather.core.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
+from pixel_gather.core.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.tile_coding import TileCoding, TileRange
+from pixel_gather.core.model.window import DescribedCrs, Transform, Window
+from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.read.quicklook import Quicklooks
+from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.stored_tiles import BandTiles
+from pixel_gather.core.results.receipt import Receipt, WrittenFile
+from pixel_gather.core.results.report import Report
+from pixel_gather.core.results.row_coordinates import Coordinate, Values
+from pixel_gather.core.stores import ROOT_KEY, FoundCube, RowEncoder, StoredShard, missing_file
+from pixel_gather.io.cube.zarr_metadata import versions_after
 
 CODING = TileCoding(
     dtype="uint16",

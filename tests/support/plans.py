@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.plan import plan_cube
-from pixel_gather.ports import Projector, SourceTable
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.plan import plan_cube
+from pixel_gather.core.ports import Projector, SourceTable
+from pixel_gather.core.request.request import parse_request
 from support.fakes import FakeProjector, FakeReader
 
 MIB = 2**20

@@ -12,9 +12,9 @@ import zarr
 from obstore.store import MemoryStore
 from zarr.storage import ObjectStore
 
-from pixel_gather.adapters.cube.array_chunks import put_array
-from pixel_gather.report.report import Cause, Report
-from pixel_gather.report.timings import Spread
+from pixel_gather.core.results.report import Cause, Report
+from pixel_gather.core.results.timings import Spread
+from pixel_gather.io.cube.array_chunks import put_array
 
 NODATA = 7
 REPORT = Report(

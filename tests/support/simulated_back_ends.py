@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from benchmarks.throttle import Throttle
-from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
+from pixel_gather.io.store.concurrency import AdaptiveLimiter
 
 ROOT = "s3://bucket"
 

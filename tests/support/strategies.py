@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from pixel_gather.model.source import Header
-from pixel_gather.model.window import Transform, Window
-from pixel_gather.plan.layout import Layout
-from pixel_gather.read.read_shard import Pixels
-from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.core.model.source import Header
+from pixel_gather.core.model.window import Transform, Window
+from pixel_gather.core.plan.layout import Layout
+from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.request.request import GatherRequest, parse_request
 from support.fakes import header_of
 
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")

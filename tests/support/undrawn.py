@@ -4,6 +4,6 @@ from functools import partial
 from typing import Final
 
 from pixel_gather import gather
-from pixel_gather.local.settings import Settings
+from pixel_gather.in_process.settings import Settings
 
 gather_undrawn: Final = partial(gather, settings=Settings(draws_report=False))

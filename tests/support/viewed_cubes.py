@@ -13,8 +13,8 @@ from rasterio.transform import from_origin
 from zarr.storage import ObjectStore
 
 from pixel_gather import Gathered, Settings, gather
-from pixel_gather.adapters.cube.tile_codecs import register_codecs
-from pixel_gather.adapters.cube.zarr_metadata import zarr_codecs
+from pixel_gather.io.cube.tile_codecs import register_codecs
+from pixel_gather.io.cube.zarr_metadata import zarr_codecs
 
 BANDS = ("red", "green", "blue", "nir")
 SIDE = 192

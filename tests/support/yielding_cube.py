@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import override
 
-from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
-from pixel_gather.stores import Content, StoredObject
+from pixel_gather.core.stores import Content, StoredObject
+from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ import obstore
 from handlers.api.problems import NoCatalogError
 from handlers.api.scene_answers import LARGEST_ANSWER_NBYTES, nbytes_of
 from handlers.settings import Settings
-from pixel_gather.adapters.catalog.catalog_format import columns_key
-from pixel_gather.adapters.catalog.list_folders import FolderPool
-from pixel_gather.adapters.catalog.open_folder import Folders
-from pixel_gather.adapters.catalog.search_own_catalog import Catalog, open_catalog
-from pixel_gather.adapters.event_loop import open_runner
-from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
-from pixel_gather.catalog.catalog_query import Position, SceneQuery
-from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.request.href_policy import HrefPolicy
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.request.href_policy import HrefPolicy
+from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
+from pixel_gather.io.event_loop import open_runner
+from pixel_gather.io.scenes.catalog_format import columns_key
+from pixel_gather.io.scenes.list_folders import FolderPool
+from pixel_gather.io.scenes.open_folder import Folders
+from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
+from pixel_gather.io.store.object_store import Store, StoreSettings, open_place
 
 _LOOK_AGAIN_S: Final = 30.0
 """A warm function notices a new version of the catalog after so long."""

@@ -1,7 +1,7 @@
 """What the API takes and answers, as an OpenAPI 3.1 document, and the request's schema for API Gateway.
 
-Both are made from `pixel_gather.request.request.request_schema`. Not for a function: this needs pydantic, and
-``openapi.json`` beside this module is what the API serves.
+Both are made from `pixel_gather.core.request.request.request_schema`. Not for a function: this needs
+pydantic, and ``openapi.json`` beside this module is what the API serves.
 """
 
 import json
@@ -14,7 +14,7 @@ from handlers.api.openapi_rank import rank_paths
 from handlers.api.openapi_search import SCHEMAS as SEARCH_SCHEMAS
 from handlers.api.openapi_search import search_paths
 from handlers.api.problems import INTERNAL_ERROR, KINDS, MEDIA_TYPE, NO_SUCH_ADDRESS, TYPE_PREFIX
-from pixel_gather.request.request import request_schema
+from pixel_gather.core.request.request import request_schema
 from pixel_gather.version import __version__
 
 OPENAPI_FILE: Final = Path(__file__).with_name("openapi.json")

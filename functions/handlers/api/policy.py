@@ -4,13 +4,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from handlers.settings import Settings
-from pixel_gather.errors import RequestError
-from pixel_gather.request.href_policy import HrefPolicy, check_folder, check_href
-from pixel_gather.request.web_address import CMR, hosts_only
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.href_policy import HrefPolicy, check_folder, check_href
+from pixel_gather.core.request.web_address import CMR, hosts_only
 
 if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
-    from pixel_gather.request.request import GatherRequest
-    from pixel_gather.request.sources import Sources, StacSources
+    from pixel_gather.core.request.request import GatherRequest
+    from pixel_gather.core.request.sources import Sources, StacSources
 
 _STDIN: Final = "-"
 _CUBES_INDEX: Final = "headers.parquet"

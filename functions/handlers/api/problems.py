@@ -9,7 +9,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
 
-from pixel_gather.errors import (
+from pixel_gather.core.errors import (
     ArrayExistsError,
     BudgetError,
     BusyError,

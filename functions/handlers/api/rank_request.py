@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from handlers.settings import Settings
 from handlers.steps.planning import admitted
-from pixel_gather.ranking.limits import RankLimits
-from pixel_gather.ranking.ranking_body import RankingBody
-from pixel_gather.ranking.ranking_request import RankingRequest
-from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.features.rank.limits import RankLimits
+from pixel_gather.features.rank.ranking_body import RankingBody
+from pixel_gather.features.rank.ranking_request import RankingRequest
 
 _DIGEST_LETTERS: Final = 32
 

@@ -10,10 +10,10 @@ from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import KINDS, BodyError, Kind, answer_with_problems
-from pixel_gather.errors import GatherError, RequestError
+from pixel_gather.core.errors import GatherError, RequestError
 
 if TYPE_CHECKING:  # the search function needs no boto3
-    from pixel_gather.adapters.aws.executions import Executions
+    from pixel_gather.io.aws.executions import Executions
 
 _DEFAULT_LIMIT: Final = "50"
 _ROUTE: Final = (

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from pixel_gather.catalog.catalog_query import Position
-from pixel_gather.catalog.folders import unlisted_folders
-from pixel_gather.catalog.item import asset_hrefs, scene_key
-from pixel_gather.catalog.time_range import LAST_US, format_moment
+from pixel_gather.core.scenes.catalog_query import Position
+from pixel_gather.core.scenes.folders import unlisted_folders
+from pixel_gather.core.scenes.item import asset_hrefs, scene_key
+from pixel_gather.core.time_range import LAST_US, format_moment
 
 type Item = Mapping[str, Any]
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from handlers.api.scene_answers import NO_COLLECTION
-from pixel_gather.catalog.area import Area, box_of_corners, check_box
-from pixel_gather.catalog.catalog_query import Position, SceneQuery
-from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, parse_time_range
-from pixel_gather.catalog.where import CLOUD_COVER, Where, parse_where
-from pixel_gather.errors import RequestError
+from pixel_gather.core.area import Area, box_of_corners, check_box
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
+from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
+from pixel_gather.core.where import CLOUD_COVER, Where, parse_where
 
 MOST_SCENES: Final = 10_000
 MOST_EXPANDED: Final = 500

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from handlers.api.wiring import ControlPlane
-from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
-from pixel_gather.adapters.aws.uploaded_lists import is_uploaded, key_of_list
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
+from pixel_gather.io.aws.aws_errors import aws_errors_in_words
+from pixel_gather.io.aws.uploaded_lists import is_uploaded, key_of_list
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _SUFFIX: Final = re.compile(r"[a-z0-9]{1,12}(\.[a-z0-9]{1,7})?")

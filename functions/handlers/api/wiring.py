@@ -7,7 +7,7 @@ import boto3
 from botocore.config import Config
 
 from handlers.settings import Settings
-from pixel_gather.adapters.aws.executions import Executions, SharedLooks
+from pixel_gather.io.aws.executions import Executions, SharedLooks
 
 _QUICK: Final = Config(
     connect_timeout=3,

@@ -1,7 +1,7 @@
 """Describes a deployment's workers for estimates and prices. Pure."""
 
 from handlers.settings import Settings
-from pixel_gather.estimate.workload import FarBucket, WorkerPool
+from pixel_gather.core.estimate.workload import FarBucket, WorkerPool
 
 
 def workers_of(settings: Settings) -> WorkerPool:

@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 
 from aws_lambda_powertools import Logger
 
-from pixel_gather.adapters.rank.kept_statistics import SqliteStatistics
-from pixel_gather.errors import StoreError
-from pixel_gather.ranking.ranking_request import RankingRequest
-from pixel_gather.stores import ControlStore
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.stores import ControlStore
+from pixel_gather.features.rank.kept_statistics import SqliteStatistics
+from pixel_gather.features.rank.ranking_request import RankingRequest
 
 _logger = Logger()
 

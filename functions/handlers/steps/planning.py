@@ -11,19 +11,19 @@ from typing import Any, Final
 from handlers.api.policy import check_append, check_sources, checked_index, list_policy, source_policy
 from handlers.settings import Settings
 from handlers.wiring import Deployment
-from pixel_gather.adapters.aws.metrics import EmfMetrics
-from pixel_gather.adapters.catalog.scene_list import SceneFinder
-from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.cube.header_index import read_index
-from pixel_gather.adapters.source_list.found_list import found_sources
-from pixel_gather.adapters.source_list.list_file import Check
-from pixel_gather.adapters.source_list.source_list import SourceList, named_sources
-from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
-from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
-from pixel_gather.metric_names import GATHERS_REFUSED
-from pixel_gather.model.source import Source
-from pixel_gather.request.request import GatherRequest, Limits
-from pixel_gather.request.web_address import hosts_only
+from pixel_gather.core.errors import ArrayExistsError, BudgetError, RequestError
+from pixel_gather.core.metric_names import GATHERS_REFUSED
+from pixel_gather.core.model.source import Source
+from pixel_gather.core.request.request import GatherRequest, Limits
+from pixel_gather.core.request.web_address import hosts_only
+from pixel_gather.io.aws.metrics import EmfMetrics
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.header_index import read_index
+from pixel_gather.io.lists.found_list import found_sources
+from pixel_gather.io.lists.source_list import SourceList, named_sources
+from pixel_gather.io.lists.source_table import SqliteSourceTable
+from pixel_gather.io.scenes.scene_list import SceneFinder
+from pixel_gather.io.store.opened_file import Check
 
 _FOR_THE_LIST: Final = 0.75
 """Share of a plan's time. Reading headers, sorting the list and writing the manifest take less. The thread

@@ -7,15 +7,15 @@ from typing import Any, Final
 from handlers.api.rank_request import Asked
 from handlers.steps.kept import kept_statistics
 from handlers.wiring import Deployment
-from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.rank.check_kept import drop_replaced
-from pixel_gather.adapters.rank.kept_ranges import KeptRanges
-from pixel_gather.adapters.rank.ranker import ranker_of
-from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.ranking.ranker import OnScene, Ranker
-from pixel_gather.ranking.rounds import KeptStatistics, RankedScene
-from pixel_gather.ranking.scenes import RankScene
+from pixel_gather.features.rank.check_kept import drop_replaced
+from pixel_gather.features.rank.kept_ranges import KeptRanges
+from pixel_gather.features.rank.open_ranker import ranker_of
+from pixel_gather.features.rank.ranker import OnScene, Ranker
+from pixel_gather.features.rank.rounds import KeptStatistics, RankedScene
+from pixel_gather.features.rank.scenes import RankScene
+from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.reader import CogReader
 
 MOST_ANSWER_NBYTES: Final = 5_000_000
 """Largest size of a table's rows. Lambda answers at most 6 MB."""

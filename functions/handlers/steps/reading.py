@@ -1,9 +1,9 @@
 """Makes the reader of sources for the functions that read them."""
 
 from handlers.wiring import Deployment
-from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.reader import CogReader
 
 
 class Readers:

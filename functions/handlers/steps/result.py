@@ -4,15 +4,15 @@ from typing import Any
 
 from handlers.steps.capacity import workers_of
 from handlers.wiring import Deployment
-from pixel_gather.adapters.report.report_writer import Log, write_report
-from pixel_gather.adapters.report.written_report import (
+from pixel_gather.core.results.cost import usd_by_service
+from pixel_gather.core.results.report import Report
+from pixel_gather.features.report.report_writer import Log, write_report
+from pixel_gather.io.cube.written_report import (
     PAGE_KEY,
     REPORT_KEY,
     WrittenReport,
     look_for_report,
 )
-from pixel_gather.report.cost import usd_by_service
-from pixel_gather.report.report import Report
 
 
 async def publish(

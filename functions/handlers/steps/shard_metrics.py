@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pixel_gather.metric_names import (
+from pixel_gather.core.metric_names import (
     FETCHED,
     GATHER,
     GATHER_USD,
@@ -22,13 +22,13 @@ from pixel_gather.metric_names import (
     STORED,
     Metric,
 )
-from pixel_gather.model.outcome import Outcome, ShardResult
-from pixel_gather.model.status import Status
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.shards import ShardTask
+from pixel_gather.core.model.outcome import Outcome, ShardResult
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.shards import ShardTask
 
 if TYPE_CHECKING:  # not in a worker's start
-    from pixel_gather.report.report import Report
+    from pixel_gather.core.results.report import Report
 
 type Values = dict[Metric, list[float]]
 

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pixel_gather.adapters.aws.metrics import EmfMetrics
-from pixel_gather.estimate.pricing import (
+from pixel_gather.core.estimate.pricing import (
     GETS_PER_TASK,
     TRANSITIONS_PER_CHILD,
     USD_PER_GB_S,
@@ -16,9 +15,10 @@ from pixel_gather.estimate.pricing import (
     USD_PER_PUT,
     USD_PER_TRANSITION,
 )
-from pixel_gather.metric_names import SPENT_USD
-from pixel_gather.model.outcome import ShardResult
-from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.core.metric_names import SPENT_USD
+from pixel_gather.core.model.outcome import ShardResult
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.io.aws.metrics import EmfMetrics
 
 _PUTS_BESIDE_PIXELS = 2
 """The sidecar of the shard, and the headers that it has read."""

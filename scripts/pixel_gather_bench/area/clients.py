@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import override
 
-from pixel_gather.adapters.catalog.search_own_catalog import Catalog
-from pixel_gather.adapters.event_loop import open_runner
-from pixel_gather.catalog.area import Area
-from pixel_gather.catalog.catalog_query import SceneQuery
-from pixel_gather.catalog.item import asset_hrefs
-from pixel_gather.errors import GatherError
+from pixel_gather.core.area import Area
+from pixel_gather.core.errors import GatherError
+from pixel_gather.core.scenes.catalog_query import SceneQuery
+from pixel_gather.core.scenes.item import asset_hrefs
+from pixel_gather.io.event_loop import open_runner
+from pixel_gather.io.scenes.search_own_catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

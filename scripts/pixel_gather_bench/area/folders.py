@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import parse_qs, urlsplit
 
-from pixel_gather.adapters.catalog.list_folders import FolderPool
-from pixel_gather.adapters.catalog.open_folder import Folders
-from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.catalog.item import asset_hrefs
-from pixel_gather.request.href_policy import IN_PROCESS
+from pixel_gather.core.request.href_policy import IN_PROCESS
+from pixel_gather.core.scenes.item import asset_hrefs
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.scenes.list_folders import FolderPool
+from pixel_gather.io.scenes.open_folder import Folders
+from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.area.clients import serving
 from pixel_gather_bench.area.published import LISTING_S, N_FOLDERS, N_IMAGES
 

@@ -6,9 +6,9 @@ import tracemalloc
 from dataclasses import dataclass
 from typing import Final
 
-from pixel_gather.adapters.catalog.search_own_catalog import Catalog
-from pixel_gather.adapters.event_loop import open_runner
-from pixel_gather.catalog.area import Area
+from pixel_gather.core.area import Area
+from pixel_gather.io.event_loop import open_runner
+from pixel_gather.io.scenes.search_own_catalog import Catalog
 from pixel_gather_bench.area.clients import links_of
 
 _N_TIMED: Final = 20

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.blocks.pixels import BlockPixels, as_floats, copy_cube, make_field
 from pixel_gather_bench.blocks.report import BlocksReport, put_records, put_report
 from pixel_gather_bench.blocks.setting import BlockRecord, BlockSetting

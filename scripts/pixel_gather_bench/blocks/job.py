@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.blocks.setting import BlockSetting
 
 

@@ -7,8 +7,8 @@ shapes. The one is taken that suits both ways of reading, as in the plan's own b
 import math
 from typing import Final
 
-from pixel_gather.plan.layout import SHARD_NBYTES, Layout, plan_layout
-from pixel_gather.request.output import ExplicitLayout
+from pixel_gather.core.plan.layout import SHARD_NBYTES, Layout, plan_layout
+from pixel_gather.core.request.output import ExplicitLayout
 
 MB: Final = 1_000_000
 """Block sizes and speeds are given in units of so many bytes."""

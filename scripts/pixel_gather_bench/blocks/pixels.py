@@ -13,9 +13,9 @@ import zarr
 from zarr.abc.store import Store as ZarrStore
 from zarr.storage import LocalStore, ObjectStore
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_to_read, split_href
-from pixel_gather.errors import RequestError
-from pixel_gather.read.read_shard import Pixels
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.io.store.object_store import StoreSettings, open_to_read, split_href
 from pixel_gather_bench.blocks.layout import MB, Shape
 
 SIDE: Final = 512

@@ -10,9 +10,9 @@ import numpy as np
 import zarr
 from zarr.buffer import cpu
 
-from pixel_gather.errors import StoreError
-from pixel_gather.process_usage import cpu_s, peak_rss_mib
-from pixel_gather.read.read_shard import Pixels
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.process_usage import cpu_s, peak_rss_mib
+from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather_bench.blocks.job import BlockJob, ReadAnswer
 from pixel_gather_bench.blocks.pixels import zarr_store
 from pixel_gather_bench.blocks.setting import ARRAY

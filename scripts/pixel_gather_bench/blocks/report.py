@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
 from pixel_gather_bench.bench_folder import put_text
 from pixel_gather_bench.blocks.figures import write_figures
 from pixel_gather_bench.blocks.setting import BlockRecord

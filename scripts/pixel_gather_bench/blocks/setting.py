@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from pixel_gather.plan.layout import Layout
-from pixel_gather.request.output import Output
+from pixel_gather.core.plan.layout import Layout
+from pixel_gather.core.request.output import Output
 from pixel_gather_bench.blocks.layout import MB, Shape, chunk_nbytes
 
 CODECS: Final = ("none", "zstd", "blosc-lz4", "blosc-zstd", "zfp")

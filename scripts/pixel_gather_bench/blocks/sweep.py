@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pixel_gather.plan.layout import Layout
+from pixel_gather.core.plan.layout import Layout
 from pixel_gather_bench.blocks.layout import MB, Shape, chunk_nbytes, default_layout, layout_of
 from pixel_gather_bench.blocks.setting import BlockSetting
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pixel_gather.local.places import shown
-from pixel_gather.plan.layout import CHUNK_NBYTES, CHUNK_SIDE, SHARD_NBYTES
+from pixel_gather.core.plan.layout import CHUNK_NBYTES, CHUNK_SIDE, SHARD_NBYTES
+from pixel_gather.in_process.places import shown
 from pixel_gather_bench.blocks.setting import DEFAULT_CODEC, BlockRecord, BlockResult, BlockSetting
 from pixel_gather_bench.blocks.summary import Verdict, medians_of, verdicts
 from pixel_gather_bench.blocks.sweep import READS_IN_FLIGHT, WRITES_IN_FLIGHT, is_default

@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place, split_href
-from pixel_gather.errors import GatherError, StoreError
+from pixel_gather.core.errors import GatherError, StoreError
+from pixel_gather.io.store.object_store import StoreSettings, open_place, split_href
 from pixel_gather_bench.blocks.job import BlockJob, ReadAnswer, WriteAnswer
 from pixel_gather_bench.blocks.layout import MB
 from pixel_gather_bench.blocks.pixels import BlockPixels

@@ -9,14 +9,14 @@ import numpy as np
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
-from pixel_gather.adapters.cube.zarr_metadata import put_pixel_array, zarr_codecs
-from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.object_store.object_store import Store, open_place
-from pixel_gather.errors import StoreError
-from pixel_gather.process_usage import cpu_s, peak_rss_mib
-from pixel_gather.read.read_shard import Pixels
-from pixel_gather.task_group import all_of
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.process_usage import cpu_s, peak_rss_mib
+from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.task_group import all_of
+from pixel_gather.io.cube.shard_codec import chunk_encoder, encode_shard
+from pixel_gather.io.cube.zarr_metadata import put_pixel_array, zarr_codecs
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.store.object_store import Store, open_place
 from pixel_gather_bench.blocks.job import BlockJob, WriteAnswer
 from pixel_gather_bench.blocks.setting import ARRAY, FILL, BlockSetting
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from pixel_gather.estimate import assumptions
-from pixel_gather.estimate.explain import size
-from pixel_gather.estimate.range_parts import HERE, Parts, choose_parts
+from pixel_gather.core.estimate import assumptions
+from pixel_gather.core.estimate.explain import size
+from pixel_gather.core.estimate.range_parts import HERE, Parts, choose_parts
 from pixel_gather_bench.ingest.summary import Summary
 
 PATTERNS: Final = {

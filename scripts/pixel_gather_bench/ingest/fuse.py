@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import unquote
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings, split_href
-from pixel_gather.errors import StoreError
+from pixel_gather.core.errors import StoreError
+from pixel_gather.io.store.object_store import StoreSettings, split_href
 from pixel_gather_bench.ingest.job import IngestJob
 from pixel_gather_bench.ingest.local import MountWay
 from pixel_gather_bench.ingest.ways import found

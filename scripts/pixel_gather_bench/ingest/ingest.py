@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
-from pixel_gather.errors import GatherError, RequestError, SourceError
-from pixel_gather.model.source import Cost
-from pixel_gather.model.status import Status
+from pixel_gather.core.errors import GatherError, RequestError, SourceError
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.status import Status
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.store.object_store import Objects, StoreSettings
 from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.ingest.advice import PATTERNS, advise, beside_the_plan, planned_parts

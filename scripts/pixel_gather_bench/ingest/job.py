@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.io.store.object_store import StoreSettings
 
 type Phase = Literal["whole", "random", "windows"]
 """``whole``: one object in order. ``random``: random ranges of it, by a process that has read nothing before.

@@ -7,8 +7,8 @@ from typing import Final
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
-from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.io.store.object_store import Store, StoreSettings, open_place
 
 _PIECE: Final = 8 * 2**20
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from pixel_gather.errors import StoreError
+from pixel_gather.core.errors import StoreError
 from pixel_gather_bench.ingest.job import Measured, Trial
 from pixel_gather_bench.ingest.ways import BY_NAME, Way
 

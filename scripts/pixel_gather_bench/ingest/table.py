@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from pixel_gather.estimate.explain import size
+from pixel_gather.core.estimate.explain import size
 from pixel_gather_bench.ingest.advice import Advice
 from pixel_gather_bench.ingest.job import StoredObject
 from pixel_gather_bench.ingest.summary import Summary

@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
-from pixel_gather.adapters.object_store.object_store import Objects
-from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.errors import SourceError
-from pixel_gather.model.source import Cost, Header
-from pixel_gather.model.status import Status
-from pixel_gather.ports import OpenedSource, SourceReader
-from pixel_gather.task_group import all_of
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.source import Cost, Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.ports import OpenedSource, SourceReader
+from pixel_gather.core.task_group import all_of
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.reader import CogReader
+from pixel_gather.io.store.concurrency import AdaptiveLimiter
+from pixel_gather.io.store.object_store import Objects
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.source_times import Lanes, Sheet
 from pixel_gather_bench.suite.target import Raster, Target

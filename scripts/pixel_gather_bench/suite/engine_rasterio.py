@@ -11,7 +11,7 @@ import numpy as np
 import rasterio
 from rasterio.errors import RasterioError
 
-from pixel_gather.model.window import Window
+from pixel_gather.core.model.window import Window
 from pixel_gather_bench.gdal_options import apply, gdal_options, gdal_path
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.source_times import Sheet

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from pixel_gather import process_usage
-from pixel_gather.read.pixel_statistics import digest_of
+from pixel_gather.core import process_usage
+from pixel_gather.core.read.pixel_statistics import digest_of
 from pixel_gather_bench.machine import about_machine
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record

@@ -1,12 +1,12 @@
-"""The record of one run, and how it becomes a `pixel_gather.report.run.Run`."""
+"""The record of one run, and how it becomes a `pixel_gather.core.results.run.Run`."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pixel_gather.report.run import Run
-from pixel_gather.report.timings import Timings
+from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timings import Timings
 from pixel_gather_bench.machine import machine_in_words
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.source_times import Columns, Failure

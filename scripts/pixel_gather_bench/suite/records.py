@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from pixel_gather.errors import RequestError
-from pixel_gather.report.run import Run
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.results.run import Run
 from pixel_gather_bench.bench_folder import put_text
 from pixel_gather_bench.suite.job import ENGINES, Configuration
 from pixel_gather_bench.suite.record import Record

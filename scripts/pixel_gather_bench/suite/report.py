@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pixel_gather.adapters.report.report_files import comparison_files_of, draw_in_both_themes, write_figures
+from pixel_gather.features.report.report_files import comparison_files_of, draw_in_both_themes, write_figures
 from pixel_gather_bench.suite.records import runs_in
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
+from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.interleaving import rounds
 from pixel_gather_bench.suite.job import Configuration, EngineName, Job
 from pixel_gather_bench.suite.target import Target

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from threading import Lock
 
-from pixel_gather.errors import SourceError
-from pixel_gather.process_usage import cpu_s
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.process_usage import cpu_s
 
 type Floats = list[float]
 type Integers = list[int]

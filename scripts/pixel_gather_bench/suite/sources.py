@@ -5,16 +5,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
-from pixel_gather.adapters.source_list.source_list import named_sources
-from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.errors import RequestError, SourceError
-from pixel_gather.model.source import Cost
-from pixel_gather.request.href_policy import IN_PROCESS
-from pixel_gather.request.sources import Sources
+from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.request.href_policy import IN_PROCESS
+from pixel_gather.core.request.sources import Sources
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.lists.source_list import named_sources
+from pixel_gather.io.reader import CogReader
+from pixel_gather.io.store.object_store import Objects, StoreSettings
 from pixel_gather_bench.machine import free_memory_mib
 from pixel_gather_bench.suite.engine_fast import raster_of
 from pixel_gather_bench.suite.target import Raster, Target, tile_window

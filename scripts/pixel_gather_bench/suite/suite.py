@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pixel_gather.errors import GatherError
+from pixel_gather.core.errors import GatherError
 from pixel_gather_bench.child import RunCrashedError, run_in_child
 from pixel_gather_bench.suite.job import Configuration, Job
 from pixel_gather_bench.suite.record import Record

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pixel_gather.errors import SourceError
-from pixel_gather.model.status import Status
-from pixel_gather.model.window import Window
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window
 
 
 class Raster(NamedTuple):

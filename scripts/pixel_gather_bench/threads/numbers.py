@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
-from pixel_gather.adapters.object_store.limiter.find_limit import Bounds
-from pixel_gather.adapters.object_store.object_store import split_href
+from pixel_gather.io.store.concurrency import AdaptiveLimiter
+from pixel_gather.io.store.limiter.find_limit import Bounds
+from pixel_gather.io.store.object_store import split_href
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.records import by_configuration

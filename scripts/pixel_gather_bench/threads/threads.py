@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings, split_href
-from pixel_gather.errors import GatherError
+from pixel_gather.core.errors import GatherError
+from pixel_gather.io.store.object_store import StoreSettings, split_href
 from pixel_gather_bench.bench_folder import put_text
 from pixel_gather_bench.machine import about_machine
 from pixel_gather_bench.suite.job import Job

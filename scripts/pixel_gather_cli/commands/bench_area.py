@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import click
 
-from pixel_gather.adapters.catalog.search_own_catalog import Catalog, open_catalog
-from pixel_gather.adapters.event_loop import open_runner
-from pixel_gather.adapters.object_store.object_store import open_to_read
-from pixel_gather.catalog.area import Area, Box, check_box
-from pixel_gather.errors import RequestError
+from pixel_gather.core.area import Area, Box, check_box
+from pixel_gather.core.errors import RequestError
+from pixel_gather.io.event_loop import open_runner
+from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
+from pixel_gather.io.store.object_store import open_to_read
 from pixel_gather_bench.area import published
 from pixel_gather_bench.area.clients import Answerer, measure_load, serving
 from pixel_gather_bench.area.folders import measure_pool, slow_store

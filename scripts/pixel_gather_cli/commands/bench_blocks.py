@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import click
 
-from pixel_gather.errors import RequestError
-from pixel_gather.local.places import check_place
-from pixel_gather.request.href_policy import IN_PROCESS, check_href
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
+from pixel_gather.in_process.places import check_place
 from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
 from pixel_gather_bench.blocks.blocks import BlocksRequest, bench_blocks
 from pixel_gather_bench.blocks.report import RECORDS, joined, put_report

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.errors import RequestError
-from pixel_gather.request.href_policy import IN_PROCESS, check_href
-from pixel_gather.request.sources import Sources
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
+from pixel_gather.core.request.sources import Sources
+from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.ingest.advice import PATTERNS
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest
 from pixel_gather_bench.ingest.job import MIB, Trial

@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import click
 
-from pixel_gather.errors import RequestError
-from pixel_gather.request.sources import Sources
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.sources import Sources
 from pixel_gather_bench.bench_folder import new_folder
 from pixel_gather_bench.machine import about_machine
 from pixel_gather_bench.suite.job import ENGINES, EngineName

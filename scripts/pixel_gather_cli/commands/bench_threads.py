@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from pixel_gather.errors import RequestError
-from pixel_gather.request.sources import Sources
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.sources import Sources
 from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.sources import hrefs_of

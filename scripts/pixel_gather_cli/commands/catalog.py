@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from pixel_gather.errors import RequestError
-from pixel_gather.local.catalog import MadeCatalog, make_catalog, refresh_catalog, remove_scenes
-from pixel_gather.model.plurals import counted
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.catalog.catalog import MadeCatalog, make_catalog, refresh_catalog, remove_scenes
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import in_home, name_options, settings_of, settings_options
 from pixel_gather_cli.search_options import search_given, search_options

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from pixel_gather.local.versions import compact
-from pixel_gather.model.plurals import counted
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.versions.versions import compact
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 

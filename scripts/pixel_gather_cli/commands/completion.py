@@ -6,7 +6,7 @@ from pathlib import PurePath
 import click
 from click.shell_completion import get_completion_class
 
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
 
 _SHELLS = ("bash", "zsh", "fish")
 

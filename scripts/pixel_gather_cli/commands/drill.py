@@ -14,11 +14,11 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
-from pixel_gather.adapters.event_loop import run
-from pixel_gather.errors import RequestError
-from pixel_gather.headers.drill import DrilledPixel, Value
-from pixel_gather.local.drill import drill_async
-from pixel_gather.model.status import Status
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.status import Status
+from pixel_gather.features.drill.drill import drill_async
+from pixel_gather.features.drill.read_pixels import DrilledPixel, Value
+from pixel_gather.io.event_loop import run
 from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
 
 _COLUMNS = ("href", "time", "band", "row", "col", "value", "status")

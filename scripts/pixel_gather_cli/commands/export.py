@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from pixel_gather.local.export import export
-from pixel_gather.model.plurals import counted
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.export.export import export
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from pixel_gather.local.versions import forget, kept, versions_before
-from pixel_gather.model.plurals import counted
-from pixel_gather.plan.cube_version import CubeVersion
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.plan.cube_version import CubeVersion
+from pixel_gather.features.versions.versions import forget, kept, versions_before
 from pixel_gather_cli.request_options import store_options, stores_of
 
 

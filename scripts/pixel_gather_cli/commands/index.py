@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from pixel_gather.local.index import Indexed, index
-from pixel_gather.model.plurals import counted
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.index.index import Indexed, index
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import in_home, settings_of, settings_options
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from pixel_gather.local.join import Joined, join
-from pixel_gather.model.plurals import counted
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.join.join import Joined, join
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import click
 
-from pixel_gather.adapters.source_list.href_band import (
+from pixel_gather.features.ls.ls import ls
+from pixel_gather.io.lists.href_band import (
     FindBand,
     band_finder,
     note_of_equal_times,
     note_of_names,
 )
-from pixel_gather.adapters.source_list.href_time import AUTO, time_finder
-from pixel_gather.adapters.source_list.list_columns import format_time
-from pixel_gather.adapters.source_list.listing import ListedObject
-from pixel_gather.local.ls import ls
+from pixel_gather.io.lists.href_time import AUTO, time_finder
+from pixel_gather.io.lists.list_columns import format_time
+from pixel_gather.io.lists.listing import ListedObject
 from pixel_gather_cli.request_options import in_home, store_options, stores_of
 
 type _Row = dict[str, str | int | None]

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import click
 
-from pixel_gather.estimate.estimate_result import EstimatedFigure
-from pixel_gather.local.gather import make_plan
-from pixel_gather.model.plurals import counted
-from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.report.run_table import shortened
+from pixel_gather.core.estimate.estimate_result import EstimatedFigure
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.results.run_table import shortened
+from pixel_gather.features.gather.gather import make_plan
 from pixel_gather_cli.details import details_option, in_few_lines
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options

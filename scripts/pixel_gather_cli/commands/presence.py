@@ -7,9 +7,9 @@ from typing import Any
 import click
 import numpy as np
 
-from pixel_gather.local.rows import presence
-from pixel_gather.model.plurals import counted
-from pixel_gather.report.presence import Presence
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.results.presence import Presence
+from pixel_gather.features.rows.rows import presence
 from pixel_gather_cli.request_options import store_options, stores_of
 
 

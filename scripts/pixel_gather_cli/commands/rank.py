@@ -10,17 +10,17 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from pixel_gather.adapters.event_loop import run
-from pixel_gather.errors import RequestError
-from pixel_gather.extras import check_extra
-from pixel_gather.local.progress import Progress
-from pixel_gather.local.rank import catalog_sources, plan_ranking, rank_async
-from pixel_gather.model.plurals import counted
-from pixel_gather.ranking.ranking_body import RankingBody
-from pixel_gather.ranking.ranking_plan import plan_text
-from pixel_gather.ranking.ranking_request import DEFAULT_PRECISION, RankingRequest
-from pixel_gather.ranking.table import COLUMNS, table_text
-from pixel_gather.request.request import parse_sources
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.extras import check_extra
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.request.request import parse_sources
+from pixel_gather.features.rank.rank import catalog_sources, plan_ranking, rank_async
+from pixel_gather.features.rank.ranking_body import RankingBody
+from pixel_gather.features.rank.ranking_plan import plan_text
+from pixel_gather.features.rank.ranking_request import DEFAULT_PRECISION, RankingRequest
+from pixel_gather.features.rank.table import COLUMNS, table_text
+from pixel_gather.in_process.progress import Progress
+from pixel_gather.io.event_loop import run
 from pixel_gather_cli.deployment.list_upload import uploaded_sources
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK, Target, open_api
 from pixel_gather_cli.progress import open_progress
@@ -183,12 +183,12 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
     for note in table["notes"]:
         click.echo(note, err=True)
     if out["parquet"]:
-        from pixel_gather.adapters.rank.parquet_table import write_table  # noqa: PLC0415 # for Parquet alone
+        from pixel_gather.features.rank.parquet_table import write_table  # noqa: PLC0415 # for Parquet alone
 
         about = {name: value for name, value in table.items() if name != "scenes"}
         write_table(table["scenes"], Path(in_home(out["parquet"])), about=about)
     if out["html"]:
-        from pixel_gather.adapters.rank.sheet import write_sheet  # noqa: PLC0415 # for sheets alone
+        from pixel_gather.features.rank.sheet import write_sheet  # noqa: PLC0415 # for sheets alone
 
         write_sheet(ranking, pictures, Path(in_home(out["html"])))
     click.echo(_summary(table), err=True)

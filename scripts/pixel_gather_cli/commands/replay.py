@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from pixel_gather.local.replay import replay
-from pixel_gather.model.plurals import counted
-from pixel_gather.report.drift import COLUMNS, Drift, Replayed, SourceDrift
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.results.drift import COLUMNS, Drift, Replayed, SourceDrift
+from pixel_gather.features.replay.replay import replay
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import in_home, settings_of, settings_options
 
@@ -65,7 +65,7 @@ def replay_command(
         in_home(cube), in_home(to), headers_only=headers_only, settings=settings_of(options), on_source=write
     )
     if parquet is not None:
-        from pixel_gather.adapters.report.drift_table import write_drifts  # noqa: PLC0415 # for Parquet alone
+        from pixel_gather.features.replay.drift_table import write_drifts  # noqa: PLC0415 # for Parquet alone
 
         write_drifts(sources, Path(in_home(parquet)), about=found.to_json() | {"drifted": len(found.drifted)})
     if as_json:

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_to_read, split_href
-from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.extras import check_extra
-from pixel_gather.local.places import check_place, shown
-from pixel_gather.report.evidence import Evidence
-from pixel_gather.report.run import Run
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.extras import check_extra
+from pixel_gather.core.results.evidence import Evidence
+from pixel_gather.core.results.run import Run
+from pixel_gather.in_process.places import check_place, shown
+from pixel_gather.io.store.object_store import Store, StoreSettings, open_to_read, split_href
 from pixel_gather_cli.browser import open_option, open_page
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
@@ -81,7 +81,7 @@ def _found(place: str, settings: StoreSettings) -> _Found:
     root, path = split_href(href)
     if root == "file://" and (folder := Path(f"/{path}")) and not (folder / _CUBE).exists():
         return _Found(evidence=None, runs=_benchmark(folder, place))
-    from pixel_gather.adapters.report.cube_evidence import read_evidence  # noqa: PLC0415 # --help is spared half a second
+    from pixel_gather.features.report.cube_evidence import read_evidence  # noqa: PLC0415 # --help is spared half a second
 
     evidence = read_evidence(_opened(href, settings), place=shown(href))
     return _Found(evidence=evidence, runs=(evidence.run,))
@@ -121,8 +121,8 @@ def _written(
     folder: Path, found: Sequence[_Found], places: Sequence[str], *, with_published: bool
 ) -> tuple[dict[str, bytes], list[str]]:
     """Write one cube's report, or the comparison; return the texts and the figures' names."""
-    from pixel_gather.adapters.report.plots.theme import DARK, LIGHT  # noqa: PLC0415 # as above
-    from pixel_gather.adapters.report.report_files import (  # noqa: PLC0415 # as above
+    from pixel_gather.features.report.plots.theme import DARK, LIGHT  # noqa: PLC0415 # as above
+    from pixel_gather.features.report.report_files import (  # noqa: PLC0415 # as above
         comparison_files_of,
         draw_all,
         draw_in_both_themes,

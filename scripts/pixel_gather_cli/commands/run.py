@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import click
 
-from pixel_gather.estimate.explain import size
-from pixel_gather.local.gather import gather
-from pixel_gather.local.gathered import Gathered
-from pixel_gather.model.plurals import counted
-from pixel_gather.report.run_table import LABEL_WIDTH, shortened
+from pixel_gather.core.estimate.explain import size
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.results.run_table import LABEL_WIDTH, shortened
+from pixel_gather.features.gather.gather import gather
+from pixel_gather.features.gather.gathered import Gathered
 from pixel_gather_cli.browser import open_option, open_page
 from pixel_gather_cli.details import details_option, in_few_lines
 from pixel_gather_cli.progress import open_progress

@@ -2,7 +2,7 @@
 
 import click
 
-from pixel_gather.extras import check_extra
+from pixel_gather.core.extras import check_extra
 from pixel_gather_cli.lazy_commands import LazyCommands
 
 SUMMARIES = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pixel_gather.catalog.schedule import OVERLAP_DAYS, Schedule
+from pixel_gather.core.schedule import OVERLAP_DAYS, Schedule
 from pixel_gather_cli.deployment.schedules import Schedules, stack_options
 from pixel_gather_cli.request_options import request_of, request_options
 

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import click
 
-from pixel_gather.catalog.folders import unlisted_folders
-from pixel_gather.catalog.item import asset_hrefs, asset_of, common_names, scene_key
-from pixel_gather.catalog.scene_sources import Address, asset_choices, band_numbers
-from pixel_gather.catalog.time_range import format_moment
-from pixel_gather.errors import RequestError
-from pixel_gather.local.catalog import write_items
-from pixel_gather.local.search import N_LISTINGS, FoundScenes, Item, found_scenes
-from pixel_gather.model.plurals import counted
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.scenes.folders import unlisted_folders
+from pixel_gather.core.scenes.item import asset_hrefs, asset_of, common_names, scene_key
+from pixel_gather.core.scenes.scene_sources import Address, asset_choices, band_numbers
+from pixel_gather.core.time_range import format_moment
+from pixel_gather.features.catalog.catalog import write_items
+from pixel_gather.features.catalog.search import N_LISTINGS, FoundScenes, Item, found_scenes
 from pixel_gather_cli.request_options import store_options, stores_of
 from pixel_gather_cli.search_options import search_of, search_options
 

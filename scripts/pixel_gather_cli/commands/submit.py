@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather_cli.deployment.list_upload import with_list_uploaded
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
 from pixel_gather_cli.deployment.status_text import state_text

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from pixel_gather.adapters.cube.check_cube import Verified
-from pixel_gather.local.verify import verify
-from pixel_gather.model.plurals import counted
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.verify.check_cube import Verified
+from pixel_gather.features.verify.verify import verify
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from pixel_gather.adapters.join.repository import JoinedVersion
-from pixel_gather.local.join import joined_versions
-from pixel_gather.local.rows import is_joined
-from pixel_gather.local.versions import kept, versions
+from pixel_gather.features.join.join import joined_versions
+from pixel_gather.features.join.repository import JoinedVersion
+from pixel_gather.features.versions.versions import kept, versions
+from pixel_gather.in_process.joined_places import is_joined
 from pixel_gather_cli.request_options import store_options, stores_of
 
 

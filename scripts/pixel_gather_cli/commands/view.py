@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import click
 
-from pixel_gather.errors import RequestError
-from pixel_gather.local.view import serving_cube
+from pixel_gather.core.errors import RequestError
+from pixel_gather.features.view.view import serving_cube
 from pixel_gather_cli.request_options import store_options, stores_of
 
 _ID: Final = re.compile(r"[\w.-]*[0-9a-f]{16}(-\d{1,2})?")

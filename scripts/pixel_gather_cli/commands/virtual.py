@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from pixel_gather.local.virtual import Virtual, make_virtual
-from pixel_gather.model.plurals import counted
-from pixel_gather.report.report import failures_of
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.results.report import failures_of
+from pixel_gather.features.virtual.virtual import Virtual, make_virtual
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
 

@@ -11,8 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 
-from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
-from pixel_gather.errors import (
+from pixel_gather.core.errors import (
     DeniedError,
     DeploymentError,
     GatherError,
@@ -22,7 +21,8 @@ from pixel_gather.errors import (
     ThrottledError,
     UnreachableError,
 )
-from pixel_gather.request.request import GatherRequest
+from pixel_gather.core.request.request import GatherRequest
+from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.deployment.deployment import Kind, LocalList
 

@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError, NoCredentialsError, NoRegionError
 from botocore.httpsession import URLLib3Session
 from botocore.utils import get_environ_proxies
 
-from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words, code_of
-from pixel_gather.errors import DeploymentError
+from pixel_gather.core.errors import DeploymentError
+from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
 
 _TIMEOUT_S = 60
 

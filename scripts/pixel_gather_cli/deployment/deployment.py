@@ -4,7 +4,7 @@ import io
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from pixel_gather.request.request import GatherRequest
+from pixel_gather.core.request.request import GatherRequest
 
 type Kind = Literal["gather", "ranking"]
 

@@ -4,12 +4,12 @@ import base64
 from datetime import UTC, datetime
 from typing import Any
 
-from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
-from pixel_gather.adapters.aws.executions import Executions
-from pixel_gather.adapters.aws.uploaded_lists import is_uploaded, key_of_list
-from pixel_gather.errors import RequestError
-from pixel_gather.request.naming import execution_name, forced
-from pixel_gather.request.request import GatherRequest
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.request import GatherRequest
+from pixel_gather.io.aws.aws_errors import aws_errors_in_words
+from pixel_gather.io.aws.executions import Executions
+from pixel_gather.io.aws.uploaded_lists import is_uploaded, key_of_list
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.deployment.deployment import Kind, LocalList
 

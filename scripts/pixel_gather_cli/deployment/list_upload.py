@@ -12,13 +12,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, split_href
-from pixel_gather.adapters.source_list.list_file import open_list_file
-from pixel_gather.adapters.source_list.parse_list import read_records
-from pixel_gather.errors import RequestError
-from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href
-from pixel_gather.request.request import GatherRequest
-from pixel_gather.request.sources import Sources
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href
+from pixel_gather.core.request.request import GatherRequest
+from pixel_gather.core.request.sources import Sources
+from pixel_gather.io.lists.parse_list import read_records
+from pixel_gather.io.store.object_store import Objects, StoreSettings, split_href
+from pixel_gather.io.store.opened_file import open_list_file
 from pixel_gather_cli.deployment.deployment import LocalList, RemoteDeployment
 
 _STDIN: Final = "-"

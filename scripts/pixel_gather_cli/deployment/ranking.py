@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pixel_gather.errors import DeploymentError
-from pixel_gather.local.progress import Progress
+from pixel_gather.core.errors import DeploymentError
+from pixel_gather.in_process.progress import Progress
 from pixel_gather_cli.deployment.watching import EVERY_S, looks
 
 if TYPE_CHECKING:

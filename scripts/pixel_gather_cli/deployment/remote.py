@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from pixel_gather.extras import check_extra
+from pixel_gather.core.extras import check_extra
 from pixel_gather_cli.deployment.deployment import RemoteDeployment
 from pixel_gather_cli.with_options import with_options
 

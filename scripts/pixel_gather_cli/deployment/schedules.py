@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
-from pixel_gather.catalog.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
-from pixel_gather.errors import DeploymentError, RequestError
-from pixel_gather.extras import check_extra
+from pixel_gather.core.errors import DeploymentError, RequestError
+from pixel_gather.core.extras import check_extra
+from pixel_gather.core.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
+from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
 from pixel_gather_cli.with_options import with_options
 

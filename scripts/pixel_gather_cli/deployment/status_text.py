@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, cast
 
-from pixel_gather.model.plurals import counted
+from pixel_gather.core.model.plurals import counted
 from pixel_gather_cli.deployment.deployment import Kind
 
 NOTHING_APPENDED: Final = "nothing: the cube has all of these sources already"
@@ -17,7 +17,7 @@ def status_text(document: Mapping[str, Any]) -> str:
     table = document.get("ranking")
     if table is None:
         return facts
-    from pixel_gather.ranking.table import table_text  # noqa: PLC0415 # a gather's status needs no NumPy
+    from pixel_gather.features.rank.table import table_text  # noqa: PLC0415 # a gather's status needs no NumPy
 
     return f"{facts}\n\n{table_text(table['scenes'], most=table['top'])}".rstrip("\n")
 

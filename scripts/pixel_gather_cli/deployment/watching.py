@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
-from pixel_gather.errors import GatherError, GatherNotFoundError, ThrottledError, UnreachableError
+from pixel_gather.core.errors import GatherError, GatherNotFoundError, ThrottledError, UnreachableError
 from pixel_gather_cli.deployment.deployment import RemoteDeployment
 from pixel_gather_cli.deployment.status_text import (
     duration_text,

@@ -13,19 +13,19 @@ import numpy as np
 import obstore
 from obstore.store import MemoryStore
 
-from adapters.geotiff.small_tiffs import geotiff, noise
 from fuzz.mutations import mutated_bytes, mutated_json
+from geotiff.small_tiffs import geotiff, noise
 from pixel_gather import Settings, gather
-from pixel_gather.adapters.cube.check_cube import check_cube
-from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
-from pixel_gather.adapters.cube.open_group import finished_group
-from pixel_gather.adapters.cube.read_rows import RowColumns
-from pixel_gather.adapters.cube.read_table import read_table
-from pixel_gather.adapters.cube.stored_cube import StoredCube
-from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.export.cube_rows import CubeRows
-from pixel_gather.adapters.report.cube_evidence import read_evidence
-from pixel_gather.errors import GatherError
+from pixel_gather.core.errors import GatherError
+from pixel_gather.features.export.cube_rows import CubeRows
+from pixel_gather.features.report.cube_evidence import read_evidence
+from pixel_gather.features.rows.read_rows import RowColumns
+from pixel_gather.features.verify.check_cube import check_cube
+from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.io.cube.open_group import finished_group
+from pixel_gather.io.cube.read_table import read_table
+from pixel_gather.io.cube.stored_cube import StoredCube
+from pixel_gather.io.event_loop import run
 
 __all__ = ["fuzz_one", "mutated", "seeds"]
 

@@ -9,15 +9,15 @@ from typing import Final
 
 import numpy as np
 
-from adapters.geotiff.small_tiffs import HREF, MemoryObject, geotiff, noise, tiff
 from fuzz.mutations import mutated_bytes as mutated
-from pixel_gather.adapters.geotiff.packed_header import unpack
-from pixel_gather.adapters.geotiff.reader import GeoTiffReader
-from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
-from pixel_gather.errors import SourceError
-from pixel_gather.model.source import Cost
-from pixel_gather.model.window import Window
+from geotiff.small_tiffs import HREF, MemoryObject, geotiff, noise, tiff
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.window import Window
+from pixel_gather.io.geotiff.packed_header import unpack
+from pixel_gather.io.geotiff.reader import GeoTiffReader
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 __all__ = ["fuzz_one", "mutated", "seeds"]
 

@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 
 from fuzz.mutations import mutated_bytes as mutated
 from fuzz.targets import packed_header
-from pixel_gather.adapters.cube.header_index import read_index, write_index
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
+from pixel_gather.io.header_index import read_index, write_index
 
 __all__ = ["fuzz_one", "mutated", "seeds"]
 

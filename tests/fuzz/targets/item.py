@@ -4,17 +4,17 @@ import json
 from contextlib import suppress
 from typing import Any, Final, cast
 
-from catalog.scenes import item
 from fuzz.mutations import mutated_json as mutated
-from pixel_gather.adapters.catalog.item_files import _decoded, _items_of_document
-from pixel_gather.adapters.catalog.json_structure import structure_of
-from pixel_gather.adapters.catalog.spooled_items import SpooledItems
-from pixel_gather.catalog.area import Area
-from pixel_gather.catalog.duplicates import without_duplicates
-from pixel_gather.catalog.item import asset_hrefs, footprint_of, kept, scene_key
-from pixel_gather.catalog.scene_sources import asset_choices, row_of, sources_of
-from pixel_gather.catalog.where import parse_where
-from pixel_gather.errors import RequestError
+from pixel_gather.core.area import Area
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scenes.duplicates import without_duplicates
+from pixel_gather.core.scenes.item import asset_hrefs, footprint_of, kept, scene_key
+from pixel_gather.core.scenes.scene_sources import asset_choices, row_of, sources_of
+from pixel_gather.core.where import parse_where
+from pixel_gather.io.scenes.item_files import _decoded, _items_of_document
+from pixel_gather.io.scenes.json_structure import structure_of
+from pixel_gather.io.scenes.spooled_items import SpooledItems
+from scenes.scenes import item
 
 __all__ = ["fuzz_one", "mutated", "seeds"]
 

@@ -9,11 +9,11 @@ from arro3.core import Array, DataType, RecordBatch
 from arro3.io import write_parquet
 
 from fuzz.mutations import mutated_bytes as mutated
-from pixel_gather.adapters.source_list.list_file import _gunzipped
-from pixel_gather.adapters.source_list.parse_list import read_records
-from pixel_gather.adapters.source_list.source_list import _sources_of_records
-from pixel_gather.errors import RequestError
-from pixel_gather.request.href_policy import IN_PROCESS
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.href_policy import IN_PROCESS
+from pixel_gather.io.lists.parse_list import read_records
+from pixel_gather.io.lists.source_list import _sources_of_records
+from pixel_gather.io.store.opened_file import _gunzipped
 
 __all__ = ["fuzz_one", "mutated", "seeds"]
 

@@ -6,16 +6,16 @@ from contextlib import suppress
 from typing import Any, Final
 
 from fuzz.mutations import mutated_json as mutated
-from pixel_gather.catalog.area import Area
-from pixel_gather.catalog.time_range import parse_time_range
-from pixel_gather.catalog.where import parse_where
-from pixel_gather.errors import RequestError
-from pixel_gather.ranking.expression import Expression
-from pixel_gather.ranking.ranking_request import RankingRequest
-from pixel_gather.ranking.statistic import Statistic
-from pixel_gather.request.href_policy import HrefPolicy, check_href
-from pixel_gather.request.naming import execution_name, forced
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.area import Area
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.href_policy import HrefPolicy, check_href
+from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.time_range import parse_time_range
+from pixel_gather.core.where import parse_where
+from pixel_gather.features.rank.expression import Expression
+from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.features.rank.statistic import Statistic
 
 __all__ = ["fuzz_one", "mutated", "seeds"]
 

@@ -8,15 +8,15 @@ import imagecodecs
 import numpy as np
 
 from fuzz.mutations import mutated_bytes as mutated
-from pixel_gather.adapters.geotiff.decode import check_stored, decode_block
-from pixel_gather.adapters.geotiff.layout import (
+from pixel_gather.io.geotiff.decode import check_stored, decode_block
+from pixel_gather.io.geotiff.layout import (
     PAIRS_OF_DTYPES,
     WITH_PREDICTOR,
     Compression,
     Layout,
     Predictor,
 )
-from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 __all__ = ["fuzz_one", "mutated", "seeds"]
 

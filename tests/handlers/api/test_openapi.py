@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft4Validator, Draft202012Validator
 
 from handlers.api.openapi import OPENAPI_FILE, openapi_document, openapi_text, request_model_schema
-from pixel_gather.errors import RequestError
-from pixel_gather.request.request import parse_request
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import parse_request
 
 MODEL = Draft4Validator(request_model_schema())
 HREFS = ["s3://bucket/a.tif", "s3://bucket/b.tif"]

@@ -8,12 +8,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from obstore.store import LocalStore
 
-from catalog.scenes import item
 from handlers.api.openapi import openapi_document
 from handlers.api.openapi_search import QUERIES, search_paths
 from infra.search_queries import search_queries
-from pixel_gather.adapters.catalog.catalog_writer import write_search_files
-from pixel_gather.adapters.catalog.spooled_items import SpooledItems
+from pixel_gather.features.catalog.catalog_writer import write_search_files
+from pixel_gather.io.scenes.spooled_items import SpooledItems
+from scenes.scenes import item
 from support.api_bridge import RESOURCES, body_of, event
 from support.lambda_functions import Context, cold_start
 

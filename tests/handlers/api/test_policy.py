@@ -10,9 +10,9 @@ from handlers.api.policy import check_sources, checked_index
 from handlers.api.resolver import address
 from handlers.settings import Settings
 from handlers.wiring import Deployment
-from pixel_gather.errors import RequestError
-from pixel_gather.request.request import parse_sources
-from pixel_gather.request.sources import Sources
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import parse_sources
+from pixel_gather.core.request.sources import Sources
 from support.lambda_functions import ENVIRONMENT
 
 BUCKETS = [

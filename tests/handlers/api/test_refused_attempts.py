@@ -11,7 +11,7 @@ from aws_lambda_powertools import Logger
 from handlers.api import rank_request
 from handlers.api.wiring import ControlPlane
 from handlers.settings import Settings
-from pixel_gather.errors import RequestError
+from pixel_gather.core.errors import RequestError
 from support.lambda_functions import ENVIRONMENT, Context, cold_start
 
 SETTINGS: Final = Settings.from_environment(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from handlers.steps import planning
-from pixel_gather.adapters.source_list.source_list import SourceList
-from pixel_gather.model.source import Source
+from pixel_gather.core.model.source import Source
+from pixel_gather.io.lists.source_list import SourceList
 from support.lambda_functions import Context, StateMachine, cold_start
 
 WINDOW: dict[str, Any] = {"window": {"pixels": [0, 0, 40, 30]}}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from handlers.steps.spending import spending
-from pixel_gather.adapters.aws.metrics import EmfMetrics
-from pixel_gather.metric_names import SPENT_USD
+from pixel_gather.core.metric_names import SPENT_USD
+from pixel_gather.io.aws.metrics import EmfMetrics
 from support.lambda_functions import Context, StateMachine, records
 
 LANDSAT: dict[str, Any] = {

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from obstore.store import LocalStore
 
-from pixel_gather.adapters.report.cube_evidence import read_evidence
-from pixel_gather.adapters.report.plots.draw import draw_figures
-from pixel_gather.adapters.report.plots.files import to_png, to_svg
-from pixel_gather.adapters.report.plots.theme import LIGHT
-from pixel_gather.adapters.report.report_writer import write_report_files
+from pixel_gather.features.report.cube_evidence import read_evidence
+from pixel_gather.features.report.plots.draw import draw_figures
+from pixel_gather.features.report.plots.files import to_png, to_svg
+from pixel_gather.features.report.plots.theme import LIGHT
+from pixel_gather.features.report.report_writer import write_report_files
 
 
 def drawn(cube: Path) -> dict[str, str]:

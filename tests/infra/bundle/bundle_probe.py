@@ -14,15 +14,15 @@ from typing import Any, Final
 import numpy as np
 
 import pixel_gather
-from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.gdal.reader import GdalReader
-from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
-from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.errors import SourceError
-from pixel_gather.model.source import Cost
-from pixel_gather.model.window import Window
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.window import Window
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.gdal.reader import GdalReader
+from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.reader import CogReader
+from pixel_gather.io.store.object_store import Objects, StoreSettings
 
 _LARGEST_NBYTES: Final = 16 * 2**20
 """Largest raster that is read whole, in bytes. Of larger ones a piece from the middle is read."""

@@ -17,7 +17,6 @@ import pytest
 from obstore.store import LocalStore
 
 import infra
-from catalog.scenes import item
 from infra.bundle.bundle import (
     FUNCTIONS,
     LARGEST_NBYTES,
@@ -29,8 +28,9 @@ from infra.bundle.bundle import (
 )
 from infra.bundle.elf import segments_of
 from infra.bundle.wheels import BundleError, locked_requirements
-from pixel_gather.adapters.catalog.catalog_writer import write_search_files
-from pixel_gather.adapters.catalog.spooled_items import SpooledItems
+from pixel_gather.features.catalog.catalog_writer import write_search_files
+from pixel_gather.io.scenes.spooled_items import SpooledItems
+from scenes.scenes import item
 from support.api_bridge import event
 from support.lambda_functions import ENVIRONMENT
 from support.undrawn import gather_undrawn
@@ -407,8 +407,8 @@ def test_bundle_of_rankings_rasterises_an_area() -> None:
     folder = bundle("plan", machine=HERE, is_emulated=False)
     program = (
         "import sys; sys.path[:0] = sys.argv[1:]; import shapely; "
-        "from pixel_gather.adapters.rank.shapes import _Polygon; "
-        "from pixel_gather.model.window import Window; "
+        "from pixel_gather.features.rank.shapes import _Polygon; "
+        "from pixel_gather.core.model.window import Window; "
         "window = Window(col_off=0, row_off=0, width=4, height=4); "
         "print(_Polygon(window, shapely.box(0, 0, 3, 3)).mask(window).sum())"
     )

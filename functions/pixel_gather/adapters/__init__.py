@@ -1,1 +1,0 @@
-"""The world as the steps see it: each module implements ports on top of one library."""

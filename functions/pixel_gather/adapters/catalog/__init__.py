@@ -1,1 +1,0 @@
-"""Catalogs in a store: made from items, searched by their columns."""

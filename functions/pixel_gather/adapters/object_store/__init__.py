@@ -1,1 +1,0 @@
-"""Reads and writes objects on S3, by HTTP and on disk."""

@@ -1,1 +1,0 @@
-"""Reads lists of sources from files and from listings of folders."""

@@ -1,1 +1,0 @@
-"""Catalogs of scenes: which images lie in an area, and when. Pure."""

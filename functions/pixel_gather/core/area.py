@@ -1,0 +1,307 @@
+"""Areas of the Earth in longitude and latitude, across the antimeridian too.
+
+A box is (west, south, east, north) in degrees. A box with west > east crosses the antimeridian, as in GeoJSON
+(RFC 7946, section 5.2). Unwrapped, its east is 360 degrees further. Pure.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from pixel_gather.core.errors import RequestError
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+type Box = tuple[float, float, float, float]
+
+SHIFTS: Final = (-360.0, 0.0, 360.0)
+"""An unwrapped box may lie one turn east or west of the one that it meets."""
+
+_N_OF_A_BOX_WITH_HEIGHT: Final = 6
+_MOST_POSITIONS: Final = 100_000
+_NOISE_DEGREES: Final = 1e-6
+"""A tenth of a metre."""
+
+
+def check_box(values: Sequence[object], *, field: str) -> Box:
+    """Return a box that came from outside; a third dimension is dropped.
+
+    What is beyond the poles or the antimeridian by the noise of computing is moved there.
+
+    Args:
+        values: [west, south, east, north], or with heights in the third and sixth place.
+        field: Which errors name.
+
+    Raises:
+        RequestError: It is no box on the Earth.
+    """
+    numbers = [_number(value, field) for value in values]
+    if len(numbers) == _N_OF_A_BOX_WITH_HEIGHT:
+        numbers = [*numbers[:2], *numbers[3:5]]
+    if len(numbers) != 4:  # noqa: PLR2004 # as the message says
+        raise RequestError("write four numbers: west, south, east, north", field=field)
+    west, south, east, north = (
+        _clamped(number, most) for number, most in zip(numbers, (180, 90, 180, 90), strict=True)
+    )
+    if not (-90 <= south <= north <= 90):  # noqa: PLR2004 # the poles
+        raise RequestError(
+            f"south is {south:g} and north is {north:g}; write latitudes from -90 to 90, south first",
+            field=field,
+        )
+    if not (-180 <= west <= 180 and -180 <= east <= 180):  # noqa: PLR2004 # the antimeridian
+        written = f"the longitude is {west:g}" if west == east else f"west is {west:g} and east is {east:g}"
+        raise RequestError(f"{written}; write longitudes from -180 to 180", field=field)
+    return (west, south, east, north)
+
+
+def box_of_corners(lat1: float, lng1: float, lat2: float, lng2: float) -> Box:
+    """Return the box between two opposite corners, given in any order.
+
+    It goes the short way: corners that are more than 180 degrees of longitude apart make a box across the
+    antimeridian. From -180 to 180 it goes around the Earth. A box that is wider than half a turn is written
+    as for `check_box`.
+
+    Raises:
+        RequestError: A corner is not on the Earth.
+    """
+    for name, value, most in (
+        ("lat1", lat1, 90),
+        ("lng1", lng1, 180),
+        ("lat2", lat2, 90),
+        ("lng2", lng2, 180),
+    ):
+        if not -most <= value <= most:  # also refuses NaN
+            raise RequestError(f"it is {value:g}; write degrees from -{most} to {most}", field=name)
+    west, south, east, north = min(lng1, lng2), min(lat1, lat2), max(lng1, lng2), max(lat1, lat2)
+    if 180 < east - west < 360:  # noqa: PLR2004 # half a turn, and a whole one
+        west, east = east, west
+    return (west, south, east, north)
+
+
+def unwrapped(box: Box) -> Box:
+    """Return the same box with west <= east; east may be up to 540 degrees."""
+    west, south, east, north = box
+    return (west, south, east + 360 if west > east else east, north)
+
+
+def wrapped(longitude: float) -> float:
+    """Return a longitude of an unwrapped box or shape as it is on the map."""
+    return longitude - 360 if longitude > 180 else longitude  # noqa: PLR2004 # the antimeridian
+
+
+def sides_of(box: Box) -> tuple[Box, ...]:
+    """Return a box as parts that do not cross the antimeridian: itself, or one part for each side."""
+    west, south, east, north = box
+    if west <= east:
+        return (box,)
+    return tuple(
+        each for each in ((west, south, 180.0, north), (-180.0, south, east, north)) if each[0] < each[2]
+    )
+
+
+def sides_of_shape(shape: "BaseGeometry") -> tuple["BaseGeometry", ...]:
+    """Return an unwrapped shape as parts that do not cross the antimeridian: itself, or one for each side."""
+    import shapely  # noqa: PLC0415 # a search by box needs none of it
+    from shapely.affinity import translate  # noqa: PLC0415 # as above
+
+    west, south, east, north = shape.bounds
+    if east <= 180:  # noqa: PLR2004 # the antimeridian
+        return (shape,)
+    here = shape.intersection(shapely.box(west, south, 180, north))
+    beyond = shape.intersection(shapely.box(180, south, east, north))
+    return tuple(each for each in (here, translate(beyond, -360)) if each.area > 0)
+
+
+def boxes_meet(one: Box, other: Box) -> bool:
+    """Tell whether two boxes share a point; both may cross the antimeridian."""
+    a, b = unwrapped(one), unwrapped(other)
+    if a[1] > b[3] or a[3] < b[1]:
+        return False
+    return any(a[0] <= b[2] + shift and a[2] >= b[0] + shift for shift in SHIFTS)
+
+
+def is_within(inner: Box, outer: Box) -> bool:
+    """Tell whether a box lies in another one; both may cross the antimeridian."""
+    a, b = unwrapped(inner), unwrapped(outer)
+    return b[1] <= a[1] <= a[3] <= b[3] and any(
+        b[0] + shift <= a[0] and a[2] <= b[2] + shift for shift in SHIFTS
+    )
+
+
+@dataclass(frozen=True)
+class Area:
+    """Where scenes are looked for: a box, or the shape of a GeoJSON geometry.
+
+    Raises:
+        RequestError: The geometry is no GeoJSON geometry on the Earth.
+    """
+
+    box: Box
+    """Box around the whole area; west > east if it crosses the antimeridian."""
+
+    geometry: "BaseGeometry | None" = None
+    """The shape, unwrapped as ``box`` is; None where the box is all of it."""
+
+    @classmethod
+    def of_point(cls, longitude: float, latitude: float, *, field: str = "point") -> "Area":
+        """Return the area of one point."""
+        return cls(check_box((longitude, latitude, longitude, latitude), field=field))
+
+    @classmethod
+    def of_geojson(cls, given: Mapping[str, Any], *, field: str) -> "Area":
+        """Return the area of a GeoJSON geometry, feature or feature collection."""
+        from shapely.geometry import shape  # noqa: PLC0415 # a search by box needs none of it
+        from shapely.ops import unary_union  # noqa: PLC0415 # as above
+
+        try:
+            parts = _geometries(given, field)
+        except RecursionError as error:
+            raise RequestError("its parts are nested too deeply", field=field) from error
+        geometries = [_checked_geometry(each, field) for each in parts]
+        try:
+            found = unary_union([shape(each) for each in geometries])
+        except Exception as error:
+            raise RequestError(f"this geometry cannot be used: {error}", field=field) from error
+        if found.is_empty:
+            raise RequestError("the geometry is empty; draw a point, a line or a polygon", field=field)
+        found = unwrapped_shape(found)
+        west, south, east, north = found.bounds
+        return cls((west, south, wrapped(east), north), found)
+
+    @cached_property
+    def shape(self) -> "BaseGeometry":
+        """The area as an unwrapped shape."""
+        if self.geometry is not None:
+            return self.geometry
+        import shapely  # noqa: PLC0415 # as above
+
+        west, south, east, north = unwrapped(self.box)
+        if west == east and south == north:
+            return shapely.Point(west, south)
+        if west == east or south == north:
+            return shapely.LineString([(west, south), (east, north)])
+        return shapely.box(west, south, east, north)
+
+    def meets(self, footprint: "BaseGeometry") -> bool:
+        """Tell whether a footprint and the area share a point; both may cross the antimeridian."""
+        from shapely.affinity import translate  # noqa: PLC0415 # as above
+
+        other = unwrapped_shape(footprint)
+        west, _, east, _ = unwrapped(self.box)
+        other_west, _, other_east, _ = other.bounds
+        return any(
+            self.shape.intersects(translate(other, shift) if shift else other)
+            for shift in SHIFTS
+            if west <= other_east + shift and east >= other_west + shift
+        )
+
+
+def unwrapped_shape(geometry: "BaseGeometry") -> "BaseGeometry":
+    """Return a shape that crosses the antimeridian as one piece, its eastern part beyond 180 degrees.
+
+    A shape crosses if it has parts on both edges of the map. RFC 7946 asks that shapes be cut there into
+    parts. It also crosses if two of its neighbouring positions are more than half a turn apart.
+    """
+    import shapely  # noqa: PLC0415 # as above
+
+    if not _crosses(geometry):
+        return geometry
+
+    def shifted(positions: Any) -> Any:
+        positions = positions.copy()
+        positions[positions[:, 0] < 0, 0] += 360
+        return positions
+
+    moved = shapely.transform(geometry, shifted)
+    return moved if moved.is_valid else shapely.make_valid(moved)
+
+
+def _crosses(geometry: "BaseGeometry") -> bool:
+    import numpy as np  # noqa: PLC0415 # as above
+    import shapely  # noqa: PLC0415 # as above
+
+    west, _, east, _ = geometry.bounds
+    if east - west <= 180:  # noqa: PLR2004 # half a turn
+        return False
+    parts = shapely.get_parts(geometry)
+    if len(parts) > 1:
+        bounds = shapely.bounds(parts)
+        is_cut = (bounds[:, 0] == -180).any() and (bounds[:, 2] == 180).any()  # noqa: PLR2004 # as above
+        return bool(is_cut and (bounds[:, 2] - bounds[:, 0] < 180).all())  # noqa: PLR2004 # half a turn
+    steps = np.abs(np.diff(shapely.get_coordinates(geometry)[:, 0]))
+    return bool(((steps > 180) & (steps < 360)).any())  # noqa: PLR2004 # half a turn, and a whole one
+
+
+def _geometries(given: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
+    kind = given.get("type") if isinstance(given, Mapping) else None
+    if kind == "FeatureCollection":
+        features = given.get("features")
+        if not isinstance(features, list) or not features:
+            raise RequestError("the feature collection has no feature", field=field)
+        return [each for feature in features for each in _geometries(feature, field)]
+    if kind == "Feature":
+        return _geometries(given.get("geometry") or {}, field)
+    if kind == "GeometryCollection":
+        parts = given.get("geometries")
+        if not isinstance(parts, list):
+            raise RequestError("the geometry collection has no list of geometries", field=field)
+        return [each for part in parts for each in _geometries(part, field)]
+    if not isinstance(kind, str) or "coordinates" not in given:
+        raise RequestError("write a GeoJSON geometry, feature or feature collection", field=field)
+    return [given]
+
+
+def _checked_geometry(geometry: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    """Refuse positions that are not on the Earth, and more of them than a search should look at."""
+    n = 0
+    waiting: list[Any] = [geometry["coordinates"]]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, list | tuple):
+            raise RequestError("its coordinates are not arrays of numbers", field=field)
+        if part and isinstance(part[0], list | tuple):
+            waiting.extend(part)
+            continue
+        n += 1
+        if n > _MOST_POSITIONS:
+            raise RequestError(f"it has more than {_MOST_POSITIONS:,} positions; simplify it", field=field)
+        _check_position(part, field)
+    return geometry
+
+
+def _check_position(position: Sequence[object], field: str) -> None:
+    if not position:
+        return
+    if len(position) < 2:  # noqa: PLR2004 # longitude and latitude
+        raise RequestError("a position needs a longitude and a latitude", field=field)
+    longitude, latitude = (_number(value, field) for value in position[:2])
+    if not (-180 <= longitude <= 180 and -90 <= latitude <= 90):  # noqa: PLR2004 # the Earth
+        raise RequestError(
+            f"a position is {longitude:g}, {latitude:g}; write longitude and latitude in degrees", field=field
+        )
+
+
+def finite(value: object) -> float | None:
+    """Return a number as a float; None for anything else, and for one that is too large or not finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _clamped(degrees: float, most: float) -> float:
+    limit = math.copysign(most, degrees)
+    return limit if abs(degrees) > most and abs(degrees - limit) <= _NOISE_DEGREES else degrees
+
+
+def _number(value: object, field: str) -> float:
+    found = finite(value)
+    if found is None:
+        raise RequestError(f"{repr(value)[:60]} is no number", field=field)
+    return found

@@ -1,0 +1,192 @@
+"""Every error that Pixel Gather raises on purpose, grouped by what the caller should do.
+
+::
+
+    GatherError
+    ├── RequestError       the request or the list is wrong: fix it (also a ValueError)
+    ├── BudgetError        the plan is over a limit: ask for less or raise the limit
+    ├── SourceError        one source cannot be used: it is recorded in ``status`` and the gather continues
+    │   └── StaleHeaderError   a cached header is out of date: read the header again
+    ├── StoreError         the cube's store failed: repair it and run again
+    ├── BusyError          this machine or a store is busy: run again, nothing needs repair
+    │   └── AppendRunningError   another append to the cube is at work: run again when it is done
+    ├── ArrayExistsError   the output location is in use: choose another
+    ├── AlreadyCommittedError   the work was done before, and nothing was written: there is nothing to do
+    ├── MissingExtraError  an optional package is needed: the message says what to install
+    │
+    │   and for a deployment on AWS:
+    ├── GatherNotFoundError   no gather has this id: list them
+    ├── SceneNotFoundError    the catalog has no such scene or collection: search for it
+    ├── NotRedrivableError    nothing can be run again: the message says what to do instead
+    ├── ThrottledError        too many requests: ask again later
+    ├── DeniedError           credentials are missing or insufficient: get others
+    ├── UnreachableError      no answer: check the network, the address and the certificate
+    ├── DeploymentError       the deployment is missing or wrongly configured: deploy it again
+    │
+    │   and for the state machine, which then starts another worker:
+    ├── ShardLateError        the first try of some shards takes too long
+    └── ShardsLeftError       a second try has no time for the shards that are left
+"""
+
+from typing import Any, ClassVar
+
+from pixel_gather.core.model.status import Status
+
+
+class PickledError(Exception):
+    """An error with its own arguments that can be sent to another process, as a process pool does."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how the error is made again. Python would call the class with the message alone."""
+        return _made_again, (type(self), self.args), self.__dict__
+
+
+def _made_again(kind: type[Exception], args: tuple[Any, ...]) -> Exception:
+    error = kind.__new__(kind, *args)
+    error.args = args  # OSError leaves that to its own __init__
+    return error
+
+
+class GatherError(PickledError):
+    """Base of all errors below. Programs can rely on ``code``, which never changes."""
+
+    code: ClassVar[str] = "gather_error"
+
+
+class RequestError(GatherError, ValueError):
+    """The request, or the list that it names, is wrong."""
+
+    code = "request_error"
+
+    def __init__(self, message: str, *, field: str) -> None:
+        """Say what is wrong.
+
+        Args:
+            message: One sentence that says what to do.
+            field: Where the mistake is: a dotted field of the request, or ``LIST line N``.
+        """
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+class BudgetError(GatherError):
+    """The plan exceeds a limit of the request or of the deployment. Nothing was read or written."""
+
+    code = "budget_error"
+
+
+class SourceError(GatherError):
+    """One source cannot be used. ``status`` is the code that the cube stores for it."""
+
+    code = "source_error"
+
+    def __init__(self, message: str, *, href: str, status: Status) -> None:
+        """Name the source, its status and the reason."""
+        super().__init__(f"{href}: {message}")
+        self.href = href
+        self.status = status
+        self.reason = message
+
+
+class StaleHeaderError(SourceError):
+    """A cached header does not match the object that is there now: read the header again.
+
+    The cube never records this error. It records the result of the second try.
+    """
+
+    code = "stale_header"
+
+
+class StoreError(GatherError):
+    """The store of the cube or of its control files could not be read or written."""
+
+    code = "store_error"
+
+
+class BusyError(GatherError):
+    """This machine or a store is busy at the moment. Repeat the run: it continues where it stopped."""
+
+    code = "busy"
+
+
+class AppendRunningError(BusyError):
+    """Another append is adding rows to the cube. Run again: the rows then go behind its rows."""
+
+    code = "append_running"
+
+
+class ArrayExistsError(GatherError):
+    """The output location holds another cube, or an unfinished one that this request cannot continue."""
+
+    code = "array_exists"
+
+
+class AlreadyCommittedError(GatherError):
+    """The cube has reached the version that this work is for. Nothing was written."""
+
+    code = "already_committed"
+
+
+class MissingExtraError(GatherError, ImportError):
+    """A package is missing that an extra installs, such as ``pixel-gather[aws]``."""
+
+    code = "missing_extra"
+
+
+class GatherNotFoundError(GatherError):
+    """No gather has this id, or it ended more than 90 days ago."""
+
+    code = "gather_not_found"
+
+
+class SceneNotFoundError(GatherError):
+    """No scene or collection of the catalog has this id."""
+
+    code = "scene_not_found"
+
+
+class NotRedrivableError(GatherError):
+    """Nothing of this gather can be run again. The message says what to do instead."""
+
+    code = "not_redrivable"
+
+
+class ThrottledError(GatherError):
+    """Too many requests: ask again later."""
+
+    code = "throttled"
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        """Take the message and, if the server named it, the number of seconds to wait."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class DeniedError(GatherError):
+    """Credentials are missing, expired or insufficient."""
+
+    code = "access_denied"
+
+
+class UnreachableError(GatherError):
+    """The server does not answer: check the network, the address and the certificate."""
+
+    code = "unreachable"
+
+
+class DeploymentError(GatherError):
+    """The deployment is missing, not configured, or gave an unexpected answer."""
+
+    code = "deployment_error"
+
+
+class ShardLateError(GatherError):
+    """The first try took too long. The state machine starts a fresh worker."""
+
+    code = "shard_late"
+
+
+class ShardsLeftError(GatherError):
+    """A second try filled some shards and has no time for the others. The state machine tries again."""
+
+    code = "shards_left"

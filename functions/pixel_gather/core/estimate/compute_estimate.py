@@ -1,0 +1,199 @@
+"""Forecast the time, the price and the binding limit of a gather on AWS. Pure.
+
+The time comes from a simulation of the workers. All inputs are in `pixel_gather.core.estimate.assumptions`.
+Nothing here was measured on AWS.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil, inf
+from typing import Final
+
+from pixel_gather.core.estimate import assumptions, pricing, try_time_limits
+from pixel_gather.core.estimate.estimate_result import Estimate
+from pixel_gather.core.estimate.explain import figures_of
+from pixel_gather.core.estimate.fleet import Course, Fleet, child_sizes, simulate
+from pixel_gather.core.estimate.worker import Share, Worker
+from pixel_gather.core.estimate.worker_count import (
+    SLIGHTLY_LONGER,
+    fewest_workers,
+    share_of,
+    staff,
+    worker_of,
+)
+from pixel_gather.core.estimate.workload import WorkerPool, Workload
+
+BESIDE: Final = "plan and finish"
+"""Name of the limit if plan and finish take longer than the work between them."""
+
+_BYTES_PER_GB: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Result of the model, in numbers."""
+
+    deployment: WorkerPool
+    """With all choices made."""
+
+    tasks_per_child: int
+    """Most shards of the largest child."""
+
+    course: Course
+    plan_s: float
+    finish_s: float
+    bound_by: str
+
+    @property
+    def seconds(self) -> float:
+        """From the start of the execution to its end."""
+        return self.plan_s + self.course.seconds + self.finish_s
+
+    @property
+    def seconds_by_part(self) -> dict[str, float]:
+        """Parts that add up to ``seconds``."""
+        return {"plan": self.plan_s, **self.course.parts_s, "finish": self.finish_s}
+
+
+def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
+    """Estimate a gather on AWS. Each number comes with its basis.
+
+    If the request does not set the number of workers, the gather gets only as many as make it faster. More
+    would wait for S3 and be billed for it.
+    """
+    found = forecast(work, deployment)
+    beside_s = found.plan_s + found.finish_s
+    all_of_them = staff(work, replace(deployment, asked_workers=deployment.n_workers), beside_s=beside_s)
+    enough = fewest_workers(
+        work,
+        deployment,
+        beside_s=beside_s,
+        longest_s=(all_of_them.course.seconds + beside_s) * SLIGHTLY_LONGER,
+    )
+    chosen = found.deployment
+    usd = pricing.usd_on_aws(
+        n_gets=work.n_gets + work.n_search_gets,
+        n_puts=work.n_puts,
+        n_tasks=work.n_tasks,
+        n_children=found.course.n_children,
+        worker_s=found.course.worker_s,
+        worker_mib=chosen.worker_memory_mib,
+        beside_s=beside_s + drawing_s_of(work),
+    )
+    transfer_nbytes, transfer_usd = _transfer(work, deployment)
+    if transfer_nbytes:
+        usd["transfer"] = transfer_usd
+    estimate = Estimate(
+        n_gets=work.n_gets,
+        n_puts=work.n_puts,
+        fetched_nbytes=work.fetched_nbytes,
+        decoded_nbytes=work.decoded_nbytes,
+        n_workers=found.course.n_workers,
+        most_workers=chosen.n_workers,
+        seconds=found.seconds,
+        seconds_by_part=found.seconds_by_part,
+        bound_by=found.bound_by,
+        enough_workers=enough,
+        worker_memory_mib=chosen.worker_memory_mib,
+        tasks_per_child=found.tasks_per_child,
+        n_children=found.course.n_children,
+        transfer_nbytes=transfer_nbytes,
+        usd=sum(usd.values()),
+        usd_by_service=usd,
+        usd_at_most=sum(usd.values())
+        + try_time_limits.most_usd(share_of(work), n_tasks=work.n_tasks, deployment=chosen),
+        figures=(),
+    )
+    return replace(estimate, figures=figures_of(estimate, work, chosen, share=share_of(work)))
+
+
+def forecast(work: Workload, deployment: WorkerPool) -> Forecast:
+    """Choose workers and simulate a gather, then again without each limit to find the binding one."""
+    plan_s, finish_s = plan_s_of(work), finish_s_of(work)
+    staffed = staff(work, deployment, beside_s=plan_s + finish_s)
+    chosen, course = staffed.deployment, staffed.course
+    if course.seconds < plan_s + finish_s:
+        bound_by = BESIDE
+    else:
+        limited = replace(chosen, chosen_workers=None)  # our own choice is no limit
+        fleet = replace(staffed.fleet, n_workers=limited.n_workers)
+        seconds = {
+            name: simulate(without).seconds
+            for name, without in _without_each(fleet, share_of(work), worker_of(chosen), limited).items()
+        }
+        bound_by = min(seconds, key=lambda name: seconds[name])
+    per_child = staffed.fleet.tasks_per_child
+    sizes = child_sizes(work.n_tasks, tasks_per_child=per_child, n_workers=chosen.n_workers)
+    largest = max(sizes, default=1)
+    return Forecast(
+        deployment=replace(chosen, tasks_per_child=largest),
+        tasks_per_child=largest,
+        course=course,
+        plan_s=plan_s,
+        finish_s=finish_s,
+        bound_by=bound_by,
+    )
+
+
+def plan_s_of(work: Workload) -> float:
+    """Return the duration of the plan, with the state machine's own steps."""
+    header_s = 2 * assumptions.FIRST_BYTE.value
+    return (
+        assumptions.STEPS.value
+        + assumptions.COLD_START.value
+        + header_s
+        + work.n_sources * assumptions.PLAN_PER_SOURCE.value
+    )
+
+
+def finish_s_of(work: Workload) -> float:
+    """Return the duration of the finish until the cube is complete, without drawing the report."""
+    sidecars = ceil(work.n_tasks / assumptions.SIDECARS_AHEAD.value)
+    headers = ceil(work.n_tasks / assumptions.HEADERS_AHEAD.value)
+    chunks = ceil(work.n_sources / pricing.ROWS_PER_PUT) * assumptions.CHUNK_ROUND_TRIPS.value
+    round_trips = assumptions.FINISH_ROUND_TRIPS.value + sidecars + headers + chunks
+    return (
+        assumptions.COLD_START.value
+        + round_trips * assumptions.FIRST_BYTE.value
+        + work.n_sources * assumptions.FINISH_PER_SOURCE.value
+    )
+
+
+def drawing_s_of(work: Workload) -> float:
+    """Return how long the finish draws the report, once the cube is complete."""
+    return assumptions.DRAWING.value if work.has_report else 0.0
+
+
+def _transfer(work: Workload, deployment: WorkerPool) -> tuple[int, float]:
+    """Return the bytes from other Regions that the reader pays for, and their price."""
+    nbytes, usd = 0, 0.0
+    for bucket, of_bucket in work.nbytes_by_bucket.items():
+        far = deployment.far_buckets.get(bucket)
+        if far is not None and far.is_charged:
+            nbytes += of_bucket
+            per_gb = pricing.usd_per_gb_from(far.region, to=deployment.region or "")
+            usd += of_bucket / _BYTES_PER_GB * per_gb
+    return nbytes, usd
+
+
+def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: WorkerPool) -> Mapping[str, Fleet]:
+    """Return, by the limit's name, the fleet without that limit."""
+
+    def of(other: Worker) -> Fleet:
+        return replace(
+            fleet,
+            round_trips_s=assumptions.TASK_ROUND_TRIPS.value * other.first_byte_s,
+            reading_s=other.reading_s(share),
+            storing_s=other.storing_s(share),
+        )
+
+    return {
+        "network per worker": of(worker.without_network()),
+        "CPU per worker": of(worker.without_cpu()),
+        "time to first byte": of(worker.without_waiting()),
+        "S3 rate per prefix": replace(fleet, gets_per_s=inf),
+        "dispatch rate": replace(fleet, children_per_s=inf),
+        deployment.limit: replace(fleet, n_workers=fleet.n_tasks),
+        "cold starts": replace(fleet, cold_start_s=0.0, burst=inf),
+        "late answers": replace(fleet, late_share=0.0),
+    }

@@ -1,0 +1,232 @@
+"""Write an estimate as text: each number with the counts or assumptions behind it. Pure."""
+
+from typing import Final
+
+from pixel_gather.core.estimate import assumptions, pricing, try_time_limits
+from pixel_gather.core.estimate.estimate_result import Estimate, EstimatedFigure
+from pixel_gather.core.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
+from pixel_gather.core.estimate.worker import Share
+from pixel_gather.core.estimate.workload import WorkerPool, Workload
+
+ENOUGH: Final = "more workers would save less than 5 % of the time and are billed while they wait"
+
+_NOT_DECODED: Final = "tiles are stored as they are: neither decoded, measured nor compressed"
+_STORING: Final = (
+    f"statistics: {assumptions.MEASURING}",
+    f"compressing: {assumptions.COMPRESSING}",
+    f"to be put: {assumptions.RATIO}",
+)
+_DRAWING: Final = (
+    "report",
+    f"{assumptions.DRAWING.value:,.1f} s more",
+    (f"drawn after that: {assumptions.DRAWING}",),
+)
+
+type _Line = tuple[str, str, tuple[str, ...]]
+
+
+def figures_of(
+    estimate: Estimate, work: Workload, deployment: WorkerPool, *, share: Share
+) -> tuple[EstimatedFigure, ...]:
+    """Return every number of an estimate with its basis.
+
+    Args:
+        estimate: The numbers.
+        work: The work.
+        deployment: The workers, with all choices made.
+        share: The average work of one task.
+    """
+    lines = (
+        *_work(work),
+        *_workers(estimate, deployment),
+        *_seconds(estimate, work, deployment),
+        *_usd(estimate, deployment),
+        _at_most(estimate, work, deployment, share),
+    )
+    return tuple(
+        EstimatedFigure(what=what, how_much=how_much, rests_on=rests_on) for what, how_much, rests_on in lines
+    )
+
+
+def _work(work: Workload) -> list[_Line]:
+    indexed = f" except {work.n_indexed:,} that are in an index" if work.n_indexed else ""
+    gets = f"one for each header{indexed}, one for each row of tiles that the window touches"
+    puts = f"a shard: one object per measurement, two sidecars; {pricing.PUTS_BESIDE} others; coordinates"
+    return [
+        *_search(work),
+        ("sources", f"{work.n_sources:,}", ("counted in the list",)),
+        ("shards", f"{work.n_tasks:,}", ("the layout: each is a task and an object per measurement",)),
+        ("GETs", f"{work.n_gets:,}", (gets,)),
+        ("PUTs", f"{work.n_puts:,}", (puts,)),
+        (
+            "bytes to read",
+            size(work.fetched_nbytes),
+            ("mean size of the sampled sources, times the share of tiles",),
+        ),
+        _parts(work),
+        ("bytes decoded", size(work.decoded_nbytes), ("the cube's shape and dtypes",)),
+    ]
+
+
+def _search(work: Workload) -> list[_Line]:
+    """Say what the search took. GETs of a catalog in S3 are priced, pages of an API are not."""
+    if work.n_search_pages:
+        return [("search", _counted(work.n_search_pages, "page"), ("asked of the API; not charged by AWS",))]
+    usd = work.n_search_gets * pricing.USD_PER_GET
+    gets = f"of the catalog's files, ${usd:.7f} in the dollars of s3 if they lie there"
+    return [("search", _counted(work.n_search_gets, "GET"), (gets,))] if work.n_search_gets else []
+
+
+def _parts(work: Workload) -> _Line:
+    """Say how one source's bytes are fetched on AWS and, if different, in process."""
+    there, here = (
+        choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
+        for link in (LAMBDA, HERE)
+    )
+    in_process = "" if here == there else f" ({_side_by_side(here)} in process)"
+    rests_on = (
+        f"{size(work.window_nbytes)} per source, {work.n_side_by_side:,} sources at one time",
+        f"one connection: {assumptions.CONNECTION}",
+        f"a worker's network: {assumptions.NETWORK}",
+        f"a machine's network in process: {assumptions.NETWORK_HERE}",
+    )
+    return "parts", f"{_side_by_side(there)}{in_process}", rests_on
+
+
+def _side_by_side(parts: Parts) -> str:
+    return "single" if parts.part_nbytes is None else f"{parts.n} of {size(parts.part_nbytes)}"
+
+
+def _workers(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
+    rests_on = (
+        f"at most {deployment.n_workers:,}: {deployment.limit}",
+        f"started as they are needed: {assumptions.CHILDREN}",
+        (
+            f"{deployment.worker_memory_mib:,} MiB each, the smallest size that is at most 5 % slower; "
+            f"one vCPU: {assumptions.ONE_VCPU}"
+        ),
+    )
+    children = (
+        (
+            f"of the map: up to {_counted(estimate.tasks_per_child, 'shard')} each, in sequence; the last "
+            "ones have fewer, so that all workers end at about the same time"
+        ),
+    )
+    return [
+        ("workers", f"{estimate.n_workers:,}", rests_on),
+        ("children", f"{estimate.n_children:,}", children),
+    ]
+
+
+def _at_most(estimate: Estimate, work: Workload, deployment: WorkerPool, share: Share) -> _Line:
+    first_s = try_time_limits.first_limit_s(share, deployment)
+    second_s = try_time_limits.second_limit_s(share, deployment, n_tasks=work.n_tasks)
+    rests_on = (
+        (
+            f"if every child is stopped after {first_s:,} s, and each shard takes {second_s:,} s at its "
+            "second try; there is no third"
+        ),
+        (
+            f"and if Lambda throttles {deployment.n_workers:,} workers, each every "
+            f"{try_time_limits.THROTTLED_PAUSE_S:.0f} s, for two days"
+        ),
+    )
+    return "dollars at most", f"${estimate.usd_at_most or 0.0:,.2f}", rests_on
+
+
+def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool) -> list[_Line]:
+    rests_on = {
+        "plan": (
+            f"function's start: {assumptions.COLD_START}",
+            f"each source: {assumptions.PLAN_PER_SOURCE}",
+        ),
+        "dispatch": (
+            "of the worker that ends last, like the next three parts",
+            f"waiting for its turn: {assumptions.CHILDREN}",
+            f"each child: {assumptions.CHILD}",
+        ),
+        "start": (f"worker's start: {assumptions.COLD_START}",),
+        "read": (
+            f"network: {assumptions.NETWORK}",
+            f"first byte: {assumptions.FIRST_BYTE}, {deployment.in_flight} sources in flight",
+            f"decoding: {assumptions.DECODING}" if work.is_decoded else _NOT_DECODED,
+            f"CPU time of each source: {assumptions.CPU_PER_ROW}",
+            f"S3: {assumptions.S3_GETS}; {work.n_prefixes:,} assumed",
+            f"late: one of {assumptions.GETS_UNTIL_LATE}",
+            f"by {assumptions.LATE}",
+        ),
+        "store": (
+            *(_STORING if work.is_decoded else (_NOT_DECODED,)),
+            f"network: {assumptions.NETWORK}",
+        ),
+        "finish": (
+            f"function's start: {assumptions.COLD_START}",
+            f"each source: {assumptions.FINISH_PER_SOURCE}",
+            f"waits for {assumptions.FINISH_ROUND_TRIPS}, and more for many shards and sources",
+        ),
+    }
+    parts = [
+        (f"seconds of {name}", f"{part:,.1f}", rests_on[name])
+        for name, part in estimate.seconds_by_part.items()
+    ]
+    return [
+        (
+            "seconds",
+            f"{estimate.seconds:,.1f}",
+            ("until the cube is complete: a simulation of the workers, not measured on AWS",),
+        ),
+        *parts,
+        *([_DRAWING] if work.has_report else []),
+        ("bound by", estimate.bound_by, ("the binding limit: without it, the gather would end soonest",)),
+        ("enough", _counted(estimate.enough_workers, "worker"), (ENOUGH,)),
+    ]
+
+
+def _usd(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
+    rests_on = {
+        "s3": (
+            f"${pricing.USD_PER_GET * 1000:.4f} per 1,000 GETs, with {pricing.GETS_PER_TASK} more per shard",
+            f"${pricing.USD_PER_PUT * 1000:.3f} per 1,000 PUTs",
+        ),
+        "lambda": (
+            f"${pricing.USD_PER_GB_S} per GB-second, {deployment.worker_memory_mib / 1024:.3f} GB per worker",
+            f"${pricing.USD_PER_INVOCATION * 1e6:.2f} per million invocations",
+        ),
+        "step_functions": (
+            f"{pricing.TRANSITIONS_PER_CHILD} transitions per child of the map",
+            f"${pricing.USD_PER_TRANSITION * 1000:.3f} per 1,000",
+        ),
+        "transfer": (
+            f"{size(estimate.transfer_nbytes)} from other Regions",
+            *(
+                f"{bucket} in {far.region}: "
+                f"${pricing.usd_per_gb_from(far.region, to=deployment.region or ''):.3f} per GB"
+                for bucket, far in deployment.far_buckets.items()
+                if far.is_charged
+            ),
+        ),
+    }
+    total = (
+        f"prices of {pricing.PRICES_OF}",
+        "with transfer between Regions"
+        if estimate.transfer_nbytes
+        else "sources are in the workers' Region: transfer is free",
+    )
+    shares = [
+        (f"dollars of {name}", f"${usd:,.5f}", rests_on[name])
+        for name, usd in estimate.usd_by_service.items()
+    ]
+    return [("dollars", f"${estimate.usd:,.4f}", total), *shares]
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def size(nbytes: float) -> str:
+    """Return a size in decimal units."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if nbytes < 1000:  # noqa: PLR2004 # the step between decimal units
+            return f"{nbytes:,.0f} {unit}" if unit == "B" else f"{nbytes:,.1f} {unit}"
+        nbytes /= 1000
+    return f"{nbytes:,.1f} TB"

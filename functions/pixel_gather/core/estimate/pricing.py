@@ -1,0 +1,126 @@
+"""Prices of requests, seconds and transitions on AWS. Pure.
+
+They are those of us-east-1 for arm64 in November 2026. Check them before quoting.
+"""
+
+from typing import Final
+
+PRICES_OF: Final = "us-east-1, arm64, November 2026"
+USD_PER_GET: Final = 0.0004 / 1000
+USD_PER_PUT: Final = 0.005 / 1000
+USD_PER_GB_S: Final = 0.0000133334
+"""A GB is 1,024 MiB: Lambda bills a worker of 1,769 MiB as 1.728."""
+
+USD_PER_INVOCATION: Final = 0.20 / 1_000_000
+USD_PER_TRANSITION: Final = 0.025 / 1000
+TRANSITIONS_PER_CHILD: Final = 3
+"""A child's start, its one Task, and its end."""
+
+TRANSITIONS_BESIDE: Final = 5
+"""Transitions besides those of the children: start, plan, choice, map, finish."""
+
+GETS_PER_TASK: Final = 9
+"""By the worker: the claim twice, the plan, the task's part of the list, and a HEAD of its object twice.
+
+By the finish: the task's part of the list, its sidecar and its headers. HEADs are priced as GETs. Those of
+further measurements are not counted.
+"""
+
+GETS_BESIDE: Final = 120
+"""Approximate other GETs: by the plan, and by the finish for array metadata and for the report."""
+
+PUTS_BESIDE: Final = 45
+"""Approximate other PUTs: the plan's files, the metadata of cube and coordinates, and the files beside them.
+These are quicklooks, the table of rows, the receipt, the report, and the page that shows the pixels. S3 bills
+a list of 1,000 shards as a PUT too.
+"""
+
+_NEAR: Final = {"us-east-1", "us-east-2"}
+_USD_PER_GB_FROM: Final = {
+    "us-east-1": 0.02,
+    "us-east-2": 0.02,
+    "us-west-1": 0.02,
+    "us-west-2": 0.02,
+    "ca-central-1": 0.02,
+    "eu-central-1": 0.02,
+    "eu-north-1": 0.02,
+    "eu-south-1": 0.02,
+    "eu-west-1": 0.02,
+    "eu-west-2": 0.02,
+    "eu-west-3": 0.02,
+    "ap-south-1": 0.086,
+    "ap-northeast-1": 0.09,
+    "ap-northeast-2": 0.08,
+    "ap-northeast-3": 0.09,
+    "ap-southeast-1": 0.09,
+    "ap-southeast-2": 0.098,
+    "ap-east-1": 0.09,
+    "sa-east-1": 0.138,
+    "me-south-1": 0.1105,
+    "af-south-1": 0.147,
+}
+"""Dollars per GB of transfer out of S3 to another Region."""
+
+_BESIDE_GB: Final = 1769 / 1024
+"""Memory of plan and finish, in GB."""
+
+
+def n_puts(*, n_tasks: int, n_measurements: int, n_rows: int, n_columns: int) -> int:
+    """Return the number of objects that a gather writes.
+
+    Each task writes one object per measurement and two sidecars. The coordinates are added.
+
+    Args:
+        n_tasks: Shards.
+        n_measurements: Arrays of pixels.
+        n_rows: Rows of the cube.
+        n_columns: Columns of the list that become coordinates.
+    """
+    coordinates = -(-n_rows // ROWS_PER_PUT) * (COORDINATES + n_columns)
+    return n_tasks * (n_measurements + 2) + coordinates + PUTS_BESIDE
+
+
+ROWS_PER_PUT: Final = 16_384
+"""Rows of a coordinate in one object; see `pixel_gather.core.results.row_coordinates`."""
+
+COORDINATES: Final = 20
+
+
+def usd_on_aws(
+    *,
+    n_gets: int,
+    n_puts: int,
+    n_tasks: int,
+    worker_s: float,
+    worker_mib: int,
+    beside_s: float,
+    n_children: int | None = None,
+) -> dict[str, float]:
+    """Return the price of a planned or finished gather, by service.
+
+    Args:
+        n_gets: GET requests for sources. Those for control files are added.
+        n_puts: PUT requests.
+        n_tasks: Shards.
+        worker_s: Billed seconds of all workers, their starts included.
+        worker_mib: Memory of a worker.
+        beside_s: Seconds of plan and finish, drawing included.
+        n_children: Children of the map: each is one invocation. None for one child per shard.
+    """
+    n_children = n_tasks if n_children is None else n_children
+    gb_s = worker_s * worker_mib / 1024 + beside_s * _BESIDE_GB
+    return {
+        "s3": (n_gets + n_tasks * GETS_PER_TASK + GETS_BESIDE) * USD_PER_GET + n_puts * USD_PER_PUT,
+        "lambda": gb_s * USD_PER_GB_S + (n_children + 2) * USD_PER_INVOCATION,
+        "step_functions": (n_children * TRANSITIONS_PER_CHILD + TRANSITIONS_BESIDE) * USD_PER_TRANSITION,
+    }
+
+
+def usd_per_gb_from(region: str, *, to: str) -> float:
+    """Return S3's price for a GB (10^9 bytes) that is read from another Region.
+
+    For an unknown Region, the highest known price.
+    """
+    if {region, to} == _NEAR:
+        return 0.01
+    return _USD_PER_GB_FROM.get(region, max(_USD_PER_GB_FROM.values()))

@@ -1,0 +1,164 @@
+"""Inputs of a forecast: the work and the workers. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from pixel_gather.core.estimate import assumptions
+from pixel_gather.core.estimate.worker_limits import max_task_nbytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The work of a gather, in the units that take time or cost money."""
+
+    n_sources: int
+    n_indexed: int = 0
+    """Sources whose header is in an index. ``n_gets`` contains no request for it."""
+
+    n_gets: int
+    fetched_nbytes: int
+    decoded_nbytes: int
+    n_tasks: int
+    n_puts: int
+    is_decoded: bool = True
+    """False if compressed tiles are stored as they are. They are neither decoded, measured nor compressed."""
+
+    has_report: bool = True
+    """Whether a report is drawn when the cube is complete."""
+
+    task_nbytes: int = 0
+    """Decoded size of the largest task. It must fit into a worker."""
+
+    nbytes_by_bucket: Mapping[str, int] = field(default_factory=dict)
+    """Bytes to fetch from each S3 bucket."""
+
+    window_nbytes: float = 0.0
+    """Bytes that a task needs of one source, in the slot where these are most."""
+
+    n_side_by_side: int = 1
+    """Sources that one worker reads at one time."""
+
+    n_search_pages: int = 0
+    """Pages that a search asked an API for. They cost nothing."""
+
+    n_search_gets: int = 0
+    """GETs of a catalog's files by a search. ``n_gets`` does not contain them."""
+
+    n_prefixes: int = 1
+    """S3 prefixes of the sources. Each has a request rate of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSize:
+    """A deployed size of worker."""
+
+    memory_mib: int
+    max_task_nbytes: int
+    """Decoded size of the largest task that it can hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarBucket:
+    """A bucket of sources in another Region than the workers."""
+
+    region: str
+    is_charged: bool = True
+    """Whether the reader pays for the transfer. If the bucket is read without credentials, its owner pays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPool:
+    """The workers of a deployment. The defaults are those of a new deployment."""
+
+    max_workers: int = 500
+    """Most workers of one gather."""
+
+    is_deployed: bool = False
+    """Whether the values come from a real deployment, not from the defaults."""
+
+    asked_workers: int | None = None
+    """The request's ``limits.workers``."""
+
+    chosen_workers: int | None = None
+    """The forecast's choice if the request sets no number."""
+
+    worker_memory_mib: int = 1769
+    """Memory of the largest workers. Every task fits them."""
+
+    smaller: tuple[WorkerSize, ...] = (WorkerSize(memory_mib=1024, max_task_nbytes=max_task_nbytes(1024)),)
+    """Smaller sizes, the smallest first."""
+
+    tasks_per_child: int | None = None
+    """Most tasks of a child. None to let the forecast choose."""
+
+    cap_usd: float | None = None
+    """Highest price of the gather. It limits the second tries of late workers."""
+
+    region: str | None = None
+    """Region of the workers; None if unknown."""
+
+    far_buckets: Mapping[str, FarBucket] = field(default_factory=dict)
+    in_flight: int = 64
+    """Sources that a worker reads at one time."""
+
+    @classmethod
+    def deployed(
+        cls,
+        *,
+        max_workers: float | None,
+        memories_mib: Sequence[int],
+        concurrency: int,
+        region: str | None,
+        buckets: Mapping[str, FarBucket],
+    ) -> Self:
+        """Return the workers of a real deployment.
+
+        Args:
+            max_workers: Most workers of one gather; None for the default.
+            memories_mib: Memory of each size of worker, the smallest first.
+            concurrency: Most sources that a worker reads at one time from one bucket or host.
+            region: Region of the workers; None if unknown.
+            buckets: Region of each bucket that declares one.
+        """
+        default = cls()
+        *smaller, largest = memories_mib
+        return cls(
+            is_deployed=True,
+            max_workers=default.max_workers if max_workers is None else int(max_workers),
+            worker_memory_mib=largest,
+            smaller=tuple(
+                WorkerSize(memory_mib=each, max_task_nbytes=max_task_nbytes(each)) for each in smaller
+            ),
+            in_flight=min(concurrency, default.in_flight),
+            region=region,
+            far_buckets={
+                name: bucket
+                for name, bucket in buckets.items()
+                if region is not None and bucket.region != region
+            },
+        )
+
+    @property
+    def n_workers(self) -> int:
+        """Most workers at one time."""
+        return min(self._limits.values())
+
+    @property
+    def limit(self) -> str:
+        """Name of the limit on the number of workers."""
+        limits = self._limits
+        return min(limits, key=lambda name: limits[name])
+
+    @property
+    def _limits(self) -> dict[str, int]:
+        asked = {} if self.asked_workers is None else {"the request's limits.workers": self.asked_workers}
+        chosen = {} if self.chosen_workers is None else {"as many as help": self.chosen_workers}
+        return {
+            "the deployment's max_workers"
+            if self.is_deployed
+            else "max_workers, by default": self.max_workers,
+            **asked,
+            **chosen,
+            "the account's concurrency": int(assumptions.ACCOUNT.value),
+        }

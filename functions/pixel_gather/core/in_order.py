@@ -1,0 +1,31 @@
+"""Process several sources at a time and yield the results in the order of the sources."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+
+from pixel_gather.core.model.source import Source
+
+
+async def in_order[T](
+    sources: Iterable[Source], work: Callable[[Source], Awaitable[T]], *, most_ahead: int
+) -> AsyncGenerator[T]:
+    """Yield the result of ``work`` for every source. Closing the generator cancels unfinished work.
+
+    Args:
+        sources: Consumed when needed, so a long list is never in memory.
+        work: Limits its own concurrency.
+        most_ahead: Most sources started before the first of them has been yielded.
+    """
+    under_way: deque[asyncio.Future[T]] = deque()
+    try:
+        for source in sources:
+            under_way.append(asyncio.ensure_future(work(source)))
+            if len(under_way) >= most_ahead:
+                yield await under_way.popleft()
+        while under_way:
+            yield await under_way.popleft()
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)

@@ -1,0 +1,189 @@
+"""Open some headers spread over the list and choose the template for all sources."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.source import Cost, Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.plan.cube_plan import SourceSlot
+from pixel_gather.core.plan.draft import Draft
+from pixel_gather.core.plan.locate_window import Grid, locate_window
+from pixel_gather.core.plan.pass_through import check_sample
+from pixel_gather.core.plan.sample_warnings import warnings_of_claims, warnings_of_places, warnings_of_sample
+from pixel_gather.core.ports import Projector, SourceReader, SourceTable
+
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.core.request.request import GatherRequest
+
+SAMPLED_HEADERS: Final = 16
+"""Headers opened per band of the list."""
+
+
+async def draft_slot(
+    name: str | None,
+    request: "GatherRequest",
+    rule: WindowRule,
+    *,
+    table: SourceTable,
+    reader: SourceReader,
+    projector: Projector,
+    wants_same_grid: bool,
+) -> Draft:
+    """Open a sample of one slot's sources and choose their template."""
+    sample = table.spread(SAMPLED_HEADERS, band=name)
+    costs = [Cost() for _ in sample]
+    opened = await asyncio.gather(
+        *(
+            _header_or_error(reader, source.href, request.overview, cost)
+            for source, cost in zip(sample, costs, strict=True)
+        )
+    )
+    headers = [each for each in opened if isinstance(each, Header)]
+    errors = [each for each in opened if isinstance(each, SourceError)]
+    if not headers:
+        raise RequestError(
+            f"none of the {len(sample)} sources that were tried can be opened; the first: {errors[0]}"
+            if len(sample) > 1
+            else f"the one source that was tried cannot be opened: {errors[0]}",
+            field="sources",
+        )
+    asked = _asked_bands(name, request, table)
+    header, window = _template(headers, rule, asked, projector)
+    if asked is None and name is not None and header.n_bands > 1 and request.sources.are_searched:
+        raise RequestError(
+            f"the asset of {name} has {counted(header.n_bands, 'band')} in {header.href}; say which one is "
+            f"wanted, such as {{{name}: ASSET:1}}",
+            field=request.sources.searched_field("assets"),
+        )
+    check_sample(request, header, window, headers)
+    bands = asked or (tuple(range(1, header.n_bands + 1)) if name is None else (1,))
+    slot = SourceSlot(
+        name=name,
+        dtype=header.dtype,
+        bands=bands,
+        grid=Grid.of(header),
+        window=window,
+        coding=header.coding if request.passes_through else None,
+    )
+    nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
+    nodata = request.nodata if nodata is None else nodata
+    return Draft(
+        slot=slot,
+        header=header,
+        nodata=nodata,
+        grids=tuple(dict.fromkeys(map(Grid.of, headers))),
+        largest=max(((each.width, each.height) for each in headers), key=lambda size: size[0] * size[1]),
+        mean_nbytes=sum(each.nbytes for each in headers) / len(headers),
+        mean_open_nbytes=sum(cost.nbytes for cost in costs) / len(costs),
+        warnings=(
+            *(_of_first_bands(name, headers) if asked is None and name is not None else ()),
+            *warnings_of_sample(slot, header, headers, errors, nodata=nodata),
+            *warnings_of_places(
+                slot, rule, headers, projector, nodata=nodata, wants_same_grid=wants_same_grid
+            ),
+            *warnings_of_claims(slot, sample, opened),
+        ),
+    )
+
+
+def _asked_bands(name: str | None, request: "GatherRequest", table: SourceTable) -> tuple[int, ...] | None:
+    """Return the bands of each source that the request names, from 1; None where it names none."""
+    number = table.band_numbers.get(name) if name is not None else None
+    return request.bands if number is None else (number,)
+
+
+def _of_first_bands(name: str, headers: Sequence[Header]) -> Iterator[str]:
+    """Warn if the list names what a source shows, and a source has further bands that nobody asked for."""
+    more = [each for each in headers if each.n_bands > 1]
+    if more:
+        yield (
+            f"only the first band is read of the sources of {name}: {len(more)} of {len(headers)} sampled "
+            f"ones have more, such as {more[0].href}; say which one by bands"
+        )
+
+
+async def _header_or_error(
+    reader: SourceReader, href: str, overview: int | None, cost: Cost
+) -> Header | SourceError:
+    try:
+        return (await reader.open_(href, overview=overview, cost=cost)).header
+    except SourceError as error:
+        return error
+
+
+def _template(
+    headers: Sequence[Header], rule: WindowRule, bands: tuple[int, ...] | None, projector: Projector
+) -> tuple[Header, Window]:
+    """Return the first header that contains the window and the bands. The most frequent kind comes first."""
+    dtypes = Counter(header.dtype for header in headers)
+    kinds = Counter((header.dtype, header.n_bands) for header in headers)
+    first_problem: RequestError | None = None
+    for header in sorted(headers, key=lambda each: (-dtypes[each.dtype], -kinds[each.dtype, each.n_bands])):
+        highest = max(bands or (1,))
+        if highest > header.n_bands:
+            problem = RequestError(
+                f"{header.href} has {counted(header.n_bands, 'band')}, not {highest}", field="bands"
+            )
+        else:
+            try:
+                return header, locate_window(rule, header, projector=projector)
+            except SourceError as error:
+                hint = _where_it_lies(header, rule, projector) if error.status is Status.OUTSIDE else ""
+                problem = RequestError(f"{error}{hint}", field="window")
+            except RequestError as error:  # PROJ cannot transform to this source's CRS
+                problem = error
+        first_problem = first_problem or problem
+    assert first_problem is not None  # noqa: S101 # there is a header
+    raise first_problem
+
+
+def _where_it_lies(header: Header, rule: WindowRule, projector: Projector) -> str:
+    """Return a text with the source's bounds in the CRS of the window."""
+    transform, crs = header.transform, rule.crs or header.crs
+    if transform is None or (rule.point is None and rule.bounds is None):
+        return ""
+    corners = [transform.xy(col, row) for col in (0, header.width) for row in (0, header.height)]
+    xs, ys = [x for x, _ in corners], [y for _, y in corners]
+    bounds = (min(xs), min(ys), max(xs), max(ys))
+    described = None
+    try:
+        if crs is not None:
+            described = projector.describe(crs)
+            if header.crs is not None and header.crs != crs:
+                bounds = projector.bounds(bounds, source_crs=header.crs, target_crs=crs)
+    except RequestError:  # PROJ cannot transform back
+        return ""
+    if not all(map(isfinite, bounds)):
+        return ""
+    west, south, east, north = (f"{each:.8g}" for each in bounds)
+    if described is not None and described.is_geographic:
+        return (
+            f"; longitude comes first, and the image lies between longitudes {west} and {east} and between "
+            f"latitudes {south} and {north}{_other_turn(rule, bounds)}"
+        )
+    return (
+        f"; x comes first, and the image lies between x {west} and {east} and between y {south} and {north}"
+    )
+
+
+def _other_turn(rule: WindowRule, image: tuple[float, float, float, float]) -> str:
+    """Return which longitude to write where an image counts them from 0 to 360, or past 180 degrees."""
+    longitude = (
+        rule.point[0] if rule.point is not None else rule.bounds[0] if rule.bounds is not None else 0.0
+    )
+    for turned in (longitude + 360, longitude - 360):
+        if image[0] <= turned <= image[2]:
+            return f"; longitude {longitude:.8g} is {turned:.8g} there: write that"
+    return ""
+
+
+def _commonest_nodata(headers: Sequence[Header]) -> float | int | None:
+    """Return the most frequent nodata value; None counts as a value. NaN equals NaN here."""
+    ((said, _),) = Counter(str(each.nodata) for each in headers).most_common(1)
+    return next(each.nodata for each in headers if str(each.nodata) == said)

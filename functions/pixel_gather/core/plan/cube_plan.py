@@ -1,0 +1,273 @@
+"""The plan of a cube, made before a pixel is read."""
+
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.estimate.estimate_result import Estimate
+from pixel_gather.core.model.footprints import Footprints
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.shown import first_few, shown
+from pixel_gather.core.model.source import Header, ListColumn
+from pixel_gather.core.model.tile_coding import AS_STORED, TileCoding
+from pixel_gather.core.model.window import DescribedCrs, Window, WindowRule
+from pixel_gather.core.plan.cube_version import CubeVersion
+from pixel_gather.core.plan.layout import Layout
+from pixel_gather.core.plan.locate_window import Grid, Placement
+
+PARTLY_OUTSIDE: Final = "the window lies partly outside"
+_SEE_INSIDE: Final = "the coordinates inside_x_start to inside_y_stop tell which pixels lie inside"
+OVERHANG_IS_NODATA: Final = f"what lies outside holds nodata or NaN, and {_SEE_INSIDE}"
+OVERHANG_IS_ZERO: Final = (
+    "what lies outside holds 0, which looks like a value because no nodata is declared: set nodata to a "
+    f"value that no pixel has; {_SEE_INSIDE}"
+)
+
+
+MOST_GRIDS: Final = 32
+"""Sampled grids that a plan keeps, to show where its sources lie."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSlot:
+    """Template of the sources in one slot: one source per row, or one per scene and band."""
+
+    name: str | None
+    """The list's ``band``; None if the list has no such column and each row is one source."""
+
+    dtype: str
+    bands: tuple[int, ...]
+    """Bands to read of each source, from 1."""
+
+    grid: Grid
+    window: Window
+    """The window on the template's grid."""
+
+    coding: TileCoding | None = None
+    """How the template's tiles are stored, if the cube keeps them as they are; see `plan.pass_through`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One array of the cube."""
+
+    name: str
+    slot: int
+    """Index of the slot that it comes from."""
+
+    dtype: str
+    nodata: float | int | None
+    """The template's nodata, or else the request's; None if there is neither."""
+
+    scale: float
+    offset: float
+
+    @property
+    def fill_value(self) -> float | int:
+        """Value where no pixel could be read: nodata, else NaN, or 0 if the dtype has no NaN."""
+        if self.nodata is not None:
+            return self.nodata
+        return float("nan") if np.dtype(self.dtype).kind in "fc" else 0
+
+    @property
+    def overhang(self) -> str:
+        """Description of the pixels outside their source, in words."""
+        has_nan = np.dtype(self.dtype).kind in "fc"
+        return OVERHANG_IS_NODATA if has_nan or self.nodata is not None else OVERHANG_IS_ZERO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Where the rows of an append go, in a cube that is there."""
+
+    version: int
+    """Number of the version that the append makes. The first gather has made version 1."""
+
+    first_row: int
+    """Rows that the cube has already."""
+
+    n_skipped: int = 0
+    """Sources of the list that the cube has already and that are left out."""
+
+    chunk_rows: int
+    """Rows in a chunk of each coordinate of the cube."""
+
+    versions: tuple[CubeVersion, ...]
+    """The cube's versions before this one."""
+
+    origin: dict[str, Any]
+    """What the cube's metadata say of its first gather."""
+
+    tails: tuple[str, ...] = ()
+    """Keys of the last shards if they are not full. Rows are added to them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CubePlan:
+    """Everything that the workers and the finish need, except the list."""
+
+    digest: str
+    """Digest of the request and the list's content. Equal digests make equal cubes."""
+
+    planned_at: float
+    """Seconds since 1970-01-01 UTC, in whole microseconds. All timings count from here."""
+
+    request: dict[str, Any]
+    """The request as given. It is stored in the cube."""
+
+    rule: WindowRule
+    overview: int | None
+    masked: bool
+    wants_same_grid: bool
+    default_nodata: float | int | None
+    slots: tuple[SourceSlot, ...]
+    measurements: tuple[Measurement, ...]
+    n_sources: int
+    n_rows: int
+    """Rows of the cube. Those before `first_row` are there already."""
+
+    height: int
+    width: int
+    has_time: bool
+    columns: tuple[ListColumn, ...]
+    layout: Layout
+    codec: str
+    zfp_tolerance: float | None
+    estimate: Estimate
+    crs: DescribedCrs | None = None
+    """Description of the cube's CRS. None in a dry run, which does not start PROJ for it."""
+
+    sampled_grids: tuple[Grid, ...] = ()
+    """Different grids of the sources that were sampled, at most `MOST_GRIDS`. None in the plan that workers
+    get."""
+
+    footprints: Footprints | None = None
+    """None if the window has no place on the Earth, and in a dry run, as `crs`."""
+
+    part_nbytes: int | None = None
+    """Ranges longer than this are fetched in parallel parts. None for one request per range."""
+
+    append: Append | None = None
+    """None if the plan is for a new cube."""
+
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def claim(self) -> str:
+        """Name of this attempt to make the cube, unique per attempt. Control files are below it."""
+        claim = claim_of(self.planned_at)
+        return claim if self.append is None else f"{self.append.version:05d}-{claim}"
+
+    @property
+    def first_row(self) -> int:
+        """First row that this plan gathers."""
+        return 0 if self.append is None else self.append.first_row
+
+    @property
+    def sign(self) -> str:
+        """Service that gives tokens for the sources; ``none`` if no service does."""
+        return str(self.request.get("sources", {}).get("sign", "none"))
+
+    @property
+    def has_report(self) -> bool:
+        """Whether a report is to be drawn beside the cube."""
+        return bool(self.request.get("output", {}).get("report", True))
+
+    @property
+    def was_searched(self) -> bool:
+        """Whether the list is what a search found."""
+        sources = self.request.get("sources", {})
+        return "stac" in sources or "catalog" in sources
+
+    @property
+    def passes_through(self) -> bool:
+        """Whether compressed tiles become chunks unchanged."""
+        return self.codec == AS_STORED
+
+    @property
+    def dim(self) -> str:
+        """Name of the first axis."""
+        return "time" if self.has_time else "source"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(rows, y, x) of every measurement."""
+        return self.n_rows, self.height, self.width
+
+    @property
+    def n_strips(self) -> int:
+        """Number of strips that each window is cut into. Each strip is in a shard of its own."""
+        return self.layout.n_shards(self.shape)[1]
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {n:,}" for name, n in zip((self.dim, "y", "x"), self.shape, strict=True))
+        arrays = first_few([f"{each.name} {each.dtype}" for each in self.measurements])
+        return shown(
+            f"CubePlan: {counted(self.n_sources, 'source')} to {arrays} ({sizes})",
+            [repr(self.estimate), *(f"warning: {each}" for each in self.warnings)],
+        )
+
+    def of_slot(self, slot: int) -> tuple[Measurement, ...]:
+        """Return the measurements of one slot."""
+        return tuple(each for each in self.measurements if each.slot == slot)
+
+    def fill_value(self, slot: int) -> float | int:
+        """Return the value of rows whose source in this slot could not be read."""
+        return self.of_slot(slot)[0].fill_value
+
+    def nodata(self, slot: int) -> float | int | None:
+        """Return the nodata value of one slot's measurements."""
+        return self.of_slot(slot)[0].nodata
+
+    def other_scaling(self, slot: int, header: Header) -> tuple[tuple[float, float], ...] | None:
+        """Return a source's (scale, offset) of each band, or None if they equal the template's."""
+        bands = self.slots[slot].bands
+        own = tuple((header.scales[band - 1], header.offsets[band - 1]) for band in bands)
+        ours = tuple((each.scale, each.offset) for each in self.of_slot(slot))
+        return None if own == ours else own
+
+    @property
+    def placement(self) -> Placement:
+        """Position of the template's window. Other rows are compared with it."""
+        slot = self.slots[0]
+        return Placement.on(slot.grid, slot.window)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as a dry run shows it. Sizes in bytes."""
+        rows, strips = self.layout.n_shards(self.shape)
+        return {
+            "digest": self.digest,
+            "sources": self.n_sources,
+            "dims": [self.dim, "y", "x"],
+            "shape": list(self.shape),
+            "measurements": [
+                {
+                    "name": each.name,
+                    "dtype": each.dtype,
+                    "nodata": None if each.nodata is None else str(each.nodata),
+                    "scale": each.scale,
+                    "offset": each.offset,
+                }
+                for each in self.measurements
+            ],
+            "crs": self.placement.crs,
+            "transform": self.placement.transform,
+            "layout": asdict(self.layout) | {"codec": self.codec},
+            "shards": rows * strips,
+            "part_bytes": self.part_nbytes,
+            "estimate": asdict(self.estimate),
+            "warnings": list(self.warnings),
+        }
+
+
+def claim_of(planned_at: float) -> str:
+    """Return the claim of a plan, made from its time in seconds since 1970-01-01 UTC."""
+    return datetime.fromtimestamp(planned_at, UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+
+
+def version_of_claim(claim: str) -> int:
+    """Return the number of the cube's version that an attempt makes, from `CubePlan.claim`."""
+    number, dash, _ = claim.partition("-")
+    return int(number) if dash and number.isdecimal() else 1

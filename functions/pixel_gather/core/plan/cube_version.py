@@ -1,0 +1,46 @@
+"""The versions of a cube: its first gather, and what each append has added. Pure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CubeVersion:
+    """One commit of a cube."""
+
+    number: int
+    """From 1, the first gather."""
+
+    committed_at: str
+    """When it became visible: ISO 8601, UTC."""
+
+    n_rows: int
+    """Rows of the cube since then."""
+
+    n_sources: int
+    """Sources that it added."""
+
+    n_failed: int
+    """How many of them could not be read."""
+
+    n_skipped: int
+    """Sources of its list that the cube had already."""
+
+    digest: str
+    """Digest of the request and the list whose sources it added. Of a compaction: that of the version before
+    it. Of a copy of joined cubes: that of its members."""
+
+    kind: str
+    """``gather``, ``append``, ``compact``, or ``copy`` for a copy of joined cubes."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values."""
+        told: dict[str, Any] = msgspec.to_builtins(self)
+        return told
+
+
+def version_key(number: int) -> str:
+    """Return the key under which a former version's group metadata are kept."""
+    return f"versions/{number:05d}.json"

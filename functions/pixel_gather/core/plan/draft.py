@@ -1,0 +1,29 @@
+"""What a sample of its sources tells of one slot. Pure."""
+
+from dataclasses import dataclass
+
+from pixel_gather.core.model.source import Header
+from pixel_gather.core.plan.cube_plan import SourceSlot
+from pixel_gather.core.plan.locate_window import Grid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Result of sampling one slot: its template, and the average cost of its sources."""
+
+    slot: SourceSlot
+    header: Header
+    """The template's header."""
+
+    nodata: float | int | None
+    """The most frequent nodata value of the sample, or else the request's."""
+
+    grids: tuple[Grid, ...]
+    """The different grids of the sample."""
+
+    largest: tuple[int, int]
+    """(width, height) of the sampled source that has the most pixels."""
+
+    mean_nbytes: float
+    mean_open_nbytes: float
+    warnings: tuple[str, ...]

@@ -1,0 +1,242 @@
+"""What a cube prescribes to gathers that add rows to it, or that make another cube like it. Pure.
+
+A finished cube stores its `CubeTemplate` in its group's metadata. A new plan inherits from it: pixel grid,
+window, dtypes, bands, chunks, shards, codec and columns. If the request or its sources differ, the gather is
+refused. The error has both values.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.source import ListColumn
+from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, SourceSlot
+from pixel_gather.core.plan.layout import Layout
+from pixel_gather.core.plan.locate_window import Placement
+
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.core.request.request import GatherRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CubeTemplate:
+    """The properties of a cube that other gathers inherit."""
+
+    slots: tuple[SourceSlot, ...]
+    measurements: tuple[Measurement, ...]
+    has_time: bool
+    columns: tuple[ListColumn, ...]
+    layout: Layout
+    codec: str
+    zfp_tolerance: float | None
+    overview: int | None
+    default_nodata: float | int | None
+    is_aligned: bool
+    """Whether all rows of the cube share one grid. Sources that do not are then ``unlike``."""
+
+    @classmethod
+    def of(cls, plan: CubePlan, *, is_aligned: bool) -> Self:
+        """Return what a planned cube prescribes.
+
+        Args:
+            plan: The cube.
+            is_aligned: Whether the rows that were gathered share one grid.
+        """
+        return cls(
+            slots=plan.slots,
+            measurements=plan.measurements,
+            has_time=plan.has_time,
+            columns=plan.columns,
+            layout=plan.layout,
+            codec=plan.codec,
+            zfp_tolerance=plan.zfp_tolerance,
+            overview=plan.overview,
+            default_nodata=plan.default_nodata,
+            is_aligned=is_aligned,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values. A nodata that JSON cannot hold, such as NaN, becomes a text."""
+        told: dict[str, Any] = msgspec.to_builtins(self)
+        for each in told["measurements"]:
+            each["nodata"] = _finite(each["nodata"])
+        told["default_nodata"] = _finite(told["default_nodata"])
+        return told
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """Return the template that `to_json` has written.
+
+        Raises:
+            msgspec.ValidationError: It is not such a template.
+        """
+        measurements = [each | {"nodata": _number(each["nodata"])} for each in told["measurements"]]
+        numbers = {"measurements": measurements, "default_nodata": _number(told["default_nodata"])}
+        return msgspec.convert(dict(told) | numbers, cls)
+
+    def columns_missing_in(self, columns: Sequence[ListColumn]) -> tuple[str, ...]:
+        """Return the cube's columns that a list does not have. Its rows have no value there."""
+        there = {each.name for each in columns}
+        return tuple(each.name for each in self.columns if each.name not in there)
+
+    def columns_with(self, columns: Sequence[ListColumn]) -> tuple[ListColumn, ...]:
+        """Return the cube's columns when it has the rows of a list, too."""
+        there = {each.name: each for each in columns}
+        return tuple(
+            replace(each, has_gaps=True)
+            if (new := there.get(each.name)) is None
+            else replace(each, has_gaps=each.has_gaps or new.has_gaps, is_large=each.is_large or new.is_large)
+            for each in self.columns
+        )
+
+    def slot_order(self, bands: Sequence[str]) -> tuple[int | None, ...]:
+        """Return, for each slot of the cube, its position among a list's bands; None if the list lacks it.
+
+        Raises:
+            RequestError: The list has bands that the cube does not have, or one of both has no bands.
+        """
+        names = [each.name for each in self.slots]
+        if names == [None] and not bands:
+            return (0,)
+        if not bands or not set(bands) <= set(names):
+            raise RequestError(
+                f"the list's bands are {', '.join(bands) or 'not named'}; "
+                f"the cube's are {', '.join(name or 'not named' for name in names)}. "
+                "Name only bands of the cube",
+                field="sources",
+            )
+        return tuple(bands.index(name) if name in bands else None for name in names if name is not None)
+
+
+def check_inherits(
+    template: CubeTemplate,
+    request: "GatherRequest",
+    *,
+    slots: Sequence[SourceSlot],
+    has_time: bool,
+    columns: Sequence[ListColumn],
+) -> None:
+    """Refuse a request, or sources, that do not fit a cube.
+
+    Args:
+        template: The cube's.
+        request: The checked request. Fields that it does not give are the cube's.
+        slots: What was found in the headers of some sources.
+        has_time: Whether all rows of the list have a time.
+        columns: The list's columns.
+
+    Raises:
+        RequestError: The message names the field, and both values.
+    """
+    _check_output(template, request)
+    if request.overview != template.overview:
+        raise _differs("overview", _overview(template.overview), _overview(request.overview))
+    if request.nodata is not None and any(
+        str(float(request.nodata)) != str(_as_float(each.nodata)) for each in template.measurements
+    ):
+        raise _differs(
+            "nodata", ", ".join(_or_none(each.nodata) for each in template.measurements), str(request.nodata)
+        )
+    if request.masked and any(each.nodata is None for each in template.measurements):
+        raise RequestError(
+            "masked pixels need a nodata value, and the cube has none: leave it out", field="masked"
+        )
+    if has_time != template.has_time:
+        raise _differs("sources", _TIMED[template.has_time], _TIMED[has_time])
+    theirs = {each.name: each for each in template.slots}
+    for slot in slots:
+        _check_slot(theirs[slot.name], slot, is_aligned=template.is_aligned)
+    _check_columns(template, columns)
+
+
+def _finite(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else str(value)
+
+
+def _number(told: float | str | None) -> float | None:
+    return float(told) if isinstance(told, str) else told
+
+
+def _check_output(template: CubeTemplate, request: "GatherRequest") -> None:
+    output = request.output
+    for name, theirs in (("codec", template.codec), ("zfp_tolerance", template.zfp_tolerance)):
+        asked = getattr(output, name)
+        if name in output.model_fields_set and asked != theirs:
+            raise _differs(f"output.{name}", _or_none(theirs), _or_none(asked))
+    if "layout" in output.model_fields_set and not isinstance(output.layout, str):
+        asked_chunk, shard_rows = output.layout.chunk, output.layout.shard_rows
+        if asked_chunk != template.layout.chunk:
+            raise _differs("output.layout.chunk", _by(template.layout.chunk), _by(asked_chunk))
+        if shard_rows is not None and shard_rows != template.layout.shard[0]:
+            raise _differs("output.layout.shard_rows", str(template.layout.shard[0]), str(shard_rows))
+
+
+def _check_slot(theirs: SourceSlot, found: SourceSlot, *, is_aligned: bool) -> None:
+    of_band = f" of {theirs.name}" if theirs.name is not None else ""
+    if found.dtype != theirs.dtype:
+        raise _differs("sources", f"dtype {theirs.dtype}{of_band}", found.dtype)
+    if found.bands != theirs.bands:
+        raise _differs("bands", f"{_bands(theirs)}{of_band}", _bands(found))
+    sizes = [(each.window.width, each.window.height) for each in (theirs, found)]
+    if sizes[0] != sizes[1]:
+        raise _differs("window", *(f"{width} x {height} pixels" for width, height in sizes))
+    places = [Placement.on(each.grid, each.window) for each in (theirs, found)]
+    if is_aligned and not places[1].covers_same_pixels_as(places[0]):
+        raise _differs("window", *map(_placed, places))
+
+
+def _bands(slot: SourceSlot) -> str:
+    return f"{counted(len(slot.bands), 'band')} ({', '.join(map(str, slot.bands))})"
+
+
+def _check_columns(template: CubeTemplate, columns: Sequence[ListColumn]) -> None:
+    theirs = {each.name: each for each in template.columns}
+    for each in columns:
+        if each.name not in theirs:
+            raise _differs(
+                "sources", f"the columns {', '.join(theirs) or '(none)'}", f"a column {each.name}, too"
+            )
+        there = theirs[each.name]
+        if each.dtype != there.dtype and (each.dtype, there.dtype) != ("int64", "float64"):
+            raise _differs("sources", f"{there.dtype} in the column {each.name}", each.dtype)
+        if each.is_large and there.dtype == "float64":
+            raise _differs("sources", f"{there.dtype} in the column {each.name}", "integers beyond 2^53")
+        if each.varies_in_row and not there.varies_in_row:
+            raise _differs("sources", f"one value of {each.name} in each row", "several, one for each band")
+
+
+def _differs(field: str, theirs: str, asked: str) -> RequestError:
+    return RequestError(f"the cube has {theirs}; the new rows would have {asked}", field=field)
+
+
+def _or_none(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _as_float(nodata: float | None) -> float | None:
+    return None if nodata is None else float(nodata)
+
+
+def _overview(overview: int | None) -> str:
+    return "full resolution" if overview is None else f"overview {overview}"
+
+
+_TIMED: Final = {True: "a time in every row", False: "no time in some rows"}
+
+
+def _placed(place: Placement) -> str:
+    if place.transform is None:
+        return f"no georeference and its window at column {place.col_off}, line {place.row_off}"
+    crs = (place.crs or "no CRS").partition("\n")[0][:60]
+    corner = f"x {place.transform.c:.10g}, y {place.transform.f:.10g}"
+    size = f"{abs(place.transform.a):.8g} x {abs(place.transform.e):.8g}"
+    return f"its corner at {corner} in {crs}, with pixels of {size}"
+
+
+def _by(lengths: Sequence[int]) -> str:
+    return " x ".join(map(str, lengths))

@@ -1,0 +1,208 @@
+"""Chunks and shards of the cube. Pure.
+
+A shard is one object and one worker's task. A chunk is what a reader fetches. The figures behind
+the defaults are in ``docs/decisions/0003-plan-chunks-for-both-ways-of-reading.md``.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pixel_gather.core.errors import BudgetError
+from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD
+from pixel_gather.core.model.plurals import counted
+
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.core.request.output import ExplicitLayout, LayoutName
+
+CHUNK_NBYTES: Final = 512 * 1024
+"""Target for the decoded size of a balanced chunk."""
+
+CHUNK_SIDE: Final = 128
+"""Target for the height and width of a balanced chunk, in pixels."""
+
+SHARD_NBYTES: Final = 32 * 1024 * 1024
+"""Target for the decoded size of one object: 64 tiles of 512 x 512 uint16."""
+
+MAX_SHARD_ROWS: Final = 1024
+"""Most rows in one shard, so that even windows of one pixel use many workers."""
+
+MOST_CHILDREN: Final = 10_000
+"""Most children that a Step Functions Distributed Map runs at one time."""
+
+MAX_SHARDS: Final = MOST_CHILDREN * MOST_TASKS_PER_CHILD
+
+FEW_SHARDS: Final = 10_000
+"""Each shard costs requests. Shards grow beyond `SHARD_NBYTES` before there are more shards than this."""
+
+LARGE_SHARD_NBYTES: Final = 128 * 1024 * 1024
+"""Largest decoded size that shards grow to for that reason. The smallest workers can hold it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Shapes of chunks and shards: (row, y, x). The last ones may extend beyond the cube."""
+
+    chunk: tuple[int, int, int]
+    shard: tuple[int, int, int]
+    """A whole number of chunks along each axis. Always as wide as the window."""
+
+    def n_shards(self, shape: tuple[int, int, int]) -> tuple[int, int]:
+        """Return the number of shards along rows and along y."""
+        return -(-shape[0] // self.shard[0]), -(-shape[1] // self.shard[1])
+
+
+def plan_layout(
+    shape: tuple[int, int, int],
+    *,
+    itemsize: int,
+    n_measurements: int,
+    wanted: "LayoutName | ExplicitLayout",
+    max_task_nbytes: int,
+) -> Layout:
+    """Cut a cube of (rows, y, x).
+
+    Args:
+        shape: Shape of each measurement.
+        itemsize: Bytes per pixel of the measurement with the largest dtype.
+        n_measurements: Number of measurements. A task holds all of them.
+        wanted: The request's layout.
+        max_task_nbytes: Largest decoded size of a task. Larger windows are split into strips along y.
+
+    Raises:
+        BudgetError: The cube cannot be cut into at most `MAX_SHARDS` tasks of this size.
+    """
+    pixel_nbytes = itemsize * n_measurements
+    if isinstance(wanted, str):
+        layout = _named(wanted, shape, itemsize, pixel_nbytes, max_task_nbytes)
+    else:
+        layout = _explicit(wanted, shape, itemsize, pixel_nbytes, max_task_nbytes)
+    advice = "" if isinstance(wanted, str) else ", or for {other_shards}"
+    return _checked(layout, shape, pixel_nbytes, max_task_nbytes, advice=advice)
+
+
+def tile_layout(
+    shape: tuple[int, int, int],
+    *,
+    tile: tuple[int, int],
+    itemsize: int,
+    n_measurements: int,
+    max_task_nbytes: int,
+) -> Layout:
+    """Cut a cube of (rows, y, x) into chunks of one tile (height, width); see `plan_layout`.
+
+    The last chunks may extend beyond the window.
+    """
+    n_rows, height, width = shape
+    y, x = tile
+    pixel_nbytes = itemsize * n_measurements
+    padded_width = _up_to(width, x)
+    strip = _strip_height(height, y, padded_width * pixel_nbytes, max_task_nbytes)
+    strip_nbytes, task_row_nbytes = strip * padded_width * itemsize, strip * padded_width * pixel_nbytes
+    rows = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)
+    return _checked(
+        Layout(chunk=(1, y, x), shard=(rows, strip, padded_width)), shape, pixel_nbytes, max_task_nbytes
+    )
+
+
+def _checked(
+    layout: Layout, shape: tuple[int, int, int], pixel_nbytes: int, max_task_nbytes: int, *, advice: str = ""
+) -> Layout:
+    """Return the layout, or raise a BudgetError if it has too many or too large tasks."""
+    n_tasks = math.prod(layout.n_shards(shape))
+    task_nbytes = math.prod(layout.shard) * pixel_nbytes
+    if n_tasks > MAX_SHARDS or task_nbytes > max_task_nbytes:
+        raise BudgetError(
+            f"a cube of {shape[0]:,} x {shape[1]:,} x {shape[2]:,} pixels would take "
+            f"{counted(n_tasks, 'task')} of {task_nbytes / 2**20:,.0f} MiB. A gather has at most "
+            f"{MAX_SHARDS:,} tasks of {max_task_nbytes / 2**20:,.0f} MiB. "
+            "Ask for a smaller window, fewer bands or sources"
+            + advice.format(other_shards=_other_shards(n_tasks))
+        )
+    return layout
+
+
+def _other_shards(n_tasks: int) -> str:
+    return "more rows in a shard" if n_tasks > MAX_SHARDS else "smaller chunks and shards"
+
+
+def _named(
+    wanted: "LayoutName",
+    shape: tuple[int, int, int],
+    itemsize: int,
+    pixel_nbytes: int,
+    max_task_nbytes: int,
+) -> Layout:
+    n_rows, height, width = shape
+    rows, y, x = _planned_chunk(wanted, shape, itemsize)
+    padded_width = _up_to(width, x)
+    strip = _strip_height(height, y, padded_width * pixel_nbytes, max_task_nbytes)
+    strip_nbytes = strip * padded_width * itemsize
+    task_row_nbytes = strip * padded_width * pixel_nbytes
+    shard_rows = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)
+    n_chunks = max(round(shard_rows / min(rows, shard_rows)), 1)
+    rows = -(-shard_rows // n_chunks)  # equal chunks need little padding
+    if rows * n_chunks * task_row_nbytes > max_task_nbytes:
+        rows = shard_rows // n_chunks
+        n_chunks = shard_rows // rows
+    n_chunks = min(n_chunks, -(-shard_rows // rows))
+    return Layout(chunk=(rows, y, x), shard=(rows * n_chunks, strip, padded_width))
+
+
+def _explicit(
+    wanted: "ExplicitLayout",
+    shape: tuple[int, int, int],
+    itemsize: int,
+    pixel_nbytes: int,
+    max_task_nbytes: int,
+) -> Layout:
+    n_rows, height, width = shape
+    rows, y, x = (min(asked, there) for asked, there in zip(wanted.chunk, shape, strict=True))
+    padded_width = _up_to(width, x)
+    shard_rows = _up_to(min(wanted.shard_rows, n_rows), rows) if wanted.shard_rows else None
+    line_nbytes = (shard_rows or rows) * padded_width * pixel_nbytes
+    strip = _strip_height(height, y, line_nbytes, max_task_nbytes)
+    if shard_rows is None:
+        strip_nbytes = strip * padded_width * itemsize
+        task_row_nbytes = strip * padded_width * pixel_nbytes
+        most = max(max_task_nbytes // task_row_nbytes // rows, 1) * rows
+        planned = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)
+        shard_rows = min(_up_to(planned, rows), most)
+    return Layout(chunk=(rows, y, x), shard=(shard_rows, strip, padded_width))
+
+
+def _planned_chunk(wanted: "LayoutName", shape: tuple[int, int, int], itemsize: int) -> tuple[int, int, int]:
+    n_rows, height, width = shape
+    if wanted == "slice":
+        side = math.isqrt(CHUNK_NBYTES // itemsize)
+        return 1, _even(height, side), _even(width, side)
+    side = CHUNK_SIDE // 2 if wanted == "series" else CHUNK_SIDE
+    y, x = _even(height, side), _even(width, side)
+    deepest = MAX_SHARD_ROWS if wanted == "series" else max(CHUNK_NBYTES // (y * x * itemsize), 1)
+    return min(deepest, n_rows), y, x
+
+
+def _strip_height(height: int, chunk_height: int, line_nbytes: int, max_task_nbytes: int) -> int:
+    """Return the number of the window's lines in one shard: all of them if they fit."""
+    whole = _up_to(height, chunk_height)
+    if whole * line_nbytes <= max_task_nbytes:
+        return whole
+    return max(max_task_nbytes // line_nbytes // chunk_height, 1) * chunk_height
+
+
+def _shard_rows(n_rows: int, object_row_nbytes: int, task_row_nbytes: int, max_task_nbytes: int) -> int:
+    """Return the number of rows in a shard. A window that is cut into strips has room for one row alone."""
+    rows = min(SHARD_NBYTES // object_row_nbytes, max_task_nbytes // task_row_nbytes, MAX_SHARD_ROWS)
+    larger = min(-(-n_rows // FEW_SHARDS), min(LARGE_SHARD_NBYTES, max_task_nbytes) // task_row_nbytes)
+    fewest = -(-n_rows // MAX_SHARDS)
+    rows = min(max(rows, larger, fewest, 1), n_rows)
+    return -(-n_rows // -(-n_rows // rows))  # keep the number of shards, fill them evenly
+
+
+def _even(length: int, about: int) -> int:
+    """Divide ``length`` into equal parts of about ``about`` and return the size of a part."""
+    return -(-length // max(round(length / about), 1))
+
+
+def _up_to(length: int, step: int) -> int:
+    return -(-length // step) * step

@@ -1,0 +1,62 @@
+"""Decide how the state machine's map runs the missing shards: workers, children and time limits. Pure."""
+
+from dataclasses import dataclass, replace
+
+from pixel_gather.core.estimate.try_time_limits import child_limit_s, late_shard_limit_s
+from pixel_gather.core.estimate.workload import WorkerPool
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.layout import MOST_CHILDREN
+from pixel_gather.core.request.request import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapPlan:
+    """How the map runs."""
+
+    n_workers: int
+    """Most workers at one time."""
+
+    worker_memory_mib: int
+    """Memory of each worker."""
+
+    tasks_per_child: int
+    """Most shards of one child."""
+
+    first_limit_s: int
+    """Longest time of a child's first try, in seconds."""
+
+    late_shard_s: int
+    """Longest time of each shard at a second try, in seconds."""
+
+
+def plan_map(
+    plan: CubePlan, limits: Limits, *, n_shards: int, n_missing: int, workers: WorkerPool
+) -> MapPlan:
+    """Return how the map runs.
+
+    Args:
+        plan: The cube.
+        limits: The request's, no higher than the deployment's.
+        n_shards: All shards of the cube.
+        n_missing: Shards that are not committed yet.
+        workers: The deployment's.
+    """
+    limited = replace(workers, cap_usd=limits.usd)
+    n_sources, estimate = plan.n_sources, plan.estimate
+    return MapPlan(
+        n_workers=limits.workers or min(estimate.most_workers, workers.n_workers),
+        worker_memory_mib=estimate.worker_memory_mib,
+        tasks_per_child=_tasks_per_child(plan, n_shards=n_shards, n_missing=n_missing),
+        first_limit_s=child_limit_s(estimate, n_sources=n_sources, n_tasks=n_shards, deployment=workers),
+        late_shard_s=late_shard_limit_s(estimate, n_sources=n_sources, n_tasks=n_shards, deployment=limited),
+    )
+
+
+def _tasks_per_child(plan: CubePlan, *, n_shards: int, n_missing: int) -> int:
+    """Return the largest number of shards of one child.
+
+    After a failed attempt, each shard gets a child of its own if there are few enough. So a shard that fails
+    in every worker keeps no other shard from being filled.
+    """
+    is_another_attempt = n_missing < n_shards
+    return 1 if is_another_attempt and n_missing <= MOST_CHILDREN else plan.estimate.tasks_per_child

@@ -1,0 +1,437 @@
+"""Plan the cube before a pixel is read: shape, dtypes, layout, price, warnings.
+
+Some headers spread over the list are opened. The most frequent kind becomes the template. Later every source
+is compared with it.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
+from pixel_gather.core.estimate.estimate_result import Estimate
+from pixel_gather.core.estimate.pricing import n_puts
+from pixel_gather.core.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
+from pixel_gather.core.estimate.worker_limits import MOST_PARTS
+from pixel_gather.core.estimate.workload import WorkerPool, Workload
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.source import NO_INTEGER, ListColumn
+from pixel_gather.core.plan.choose_template import draft_slot
+from pixel_gather.core.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot
+from pixel_gather.core.plan.draft import Draft
+from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits
+from pixel_gather.core.plan.layout import Layout, plan_layout
+from pixel_gather.core.plan.pass_through import layout_of, warnings_of
+from pixel_gather.core.ports import Projector, SourceReader, SourceTable
+
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.core.request.request import GatherRequest, Limits
+
+
+_LARGE_WINDOW: Final = 2**20
+"""Windows of up to this many pixels may be any number of times larger than their sources."""
+
+_MOST_TIMES_SOURCE: Final = 16
+_MOST_DECIMALS: Final = 12
+
+
+def gather_digest(request: "GatherRequest", table: SourceTable) -> str:
+    """Return the digest of a gather: equal for the same request of the same list."""
+    return f"{request.digest()}{table.digest[:16]}"
+
+
+async def plan_cube(
+    request: "GatherRequest",
+    *,
+    table: SourceTable,
+    reader: SourceReader,
+    projector: Projector,
+    max_task_nbytes: int,
+    now: float,
+    deployment: WorkerPool | None = None,
+    template: CubeTemplate | None = None,
+    append: Append | None = None,
+    by_reference: bool = False,
+) -> CubePlan:
+    """Plan a gather.
+
+    Args:
+        request: The checked request.
+        table: The list.
+        reader: Opens the sampled headers. No pixel is read.
+        projector: For boxes and points.
+        max_task_nbytes: Largest decoded size of a task.
+        now: Seconds since 1970-01-01 UTC.
+        deployment: The workers for the estimate; None for those of a new deployment.
+        template: What the cube inherits. The list's bands are then in its order.
+        append: Where the rows go in a cube that is there; None for a new cube.
+        by_reference: Whether the cube will refer to the sources' tiles, and store none. It only changes the
+            warnings.
+
+    Raises:
+        RequestError: No source of the sample fits the request, or the template. The message names the field.
+        BudgetError: The plan is over one of the request's limits.
+    """
+    rule = request.window.rule()
+    if rule.crs is not None:
+        projector.check(rule.crs, field="window.crs")
+    names: tuple[str | None, ...] = table.bands or (None,)
+    if table.bands and request.bands is not None and len(request.bands) > 1:
+        raise RequestError("name one band only: the list's band column names the measurements", field="bands")
+    wants_same_grid = request.grid == "same" or (template is not None and template.is_aligned)
+    drafts = [
+        await draft_slot(
+            name,
+            request,
+            rule,
+            table=table,
+            reader=reader,
+            projector=projector,
+            wants_same_grid=wants_same_grid,
+        )
+        for name in names
+        if template is None or table.spread(1, band=name)
+    ]
+    slots = tuple(draft.slot for draft in drafts)
+    _check_one_size(slots)
+    _check_window(drafts, request.limits)
+    height, width = slots[0].window.height, slots[0].window.width
+    if template is None:
+        measurements = tuple(_measurements(drafts, request))
+        shape = (max(table.n_rows, request.output.expected_rows or 0), height, width)
+        layout = _layout(request, drafts, measurements, shape, max_task_nbytes=max_task_nbytes)
+    else:
+        if template.codec == "source":
+            raise RequestError(
+                "a cube of codec source cannot grow: gather a new cube", field="output.append_to"
+            )
+        check_inherits(template, request, slots=slots, has_time=table.has_time, columns=table.columns)
+        slots, measurements, layout = template.slots, template.measurements, template.layout
+        _check_task_fits(template, max_task_nbytes)
+    on_aws = replace(
+        deployment or WorkerPool(),
+        asked_workers=request.limits.workers,
+        cap_usd=request.limits.usd,
+        # if shards may be lost, the map counts the lost ones: so each shard is a child
+        tasks_per_child=1 if request.limits.failed_shards else None,
+    )
+    work = replace(
+        _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight),
+        is_decoded=not request.passes_through,
+        has_report=request.output.report,
+    )
+    estimate = estimate_on_aws(work, on_aws)
+    codec = request.output.codec if template is None else template.codec
+    plan = CubePlan(
+        digest=gather_digest(request, table),
+        planned_at=now,
+        request=request.without_key().to_json(),
+        rule=rule,
+        overview=request.overview,
+        masked=request.masked,
+        wants_same_grid=wants_same_grid,
+        default_nodata=request.nodata if template is None else template.default_nodata,
+        slots=slots,
+        measurements=measurements,
+        n_sources=table.n_sources,
+        n_rows=table.n_rows + (0 if append is None else append.first_row),
+        height=height,
+        width=width,
+        has_time=table.has_time,
+        columns=_columns(table, template, n_slots=len(slots)),
+        layout=layout,
+        codec=codec,
+        zfp_tolerance=request.output.zfp_tolerance if template is None else template.zfp_tolerance,
+        append=append,
+        sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
+        part_nbytes=_parts(work, deployment).part_nbytes,
+        estimate=estimate,
+        warnings=(
+            *(warning for draft in drafts for warning in draft.warnings),
+            *_warnings_of_times(request, table, template),
+            *_warnings_of_list(table),
+            *_warnings_of_template(template, table),
+            *_warnings_of_index(request, table),
+            *_warnings_of_transfer(table, estimate, on_aws),
+            *warnings_of(request, drafts, codec=codec, by_reference=by_reference),
+        ),
+    )
+    _check_codec(plan)
+    _check_limits(plan, request.limits)
+    return plan
+
+
+def _layout(
+    request: "GatherRequest",
+    drafts: Sequence[Draft],
+    measurements: Sequence[Measurement],
+    shape: tuple[int, int, int],
+    *,
+    max_task_nbytes: int,
+) -> Layout:
+    """Return the layout of a new cube of this shape (row, y, x)."""
+    sizes = {
+        "itemsize": max(np.dtype(each.dtype).itemsize for each in measurements),
+        "n_measurements": len(measurements),
+        "max_task_nbytes": max_task_nbytes,
+    }
+    if request.passes_through:
+        return layout_of(request, drafts, shape, **sizes)
+    return plan_layout(shape, wanted=request.output.layout, **sizes)
+
+
+def _parts(work: Workload, deployment: WorkerPool | None) -> Parts:
+    """Choose whether sources are fetched in parts. It depends on the network of the reading machine."""
+    link = LAMBDA if deployment is not None and deployment.is_deployed else HERE
+    return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
+
+
+def _warnings_of_times(
+    request: "GatherRequest", table: SourceTable, template: CubeTemplate | None
+) -> Iterator[str]:
+    """Warn about rows without a time, because of which a new cube has no time axis."""
+    if request.sources.time is not None and not table.has_time:
+        yield "sources.time finds no time in some hrefs: the cube's first axis is source, not time"
+    elif template is None and (n := table.n_timeless):
+        verb = "has" if n == 1 else "have"
+        yield (
+            f"{n:,} of {table.n_rows:,} rows {verb} no time: the cube's first axis is source, not time. Give "
+            "every row a time, or leave these rows out"
+        )
+
+
+def _warnings_of_list(table: SourceTable) -> Iterator[str]:
+    """Warn about the list's notes, names of columns and repeated sources."""
+    yield from table.notes
+    spaced = [each.name for each in table.columns if len(each.name.split()) > 1]
+    if spaced:
+        yield (
+            f"the name of column {spaced[0]!r} has a space: xarray opens it as a variable, not as a "
+            "coordinate, and conditions cannot name it. Write _ instead"
+        )
+    n = table.n_repeated
+    if not n:
+        return
+    verb = "repeats" if n == 1 else "repeat"
+    yield f"{n:,} of {table.n_sources:,} lines {verb} an earlier source, which is read and stored again"
+
+
+def _columns(table: SourceTable, template: CubeTemplate | None, *, n_slots: int) -> tuple[ListColumn, ...]:
+    """Return the columns of the cube, and which of them have no value in some rows."""
+    columns = table.columns
+    if table.n_sources < table.n_rows * n_slots:  # some rows lack a source
+        columns = tuple(replace(each, has_gaps=each.has_gaps or each.varies_in_row) for each in columns)
+    return columns if template is None else template.columns_with(columns)
+
+
+def _warnings_of_template(template: CubeTemplate | None, table: SourceTable) -> Iterator[str]:
+    """Warn about columns of the cube that the list does not have."""
+    missing = () if template is None else template.columns_missing_in(table.columns)
+    if missing:
+        yield f"the list lacks columns of the cube: the new rows have no value of {', '.join(missing)}"
+    new = () if template is None else [each for each in template.columns if each.name in missing]
+    for each in new:
+        if not each.has_gaps and each.dtype == "bool":
+            yield f"so xarray opens the column {each.name} as numbers: 1 is true, 0 is false, NaN is missing"
+        elif not each.has_gaps and each.dtype == "int64":
+            missing_is = f"{NO_INTEGER} is missing" if each.is_large else "NaN is missing"
+            opened = "as int64, as float64 cannot hold its values" if each.is_large else "as float64"
+            yield f"so xarray opens the column {each.name} {opened}: {missing_is}"
+
+
+def _check_task_fits(template: CubeTemplate, max_task_nbytes: int) -> None:
+    pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
+    task_nbytes = math.prod(template.layout.shard) * pixel_nbytes
+    if task_nbytes > max_task_nbytes:
+        raise BudgetError(
+            f"a shard of the cube takes {task_nbytes / 2**20:,.0f} MiB, and workers hold "
+            f"{max_task_nbytes / 2**20:,.0f} MiB: use workers with more memory"
+        )
+
+
+def _warnings_of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
+    """Warn about a header index that has no entry for these sources."""
+    if request.index is None or table.n_known:
+        return ()
+    warning = (
+        "the header index has no entry for these sources: it was made for other files or another overview, "
+        "so every header is read"
+    )
+    return (warning,)
+
+
+def _warnings_of_transfer(table: SourceTable, estimate: Estimate, deployment: WorkerPool) -> Sequence[str]:
+    """Warn about buckets in another Region than the workers, also if their owner pays for the transfer."""
+    warnings = []
+    for bucket, n_sources in table.n_by_bucket.items():
+        if (far := deployment.far_buckets.get(bucket)) is None:
+            continue
+        verb = "lies" if n_sources == 1 else "lie"
+        paid = (
+            f"transfer is charged and in the price (${estimate.usd_by_service['transfer']:,.2f} in all)"
+            if far.is_charged
+            else "its owner pays for transfer, and each request takes longer"
+        )
+        warnings.append(
+            f"{counted(n_sources, 'source')} {verb} in the bucket {bucket} in {far.region}, but the workers "
+            f"run in {deployment.region}: {paid}; a deployment in {far.region} would avoid this"
+        )
+    return warnings
+
+
+def _check_one_size(slots: Sequence[SourceSlot]) -> None:
+    first = slots[0]
+    for slot in slots[1:]:
+        if (slot.window.width, slot.window.height) != (first.window.width, first.window.height):
+            raise RequestError(
+                f"the window is {first.window.width} x {first.window.height} pixels of band {first.name} but "
+                f"{slot.window.width} x {slot.window.height} of band {slot.name}: gather bands of different "
+                "resolution one by one",
+                field="window",
+            )
+
+
+def _check_window(drafts: Sequence[Draft], limits: "Limits") -> None:
+    """Refuse a window that is much larger than the images: most of the cube would be empty."""
+    window = drafts[0].slot.window
+    width, height = max((draft.largest for draft in drafts), key=math.prod)
+    times, most = window.n_pixels / (width * height), limits.times_source or _MOST_TIMES_SOURCE
+    if window.n_pixels > _LARGE_WINDOW and times > most:
+        raise BudgetError(
+            f"limits.times_source: the window of {window.width:,} x {window.height:,} pixels is {times:,.0f} "
+            f"times as large as the largest source that was looked at ({width:,} x {height:,}). The limit is "
+            f"{most:g} times. Ask for a smaller window, or raise the limit"
+        )
+
+
+def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Measurement]:
+    found = []
+    for index, draft in enumerate(drafts):
+        for band in draft.slot.bands:
+            if request.nodata is not None and not _fits_dtype(request.nodata, draft.header.dtype):
+                raise RequestError(
+                    f"{request.nodata} does not fit {draft.header.dtype}; give a value that does",
+                    field="nodata",
+                )
+            if draft.nodata is None and request.masked:
+                raise RequestError(
+                    "masked pixels need a nodata value, and the sources declare none: give one",
+                    field="nodata",
+                )
+            found.append(
+                Measurement(
+                    name=draft.slot.name or f"band_{band}",
+                    slot=index,
+                    dtype=draft.header.dtype,
+                    nodata=draft.nodata,
+                    scale=draft.header.scales[band - 1],
+                    offset=draft.header.offsets[band - 1],
+                )
+            )
+    return found
+
+
+def _fits_dtype(value: float, dtype: str) -> bool:
+    """Return whether a dtype can hold a value: integers exactly, floats within their range."""
+    kind = np.dtype(dtype)
+    if kind.kind in "fc":
+        return not float(np.finfo(kind).max) < abs(value) < math.inf
+    if isinstance(value, float) and not value.is_integer():
+        return False
+    limits = np.iinfo(kind)
+    return int(limits.min) <= int(value) <= int(limits.max)
+
+
+def _workload(
+    drafts: Sequence[Draft],
+    table: SourceTable,
+    layout: Layout,
+    measurements: Sequence[Measurement],
+    *,
+    in_flight: int,
+) -> Workload:
+    per_slot = table.n_sources / len(drafts)
+    to_open = 1 - table.n_known / table.n_sources
+    gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1
+    for draft in drafts:
+        ranges, share = _touched(draft.slot)
+        gets += per_slot * (to_open + ranges)
+        fetched += per_slot * (to_open * draft.mean_open_nbytes + share * draft.mean_nbytes)
+        window_nbytes = max(window_nbytes, share * draft.mean_nbytes)
+        most_gets = max(most_gets, min(ranges, MOST_PARTS))
+    shape = (table.n_rows, drafts[0].slot.window.height, drafts[0].slot.window.width)
+    n_strips = layout.n_shards(shape)[1]
+    n_tasks = layout.n_shards(shape)[0] * n_strips
+    n_of_task = min(layout.shard[0], max(table.n_rows, 1)) * len(drafts)
+    pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
+    search = table.search_cost
+    return Workload(
+        n_sources=table.n_sources,
+        n_search_pages=0 if search is None else search.n_pages,
+        n_search_gets=0 if search is None else search.n_gets,
+        n_indexed=table.n_known,
+        n_gets=round(gets),
+        fetched_nbytes=round(fetched),
+        window_nbytes=window_nbytes / max(n_strips, 1),
+        n_side_by_side=max(min(n_of_task, in_flight // most_gets), 1),
+        decoded_nbytes=shape[0] * shape[1] * shape[2] * pixel_nbytes,
+        n_tasks=n_tasks,
+        task_nbytes=math.prod(layout.shard) * pixel_nbytes,
+        nbytes_by_bucket={
+            bucket: round(fetched * n / table.n_sources) for bucket, n in table.n_by_bucket.items()
+        },
+        n_puts=n_puts(
+            n_tasks=n_tasks,
+            n_measurements=len(measurements),
+            n_rows=table.n_rows,
+            n_columns=len(table.columns),
+        ),
+    )
+
+
+def _touched(slot: SourceSlot) -> tuple[int, float]:
+    """Return the likely number of ranges of a window, and its share of the file's bytes."""
+    grid = slot.grid
+    window = slot.window.clipped(width=grid.width, height=grid.height) or slot.window
+    rows = -(-window.row_stop // grid.tile_height) - window.row_off // grid.tile_height
+    cols = -(-window.col_stop // grid.tile_width) - window.col_off // grid.tile_width
+    all_tiles = -(-grid.height // grid.tile_height) * -(-grid.width // grid.tile_width)
+    return rows, rows * cols / all_tiles
+
+
+def _check_codec(plan: CubePlan) -> None:
+    not_floats = [
+        each.name for each in plan.measurements if np.dtype(each.dtype).name not in ("float32", "float64")
+    ]
+    if plan.codec == "zfp" and not_floats:
+        raise RequestError(
+            f"zfp is for float32 and float64, not for {not_floats[0]}: choose another codec",
+            field="output.codec",
+        )
+
+
+def _check_limits(plan: CubePlan, limits: "Limits") -> None:
+    n_pixels = (plan.n_rows - plan.first_row) * plan.height * plan.width * len(plan.measurements)
+    checks = (
+        ("usd", limits.usd, plan.estimate.usd, _dollars),
+        ("files", limits.files, plan.n_sources, "{:,} files".format),
+        ("pixels", limits.pixels, n_pixels, "{:,} pixels".format),
+        ("fetched_bytes", limits.fetched_bytes, plan.estimate.fetched_nbytes, "{:,} bytes".format),
+    )
+    for name, limit, planned, form in checks:
+        if limit is not None and planned > limit:
+            raise BudgetError(
+                f"limits.{name}: the plan takes {form(planned)}, the limit is {form(limit)}. "
+                "Ask for less, or raise the limit. On AWS the lower limit holds: "
+                "the request's or the deployment's"
+            )
+
+
+def _dollars(usd: float) -> str:
+    """Return dollars with four decimals, or with more if two digits of a small sum need them."""
+    decimals = 4 if usd <= 0 else min(max(4, 1 - math.floor(math.log10(usd))), _MOST_DECIMALS)
+    return f"${usd:,.{decimals}f}"

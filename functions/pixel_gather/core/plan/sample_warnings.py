@@ -1,0 +1,196 @@
+"""Warnings from a sample of the sources, given before the gather costs anything.
+
+Pure except for the projector.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.model.source import Header, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, SourceSlot
+from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
+from pixel_gather.core.ports import Projector
+
+
+def warnings_of_sample(
+    slot: SourceSlot,
+    template: Header,
+    headers: Sequence[Header],
+    errors: Sequence[SourceError],
+    *,
+    nodata: float | None,
+) -> list[str]:
+    """Return warnings about dtypes, bands, nodata, scales and strips of the sample."""
+    of_band = f" of band {slot.name}" if slot.name else ""
+    n = len(headers)
+    said = []
+    if errors:
+        said.append(
+            f"{len(errors)} of {n + len(errors)} sources{of_band} that "
+            f"were tried cannot be opened: {errors[0]}"
+        )
+    other_dtypes = [each for each in headers if each.dtype != template.dtype]
+    if other_dtypes:
+        dtypes = " or ".join(dict.fromkeys(each.dtype for each in other_dtypes))
+        said.append(
+            f"{len(other_dtypes)} of {n} sampled sources{of_band} are {dtypes}, not "
+            f"{template.dtype}, such as {other_dtypes[0].href}: their status will be unlike"
+        )
+    others = [each.n_bands for each in headers if each.n_bands != template.n_bands]
+    if others and slot.name is None and len(slot.bands) == template.n_bands:
+        numbers = " or ".join(map(str, sorted(set(others))))
+        said.append(
+            f"{len(others)} of {n} sampled sources have {numbers} band(s), not {template.n_bands}. "
+            "Those with fewer will have the status unlike. Of those with more, only the first bands are read"
+        )
+    elif lacking := [each for each in headers if each.n_bands < max(slot.bands)]:
+        said.append(
+            f"{len(lacking)} of {n} sampled sources{of_band} have no band {max(slot.bands)}, such as "
+            f"{lacking[0].href}: their status will be unlike"
+        )
+    declared = Counter("none" if each.nodata is None else str(each.nodata) for each in headers)
+    if len(declared) > 1:
+        cubes = "the cube has none" if nodata is None else f"the cube has {nodata}"
+        said.append(
+            f"sampled sources{of_band} declare different nodata values ({_counted(declared)}): {cubes}. Each "
+            "row keeps its own, which the coordinate nodata holds"
+        )
+    shared = [[band for band in slot.bands if band <= each.n_bands] for each in headers]
+    if any(
+        _scaling(each, bands) != _scaling(template, bands)
+        for each, bands in zip(headers, shared, strict=True)
+    ):
+        said.append(f"sampled sources{of_band} declare different scales or offsets: pixels stay raw")
+    odd = [each for each in headers if each.ignores_scaling]
+    if odd:
+        said.append(
+            f"{len(odd)} of {n} sampled sources{of_band} declare a scale or offset that is NaN or infinite, "
+            f"such as {odd[0].href}: it is ignored"
+        )
+    striped = [each for each in headers if not each.is_tiled and each.height > each.tile_height]
+    if striped:
+        said.append(f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles")
+    return said
+
+
+def warnings_of_claims(
+    slot: SourceSlot, sources: Sequence[Source], opened: Sequence[Header | SourceError]
+) -> list[str]:
+    """Say where a catalog claims another scale, offset or nodata of a source than its file declares.
+
+    Args:
+        slot: The measurement of the sources.
+        sources: The sample.
+        opened: The header of each, or why there is none.
+    """
+    of_band = f" of band {slot.name}" if slot.name else ""
+    said = []
+    for name in ("scale", "offset", "nodata"):
+        differ: list[tuple[Header, float, float | None]] = []
+        n_claims = 0
+        for source, header in zip(sources, opened, strict=True):
+            claimed = source.columns.get(f"{name}_claimed")
+            if not isinstance(header, Header) or not isinstance(claimed, int | float):
+                continue
+            n_claims += 1
+            declared = _declared(header, slot.bands[0], name)
+            if declared is None or not math.isclose(claimed, declared, rel_tol=1e-9):
+                differ.append((header, claimed, declared))
+        if differ:
+            header, claimed, declared = differ[0]
+            says = "none" if declared is None else f"{declared:g}"
+            said.append(
+                f"the catalog claims another {name} than the file's for {len(differ)} of {n_claims} sampled "
+                f"sources{of_band}, such as {claimed:g} and not {says} for {header.href}. The cube keeps the "
+                f"file's values and applies neither {name}. The claim is in the coordinate {name}_claimed"
+            )
+    return said
+
+
+def _declared(header: Header, band: int, name: str) -> float | None:
+    if name == "nodata":
+        return header.nodata
+    values = header.scales if name == "scale" else header.offsets
+    return values[band - 1] if band <= header.n_bands else None
+
+
+def warnings_of_places(
+    slot: SourceSlot,
+    rule: WindowRule,
+    headers: Sequence[Header],
+    projector: Projector,
+    *,
+    nodata: float | None,
+    wants_same_grid: bool = False,
+) -> list[str]:
+    """Return warnings about the window's position: outside or partly outside sources, or on other grids."""
+    of_band = f" of band {slot.name}" if slot.name else ""
+    alike = [each for each in headers if each.dtype == slot.dtype]
+    placed: list[tuple[Header, Window]] = []
+    off: list[Header] = []
+    for each in alike:
+        try:
+            window = locate_like(rule, each, template=slot.grid, window=slot.window, projector=projector)
+            placed.append((each, window))
+        except SourceError as error:
+            off += [each] if error.status is Status.OUTSIDE else []
+        except RequestError:
+            pass  # the gather will record it as a failure
+    said = []
+    ours = Placement.on(slot.grid, slot.window)
+    others = [
+        (each, own)
+        for each, own in placed
+        if not Placement.on(Grid.of(each), own).covers_same_pixels_as(ours)
+    ]
+    if others and wants_same_grid:
+        said.append(
+            f"{len(others)} of {len(alike)} sampled sources{of_band} lie on another grid, such as "
+            f"{others[0][0].href}: their status will be unlike"
+        )
+        placed = [each for each in placed if each not in others]
+    elif others:
+        said.append(
+            f"sampled sources{of_band} do not share one grid: the cube will be an unaligned stack without "
+            "x and y, and each row has its own transform. With grid: same, those on other grids get the "
+            "status unlike instead"
+        )
+    if off:
+        said.append(
+            f"the window lies wholly outside {len(off)} of {len(alike)} sampled sources{of_band}, such as "
+            f"{off[0].href}: their status will be outside"
+        )
+    outside = [(1 - own.share_on(width=each.width, height=each.height), each) for each, own in placed]
+    over = [each for share, each in outside if share > 0]
+    if over:
+        share, most = max(outside, key=lambda pair: pair[0])
+        has_nan = np.dtype(slot.dtype).kind in "fc"
+        is_marked = has_nan or nodata is not None or all(each.nodata is not None for each in over)
+        filled = OVERHANG_IS_NODATA if is_marked else OVERHANG_IS_ZERO
+        said.append(
+            f"{PARTLY_OUTSIDE} {len(over)} of {len(alike)} sampled sources{of_band}, with "
+            f"{in_percent(share)} of its pixels outside {most.href}: {filled}"
+        )
+    return said
+
+
+def _scaling(header: Header, bands: Sequence[int]) -> list[tuple[float, float]]:
+    """Return (scale, offset) of those bands that the source has."""
+    there = [band - 1 for band in bands if band <= header.n_bands]
+    return [(header.scales[index], header.offsets[index]) for index in there]
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """Return values with their counts, the most frequent first: ``0: 12, none: 4``."""
+    return ", ".join(f"{what}: {n}" for what, n in sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def in_percent(share: float) -> str:
+    """Return a share in percent. Only exactly 0 and 1 become 0 % and 100 %."""
+    return f"{min(max(share, 0.0001), 0.9999):.2%}" if 0 < share < 1 else f"{share:.0%}"

@@ -1,0 +1,363 @@
+"""Read every window of one shard: many sources at a time, each into its own row."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import inf, isnan, prod
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError, SourceError, StaleHeaderError
+from pixel_gather.core.model.outcome import Lookup, Outcome
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.source import Cost, CubeRow, Header, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window
+from pixel_gather.core.plan.cube_plan import CubePlan, SourceSlot
+from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
+from pixel_gather.core.plan.pass_through import check_passes
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.ports import OpenedSource, Projector, SourceLimiter, SourceReader
+from pixel_gather.core.read.stored_tiles import StoredTiles, TileRow
+from pixel_gather.core.task_group import all_of
+
+type Pixels = np.ndarray[Any, np.dtype[Any]]
+type Buffer = Pixels | StoredTiles
+"""What the sources of one slot are read into."""
+
+type OnSource = Callable[[int, int, Outcome], None]
+"""Called when a source is done, with its row of the cube, its slot and its outcome."""
+
+
+_TOO_LATE: Final = "not read before the worker's time was up"
+
+
+def ignore(_row: int, _slot: int, _outcome: Outcome) -> None:
+    """Do nothing when a source is done."""
+
+
+class ShardBuffers:
+    """The arrays that shards are read into, one per source slot. They are reused for every shard.
+
+    In a virtual machine, fresh memory costs up to 1 ms of CPU for each tile, as much as decoding the tile.
+    """
+
+    def __init__(self, plan: CubePlan) -> None:
+        self._plan = plan
+        self._free: list[list[Pixels]] = []
+
+    @contextmanager
+    def borrowed(self, task: ShardTask) -> Iterator[Sequence[Buffer]]:
+        """Lend arrays of shape (band, row, y, x). They have arbitrary content until they are written to.
+
+        If compressed tiles are kept as they are, the buffers hold these, and are new.
+        """
+        if self._plan.passes_through:
+            yield [StoredTiles(task.n_rows, n_bands=len(slot.bands)) for slot in self._plan.slots]
+            return
+        whole = self._free.pop() if self._free else self._made()
+        height = task.y_stop - task.y_start
+        try:
+            yield [buffer[:, : task.n_rows, :height] for buffer in whole]
+        finally:
+            self._free.append(whole)
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size of a shard of every measurement."""
+        n_pixels = prod(self._shape)
+        return sum(len(slot.bands) * n_pixels * np.dtype(slot.dtype).itemsize for slot in self._plan.slots)
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        plan = self._plan
+        rows, height, _ = plan.layout.shard
+        return min(rows, plan.n_rows), min(height, plan.height), plan.width
+
+    def _made(self) -> list[Pixels]:
+        return [np.empty((len(slot.bands), *self._shape), dtype=slot.dtype) for slot in self._plan.slots]
+
+
+async def read_shard(
+    rows: Sequence[CubeRow],
+    buffers: Sequence[Buffer],
+    *,
+    plan: CubePlan,
+    task: ShardTask,
+    reader: SourceReader,
+    projector: Projector,
+    limiter: SourceLimiter,
+    source_timeout_s: float,
+    on_source: OnSource,
+    packed_headers: Sequence[Sequence[bytes | None]] = (),
+    read_until: float = inf,
+) -> list[list[Outcome]]:
+    """Read all windows of a shard concurrently.
+
+    A source that cannot be read gets a status, and its row is filled with nodata. So one bad COG costs one
+    row and not the shard. Any other exception cancels the remaining reads and is raised.
+
+    Args:
+        rows: The task's rows of the list.
+        buffers: Lent by `ShardBuffers`. They are overwritten completely.
+        plan: The cube's plan.
+        task: Which part of the cube to read.
+        reader: Reads all sources.
+        projector: Transforms boxes and points.
+        limiter: Limits how many sources are read at the same time.
+        source_timeout_s: How long one source may take, retries included.
+        on_source: Called after each source. For a window in several strips, called once for each strip.
+        packed_headers: The packed header of each source of each row, from an index; empty without an index.
+        read_until: When to stop, by the event loop's clock. Sources that are not read by then time out.
+
+    Returns:
+        For each row, one outcome per source slot, in the order of ``rows``.
+    """
+    views = [
+        _View(plan=plan, slot_index=index, task=task, projector=projector) for index in range(len(plan.slots))
+    ]
+    weights = [view.n_tile_rows for view in views]
+
+    async def read_one(index: int, slot_index: int, source: Source | None) -> Outcome:
+        buffer = buffers[slot_index]
+        out = buffer.rows[index] if isinstance(buffer, StoredTiles) else buffer[:, index]
+        if source is None:
+            outcome = Outcome(status=Status.ABSENT)
+        else:
+            reads_tiles = not isinstance(buffer, StoredTiles) or buffer.reads_tiles
+            weight = weights[slot_index] if reads_tiles else 1
+            async with limiter.permit(source.href, weight=weight) as permit:
+                outcome = await _read_source(
+                    source,
+                    out,
+                    views[slot_index],
+                    reader=reader,
+                    timeout_s=source_timeout_s,
+                    read_until=read_until,
+                    packed_header=packed_headers[index][slot_index] if packed_headers else None,
+                )
+                if outcome.status is Status.OK:
+                    permit.was_read(n_requests=outcome.cost.needed_requests)
+        if outcome.status is not Status.OK:
+            _clear(out, plan.fill_value(slot_index))
+        on_source(task.row_start + index, slot_index, outcome)
+        return outcome
+
+    outcomes = iter(
+        await all_of(
+            read_one(index, slot, source)
+            for index, row in enumerate(rows)
+            for slot, source in enumerate(row.sources)
+        )
+    )
+    return [[next(outcomes) for _ in row.sources] for row in rows]
+
+
+def _clear(out: Pixels | TileRow, fill_value: float) -> None:
+    if isinstance(out, TileRow):
+        out.clear()
+    else:
+        out[...] = fill_value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """What to read from each source in one slot of one task."""
+
+    plan: CubePlan
+    slot_index: int
+    task: ShardTask
+    projector: Projector
+    _placed: dict[object, "_Placed"] = field(default_factory=dict)
+    """By the geometry and scaling of sources. Many files of one product share them."""
+
+    @property
+    def slot(self) -> SourceSlot:
+        return self.plan.slots[self.slot_index]
+
+    @property
+    def n_tile_rows(self) -> int:
+        """How many rows of tiles the task's part of the window touches on the template.
+
+        Tiles of one row are mostly read by one request.
+        """
+        part = self.slot.window.rows(self.task.y_start, self.task.y_stop)
+        height = self.slot.grid.tile_height
+        return max((part.row_stop - 1) // height - part.row_off // height + 1, 1)
+
+    def locate(self, header: Header, outcome: Outcome) -> Window:
+        """Check a source against the slot's template. Note in the outcome, and return, where its window lies.
+
+        Raises:
+            SourceError: The source is unlike the template, or the window is not on it.
+        """
+        plan, slot = self.plan, self.slot
+        _check_likeness(header, slot)
+        placed = self._placed_like(header)
+        window = placed.window
+        outcome.etag, outcome.object_nbytes = header.etag, header.nbytes
+        outcome.transform, outcome.crs = placed.placement.transform, placed.placement.crs
+        outcome.nodata = header.nodata if header.nodata is not None else plan.default_nodata
+        outcome.scaling, outcome.is_aligned = placed.scaling, placed.is_aligned
+        if plan.wants_same_grid and not outcome.is_aligned:
+            reason = "its pixels do not coincide with the cube's"
+            raise SourceError(reason, href=header.href, status=Status.UNLIKE)
+        if plan.passes_through:
+            check_passes(header, window, slot.coding)
+        return window.rows(self.task.y_start, self.task.y_stop)
+
+    def _placed_like(self, header: Header) -> "_Placed":
+        """Return where the window lies on a source with this header."""
+        key = (
+            (header.width, header.height, header.transform, header.crs),
+            (header.tile_width, header.tile_height, header.scales, header.offsets),
+        )
+        placed = self._placed.get(key)
+        if placed is None:
+            plan, slot = self.plan, self.slot
+            window = locate_like(
+                plan.rule, header, template=slot.grid, window=slot.window, projector=self.projector
+            )
+            placement = Placement.on(Grid.of(header), window)
+            placed = self._placed[key] = _Placed(
+                window=window,
+                placement=placement,
+                scaling=plan.other_scaling(self.slot_index, header),
+                is_aligned=placement.covers_same_pixels_as(plan.placement),
+            )
+        return placed
+
+    def check_sparse(self, tiles: Sequence[Sequence[object | None]], header: Header) -> None:
+        """Refuse a source whose absent tiles stand for another value than the cube's."""
+        value = 0 if header.nodata is None else header.nodata
+        fill = self.plan.fill_value(self.slot_index)
+        if any(tile is None for band in tiles for tile in band) and not (
+            value == fill or (isnan(value) and isnan(fill))
+        ):
+            reason = f"a tile is absent. It stands for {value}, but an absent chunk of the cube for {fill}"
+            raise SourceError(reason, href=header.href, status=Status.UNLIKE)
+
+    def fill_around(self, out: Pixels, outcome: Outcome) -> None:
+        """Fill the array where the source has no pixels: with its nodata, the cube's, or else NaN or 0."""
+        if self.plan.masked and outcome.nodata is None:
+            outcome.nodata = self.plan.nodata(self.slot_index)  # hidden pixels hold it, and are not valid
+        out[...] = self.plan.fill_value(self.slot_index) if outcome.nodata is None else outcome.nodata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """Where the window of a slot lies on a source."""
+
+    window: Window
+    placement: Placement
+    scaling: tuple[tuple[float, float], ...] | None
+    """As `Outcome.scaling`."""
+
+    is_aligned: bool
+
+
+async def _read_source(
+    source: Source,
+    out: Pixels | TileRow,
+    view: _View,
+    *,
+    reader: SourceReader,
+    timeout_s: float,
+    read_until: float,
+    packed_header: bytes | None,
+) -> Outcome:
+    plan, cost, now = view.plan, Cost(), asyncio.get_running_loop().time
+    outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at, cost=cost)
+    try:
+        _check_time(read_until)
+        async with asyncio.timeout_at(min(now() + timeout_s, read_until)):
+            opened = await reader.open_(
+                source.href, overview=plan.overview, cost=cost, packed_header=packed_header
+            )
+            outcome.packed_header = packed_header if opened.from_packed_header else None
+            if opened.from_packed_header and await _fill_from_packed_header(opened, out, view, outcome):
+                outcome.lookup = Lookup.USED
+            else:
+                if opened.from_packed_header:
+                    etag = opened.header.etag
+                    # without the cached header's values
+                    outcome = Outcome(status=Status.OK, start_s=outcome.start_s, cost=cost)
+                    opened = await reader.open_(source.href, overview=plan.overview, cost=cost)
+                    is_stale = opened.header.etag != etag
+                    outcome.lookup = Lookup.STALE if is_stale else Lookup.UNFIT
+                elif packed_header is not None:
+                    outcome.lookup = Lookup.UNFIT
+                window = view.locate(opened.header, outcome)
+                await _fill(opened, out, window, view, outcome)
+            outcome.packed_header = opened.packed_header
+    except SourceError as error:
+        outcome.status, outcome.reason = error.status, error.reason
+    except RequestError as error:  # PROJ cannot transform the request's CRS to this source's
+        outcome.status, outcome.reason = Status.UNSUPPORTED, str(error)
+    except TimeoutError:
+        outcome.status = Status.TIMED_OUT
+        is_late = now() >= read_until
+        outcome.reason = _TOO_LATE if is_late else f"not read within {timeout_s:g} s"
+    outcome.end_s = time.time() - plan.planned_at
+    return outcome
+
+
+def _check_time(read_until: float) -> None:
+    """Raise TimeoutError if it is too late to send a request."""
+    if asyncio.get_running_loop().time() >= read_until:
+        raise TimeoutError
+
+
+async def _fill_from_packed_header(
+    opened: OpenedSource, out: Pixels | TileRow, view: _View, outcome: Outcome
+) -> bool:
+    """Fill a window by a cached header. Return False where the header is stale or does not fit.
+
+    Where the window cannot be placed by a cached header, the current version may still have it.
+    """
+    try:
+        window = view.locate(opened.header, outcome)
+    except (SourceError, RequestError):
+        return False
+    try:
+        await _fill(opened, out, window, view, outcome)
+    except StaleHeaderError:
+        return False
+    return True
+
+
+async def _fill(
+    opened: OpenedSource, out: Pixels | TileRow, window: Window, view: _View, outcome: Outcome
+) -> None:
+    """Fill one source's part of the row. Note in the outcome how much of it lies on the raster."""
+    header, masked = opened.header, view.plan.masked
+    if isinstance(out, TileRow):
+        view.check_sparse(await out.fill(opened, window, view.slot.bands), header)
+        outcome.extent = (0, 0, window.width, window.height)
+        return
+    clipped = window.clipped(width=header.width, height=header.height)
+    if clipped != window or masked:
+        view.fill_around(out, outcome)
+    outcome.extent = (0, 0, 0, 0)
+    if clipped is not None:
+        outcome.extent = (
+            clipped.col_off - window.col_off,
+            clipped.row_off - window.row_off,
+            clipped.col_stop - window.col_off,
+            clipped.row_stop - window.row_off,
+        )
+    if clipped is not None or opened.from_packed_header:  # reading checks that a cached header is current
+        await opened.read_into(out, window, view.slot.bands, masked=masked, part_nbytes=view.plan.part_nbytes)
+
+
+def _check_likeness(header: Header, slot: SourceSlot) -> None:
+    problem = None
+    if header.dtype != slot.dtype:
+        problem = f"it is {header.dtype}, the cube {slot.dtype}"
+    elif header.n_bands < max(slot.bands):
+        problem = f"it has {counted(header.n_bands, 'band')}, the cube wants band {max(slot.bands)}"
+    if problem:
+        raise SourceError(problem, href=header.href, status=Status.UNLIKE)

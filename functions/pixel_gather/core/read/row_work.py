@@ -1,0 +1,63 @@
+"""Work on rows that have been read, done while the next ones are read."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Self
+
+from pixel_gather.core.model.outcome import Outcome
+
+type Work = Callable[[int, Sequence[Sequence[Outcome]]], Coroutine[Any, Any, None]]
+"""Takes the first row, and the outcomes of it and the next rows: one per slot."""
+
+
+class RowWork:
+    """Starts the work on a group of rows when the last source of the group has been read.
+
+    Without it, the cores would wait for the network while a shard is read. Then the network would wait for
+    the cores.
+    """
+
+    def __init__(self, n_rows: int, *, n_slots: int, step: int, work: Work) -> None:
+        """Start with no row read.
+
+        Args:
+            n_rows: Rows of the task.
+            n_slots: Sources of each row.
+            step: Rows of a group.
+            work: Done once for each group.
+        """
+        self._outcomes: list[list[Outcome | None]] = [[None] * n_slots for _ in range(n_rows)]
+        self._step = step
+        self._missing = [min(step, n_rows - start) * n_slots for start in range(0, n_rows, step)]
+        """For each group, how many sources have not been read."""
+
+        self._work = work
+        self._started: list[asyncio.Task[None]] = []
+
+    def note(self, row: int, slot: int, outcome: Outcome) -> None:
+        """Note a source that was read, or failed."""
+        self._outcomes[row][slot] = outcome
+        group = row // self._step
+        self._missing[group] -= 1
+        if not self._missing[group]:
+            start = group * self._step
+            rows = [[each for each in row if each] for row in self._outcomes[start : start + self._step]]
+            self._started.append(asyncio.ensure_future(self._work(start, rows)))
+
+    async def __aenter__(self) -> Self:
+        """Take part in a shard."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Cancel what has not ended, and wait for it: its pixels' memory is used again."""
+        for each in self._started:
+            each.cancel()
+        await asyncio.gather(*self._started, return_exceptions=True)
+
+    async def ended(self) -> None:
+        """Wait for the work on all rows.
+
+        Raises:
+            Exception: The first one that the work raised.
+        """
+        await asyncio.gather(*self._started)

@@ -1,0 +1,203 @@
+"""The request of a gather. The command line, the API and Python use the same model.
+
+Its JSON Schema is ``docs/request.schema.json``.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.tile_coding import AS_STORED
+from pixel_gather.core.request.output import Output
+from pixel_gather.core.request.request_error import request_error
+from pixel_gather.core.request.request_part import RequestPart, may_be_path
+from pixel_gather.core.request.sources import ITEM_KINDS, SOURCE_KINDS, Sources
+from pixel_gather.core.request.web_address import without_query
+from pixel_gather.core.request.window_request import WINDOW_KINDS, WindowRequest
+
+
+class Limits(RequestPart):
+    """Limits of the plan, checked before a pixel is read, and how the work is distributed."""
+
+    usd: float | None = Field(None, ge=0, description="Dollars, as estimated by the plan.")
+    files: int | None = Field(None, ge=1, description="Sources in the list.")
+    pixels: int | None = Field(None, ge=1, description="Pixels of all sources together.")
+    fetched_bytes: int | None = Field(None, ge=1, description="Bytes to be read, as estimated.")
+    times_source: float | None = Field(
+        None,
+        ge=1,
+        allow_inf_nan=False,
+        description="Largest ratio of the window's pixels to those of the largest sampled source; 16 if not "
+        "given. Windows of up to 1,048,576 pixels are always allowed. Pixels outside a source are empty.",
+    )
+    workers: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Workers at one time on AWS. If not given, the plan takes the fewest with which the "
+        "gather lasts at most 1 % longer than with all of the deployment's workers.",
+    )
+    failed_shards: float = Field(
+        0,
+        ge=0,
+        le=1,
+        description="Share of the shards, 0 to 1, that may be lost to failing workers on AWS. Their "
+        "sources get the status lost. A gather that loses more stops and can be redriven.",
+    )
+
+    def within(self, caps: Self) -> Self:
+        """Return the lower one of each pair of limits. A limit that only one of them has is kept."""
+        lower = {}
+        for name in type(self).model_fields:
+            given = [value for value in (getattr(self, name), getattr(caps, name)) if value is not None]
+            lower[name] = min(given, default=None)
+        return self.model_copy(update=lower)
+
+
+class GatherRequest(RequestPart):
+    """One small window of each of many sources, as one cube."""
+
+    sources: Sources
+    window: WindowRequest
+    bands: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] | None = Field(
+        None,
+        min_length=1,
+        fail_fast=True,
+        description="Bands of each source, from 1; all of them if not given.",
+    )
+    overview: int | None = Field(
+        None,
+        ge=0,
+        le=63,
+        description="Read from this overview; 0 is the largest. Full resolution if not given.",
+    )
+    masked: bool = Field(
+        default=False, description="Set pixels to nodata that a source's own mask or alpha band hides."
+    )
+    nodata: float | int | None = Field(
+        None, description="The cube's nodata if the sources declare none. It never changes pixels."
+    )
+    grid: Literal["any", "same"] = Field(
+        "any",
+        description="What to do with a source whose pixels do not coincide with the first one's. "
+        "same: its status is unlike. any: it is kept, and the cube says that its rows are not aligned.",
+    )
+    output: Output = Output()
+    limits: Limits = Limits()
+    duplicates: Literal["skip", "again", "fail"] = Field(
+        "skip",
+        description="What to do with sources that the cube of output.append_to has already: leave them out, "
+        "gather them again, or refuse the request. Sources are compared by href or by scene.",
+    )
+    index: str | None = Field(
+        None,
+        min_length=1,
+        description="A header index: a path or an href of a Parquet file, such as headers.parquet in an "
+        "earlier cube of the same files. Saves a request per file. Changed files are read again.",
+    )
+
+    _index = may_be_path("index")
+
+    @model_validator(mode="after")
+    def _bands_differ(self) -> Self:
+        if self.bands is not None and len(set(self.bands)) < len(self.bands):
+            raise ValueError("a band is named twice; name each band once")
+        return self
+
+    @model_validator(mode="after")
+    def _duplicates_go_with_append(self) -> Self:
+        if self.duplicates != "skip" and self.output.append_to is None:
+            raise ValueError("duplicates is for appends only; give output.append_to, or leave duplicates out")
+        return self
+
+    @property
+    def cube_name(self) -> str:
+        """The cube's name in a deployment."""
+        if self.output.append_to is not None:
+            return self.output.append_to.removesuffix(".zarr")
+        return self.output.name or self.digest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the request as JSON values, without defaults. NaN becomes a text."""
+        found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
+        return found
+
+    @property
+    def passes_through(self) -> bool:
+        """Whether compressed tiles are to become chunks unchanged."""
+        return self.output.codec == AS_STORED
+
+    def without_key(self) -> Self:
+        """Return the request as it may be stored: the query of a STAC API's address may hold a key."""
+        stac = self.sources.stac
+        if stac is None or stac.api is None or "?" not in stac.api:
+            return self
+        stac = stac.model_copy(update={"api": without_query(stac.api)})
+        return self.model_copy(update={"sources": self.sources.model_copy(update={"stac": stac})})
+
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits that are equal only for requests of the same cube.
+
+        Limits, the header index, who signs, the cube's name and the report are left out: they do not change
+        the cube's content.
+        """
+        made_of = self.without_key().model_dump(
+            mode="json", exclude={"limits": True, "index": True, "output": {"name", "append_to", "report"}}
+        )
+        if self.duplicates == "skip":
+            del made_of["duplicates"]
+        if self.output.archive is None:
+            del made_of["output"]["archive"]
+        if self.output.expected_rows is None:
+            del made_of["output"]["expected_rows"]
+        del made_of["sources"]["sign"]  # it changes no pixel
+        for name in ("time", "band", "rows", "stac", "catalog"):
+            if made_of["sources"][name] is None:
+                del made_of["sources"][name]
+        canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def parse_request(given: Mapping[str, Any] | GatherRequest) -> GatherRequest:
+    """Check a request that came from outside.
+
+    Raises:
+        RequestError: The message names the field, its mistake, and other wrong fields.
+    """
+    if isinstance(given, GatherRequest):
+        return given
+    if not isinstance(given, Mapping):
+        raise RequestError("it must be an object with at least sources and window", field="request")
+    try:
+        return GatherRequest.model_validate(dict(given))
+    except ValidationError as error:
+        raise request_error(error, model=GatherRequest) from error
+
+
+def parse_sources(given: Any) -> Sources:
+    """Check a request's ``sources`` alone.
+
+    Raises:
+        RequestError: As `parse_request`.
+    """
+    try:
+        return Sources.model_validate(given)
+    except ValidationError as error:
+        raise request_error(error, model=GatherRequest, within="sources") from error
+
+
+def request_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a request, with its shorthands."""
+    schema = GatherRequest.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    fields, parts = schema["properties"], schema["$defs"]
+    parts["Sources"]["oneOf"] = [{"required": [name]} for name in SOURCE_KINDS]
+    parts["StacSources"]["oneOf"] = [{"required": [name]} for name in ITEM_KINDS]
+    parts["WindowRequest"]["oneOf"] = [{"required": [name]} for name in WINDOW_KINDS]
+    hrefs = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+    fields["sources"] = {"anyOf": [fields["sources"], {"type": "string", "minLength": 1}, hrefs]}
+    fields["window"] = {"anyOf": [fields["window"], {"enum": ["centre", "center"]}]}
+    return schema

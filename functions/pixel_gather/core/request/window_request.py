@@ -1,0 +1,111 @@
+"""The window that a request wants of every source."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.request.request_part import Coordinate, Offset, RequestPart, Size, exactly_one
+from pixel_gather.core.request.shape_bounds import shape_bounds
+from pixel_gather.core.request.wrong_values import shown
+
+WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
+
+
+class WindowRequest(RequestPart):
+    """The window wanted of every source. Exactly one of tile, pixels, bbox and point."""
+
+    tile: Literal["centre"] | tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] | None = Field(
+        None, description="[column, row] of a tile in the source's own tiling, or centre."
+    )
+    pixels: tuple[Offset, Offset, Size, Size] | None = Field(
+        None, description="[col_off, row_off, width, height]."
+    )
+    bbox: tuple[Coordinate, Coordinate, Coordinate, Coordinate] | None = Field(
+        None, description="[west, south, east, north] in crs. Every pixel that it touches is read."
+    )
+    point: tuple[Coordinate, Coordinate] | None = Field(
+        None, description="[x, y] in crs. The pixel that contains it is the window's centre."
+    )
+    size: tuple[Size, Size] | None = Field(None, description="[width, height] in pixels, around point.")
+    crs: str | None = Field(
+        None,
+        min_length=1,
+        description="CRS of bbox and point; EPSG:4326 (longitude, latitude) if not given; "
+        "'source' for each source's own.",
+    )
+
+    @field_validator("tile", mode="before")
+    @classmethod
+    def _tile_or_centre(cls, given: Any) -> Any:
+        """Say both ways to name a tile, where the types would say only one."""
+        if given == "center":
+            return "centre"
+        if given in ("centre", None) or (isinstance(given, list | tuple) and len(given) == 2):  # noqa: PLR2004 # column, row
+            return given
+        raise ValueError(f"it is {shown(given)}; write centre or [column, row]")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_shorthand(cls, given: Any) -> Any:
+        """Accept the plain word centre as the centre tile."""
+        if isinstance(given, str) and given not in ("centre", "center"):
+            raise ValueError(
+                f"it is {given[:60]!r}; write centre, or an object with one of {', '.join(WINDOW_KINDS)}"
+            )
+        return {"tile": given} if isinstance(given, str) else given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_no_shape(cls, given: Any) -> Any:
+        """Refuse a GeoJSON shape, and say which box is around it."""
+        of_bbox = given.get("bbox") if isinstance(given, Mapping) else None
+        bounds = shape_bounds(given) or (None if isinstance(of_bbox, list | tuple) else shape_bounds(of_bbox))
+        if bounds is None:
+            return given
+        west, south, east, north = (f"{each:.12g}" for each in bounds)
+        crs = "Give crs, too, if these are not degrees of EPSG:4326"
+        if (west, south) == (east, north):
+            raise ValueError(
+                f"a GeoJSON point is no window. Write point: [{west}, {south}] and size: [width, height] in "
+                f"pixels. {crs}"
+            )
+        raise ValueError(
+            "a GeoJSON shape is no window, because a window is a rectangle. Write the box around the shape: "
+            f"bbox: [{west}, {south}, {east}, {north}]. {crs}. Clip the cube afterwards"
+        )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        exactly_one(self, WINDOW_KINDS)
+        if self.point is None and self.size is not None:
+            raise ValueError("size is for point only; give point, or leave size out")
+        if self.crs is not None and self.bbox is None and self.point is None:
+            raise ValueError("crs is for bbox and point only; leave it out")
+        if self.bbox is not None:
+            west, south, east, north = self.bbox
+            if west > 0 > east and south < north and self.crs in (None, "EPSG:4326"):
+                raise ValueError(
+                    "the bbox crosses 180 degrees, which a window cannot. Gather a cube of each side: "
+                    f"[{west:g}, {south:g}, 180, {north:g}] and [-180, {south:g}, {east:g}, {north:g}]. "
+                    "If the images go on past 180 degrees, write "
+                    f"[{west:g}, {south:g}, {east + 360:g}, {north:g}]"
+                )
+            if west >= east or south >= north:
+                raise ValueError("bbox is [west, south, east, north] with west < east and south < north")
+        return self
+
+    def rule(self) -> WindowRule:
+        """Return the window as a `WindowRule`, which the steps use."""
+        is_centre = self.tile == "centre"
+        on_map = self.bbox is not None or self.point is not None
+        return WindowRule(
+            tile=None if self.tile is None or isinstance(self.tile, str) else (self.tile[1], self.tile[0]),
+            is_centre=is_centre,
+            pixels=self.pixels,
+            bounds=self.bbox,
+            point=self.point,
+            size=self.size or (1, 1),
+            crs=(self.crs or "EPSG:4326") if on_map and self.crs != "source" else None,
+        )

@@ -1,0 +1,52 @@
+"""Cost of a finished gather: the report's counts times the prices of `estimate.pricing`. Pure."""
+
+from math import ceil
+
+from pixel_gather.core.estimate import assumptions
+from pixel_gather.core.estimate.compute_estimate import drawing_s_of, finish_s_of, plan_s_of
+from pixel_gather.core.estimate.pricing import n_puts, usd_on_aws
+from pixel_gather.core.estimate.workload import Workload
+from pixel_gather.core.results.report import Report
+
+
+def usd_by_service(
+    report: Report, *, worker_memory_mib: int, max_workers: int, has_report: bool = True
+) -> dict[str, float]:
+    """Return the cost of a gather in US dollars by service.
+
+    Requests, invocations and seconds are those of the report. The rest is estimated: each worker's start,
+    the small requests of each shard, plan and finish.
+
+    Args:
+        report: The gather's report.
+        worker_memory_mib: The deployment's, used if the report has none.
+        max_workers: The deployment's limit: no more workers have started.
+        has_report: Whether a report was drawn.
+    """
+    puts = n_puts(
+        n_tasks=report.n_shards, n_measurements=len(report.measurements), n_rows=report.shape[0], n_columns=0
+    )
+    work = Workload(
+        n_sources=report.n_sources,
+        n_gets=report.requests,
+        fetched_nbytes=report.fetched_nbytes,
+        decoded_nbytes=0,
+        n_tasks=report.n_shards,
+        n_puts=puts,
+        has_report=has_report,
+    )
+    n_children = ceil(report.n_shards / (report.tasks_per_child or 1))
+    starts_s = min(n_children, max_workers, report.most_workers or max_workers) * assumptions.COLD_START.value
+    round_trips_s = report.n_shards * assumptions.TASK_ROUND_TRIPS.value * assumptions.FIRST_BYTE.value
+    usd = usd_on_aws(
+        n_gets=report.requests,
+        n_puts=puts,
+        n_tasks=report.n_shards,
+        n_children=n_children,
+        worker_s=report.worker_s + starts_s + round_trips_s,
+        worker_mib=report.worker_memory_mib or worker_memory_mib,
+        beside_s=plan_s_of(work) + finish_s_of(work) + drawing_s_of(work),
+    )
+    if report.transfer_usd_per_byte:
+        usd["transfer"] = report.fetched_nbytes * report.transfer_usd_per_byte
+    return usd

@@ -1,0 +1,256 @@
+"""Content of a report page: values that were read back from a finished cube. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.core.model.footprints import Footprints, SourceFootprints
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.window import Transform
+from pixel_gather.core.results.report import Report
+from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timings import Floats, Integers
+
+type Mask = np.ndarray[Any, np.dtype[np.bool_]]
+type Image = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRow:
+    """One source that was read. Times in seconds."""
+
+    row: int
+    """Row of the cube, from 0."""
+
+    label: str
+    """Its time, or ``row 12`` if it has none."""
+
+    href: str
+    total_s: float
+    """Time to open, read and decode."""
+
+    open_s: float
+    nbytes: int
+    """Bytes received, without headers."""
+
+    valid_share: float
+    """Share of the window's pixels, 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MaskedQuicklooks:
+    """`pixel_gather.core.read.quicklook.Quicklooks` of a measurement, with a mask of valid pixels."""
+
+    measurement: str
+    rows: Integers
+    """Rows of the cube, ascending. Shape (n,)."""
+
+    pixels: Image
+    """Raw values, shape (n, y, x)."""
+
+    is_valid: Mask
+    """Mask of pixels that are neither nodata nor NaN, same shape."""
+
+    step: int
+
+    def __post_init__(self) -> None:
+        """Refuse arrays of different shapes."""
+        n_rows = len(self.rows)
+        if self.pixels.ndim != 3 or self.is_valid.shape != self.pixels.shape or len(self.pixels) != n_rows:  # noqa: PLR2004 # (n, y, x)
+            raise ValueError(f"{n_rows} quicklooks of shape {self.pixels.shape} and {self.is_valid.shape}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Picture:
+    """One window of the contact sheet."""
+
+    role: str
+    """``first``, ``middle``, ``last`` or ``worst``. Several if one window has several roles."""
+
+    source: SourceRow
+    pixels: Image | None
+    """Shape (y, x); None if it was not read."""
+
+    is_valid: Mask | None
+    note: str = ""
+    """Why it is the worst window, or why it is not shown."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Look:
+    """Pictures of one measurement."""
+
+    quicklooks: MaskedQuicklooks
+    frames: tuple[SourceRow, ...]
+    """The source of each quicklook."""
+
+    contact_sheet: tuple[Picture, ...]
+    """Selected windows, the same ones for every measurement."""
+
+    @property
+    def measurement(self) -> str:
+        """Its name."""
+        return self.quicklooks.measurement
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Series:
+    """Statistics of one measurement along the cube, ordered by time if the cube has one."""
+
+    measurement: str
+    at: Integers
+    """Microseconds since 1970 if ``has_time``, else rows from 0."""
+
+    has_time: bool
+    mean: Floats
+    """Mean of the valid raw values; NaN if there is none or the source was not read."""
+
+    valid_share: Floats
+    """Share of the window's pixels, 0 to 1; NaN if the source was not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherPrice:
+    """Price of a gather, paid or hypothetical: US dollars by service."""
+
+    usd_by_service: Mapping[str, float]
+    was_on_aws: bool
+    """If false, the gather ran in process, and this is its price on AWS."""
+
+    @property
+    def usd(self) -> float:
+        """Sum over all services."""
+        return sum(self.usd_by_service.values())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """Everything that a report page shows of a finished gather."""
+
+    place: str
+    """Location of the cube: a local path, or ``s3://bucket/prefix``."""
+
+    name: str
+    report: Report
+    run: Run
+    request: Mapping[str, Any]
+    """The request as given. It repeats the gather."""
+
+    planned_at: str
+    """ISO 8601, UTC."""
+
+    version: str
+    """Version of Pixel Gather that made the cube."""
+
+    facts: tuple[tuple[str, str], ...]
+    """Names and texts on the cube's layout and its position on the map."""
+
+    looks: tuple[Look, ...]
+    """One per measurement; none if windows are too small for pictures."""
+
+    series: tuple[Series, ...]
+    """One for each of the first five measurements."""
+
+    slowest: tuple[SourceRow, ...]
+    """At most ten sources, the slowest first."""
+
+    cost: GatherPrice
+    north: str = ""
+    """Where north is in the windows, in words. Empty if it is above, or if rows have grids of their own."""
+
+    footprints: Footprints | None = None
+    """The window and some sources. None if the window has no place on the Earth."""
+
+    source_footprints: SourceFootprints | None = None
+    """All sources whose header is known; None if the cube has no headers of sources on the Earth."""
+
+
+def name_of(place: str) -> str:
+    """Return the cube's name: the last part of its path, without ``.zarr``."""
+    return place.rstrip("/").rpartition("/")[2].removesuffix(".zarr") or place
+
+
+def window_in_words(window: Any) -> str:
+    """Return a request's window in words: ``tile 8_8``, ``box 11.2, 46.4, 11.5, 46.6``."""
+    if isinstance(window, str):
+        return f"{window} tile"
+    if not isinstance(window, Mapping):
+        return "as requested"
+    crs = f" in {window['crs']}" if window.get("crs") else ""
+    said = "as requested"
+    match window:
+        case {"tile": [column, row]}:
+            said = f"tile {column}_{row}"
+        case {"tile": str(word)}:
+            said = f"{word} tile"
+        case {"pixels": [col, row, _, _]}:
+            said = f"pixels from column {col}, row {row}"
+        case {"bbox": [*box]}:
+            said = f"box {', '.join(map(str, box))}{crs}"
+        case {"point": [x, y]}:
+            said = f"pixels around {x}, {y}{crs}"
+    return said
+
+
+def north_in_words(transform: Transform) -> str:
+    """Return how a grid lies on the map if north is not above: ``north is 30 degrees to the left``.
+
+    Empty if north is above and east is right. ``view.html`` says it in the same words.
+    """
+    a, b, _, d, e, _ = transform
+    determinant = a * e - b * d
+    if not math.isfinite(determinant) or determinant == 0:
+        return ""
+    degrees = round(math.degrees(math.atan2(-b / determinant, -a / determinant)))
+    is_mirrored = determinant > 0
+    if degrees == 0:
+        return "the first column is the east" if is_mirrored else ""
+    if abs(degrees) == 180:  # noqa: PLR2004 # degrees
+        return "the first line is the south" + ("" if is_mirrored else ", and the first column the east")
+    said = f"north is {counted(abs(degrees), 'degree')} to the {'right' if degrees > 0 else 'left'}"
+    return said + (", and the pixels are mirrored" if is_mirrored else "")
+
+
+def slowest_first(total_s: Sequence[float] | np.ndarray[Any, Any], n: int) -> list[int]:
+    """Return the positions of the ``n`` largest values, the largest first."""
+    totals = np.asarray(total_s)
+    most = min(n, len(totals))
+    found = np.argpartition(-totals, most - 1)[:most] if most else np.array([], dtype="int64")
+    return [int(place) for place in found[np.argsort(-totals[found], kind="stable")]]
+
+
+def worst_of(valid_share: np.ndarray[Any, Any], total_s: np.ndarray[Any, Any]) -> int:
+    """Return the position of the worst window: the least valid one, then the slowest one."""
+    return int(np.lexsort((-total_s, valid_share))[0])
+
+
+def why_worst(source: SourceRow, n_alike: int) -> str:
+    """Return why a window is the worst one, in words.
+
+    Args:
+        source: The window.
+        n_alike: Number of windows with the same valid share.
+    """
+    if source.valid_share >= 1:
+        return "every window is wholly valid; this one took longest"
+    share = _share_in_words(source.valid_share)
+    if n_alike == 1:
+        return f"the least valid window, with {share} of its pixels"
+    return f"{n_alike:,} windows are least valid, with {share} of their pixels; this one took longest"
+
+
+def _share_in_words(share: float) -> str:
+    if share > 0:  # never round to 0 or 100 %
+        return f"{min(max(share, 0.0001), 0.9999):.2%}"
+    return "none"
+
+
+def is_shown(pixels: Image, nodata: complex | None) -> Mask:
+    """Return a mask of the raw pixels that are finite and not nodata."""
+    valid: Mask = np.isfinite(pixels) if pixels.dtype.kind in "fc" else np.ones(pixels.shape, dtype=bool)
+    if nodata is not None and not math.isnan(abs(nodata)):
+        valid &= pixels != nodata
+    return valid

@@ -1,0 +1,265 @@
+"""A regular grid of 1s and 0s over irregular rows: which bins have rows, and which rows those are. Pure.
+
+The grid holds one bit for each bin. It does not hold the position of a bin's rows. The position follows from
+the bin's rank: the number of 1s before it. Counts of the 1s before each block of bits make the rank fast, as
+in Jacobson, "Space-efficient static trees and graphs", 1989.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.shown import shown
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.results.row_coordinates import NO_TIME, Values, missing_in
+from pixel_gather.core.results.rows_where import NumberedTexts
+
+SOLAR_DAY: Final = "solar-day"
+TIME_UNITS: Final = {"day": "D", "month": "M", SOLAR_DAY: "D"}
+"""Bins of time by name, with NumPy's code of the unit."""
+
+_US_PER_DEGREE: Final = 240_000_000
+"""The sun moves by one degree of longitude in four minutes."""
+
+_US_PER_DAY: Final = 86_400_000_000
+_FIELD: Final = "by"
+_BLOCK_NBYTES: Final = 64
+"""Bytes of the grid in one block. Each has 8 bins."""
+
+_MOST_BINS: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """The bins of one axis of the grid."""
+
+    name: str
+    labels: Values
+    """Value of each bin: ``datetime64`` of days or months, text or numbers, in ascending order."""
+
+    bins: "np.ndarray[Any, np.dtype[np.int64]]"
+    """Bin of each row; -1 if its value is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Presence:
+    """Which bins of a grid have rows of a cube, and which rows."""
+
+    names: tuple[str, ...]
+    """Names of the axes."""
+
+    labels: tuple[Values, ...]
+    """Value of each bin along each axis, in ascending order."""
+
+    bits: "np.ndarray[Any, np.dtype[np.uint8]]"
+    """The grid in C order, 8 bins in a byte, the first bin in the lowest bit."""
+
+    ranks: "np.ndarray[Any, np.dtype[np.int64]]"
+    """Number of 1s before each block of 64 bytes."""
+
+    starts: "np.ndarray[Any, np.dtype[np.int64]]"
+    """Position in ``order`` of each bin's first row, by the bin's rank. One more value follows: the end of
+    the last bin.
+    """
+
+    order: "np.ndarray[Any, np.dtype[np.int64]]"
+    """Rows of the cube, ordered by bin. Rows of the same bin have the cube's order."""
+
+    n_left_out: int
+    """Rows without a source that was read, or with a missing value."""
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name} {n:,}" for name, n in zip(self.names, self.shape, strict=True))
+        return shown(f"Presence: {axes}; {counted(len(self.order), 'row')}, {self.n_left_out:,} left out")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of bins along each axis."""
+        return tuple(len(labels) for labels in self.labels)
+
+    @property
+    def grid(self) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+        """1 for each bin that has rows, 0 for others. Its axes are those of ``names``."""
+        return np.unpackbits(self.bits, count=math.prod(self.shape), bitorder="little").reshape(self.shape)
+
+    def rank(self, *place: int) -> int | None:
+        """Return the number of bins with rows before a bin, or None if the bin has none.
+
+        Args:
+            place: Index of the bin along each axis, from 0.
+        """
+        index = int(np.ravel_multi_index(place, self.shape))
+        byte, bit = divmod(index, 8)
+        if not self.bits[byte] >> bit & 1:
+            return None
+        block = byte // _BLOCK_NBYTES
+        before = self.bits[block * _BLOCK_NBYTES : byte]
+        last = int(self.bits[byte]) & ((1 << bit) - 1)
+        return int(self.ranks[block]) + int(np.bitwise_count(before).sum()) + last.bit_count()
+
+    def rows(self, *place: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
+        """Return the rows of the cube in a bin, in order. Empty if it has none.
+
+        Args:
+            place: Index of the bin along each axis, from 0.
+        """
+        rank = self.rank(*place)
+        return self.order[:0] if rank is None else self.order[self.starts[rank] : self.starts[rank + 1]]
+
+
+def names_of(by: str) -> list[str]:
+    """Return the names of a grid's axes, which have commas between them."""
+    return [name.strip() for name in by.split(",")]
+
+
+def grid_over(
+    by: str,
+    *,
+    read: Callable[[list[str]], Mapping[str, Values | NumberedTexts]],
+    longitude: Callable[[], "Values | float"],
+) -> Presence:
+    """Return a grid of presence. Only rows with a source that was read count.
+
+    Args:
+        by: Names of its axes, with commas between.
+        read: Returns coordinates of all rows, by name.
+        longitude: Returns the longitude of each row's place, or of all rows, in degrees.
+
+    Raises:
+        RequestError: A coordinate is unsuitable, or there would be too many bins.
+    """
+    names = names_of(by)
+    columns = read(
+        list(dict.fromkeys(["status", *("time" if name in TIME_UNITS else name for name in names)]))
+    )
+    status = _plain(columns["status"])
+    status = status.reshape(len(status), -1)
+    axes = []
+    for name in names:
+        values = columns["time" if name in TIME_UNITS else name]
+        axes.append(axis_of(name, _by_the_sun(_plain(values), longitude()) if name == SOLAR_DAY else values))
+    return presence_of(axes, counts=(status == Status.OK).any(axis=1))
+
+
+def _plain(values: Values | NumberedTexts) -> Values:
+    return values.texts[values.numbers] if isinstance(values, NumberedTexts) else values
+
+
+def _by_the_sun(times: Values, longitude: "Values | float") -> Values:
+    """Return times as the sun tells them at a longitude; missing ones stay missing."""
+    east = (np.asarray(longitude) + 180) % 360 - 180
+    return np.where(times == NO_TIME, NO_TIME, times + (east * _US_PER_DEGREE).astype("int64"))
+
+
+def axis_of(name: str, values: Values | NumberedTexts) -> Axis:
+    """Return the bins of one coordinate.
+
+    Args:
+        name: ``day``, ``solar-day``, ``month`` or the coordinate's name.
+        values: One value for each row; for days and months, the cube's ``time``.
+
+    Raises:
+        RequestError: The coordinate has several values for each row.
+    """
+    if isinstance(values, NumberedTexts):
+        return _axis_of_numbered(name, values)
+    if values.ndim > 1:
+        raise RequestError(
+            f"{name} has several values for each row, so rows cannot be counted by it; name another one",
+            field=_FIELD,
+        )
+    if name == "time" or name in TIME_UNITS:
+        return _axis_of_time(name, values)
+    if values.dtype.kind in "OTU":
+        return _axis_of_text(name, values.tolist())
+    is_missing = missing_in(name, values)
+    bins = np.full(len(values), -1, dtype="int64")
+    labels, bins[~is_missing] = np.unique(values[~is_missing], return_inverse=True)
+    return Axis(name=name, labels=labels, bins=bins)
+
+
+def _axis_of_text(name: str, values: list[str]) -> Axis:
+    """Return the bins of text. ``np.unique`` takes four times as long, because it sorts all values."""
+    labels = sorted(set(values) - {""})
+    numbers = {label: number for number, label in enumerate(labels)} | {"": -1}
+    bins = np.fromiter(map(numbers.__getitem__, values), dtype="int64", count=len(values))
+    return Axis(name=name, labels=np.array(labels, dtype=object), bins=bins)
+
+
+def _axis_of_numbered(name: str, values: NumberedTexts) -> Axis:
+    """Return the bins of texts that a few rows at least have."""
+    is_used = np.bincount(values.numbers, minlength=len(values.texts)) > 0
+    labels = sorted({text for text in values.texts[is_used].tolist() if text})
+    place = {label: bin_ for bin_, label in enumerate(labels)}
+    bins = np.array([place.get(text, -1) for text in values.texts.tolist()], dtype="int64")
+    return Axis(name=name, labels=np.array(labels, dtype=object), bins=bins[values.numbers])
+
+
+def _axis_of_time(name: str, values: Values) -> Axis:
+    there = values != NO_TIME
+    times = values if there.all() else values[there]
+    bins = np.full(len(values), -1, dtype="int64")
+    if name not in TIME_UNITS or not len(times):
+        labels, bins[there] = np.unique(times.astype("datetime64[us]"), return_inverse=True)
+        return Axis(name=name, labels=labels, bins=bins)
+    days = times // _US_PER_DAY
+    first_day = int(days.min())
+    calendar = np.arange(first_day, int(days.max()) + 1).astype("datetime64[D]")
+    numbers = calendar.astype(f"datetime64[{TIME_UNITS[name]}]").astype("int64")
+    first, last = int(numbers[0]), int(numbers[-1])
+    bins[there] = (numbers - first)[days - first_day]
+    return Axis(
+        name=name, labels=np.arange(first, last + 1).astype(f"datetime64[{TIME_UNITS[name]}]"), bins=bins
+    )
+
+
+def presence_of(axes: Sequence[Axis], *, counts: "np.ndarray[Any, np.dtype[np.bool_]]") -> Presence:
+    """Return the grid over all combinations of some axes' bins.
+
+    Args:
+        axes: At least one. All have the same number of rows.
+        counts: Whether each row counts.
+
+    Raises:
+        RequestError: There would be more than 1,000,000,000 bins.
+    """
+    shape = tuple(len(axis.labels) for axis in axes)
+    n_bins = math.prod(shape)
+    if n_bins > _MOST_BINS:
+        raise RequestError(
+            f"it makes {n_bins:,} bins; the limit is {_MOST_BINS:,}; name fewer axes", field=_FIELD
+        )
+    is_in = np.logical_and.reduce([counts, *(axis.bins >= 0 for axis in axes)])
+    rows = np.flatnonzero(is_in)
+    index = np.ravel_multi_index([axis.bins[rows] for axis in axes], shape) if len(rows) else rows
+    by_bin = _in_order(index, n_bins)
+    ordered = index[by_bin]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    present = ordered[starts]
+    bits = np.zeros(-(-n_bins // 8), dtype="uint8")
+    np.bitwise_or.at(bits, present // 8, (1 << (present % 8)).astype("uint8"))
+    ones = np.concatenate([[0], np.cumsum(np.bitwise_count(bits), dtype="int64")])
+    return Presence(
+        names=tuple(axis.name for axis in axes),
+        labels=tuple(axis.labels for axis in axes),
+        bits=bits,
+        ranks=ones[:-1:_BLOCK_NBYTES],
+        starts=np.append(starts, len(rows)),
+        order=rows[by_bin],
+        n_left_out=int(len(counts) - len(rows)),
+    )
+
+
+def _in_order(
+    index: "np.ndarray[Any, np.dtype[np.int64]]", n_bins: int
+) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Return what sorts bins, equal ones in their order. NumPy sorts 16 bits by radix, ten times as fast."""
+    low = np.argsort((index & 0xFFFF).astype("uint16"), kind="stable")
+    if n_bins <= 1 << 16:
+        return low
+    return low[np.argsort((index[low] >> 16).astype("uint16"), kind="stable")]

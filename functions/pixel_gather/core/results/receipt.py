@@ -1,0 +1,331 @@
+"""The receipt of a gather: what was asked, by which versions, and digests of what was stored.
+
+`pixel_gather.verify` compares a cube with its receipt. The receipt itself covers:
+
+- the pixels of each shard, by a digest;
+- ``rows.parquet``, ``headers.parquet``, ``sources.parquet`` and ``quicklooks.npz``, by size and SHA-256;
+- the receipt's own values, by a checksum.
+
+All else is covered by what these hold, or by a checksum of its own:
+
+- The group's ``zarr.json``, and the former ones in ``versions/``, have a checksum in the gather's record.
+- ``zarr.json`` of an array is the same as in the group's consolidated metadata.
+- Coordinates have the values of ``rows.parquet``. Their chunks have the checksum of zstd, also those of the
+  arrays that the table does not hold: ``x``, ``y``, ``spatial_ref`` and ``measurement``.
+- ``view.html``, ``report.html``, ``report.txt`` and ``report.json`` have a checksum of their own.
+
+Two things are not covered, as no reader uses them: the files ``versions/NNNNN.claim``, and bytes in a
+continued shard that its index does not name.
+"""
+
+import functools
+import math
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from itertools import product
+from typing import Any, Final, Self
+
+import msgspec
+import xxhash
+
+from pixel_gather.core.model.outcome import ShardResult
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.results.own_checksum import has_its_checksum, with_checksum
+from pixel_gather.core.results.report import Report
+from pixel_gather.version import __version__
+
+FORMAT: Final = 1
+"""This number grows when a program that knows only the former format could misread a receipt."""
+
+_PACKAGES: Final = ("imagecodecs", "numpy", "obstore")
+_REQUEST_DIGITS: Final = 16
+"""Digits of the request's digest in a gather's digest. Those of the list follow; see `gather_digest`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A file that finish wrote beside the cube's arrays."""
+
+    key: str
+    nbytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptFile:
+    """Size and content of a file beside the arrays."""
+
+    nbytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendReceipt:
+    """What one append has added to a cube."""
+
+    version: int
+    """Number of the version that it made."""
+
+    digest: str
+    """Digest of its request and its list."""
+
+    list_digest: str
+    planned_at: str
+    """Start of the append: ISO 8601, UTC."""
+
+    request: dict[str, Any]
+    versions: dict[str, str]
+    """As in `Receipt`."""
+
+    rows: tuple[int, int]
+    """Rows [start, stop) of the cube that it added."""
+
+    n_sources: int
+    n_skipped: int
+    """Sources of its list that the cube had already."""
+
+    found_list: str | None
+    """Key of the list that its search found; None if nothing was searched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a gather stored. It becomes the cube's ``receipt.json``."""
+
+    format: int
+    digest: str
+    """Digest of the request and the list's content."""
+
+    list_digest: str
+    """First sixteen digits of the list's digest."""
+
+    planned_at: str
+    """Start of the gather: ISO 8601, UTC."""
+
+    request: dict[str, Any]
+    versions: dict[str, str]
+    """Versions of Python and of the packages that wrote the cube, by name."""
+
+    dims: tuple[str, str, str]
+    shape: tuple[int, int, int]
+    """(row, y, x) of every measurement."""
+
+    shard: tuple[int, int, int]
+    """(row, y, x) of a full shard."""
+
+    dtypes: dict[str, str]
+    """NumPy's name of each measurement's dtype, by the measurement's name."""
+
+    codec: str
+    is_lossless: bool
+    """Whether the stored pixels are those of the files. If not, the digests are of the pixels before
+    compression.
+    """
+
+    pixels: str
+    """The report's digest of all pixels."""
+
+    shards: dict[str, str | None]
+    """Digest of each shard's pixels by its key in the cube; see `shard_digests`."""
+
+    files: dict[str, ReceiptFile]
+    """The files that finish wrote, by their key."""
+
+    sources: str | None
+    """Key of the file with the href, ETag and size of every source that was read. None without it."""
+
+    appends: tuple[AppendReceipt, ...] = ()
+    """What was added since. The request, the list and the versions above are those of the first gather. All
+    else is of the whole cube.
+    """
+
+    version: int = 1
+    """Number of the cube's version that this is the receipt of."""
+
+    padded: dict[str, int] = field(default_factory=dict)
+    """Rows that count in a shard, by its key, where rows of padding follow. Only copies of joined cubes have
+    such shards.
+    """
+
+    @property
+    def shard_grid(self) -> tuple[int, ...]:
+        """Number of shards along each axis."""
+        return tuple(-(-whole // part) for whole, part in zip(self.shape, self.shard, strict=True))
+
+    def shards_of(self, name: str) -> Iterator[tuple[str, tuple[slice, ...]]]:
+        """Yield the key of each shard of a measurement, and its place in the array."""
+        for place in product(*map(range, self.shard_grid)):
+            edges = zip(place, self.shard, self.shape, strict=True)
+            key = f"{name}/c/{'/'.join(map(str, place))}"
+            yield key, tuple(slice(at * side, min((at + 1) * side, stop)) for at, side, stop in edges)
+
+    @property
+    def has_all_shards(self) -> bool:
+        """Whether every shard of every measurement is named, and no other."""
+        n = math.prod(self.shard_grid) * len(self.dtypes)
+        return n == len(self.shards) and all(
+            key in self.shards for name in self.dtypes for key, _ in self.shards_of(name)
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the content of ``receipt.json``. Its last value is a checksum."""
+        told = with_checksum(msgspec.to_builtins(self))
+        return msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n"
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Return the receipt that `to_bytes` has written.
+
+        Raises:
+            ValueError: It is damaged.
+        """
+        found = msgspec.json.decode(content, type=cls)
+        if not has_its_checksum(msgspec.json.decode(content)):
+            raise ValueError("its checksum is missing, or that of another content")
+        return found
+
+
+def receipt_of(
+    plan: CubePlan,
+    report: Report,
+    *,
+    shards: Mapping[str, str | None],
+    files: Sequence[WrittenFile],
+    sources: str | None,
+) -> Receipt:
+    """Return the receipt of a finished gather.
+
+    Args:
+        plan: The cube.
+        report: Its report.
+        shards: `shard_digests` of all tasks.
+        files: What finish has written beside the arrays.
+        sources: Key of the one of ``files`` that has the sources.
+    """
+    found = {each.key: ReceiptFile(nbytes=each.nbytes, sha256=each.sha256) for each in files}
+    return Receipt(
+        format=FORMAT,
+        digest=plan.digest,
+        list_digest=plan.digest[_REQUEST_DIGITS:],
+        planned_at=_moment(plan),
+        request=plan.request,
+        versions=running_versions(),
+        dims=(plan.dim, "y", "x"),
+        shape=plan.shape,
+        shard=plan.layout.shard,
+        dtypes={each.name: each.dtype for each in plan.measurements},
+        codec=plan.codec,
+        is_lossless=not plan.zfp_tolerance,
+        pixels=report.digest,
+        shards=dict(shards),
+        files=found,
+        sources=sources,
+    )
+
+
+def grown_receipt(
+    plan: CubePlan,
+    report: Report,
+    earlier: Receipt,
+    *,
+    shards: Mapping[str, str | None],
+    files: Sequence[WrittenFile],
+    found_list: str | None,
+) -> Receipt:
+    """Return the receipt of a cube after an append.
+
+    Args:
+        plan: Plan of the append.
+        report: Report of the whole cube.
+        earlier: The cube's receipt before.
+        shards: `shard_digests` of all shards that the append has written.
+        files: What finish has written beside the arrays.
+        found_list: Key of the one of ``files`` that a search found.
+    """
+    assert plan.append is not None  # noqa: S101 # it is an append
+    n_shards, _ = plan.layout.n_shards(plan.shape)
+    there = {key: told for key, told in earlier.shards.items() if int(key.split("/")[-3]) < n_shards}
+    added = AppendReceipt(
+        version=plan.append.version,
+        digest=plan.digest,
+        list_digest=plan.digest[_REQUEST_DIGITS:],
+        planned_at=_moment(plan),
+        request=plan.request,
+        versions=running_versions(),
+        rows=(plan.first_row, plan.n_rows),
+        n_sources=plan.n_sources,
+        n_skipped=plan.append.n_skipped,
+        found_list=found_list,
+    )
+    written = {each.key: ReceiptFile(nbytes=each.nbytes, sha256=each.sha256) for each in files}
+    return replace(
+        earlier,
+        shape=plan.shape,
+        pixels=report.digest,
+        shards=_in_order(plan, there | dict(shards)),
+        files=earlier.files | written,
+        appends=(*(each for each in earlier.appends if each.version < added.version), added),
+        version=added.version,
+    )
+
+
+def _in_order(plan: CubePlan, shards: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return the shards in the order of rows, as a gather of all rows would have them."""
+    names = [each.name for each in plan.measurements]
+
+    def place(key: str) -> tuple[int, ...]:
+        name, *at = key.rsplit("/", 4)
+        row, strip, _ = map(int, at[1:])
+        return row, strip, names.index(name)
+
+    return {key: shards[key] for key in sorted(shards, key=place)}
+
+
+def shard_digests(
+    plan: CubePlan, task: ShardTask, result: ShardResult | None, *, before: Sequence[Sequence[str]] = ()
+) -> dict[str, str | None]:
+    """Return the digest of each of a task's shards, by its key in the cube.
+
+    It is `digest_of_rows` of the digests that the worker computed. A lost shard has None.
+
+    Args:
+        plan: Plan of the gather or the append.
+        task: The task.
+        result: What its worker has left; None if the shard was lost.
+        before: The digests of each measurement of the rows that the shard had before an append.
+    """
+    place = "/".join(map(str, task.shard_key(plan)))
+    keys = [f"{each.name}/c/{place}" for each in plan.measurements]
+    if result is None or not all(map(all, before)):  # rows that were lost have no digest
+        return dict.fromkeys(keys)
+    rows = [*before, *([band.digest for outcome in row for band in outcome.bands] for row in result.rows)]
+    of_measurements = zip(*rows, strict=True)
+    return {key: digest_of_rows(digests) for key, digests in zip(keys, of_measurements, strict=True)}
+
+
+def digest_of_rows(digests: Sequence[str]) -> str:
+    """Return a shard's digest: XXH3-128 of the text of its rows' digests, in order.
+
+    A row's digest is `pixel_gather.core.read.pixel_statistics.digest_of` its pixels in this shard.
+    """
+    return xxhash.xxh3_128_hexdigest("".join(digests).encode())
+
+
+def _moment(plan: CubePlan) -> str:
+    return datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds")
+
+
+@functools.cache  # looking them up takes 5 ms
+def running_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that write cubes, by name. Do not change it."""
+    found = {"pixel_gather": __version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # without its metadata, a version is not known
+            continue
+    return found

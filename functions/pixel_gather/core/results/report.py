@@ -1,0 +1,491 @@
+"""The report of a gather: what was gathered, what failed, and what it cost.
+
+The first lines of `Report.to_text` come from `report.run_table`. They are those of the published report that
+this tool is compared with.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import xxhash
+
+from pixel_gather.core.model.outcome import Lookup, Outcome, ShardResult
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.shown import first_few, shown
+from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan
+from pixel_gather.core.results.below_claimed_offset import claims_offsets, is_below_claim
+from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, open_share, rows_of
+from pixel_gather.core.results.timings import Timings, TimingSummary
+
+_MOST_CAUSES: Final = 100
+_MOST_HREFS: Final = 20
+"""Most hrefs that the report lists for one cause. The cube's ``status`` and ``href`` have all of them."""
+
+_STATUS_NAMES: Final = {each: each.name.lower() for each in Status}
+_SHOWN_HREFS: Final = 3
+
+_SHOWN_MACHINES: Final = 3
+
+_OF_ALL_ROWS: Final = (
+    "sources declare different",
+    PARTLY_OUTSIDE,
+    "were lost to workers",
+    "than the catalog's offset",
+)
+"""Parts of the warnings that `Tally.report` makes anew after an append."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Sources that failed for the same reason."""
+
+    status: str
+    reason: str
+    n_sources: int
+    hrefs: tuple[str, ...]
+    """The first twenty hrefs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(TimingSummary):
+    """Report of a gather. Times in seconds, sizes in bytes."""
+
+    digest: str
+    """Digest of all pixels of all measurements: equal digests mean equal pixels.
+
+    It does not depend on the number of rows in a shard. If windows are read in strips, it depends on the
+    strips' height.
+    """
+
+    measurements: tuple[str, ...]
+    shape: tuple[int, int, int]
+    dtypes: tuple[str, ...]
+    bands: tuple[int, ...]
+    tile: tuple[int, int]
+    """(height, width) of the template's tiles in pixels."""
+
+    is_aligned: bool
+    nodata_differs: bool
+    """Whether rows have different nodata values. They are then in the coordinate ``nodata``."""
+
+    scaling_differs: bool
+    """Whether rows have different scales or offsets. They are then coordinates, not attributes."""
+
+    n_sources: int
+    status_counts: dict[str, int]
+    causes: tuple[Cause, ...]
+    warnings: tuple[str, ...]
+    concurrency: int
+    """Most sources read at one time by all workers together, computed from their starts and ends."""
+
+    fetched_nbytes: int
+    requests: int
+    retries: int
+    stored_nbytes: int
+    write_s: float
+    """Time to store, summed over shards."""
+
+    worker_s: float
+    """Time to read, measure, compress and store, summed over shards: the billed time without starts."""
+
+    n_shards: int
+    n_lost_shards: int
+    """Shards that no worker committed. The request's ``limits.failed_shards`` allowed them."""
+
+    peak_rss_mib: float
+    n_known: int = 0
+    """Sources whose header came from a header index and was valid. It was not read."""
+
+    n_stale: int = 0
+    """Sources that were replaced after the index was made. Their headers were read again."""
+
+    n_unfit: int = 0
+    """Sources whose index entry could not be used: broken, for another overview, or not verifiable."""
+
+    shares_crs: bool = False
+    """Whether all rows have one CRS, also where their grids differ."""
+
+    n_overhanging: int = 0
+    """Sources that were read but do not contain the whole window. The rest was filled."""
+
+    machines: dict[str, int] = field(default_factory=dict)
+    """Number of shards by description of the machine that read them."""
+
+    schemes: dict[str, int] = field(default_factory=dict)
+    """Number of sources by scheme of their href: ``s3``, ``https``, ``http`` or ``file``."""
+
+    measure_s: float = 0.0
+    """Time between reading and storing, summed over shards: statistics, digests and compression of
+    the last rows."""
+
+    is_in_time_order: bool = True
+    """Whether no row is earlier than the row before it. True without times. Appends may change it."""
+
+    worker_memory_mib: int = 0
+    """Memory of each worker, as planned for AWS."""
+
+    tasks_per_child: int = 0
+    """Most shards that one child of the map fills, as planned for AWS."""
+
+    most_workers: int = 0
+    """Most workers at one time, as planned for AWS."""
+
+    transfer_usd_per_byte: float = 0.0
+    """Planned price of transfer between Regions, divided by all bytes."""
+
+    def __repr__(self) -> str:
+        statuses = ", ".join(f"{n:,} {name}" for name, n in self.status_counts.items())
+        return shown(
+            f"Report: {counted(self.n_sources, 'source')} ({statuses}) in {first_few(self.measurements)}",
+            [
+                f"{counted(self.requests, 'request')}, {self.fetched_nbytes:,} bytes, {self.wall_s:.1f} s",
+                *(f"warning: {each}" for each in self.warnings),
+            ],
+        )
+
+    @property
+    def n_failed(self) -> int:
+        """Sources of the list that gave no pixels."""
+        return sum(count for name, count in self.status_counts.items() if Status[name.upper()].is_failure)
+
+    @property
+    def sources_per_s(self) -> float:
+        """Sources divided by wall time."""
+        return self.n_sources / self.wall_s if self.wall_s else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, with derived ones."""
+        derived = {"n_failed": self.n_failed, "sources_per_s": self.sources_per_s}
+        return asdict(self) | derived
+
+    def to_text(self) -> str:
+        """Return the report as text, one figure per line."""
+        table = [
+            f"{row.label:<{LABEL_WIDTH}} {row.cells[0]}" for row in rows_of([column_of_report(self, name="")])
+        ]
+        return "\n".join([*table, *own_lines(self)])
+
+
+def column_of_report(report: Report, *, name: str) -> RunColumn:
+    """Return the gather's column in the table of runs."""
+    rows, height, width = report.shape
+    grid = "on one grid" if report.is_aligned else "not on one grid: each row has its own transform"
+    return RunColumn(
+        **report.figures(),
+        name=name,
+        window=f"{height} x {width} pixels of {counted(rows, 'row')}, {grid}",
+        bands=report.bands,
+        shape=(height, width),
+        dtype=", ".join(dict.fromkeys(report.dtypes)),
+        concurrency=report.concurrency,
+        digest=report.digest,
+        n_read=report.status_counts.get("ok", 0),
+        n_sources=report.n_sources,
+        open_share=open_share(report),
+        mib_per_s=report.data_nbytes / 2**20 / report.wall_s if report.wall_s else None,
+        peak_rss_mib=report.peak_rss_mib,
+        n_failed=report.n_failed,
+        machine=machine_of(report) or None,
+    )
+
+
+def own_lines(report: Report) -> list[str]:
+    """Return the lines below the table of runs, which only a gather's report has."""
+    named = (f"{name} ({dtype})" for name, dtype in zip(report.measurements, report.dtypes, strict=True))
+    figures = {
+        "measurements": ", ".join(named),
+        "tiles": f"{report.tile[0]} x {report.tile[1]}",
+        "bytes received": f"{report.fetched_nbytes:,} in {counted(report.requests, 'request')}",
+        "retries": f"{report.retries:,}",
+        "bytes stored": f"{report.stored_nbytes:,}",
+    }
+    figures |= dict(conditions_of(report))
+    lines = [f"{name:<{LABEL_WIDTH}} {figure}" for name, figure in figures.items()]
+    lines += failures_of(report)
+    return lines + [f"{'warning':<{LABEL_WIDTH}} {each}" for each in report.warnings]
+
+
+def failures_of(report: Report) -> list[str]:
+    """Return the lines that say why sources failed, each with some of their hrefs."""
+    lines = []
+    for cause in report.causes:
+        lines.append(f"  {cause.status:<11} {cause.n_sources:>8,}  {cause.reason}")
+        lines += [f"{'':<24} {href}" for href in cause.hrefs[:_SHOWN_HREFS]]
+    return lines
+
+
+def machine_of(report: Report) -> str:
+    """Return the description of the gather's machines; empty if unknown."""
+    return _counted(report.machines, "shards")
+
+
+def conditions_of(report: Report) -> tuple[tuple[str, str], ...]:
+    """Return the conditions of a gather's speed besides its machine, by name."""
+    conditions = {
+        "sources on": _counted({_STORES.get(name, name): n for name, n in report.schemes.items()}, "sources"),
+        "headers": "read anew from every source",
+    }
+    if report.n_known or report.n_stale or report.n_unfit:
+        conditions["headers"] = (
+            f"{counted(report.n_known, 'source')} opened by an index; {report.n_stale:,} of its entries "
+            f"were stale, {report.n_unfit:,} of no use"
+        )
+    return tuple((name, said) for name, said in conditions.items() if said)
+
+
+_STORES: Final = {"s3": "S3", "https": "HTTPS", "http": "HTTP", "file": "this machine's disk"}
+
+
+def _counted(counts: Mapping[str, int], noun: str) -> str:
+    """Return the names in words, the most frequent first, with counts if there are several."""
+    ordered = sorted(counts.items(), key=lambda each: -each[1])
+    if len(ordered) == 1:
+        return ordered[0][0]
+    said = [f"{name} ({count:,} {noun})" for name, count in ordered[:_SHOWN_MACHINES]]
+    return "; ".join(said) + (f"; and {len(ordered) - len(said):,} more" if len(ordered) > len(said) else "")
+
+
+def _doubles() -> "array[float]":
+    """Return an empty array of doubles: 8 bytes per number, a quarter of a list's memory."""
+    return array("d")
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """Adds up outcomes in the order of the rows, and the results of shards."""
+
+    plan: CubePlan
+    status_counts: Counter[str] = field(default_factory=Counter)
+    is_aligned: bool = True
+    shares_crs: bool = True
+    nodata_differs: bool = False
+    scaling_differs: bool = False
+    n_overhanging: int = 0
+    n_filled_with_zero: int = 0
+    """The part of ``n_overhanging`` with integer pixels and no nodata value."""
+
+    is_in_time_order: bool = True
+    _last_time_us: int | None = None
+    _earlier: Report | None = None
+    """Report of the cube before an append."""
+
+    _since_s: float = 0.0
+    """When the append of the rows that are added now began, by the clock of the report."""
+
+    n_below_claim: int = 0
+    """Sources whose claimed offset may be in the pixels already; see `report.below_claimed_offset`."""
+
+    stored_nbytes: int = 0
+    write_s: float = 0.0
+    measure_s: float = 0.0
+    worker_s: float = 0.0
+    n_shards: int = 0
+    n_lost_shards: int = 0
+    peak_rss_mib: float = 0.0
+    lookups: Counter[Lookup] = field(default_factory=Counter)
+    requests: int = 0
+    retries: int = 0
+    fetched_nbytes: int = 0
+    machines: Counter[str] = field(default_factory=Counter)
+    schemes: Counter[str] = field(default_factory=Counter)
+    _causes: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _cause_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _starts: "array[float]" = field(default_factory=_doubles)
+    _ends: "array[float]" = field(default_factory=_doubles)
+    _opens: "array[float]" = field(default_factory=_doubles)
+    _reads: "array[float]" = field(default_factory=_doubles)
+    _bytes: "array[float]" = field(default_factory=_doubles)
+    _hashers: list[xxhash.xxh3_128] = field(init=False)
+    # Kept here because the plan computes it again at each call. Every row is compared with it.
+    _crs: str | None = field(init=False)
+    _claims_offsets: bool = field(init=False)
+    _nodata: Sequence[float | int | None] = field(init=False)
+    _fill_values: Sequence[float | int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start one hash per measurement."""
+        plan, slots = self.plan, range(len(self.plan.slots))
+        self._hashers = [xxhash.xxh3_128() for _ in plan.measurements]
+        self._crs = plan.placement.crs
+        self._claims_offsets = claims_offsets(plan.columns)
+        self._nodata = [plan.nodata(slot) for slot in slots]
+        self._fill_values = [plan.fill_value(slot) for slot in slots]
+
+    def go_on_from(self, earlier: Report) -> None:
+        """Begin with what is known of a cube before an append, apart from its rows, which are added next."""
+        self.is_aligned, self.shares_crs = earlier.is_aligned, earlier.shares_crs
+        self.nodata_differs, self.scaling_differs = earlier.nodata_differs, earlier.scaling_differs
+        self.stored_nbytes, self.write_s = earlier.stored_nbytes, earlier.write_s
+        self.measure_s, self.worker_s = earlier.measure_s, earlier.worker_s
+        self.n_shards, self.n_lost_shards = earlier.n_shards, earlier.n_lost_shards
+        self.peak_rss_mib = earlier.peak_rss_mib
+        self.machines.update(earlier.machines)
+        known = {Lookup.USED: earlier.n_known, Lookup.STALE: earlier.n_stale, Lookup.UNFIT: earlier.n_unfit}
+        self.lookups.update(known)
+        self._earlier = earlier
+
+    def begin_append(self) -> None:
+        """Let the clock of the next rows begin where the last ones ended. Each append has its own clock."""
+        self._since_s = max(self._ends, default=0.0)
+
+    def add_row(self, row: CubeRow, outcomes: Sequence[Outcome]) -> None:
+        """Add one row of the cube."""
+        if self.plan.has_time and row.time_us is not None:
+            if self._last_time_us is not None and row.time_us < self._last_time_us:
+                self.is_in_time_order = False
+            self._last_time_us = row.time_us
+        digests = [band.digest for outcome in outcomes for band in outcome.bands]
+        for hasher, digest in zip(self._hashers, digests, strict=True):
+            hasher.update(digest.encode())
+        for slot, (source, outcome) in enumerate(zip(row.sources, outcomes, strict=True)):
+            self.status_counts[_STATUS_NAMES[outcome.status]] += 1
+            self.lookups[outcome.lookup] += 1
+            if source is not None:
+                self.schemes[source.href.partition("://")[0]] += 1
+            cost = outcome.cost
+            self.requests += cost.requests
+            self.retries += cost.retries
+            self.fetched_nbytes += cost.nbytes
+            if self._claims_offsets:
+                self.n_below_claim += any(is_below_claim(source, band) for band in outcome.bands)
+            if outcome.status is Status.OK:
+                self._add_read(outcome, slot)
+            elif source is not None:
+                self._add_failure(source.href, outcome)
+
+    def add_shard(self, result: ShardResult) -> None:
+        """Add the result of one task."""
+        self.stored_nbytes += result.stored_nbytes
+        self.write_s += result.write_s
+        self.measure_s += result.measure_s
+        self.worker_s += result.worker_s
+        self.n_shards += 1
+        if result.machine:
+            self.machines[result.machine] += 1
+        self.peak_rss_mib = max(self.peak_rss_mib, result.peak_rss_mib)
+
+    def add_lost_shard(self) -> None:
+        """Count a task without a sidecar. Its rows are added as outcomes with status lost."""
+        self.n_shards += 1
+        self.n_lost_shards += 1
+
+    def _add_read(self, outcome: Outcome, slot: int) -> None:
+        self._starts.append(self._since_s + outcome.start_s)
+        self._ends.append(self._since_s + outcome.end_s)
+        self._opens.append(outcome.cost.open_s)
+        self._reads.append(outcome.reading_s)
+        self._bytes.append(outcome.cost.data_nbytes)
+        self.is_aligned = self.is_aligned and outcome.is_aligned
+        self.shares_crs = self.shares_crs and outcome.crs == self._crs
+        ours = self._nodata[slot]
+        both_nan = outcome.nodata != outcome.nodata and ours != ours  # noqa: PLR0124 # true of NaN alone
+        self.nodata_differs = self.nodata_differs or not (outcome.nodata == ours or both_nan)
+        self.scaling_differs = self.scaling_differs or outcome.scaling is not None
+        if outcome.extent != (0, 0, self.plan.width, self.plan.height):
+            self.n_overhanging += 1
+            fill = self._fill_values[slot]
+            is_marked = outcome.nodata is not None or ours is not None or fill != fill  # noqa: PLR0124 # as above
+            self.n_filled_with_zero += not is_marked
+
+    def _add_failure(self, href: str, outcome: Outcome) -> None:
+        cause = (outcome.status.name.lower(), outcome.reason or "")
+        if cause not in self._causes and len(self._causes) >= _MOST_CAUSES:
+            cause = (cause[0], "for other reasons")
+        self._cause_counts[cause] += 1
+        hrefs = self._causes.setdefault(cause, [])
+        if len(hrefs) < _MOST_HREFS:
+            hrefs.append(href)
+
+    def report(self) -> Report:
+        """Return the report of everything added so far."""
+        plan = self.plan
+        grid = plan.slots[0].grid
+        timings = self._timings()
+        warnings = list(plan.warnings)
+        if self._earlier is not None:
+            said = (each for each in self._earlier.warnings if not any(part in each for part in _OF_ALL_ROWS))
+            warnings = list(dict.fromkeys([*said, *warnings]))
+        if self.nodata_differs:
+            warnings.append("sources declare different nodata values: see the coordinate nodata")
+        if self.n_overhanging:
+            which = OVERHANG_IS_ZERO if self.n_filled_with_zero else OVERHANG_IS_NODATA
+            # This replaces the warning that the sample gave.
+            warnings = [each for each in warnings if not each.startswith(PARTLY_OUTSIDE)]
+            warnings.append(
+                f"{PARTLY_OUTSIDE} {self.n_overhanging:,} of {len(timings):,} sources that were read: {which}"
+            )
+        if self.n_lost_shards:
+            warnings.append(
+                f"{self.n_lost_shards:,} of {self.n_shards:,} shards were lost to workers that failed: their "
+                "sources are lost in status"
+            )
+        if self.n_below_claim:
+            warnings.append(
+                f"{counted(self.n_below_claim, 'source')} with pixels darker than the catalog's offset "
+                "allows. The offset may be in the pixels already: then do not apply it again. See the "
+                "coordinate below_claim"
+            )
+        if self.scaling_differs:
+            warnings.append(
+                "sources declare different scales or offsets: pixels are raw, see the coordinates "
+                "scale_factor and add_offset"
+            )
+        return Report(
+            **timings.summary().figures(),
+            digest=xxhash.xxh3_128_hexdigest("".join(each.hexdigest() for each in self._hashers).encode()),
+            measurements=tuple(each.name for each in plan.measurements),
+            shape=plan.shape,
+            dtypes=tuple(each.dtype for each in plan.measurements),
+            bands=tuple(dict.fromkeys(band for slot in plan.slots for band in slot.bands)),
+            tile=(grid.tile_height, grid.tile_width),
+            is_aligned=self.is_aligned and len(timings) > 0,
+            n_overhanging=self.n_overhanging,
+            shares_crs=self.shares_crs and len(timings) > 0 and plan.placement.crs is not None,
+            nodata_differs=self.nodata_differs,
+            scaling_differs=self.scaling_differs,
+            is_in_time_order=self.is_in_time_order,
+            n_sources=plan.n_sources + (self._earlier.n_sources if self._earlier is not None else 0),
+            status_counts=dict(self.status_counts),
+            causes=tuple(
+                Cause(status=cause[0], reason=cause[1], n_sources=count, hrefs=tuple(self._causes[cause]))
+                for cause, count in self._cause_counts.most_common()
+            ),
+            warnings=tuple(warnings),
+            concurrency=timings.most_in_flight,
+            fetched_nbytes=self.fetched_nbytes,
+            requests=self.requests,
+            retries=self.retries,
+            stored_nbytes=self.stored_nbytes,
+            write_s=self.write_s,
+            measure_s=self.measure_s,
+            worker_s=self.worker_s,
+            n_shards=self.n_shards if self._earlier is None else prod(plan.layout.n_shards(plan.shape)),
+            n_lost_shards=self.n_lost_shards,
+            peak_rss_mib=self.peak_rss_mib,
+            n_known=self.lookups[Lookup.USED],
+            n_stale=self.lookups[Lookup.STALE],
+            n_unfit=self.lookups[Lookup.UNFIT],
+            machines=dict(self.machines),
+            schemes=dict(self.schemes),
+            worker_memory_mib=plan.estimate.worker_memory_mib,
+            tasks_per_child=plan.estimate.tasks_per_child,
+            most_workers=plan.estimate.most_workers,
+            transfer_usd_per_byte=plan.estimate.transfer_usd_per_byte,
+        )
+
+    def _timings(self) -> Timings:
+        return Timings(
+            start_s=np.asarray(self._starts),
+            end_s=np.asarray(self._ends),
+            open_s=np.asarray(self._opens),
+            read_s=np.asarray(self._reads),
+            nbytes=np.asarray(self._bytes).astype("int64"),
+            shard=np.zeros(len(self._starts), dtype="int64"),
+        )

@@ -1,0 +1,510 @@
+"""Coordinates along the cube's first axis: one value per row, or per row and measurement.
+
+Defines which coordinates exist, their attributes, and their values for a batch of rows. Pure.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.model.outcome import BandStats, Outcome
+from pixel_gather.core.model.source import NO_INTEGER, CubeRow, ListColumn, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.results.below_claimed_offset import claims_offsets, is_below_claim
+
+NO_TIME: Final = NO_INTEGER
+"""Marks a missing time, like NumPy's NaT."""
+
+NO_BOOLEAN: Final = 255
+"""Marks a missing boolean. A column that lacks some is stored as numbers: 0, 1 and this."""
+
+CHUNK_ROWS: Final = 16_384
+"""Most rows in one chunk of every coordinate. They are written together."""
+
+_FEWEST_CHUNK_ROWS: Final = 1024
+"""A small cube may grow by appends, and its chunks do not."""
+
+NOT_GATHERED: Final = 255
+"""Fill value of ``status`` until a row is written."""
+
+type Values = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinate:
+    """One array along the cube's first axis."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    """NumPy's name, or ``string``."""
+
+    fill: float | str
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    name: str
+    dtype: str
+    fill: float | str
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Field(_Kind):
+    value: Callable[[Any], Any]
+    """Takes the value from an outcome, or from a band's statistics."""
+
+
+def _moment(name: str, what: str) -> _Field:
+    """Describe a moment. Its dtype is float64: after five hours float32 is only exact to 2 ms."""
+    return _Field(
+        name=name,
+        dtype="float64",
+        fill=float("nan"),
+        attributes={
+            "units": "s",
+            "long_name": f"when {what}, since the gather or the append of the row was planned",
+        },
+        value=attrgetter(f"{name}_s"),
+    )
+
+
+def _seconds(name: str, what: str) -> _Field:
+    return _Field(
+        name=name,
+        dtype="float32",
+        fill=float("nan"),
+        attributes={"units": "s", "long_name": what},
+        value=attrgetter(f"cost.{name}_s"),
+    )
+
+
+def _count(name: str, attribute: str, what: str) -> _Field:
+    return _Field(
+        name=name,
+        dtype="int64",
+        fill=0,
+        attributes={"units": "1", "long_name": what},
+        value=attrgetter(f"cost.{attribute}"),
+    )
+
+
+_HREF: Final = _Kind(
+    name="href", dtype="string", fill="", attributes={"long_name": "where the pixels come from"}
+)
+_PER_SOURCE: Final = (
+    _Field(
+        name="etag",
+        dtype="string",
+        fill="",
+        attributes={"long_name": "version of the object that was read"},
+        value=lambda outcome: outcome.etag or "",
+    ),
+    _Field(
+        name="crs",
+        dtype="string",
+        fill="",
+        attributes={"long_name": "CRS of the source, an authority code or WKT"},
+        value=lambda outcome: outcome.crs or "",
+    ),
+    _moment("start", "work on the source began"),
+    _moment("end", "work on the source ended"),
+    _seconds("open", "time until the header was known"),
+    _seconds("read", "time waiting for the window's bytes"),
+    _seconds("decode", "time decoding, summed over threads"),
+    _count("bytes", "nbytes", "bytes received"),
+    _count("header_bytes", "header_nbytes", "of those, received until the header was known"),
+    _count("requests", "requests", "requests sent, retries included"),
+    _count("retries", "retries", "requests sent again"),
+)
+
+_PER_BAND: Final = (
+    _Field(
+        name="min",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "smallest valid raw value"},
+        value=attrgetter("min"),
+    ),
+    _Field(
+        name="max",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "largest valid raw value"},
+        value=attrgetter("max"),
+    ),
+    _Field(
+        name="mean",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "mean of valid raw values"},
+        value=attrgetter("mean"),
+    ),
+)
+_VALID_FRACTION: Final = _Kind(
+    name="valid_fraction",
+    dtype="float32",
+    fill=0.0,
+    attributes={"units": "1", "long_name": "share of the window's pixels that are valid"},
+)
+
+RESERVED_NAMES: Final = frozenset(
+    {each.name for each in (_HREF, *_PER_SOURCE, *_PER_BAND, _VALID_FRACTION)}
+    | {
+        "status",
+        "below_claim",
+        "transform",
+        "nodata",
+        "inside_x_start",
+        "inside_y_start",
+        "inside_x_stop",
+        "inside_y_stop",
+        "scale_factor",
+        "add_offset",
+        "x",
+        "y",
+        "spatial_ref",
+        "measurement",
+        "source",
+        "affine",
+        "object_bytes",
+        "failure",
+        "pixel_digest",
+    }
+)
+"""Names that a column of the list must not have."""
+
+
+def chunk_rows(n_rows: int) -> int:
+    """Return the number of rows in a chunk of every coordinate of a new cube: a part of `CHUNK_ROWS`."""
+    power = 1 << (n_rows - 1).bit_length()
+    return min(max(power, _FEWEST_CHUNK_ROWS), CHUNK_ROWS)
+
+
+def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
+    """Return every coordinate along the cube's first axis except `difference_coordinates`.
+
+    If the cube has several measurements, values that may differ between them have a second dimension
+    ``measurement``.
+    """
+    slots, measurements = second_dims(plan)
+    found = [_along(plan, _TIME)] if plan.has_time else []
+    found += [_along(plan, each, slots) for each in (_HREF, *_PER_SOURCE)]
+    found += [_along(plan, each, measurements) for each in (*_PER_BAND, _VALID_FRACTION)]
+    found.append(_along(plan, _STATUS, measurements))
+    if claims_offsets(plan.columns):
+        found.append(_along(plan, _BELOW_CLAIM, measurements))
+    found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
+    for column in plan.columns:
+        found.append(_along(plan, _kind_of(column), slots if column.varies_in_row else ()))
+    return tuple(found)
+
+
+def difference_coordinates(
+    plan: CubePlan, *, nodata: bool, scaling: bool, overhang: bool
+) -> tuple[Coordinate, ...]:
+    """Return the coordinates for values that differ between rows. Few cubes need them.
+
+    Args:
+        plan: The cube.
+        nodata: Whether the sources' nodata values differ.
+        scaling: Whether the sources' scales or offsets differ.
+        overhang: Whether some windows extend beyond their source.
+    """
+    slots, measurements = second_dims(plan)
+    found = [_along(plan, _NODATA, slots)] if nodata else []
+    found += [_along(plan, each, measurements) for each in _SCALING if scaling]
+    return (*found, *(_along(plan, each, slots) for each in _INSIDE if overhang))
+
+
+def failure_coordinate(plan: CubePlan) -> Coordinate:
+    """Return the coordinate that says why a source has no pixels, for cubes without a table of rows.
+
+    Its values are in `table_values`.
+    """
+    slots, _ = second_dims(plan)
+    attributes = {"long_name": "why the source has no pixels; empty if it has"}
+    return _along(plan, _Kind(name="failure", dtype="string", fill="", attributes=attributes), slots)
+
+
+def difference_values(plan: CubePlan, outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
+    """Return the values of all `difference_coordinates` for a batch of rows. Missing nodata is NaN."""
+    n_slots = len(plan.slots)
+    flat = [*chain.from_iterable(outcomes)]
+    ours = [tuple((each.scale, each.offset) for each in plan.of_slot(slot)) for slot in range(n_slots)]
+    own = chain.from_iterable(outcome.scaling or ours[index % n_slots] for index, outcome in enumerate(flat))
+    pairs = _table(own, 2, "float64")
+    inside = _table(map(_inside, flat), len(_INSIDE), "int64")
+    values: dict[str, Values] = {
+        "nodata": np.array([math.nan if each.nodata is None else each.nodata for each in flat]),
+        "scale_factor": pairs[:, 0],
+        "add_offset": pairs[:, 1],
+        **{each.name: inside[:, edge] for edge, each in enumerate(_INSIDE)},
+    }
+    return {
+        each.name: values[each.name].astype(each.dtype).reshape(len(outcomes), *each.shape[1:])
+        for each in difference_coordinates(plan, nodata=True, scaling=True, overhang=True)
+    }
+
+
+def _inside(outcome: Outcome) -> tuple[int, int, int, int]:
+    """Return the part of the window that holds the source's pixels; empty if it was not read."""
+    return outcome.extent if outcome.status is Status.OK else (0, 0, 0, 0)
+
+
+def _table(rows: Iterable[Iterable[float]], width: int, dtype: str) -> Values:
+    """Return an array of shape (rows, width). ``numpy.array`` takes three times as long for tuples."""
+    return np.fromiter(chain.from_iterable(rows), dtype).reshape(-1, width)
+
+
+def table_values(
+    plan: CubePlan, rows: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]
+) -> dict[str, Values]:
+    """Return the columns of a batch of rows for a table.
+
+    They are `coordinate_values`, and all `difference_values`, whether the cube has those or not. There are
+    three further columns, which an append needs. ``object_bytes`` is the size of each source in bytes, 0 if
+    unknown. ``failure`` is why it was not read. ``pixel_digest`` is the digest of the row's pixels of each
+    measurement.
+    """
+    sizes = np.array([[each.object_nbytes for each in row] for row in outcomes], dtype="int64")
+    failures = np.array([[each.reason or "" for each in row] for row in outcomes], dtype=object)
+    digests = np.array(
+        [
+            [band.digest for slot, each in enumerate(row) for band in _bands_of(plan, slot, each)]
+            for row in outcomes
+        ],
+        dtype=object,
+    )
+    slots, measurements = second_dims(plan)
+    return {
+        **coordinate_values(plan, rows, outcomes),
+        **difference_values(plan, outcomes),
+        "object_bytes": sizes if slots else sizes[:, 0],
+        "failure": failures if slots else failures[:, 0],
+        "pixel_digest": digests if measurements else digests[:, 0],
+    }
+
+
+def coordinate_values(
+    plan: CubePlan, rows: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]
+) -> dict[str, Values]:
+    """Return the values of a batch of rows, by name, in the shapes of `coordinates_of`.
+
+    Args:
+        plan: The cube.
+        rows: The rows of the list.
+        outcomes: The result of each source of each row.
+    """
+    n_pixels = plan.height * plan.width
+    sources = [*chain.from_iterable(row.sources for row in rows)]
+    flat = [*chain.from_iterable(outcomes)]
+    stats = [
+        band
+        for row_outcomes in outcomes
+        for slot, outcome in enumerate(row_outcomes)
+        for band in _bands_of(plan, slot, outcome)
+    ]
+    values: dict[str, Any] = {
+        "href": ["" if source is None else source.href for source in sources],
+        **{each.name: [*map(each.value, flat)] for each in _PER_SOURCE},
+        **{each.name: [*map(each.value, stats)] for each in _PER_BAND},
+        "valid_fraction": [math.nan if band.n_valid is None else band.n_valid / n_pixels for band in stats],
+        "status": [row_outcomes[each.slot].status for row_outcomes in outcomes for each in plan.measurements],
+        "transform": _table((each.transform or _NO_TRANSFORM for each in flat), 6, "float64"),
+        **{column.name: [_column_values(row, column) for row in rows] for column in plan.columns},
+    }
+    if claims_offsets(plan.columns):
+        values["below_claim"] = [
+            is_below_claim(source, band)
+            for row, row_outcomes in zip(rows, outcomes, strict=True)
+            for slot, (source, outcome) in enumerate(zip(row.sources, row_outcomes, strict=True))
+            for band in _bands_of(plan, slot, outcome)
+        ]
+    if plan.has_time:
+        values["time"] = [row.time_us for row in rows]
+    return {
+        each.name: np.array(
+            values[each.name], dtype=object if each.dtype == "string" else each.dtype
+        ).reshape(len(rows), *each.shape[1:])
+        for each in coordinates_of(plan)
+    }
+
+
+def _column_values(row: CubeRow, column: ListColumn) -> Any:
+    if column.varies_in_row:
+        return [_column_value(source, column) for source in row.sources]
+    present = (source for source in row.sources if source is not None)
+    return _column_value(next(present, None), column)
+
+
+def _column_value(source: Source | None, column: ListColumn) -> Any:
+    value: Any = None
+    if source is not None:
+        own = {"time": source.time_us, "scene": source.scene}
+        value = own[column.name] if column.name in own else source.columns.get(column.name)
+    if value is None:
+        return _kind_of(column).fill
+    return value
+
+
+def _kind_of(column: ListColumn) -> _Kind:
+    """Return how a column of the list is stored, and what stands for a missing value."""
+    if column.name == "time":
+        return _TIME
+    if column.has_gaps and column.dtype in _GAPS:
+        dtype, fill = _GAPS[column.dtype]
+        attributes = gap_attributes(dtype, is_large=column.is_large)
+        return _Kind(name=column.name, dtype=dtype, fill=fill, attributes=attributes)
+    return _Kind(name=column.name, dtype=column.dtype, fill=_COLUMN_FILL[column.dtype])
+
+
+def gap_attributes(dtype: str, *, is_large: bool) -> dict[str, Any]:
+    """Return the attributes of a coordinate of integers or booleans, some of which are missing.
+
+    xarray opens integers that have a ``_FillValue`` as float64, which cannot hold large ones. So these have
+    a comment instead.
+
+    Args:
+        dtype: ``int64``, or ``uint8`` of booleans.
+        is_large: Whether some integer is larger than `MAX_EXACT`.
+    """
+    if dtype == "uint8":
+        return {"_FillValue": NO_BOOLEAN, "flag_values": [0, 1], "flag_meanings": "false true"}
+    return {"comment": f"{NO_INTEGER} is missing"} if is_large else {"_FillValue": NO_INTEGER}
+
+
+def missing_in(name: str, values: Values) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Return where the values of a coordinate are missing."""
+    if values.dtype.kind in "fc":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind in "OTU":
+        return np.asarray(values == "")
+    if values.dtype == np.int64:
+        return np.asarray(values == NO_INTEGER)
+    if are_booleans(name, values):
+        return np.asarray(values == NO_BOOLEAN)
+    return np.zeros(values.shape, dtype=bool)
+
+
+def are_booleans(name: str, values: Values) -> bool:
+    """Return whether the values of a coordinate are booleans, stored as numbers because some are missing."""
+    return values.dtype == np.uint8 and name not in _NUMBERS
+
+
+_NUMBERS: Final = frozenset({"status", "presence"})
+"""The other coordinates of this dtype."""
+
+
+def _bands_of(plan: CubePlan, slot: int, outcome: Outcome) -> list[BandStats]:
+    return outcome.bands or [BandStats() for _ in plan.slots[slot].bands]
+
+
+def second_dims(plan: CubePlan) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
+    """Return the further dimensions of values per source and of values per measurement."""
+    n_measurements = len(plan.measurements)
+    of_measurements = (("measurement", n_measurements),) if n_measurements > 1 else ()
+    return (of_measurements if len(plan.slots) > 1 else ()), of_measurements
+
+
+def _along(plan: CubePlan, kind: _Kind, more: tuple[tuple[str, int], ...] = ()) -> Coordinate:
+    return Coordinate(
+        name=kind.name,
+        dims=(plan.dim, *(dim for dim, _ in more)),
+        shape=(plan.n_rows, *(length for _, length in more)),
+        dtype=kind.dtype,
+        fill=kind.fill,
+        attributes=kind.attributes,
+    )
+
+
+_GAPS: Final = {"int64": ("int64", NO_INTEGER), "bool": ("uint8", NO_BOOLEAN)}
+"""Dtype and fill of columns that have no value in some rows. A ``bool`` is stored as the byte 0 or
+1, so chunks of earlier rows stay as they are."""
+
+_NO_TRANSFORM: Final = (float("nan"),) * 6
+_COLUMN_FILL: Final[dict[str, float | str]] = {"int64": 0, "float64": float("nan"), "bool": 0, "string": ""}
+_TIME: Final = _Kind(
+    name="time",
+    dtype="int64",
+    fill=NO_TIME,
+    attributes={
+        "standard_name": "time",
+        "units": "microseconds since 1970-01-01",
+        "calendar": "proleptic_gregorian",
+        "axis": "T",
+    },
+)
+_TRANSFORM: Final = _Kind(
+    name="transform",
+    dtype="float64",
+    fill=float("nan"),
+    attributes={
+        "long_name": "transform of the row's own window: x = a*col + b*row + c, y = d*col + e*row + f"
+    },
+)
+_STATUS: Final = _Kind(
+    name="status",
+    dtype="uint8",
+    fill=NOT_GATHERED,
+    attributes={
+        "standard_name": "status_flag",
+        "flag_values": [int(each) for each in Status],
+        "flag_meanings": " ".join(each.name.lower() for each in Status),
+    },
+)
+_BELOW_CLAIM: Final = _Kind(
+    name="below_claim",
+    dtype="bool",
+    fill=False,
+    attributes={
+        "long_name": "whether the darkest pixel would be far below zero by the claimed scale and offset, so "
+        "that the offset may be in the pixels already"
+    },
+)
+_SCALING: Final = (
+    _Kind(
+        name="scale_factor",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "factor that the row's own source declares for its raw values"},
+    ),
+    _Kind(
+        name="add_offset",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "offset that the row's own source declares, added after scaling"},
+    ),
+)
+_NODATA: Final = _Kind(
+    name="nodata",
+    dtype="float64",
+    fill=float("nan"),
+    attributes={"long_name": "nodata value that the row's own source declares"},
+)
+_INSIDE: Final = tuple(
+    _Kind(
+        name=name,
+        dtype="int32",
+        fill=0,
+        attributes={
+            "long_name": f"{what} of the row's window inside its source; what lies outside was filled"
+        },
+    )
+    for name, what in (
+        ("inside_x_start", "first column"),
+        ("inside_y_start", "first line"),
+        ("inside_x_stop", "column after the last one"),
+        ("inside_y_stop", "line after the last one"),
+    )
+)
+"""In the order of `Outcome.extent`."""

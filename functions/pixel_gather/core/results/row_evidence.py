@@ -1,0 +1,204 @@
+"""Rows of a cube as their gather left them, from the table of all rows. An append goes on from there. Pure.
+
+This is the inverse of `pixel_gather.core.results.row_coordinates.table_values`.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.model.outcome import BandStats, Outcome
+from pixel_gather.core.model.source import Cost, CubeRow, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Transform
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.results.row_coordinates import NO_BOOLEAN, NO_TIME, Values
+
+type Rows = list[tuple[CubeRow, list[Outcome]]]
+"""Rows with the outcome of each of their sources."""
+
+
+def evidence_of(plan: CubePlan, values: Mapping[str, Values]) -> Rows:
+    """Return consecutive rows and their outcomes.
+
+    Args:
+        plan: Plan of the cube.
+        values: The columns of `table_values` of these rows.
+
+    Raises:
+        StoreError: A status is none that this version knows.
+    """
+    table = _Table(plan, values)
+    return [(table.row(row), table.outcomes(row)) for row in range(len(values["href"]))]
+
+
+def stored_status(value: int, *, place: str) -> Status:
+    """Return the status that a cube stores as a number.
+
+    Args:
+        value: The number.
+        place: The cube or its file, as errors name it.
+
+    Raises:
+        StoreError: No status has this number.
+    """
+    try:
+        return Status(value)
+    except ValueError as error:
+        raise StoreError(
+            f"{place}: no status has the number {value}: the cube is damaged, or a newer version wrote it"
+        ) from error
+
+
+class _Table:
+    """Columns as lists: ``[row][slot]``, ``[row][measurement]`` or ``[row]``."""
+
+    def __init__(self, plan: CubePlan, values: Mapping[str, Values]) -> None:
+        n_rows, n_slots, n_measurements = len(values["href"]), len(plan.slots), len(plan.measurements)
+        self._plan = plan
+        self._slot = {
+            name: values[name].reshape(n_rows, n_slots, *values[name].shape[1 + (n_slots > 1) :]).tolist()
+            for name in _PER_SLOT
+        }
+        self._band = {
+            name: values[name].reshape(n_rows, n_measurements).tolist() for name in _PER_MEASUREMENT
+        }
+        self._columns = {
+            each.name: (
+                values[each.name].reshape(n_rows, n_slots).tolist()
+                if each.varies_in_row
+                else [[value] * n_slots for value in values[each.name].tolist()]
+            )
+            for each in plan.columns
+        }
+        self._times = values["time"].tolist() if plan.has_time else [NO_TIME] * n_rows
+        self._first = [next(_positions(plan, slot)) for slot in range(n_slots)]
+
+    def row(self, row: int) -> CubeRow:
+        """Return the sources of a row."""
+        time_us = self._times[row]
+        sources = tuple(self._source(row, slot) for slot in range(len(self._plan.slots)))
+        return CubeRow(time_us=None if time_us == NO_TIME else time_us, sources=sources)
+
+    def _source(self, row: int, slot: int) -> Source | None:
+        href = self._slot["href"][row][slot]
+        if not href:
+            return None
+        told = {
+            each.name: column_value(self._columns[each.name][row][slot], each.dtype)
+            for each in self._plan.columns
+        }
+        time_us, scene = told.pop("time", None), told.pop("scene", None)
+        return Source(href=href, band=self._plan.slots[slot].name, scene=scene, time_us=time_us, columns=told)
+
+    def outcomes(self, row: int) -> list[Outcome]:
+        """Return the outcome of each source of a row."""
+        return [self._outcome(row, slot) for slot in range(len(self._plan.slots))]
+
+    def _outcome(self, row: int, slot: int) -> Outcome:
+        told = {name: values[row][slot] for name, values in self._slot.items()}
+        positions = list(_positions(self._plan, slot))
+        scaling = tuple(
+            (self._band["scale_factor"][row][at], self._band["add_offset"][row][at]) for at in positions
+        )
+        ours = tuple((each.scale, each.offset) for each in self._plan.of_slot(slot))
+        transform = told["transform"]
+        return Outcome(
+            status=stored_status(self._band["status"][row][positions[0]], place="rows.parquet"),
+            reason=told["failure"] or None,
+            etag=told["etag"] or None,
+            object_nbytes=told["object_bytes"],
+            transform=None if math.isnan(transform[0]) else Transform(*transform),
+            crs=told["crs"] or None,
+            nodata=_nodata(told["nodata"], self._plan.nodata(slot)),
+            extent=(
+                told["inside_x_start"],
+                told["inside_y_start"],
+                told["inside_x_stop"],
+                told["inside_y_stop"],
+            ),
+            scaling=None if scaling == ours else scaling,
+            is_aligned=True,  # the report of the cube says whether all rows are
+            start_s=told["start"],
+            end_s=told["end"],
+            cost=Cost(
+                requests=told["requests"],
+                retries=told["retries"],
+                nbytes=told["bytes"],
+                header_nbytes=told["header_bytes"],
+                open_s=told["open"],
+                read_s=told["read"],
+                decode_s=told["decode"],
+            ),
+            bands=[self._stats(row, at) for at in positions],
+        )
+
+    def _stats(self, row: int, at: int) -> BandStats:
+        told = {name: values[row][at] for name, values in self._band.items()}
+        return BandStats(
+            n_valid=round(told["valid_fraction"] * self._plan.height * self._plan.width),
+            min=told["min"],
+            max=told["max"],
+            mean=told["mean"],
+            digest=told["pixel_digest"],
+        )
+
+
+_PER_SLOT: Final = (
+    "href",
+    "etag",
+    "crs",
+    "start",
+    "end",
+    "open",
+    "read",
+    "decode",
+    "bytes",
+    "header_bytes",
+    "requests",
+    "retries",
+    "transform",
+    "nodata",
+    "inside_x_start",
+    "inside_y_start",
+    "inside_x_stop",
+    "inside_y_stop",
+    "object_bytes",
+    "failure",
+)
+_PER_MEASUREMENT: Final = (
+    "min",
+    "max",
+    "mean",
+    "valid_fraction",
+    "status",
+    "scale_factor",
+    "add_offset",
+    "pixel_digest",
+)
+
+
+def _positions(plan: CubePlan, slot: int) -> Iterator[int]:
+    """Yield the positions of a slot's measurements among all."""
+    return (at for at, each in enumerate(plan.measurements) if each.slot == slot)
+
+
+def column_value(value: Any, dtype: str) -> Any:
+    """Return a value of one of the list's columns as the list has it, or None if it is missing.
+
+    Args:
+        value: As it is stored, no scalar of NumPy.
+        dtype: The column's, as in `pixel_gather.core.model.source.ListColumn`.
+    """
+    if dtype == "bool":
+        return None if value == NO_BOOLEAN else bool(value)
+    is_missing = value in ("", NO_TIME) or value != value  # noqa: PLR0124 # true of NaN alone
+    return None if is_missing else value
+
+
+def _nodata(told: float, ours: float | None) -> float | None:
+    """Return the nodata that a source declares. The table has NaN for NaN and for none."""
+    if told != told:  # noqa: PLR0124 # true of NaN alone
+        return told if ours is not None and ours != ours else None  # noqa: PLR0124 # as above
+    return told

@@ -1,0 +1,100 @@
+"""Find the rows whose coordinates meet conditions. Vectorised, runs no code of the conditions. Pure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.results.row_coordinates import Values, missing_in
+from pixel_gather.core.where import Condition, Value, Where
+
+type Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+_FIELD: Final = "where"
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "eq": np.equal,
+    "neq": np.not_equal,
+    "lt": np.less,
+    "lte": np.less_equal,
+    "gt": np.greater,
+    "gte": np.greater_equal,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NumberedTexts:
+    """A coordinate that repeats few texts."""
+
+    texts: Values
+    """Each text once."""
+
+    numbers: Values
+    """Number of each row's text, from 0."""
+
+
+def numbered(values: Values) -> Values | NumberedTexts:
+    """Return a coordinate with its texts by number, if it has one text for each row and four rows a text."""
+    if values.ndim != 1 or not _is_text(values):
+        return values
+    rows = values.tolist()
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(rows))}
+    if len(numbers) * 4 > len(rows):
+        return values
+    found = np.fromiter(map(numbers.__getitem__, rows), dtype="uint32", count=len(rows))
+    return NumberedTexts(texts=np.array(list(numbers), dtype=object), numbers=found)
+
+
+def mask_of(where: Where, columns: Mapping[str, Values | NumberedTexts]) -> Mask:
+    """Return, for each row, whether it meets all conditions.
+
+    A missing value (NaN, NaT, an empty text, or what stands for a missing number) meets none. A coordinate
+    with one value for each measurement must meet the condition in all of them.
+
+    Args:
+        where: At least one condition.
+        columns: Values of each coordinate that the conditions name. The first axis is that of the rows.
+
+    Raises:
+        RequestError: A value cannot be compared with its coordinate.
+    """
+    masks = [_meets(each, columns[each.name]) for each in where]
+    all_of_them: Mask = np.logical_and.reduce(masks)
+    return all_of_them
+
+
+def _meets(condition: Condition, values: Values | NumberedTexts) -> Mask:
+    if isinstance(values, NumberedTexts):
+        return _meets(condition, values.texts)[values.numbers]
+    wanted = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+    is_time = condition.name == "time"
+    converted = [
+        _microseconds(each) if is_time else _checked(each, values, condition.name) for each in wanted
+    ]
+    if condition.operator == "in":
+        found = np.logical_or.reduce([values == each for each in converted])
+    else:
+        found = _COMPARE[condition.operator](values, converted[0])
+    mask = np.asarray(found, dtype=bool) & ~missing_in(condition.name, values)
+    of_rows: Mask = mask.reshape(len(values), -1).all(axis=1)
+    return of_rows
+
+
+def _is_text(values: Values) -> bool:
+    return values.dtype.kind in "OTU"
+
+
+def _checked(value: Value, values: Values, name: str) -> Value:
+    if isinstance(value, str) != _is_text(values):
+        kind, example = ("text", "'S2A'") if _is_text(values) else ("a number", "20")
+        raise RequestError(f"{name} is {kind} and {value!r} is not; compare it with {example}", field=_FIELD)
+    return value
+
+
+def _microseconds(value: Value) -> int:
+    """Return a time as the cube stores it."""
+    try:
+        return int(np.datetime64(str(value).removesuffix("Z"), "us").astype("int64"))
+    except ValueError as error:
+        raise RequestError(f"{value!r} is no time; write one such as 2024-05-31", field=_FIELD) from error

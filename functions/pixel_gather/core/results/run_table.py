@@ -1,0 +1,254 @@
+"""The table of one or several runs, with the lines of the published report. Pure.
+
+A run, a gather's report and a published result each become a `RunColumn`. All lines are defined here.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import batched
+from typing import Final
+
+from pixel_gather.core.results import published
+from pixel_gather.core.results.published import PublishedRun, PublishedSpread
+from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timings import Spread, TimingSummary
+
+LABEL_WIDTH: Final = 22
+"""Width of the labels, in characters."""
+
+_WIDEST: Final = 36
+"""Largest width of a column in text, in characters."""
+
+_WIDEST_ALONE: Final = 400
+
+COLUMNS_ABREAST: Final = 4
+"""Most columns side by side, in text and on pages. More columns follow below."""
+
+_UNKNOWN: Final = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunColumn(TimingSummary):
+    """One run's figures in the table. None stands for what is not known."""
+
+    name: str
+    engine: str | None = None
+    window: str | None = None
+    bands: tuple[int, ...] | None = None
+    shape: tuple[int, int]
+    """(height, width) of the window in pixels."""
+
+    dtype: str
+    concurrency: int
+    digest: str | None = None
+    n_read: int
+    n_sources: int
+    open_share: float
+    """Share of opening in opening and reading, 0 to 1."""
+
+    cpu_s: float | None = None
+    peak_rss_mib: float | None = None
+    mib_per_s: float | None = None
+    n_failed: int | None = None
+    machine: str | None = None
+    conditions: str | None = None
+
+    @property
+    def by_wall_per_s(self) -> float:
+        """Sources divided by wall time."""
+        return self.n_read / self.wall_s if self.wall_s else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow:
+    """One line: its label and one cell per run."""
+
+    label: str
+    """Starts with two spaces if it is a part of the line above."""
+
+    cells: tuple[str, ...]
+
+
+def column_of_run(run: Run) -> RunColumn:
+    """Return the column of a run."""
+    timings = run.timings
+    summary = timings.summary()
+    return RunColumn(
+        **summary.figures(),
+        name=run.name,
+        engine=run.engine,
+        window=run.window,
+        bands=run.bands,
+        shape=run.shape,
+        dtype=run.dtype,
+        concurrency=run.concurrency,
+        digest=run.digest or None,
+        n_read=len(timings),
+        n_sources=run.n_sources,
+        open_share=open_share(summary),
+        cpu_s=run.cpu_s,
+        peak_rss_mib=run.peak_rss_mib,
+        mib_per_s=run.mib_per_s,
+        n_failed=run.n_failed,
+        machine=run.machine or None,
+        conditions=run.conditions or None,
+    )
+
+
+def column_of_published(run: PublishedRun) -> RunColumn:
+    """Return the column of one configuration of the report of 2018."""
+    median, least, most = published.NBYTES_PER_SOURCE
+    return RunColumn(
+        name=run.name,
+        engine="rasterio",
+        shape=published.SHAPE,
+        dtype=published.DTYPE,
+        concurrency=run.n_threads,
+        n_read=published.N_SOURCES,
+        n_sources=published.N_SOURCES,
+        data_nbytes=published.DATA_NBYTES,
+        bytes_per_source=Spread(median=median, min=least, max=most),
+        total_s=_in_seconds(run.total_ms),
+        open_s=_in_seconds(run.open_ms),
+        read_s=_in_seconds(run.read_ms),
+        open_share=run.open_share,
+        wait_s=run.wait_s,
+        wall_s=run.wall_s,
+        typical_per_s=run.sources_per_s,
+        mib_per_s=run.mib_per_s,
+        machine=published.MACHINE,
+        conditions=published.CONDITIONS,
+    )
+
+
+def columns_of(runs: Sequence[Run], *, with_published: bool) -> tuple[RunColumn, ...]:
+    """Return one column per run, followed by the published ones if wanted."""
+    reference = published.PUBLISHED if with_published else ()
+    return (*map(column_of_run, runs), *map(column_of_published, reference))
+
+
+def open_share(summary: TimingSummary) -> float:
+    """Return the share of opening in opening and reading, by their medians; 0 to 1."""
+    both = summary.open_s.median + summary.read_s.median
+    return summary.open_s.median / both if both else 0.0
+
+
+def rows_of(columns: Sequence[RunColumn]) -> tuple[TableRow, ...]:
+    """Return every line for which at least one column has a value."""
+    rows = []
+    for label, say in _LINES.items():
+        cells = tuple(say(column) for column in columns)
+        if any(cells):
+            rows.append(TableRow(label=label, cells=tuple(cell or _UNKNOWN for cell in cells)))
+        if label == _DIGEST and len(columns) > 1:
+            rows += _agreement(columns)
+    return tuple(rows)
+
+
+def summary_of(columns: Sequence[RunColumn]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the heads and one narrow row per run, with its name and most important figures."""
+    rows = tuple((column.name, *(say(column) or _UNKNOWN for say in _SUMMARY.values())) for column in columns)
+    return tuple(_SUMMARY), rows
+
+
+def text_of(columns: Sequence[RunColumn]) -> str:
+    """Return the table as text, with runs side by side. Long names are shortened in the middle."""
+    blocks = batched(range(len(columns)), COLUMNS_ABREAST, strict=False)
+    return "\n\n".join("\n".join(_text_lines(columns, places)) for places in blocks)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most ``most`` characters. Longer texts are shortened in the middle."""
+    if len(text) <= most:
+        return text
+    kept = most - 1
+    return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"
+
+
+def _text_lines(columns: Sequence[RunColumn], places: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of some columns. Digests are compared with that of the very first column."""
+    head = TableRow(label="", cells=tuple(column.name for column in columns))
+    rows = [(row.label, [row.cells[place] for place in places]) for row in (head, *rows_of(columns))]
+    widest = _WIDEST if len(places) > 1 else _WIDEST_ALONE
+    shown = [(label, [shortened(cell, widest) for cell in cells]) for label, cells in rows]
+    widths = [max(len(cells[place]) for _, cells in shown) for place in range(len(places))]
+    for label, cells in shown:
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        yield f"{label:<{LABEL_WIDTH}} {'  '.join(padded)}".rstrip()
+
+
+def _agreement(columns: Sequence[RunColumn]) -> list[TableRow]:
+    """Return a line that compares each digest with the first known one."""
+    known = [column.digest for column in columns if column.digest]
+    if len(known) < 2:  # noqa: PLR2004 # nothing to compare
+        return []
+    cells = [
+        _UNKNOWN if not column.digest else "equal" if column.digest == known[0] else "different"
+        for column in columns
+    ]
+    cells[[column.digest for column in columns].index(known[0])] = "compared with"
+    return [TableRow(label="  pixels", cells=tuple(cells))]
+
+
+def _in_seconds(spread: PublishedSpread) -> Spread:
+    return Spread(median=spread.median / 1000, min=spread.min / 1000, max=spread.max / 1000)
+
+
+def _in_bytes(spread: Spread) -> str:
+    return f"{spread.median:,.0f} [{spread.min:,.0f}..{spread.max:,.0f}]"
+
+
+def _in_ms(spread: Spread) -> str:
+    return f"{spread.median * 1000:,.1f} [{spread.min * 1000:,.1f}..{spread.max * 1000:,.1f}] ms"
+
+
+def _per_worker(column: RunColumn) -> str:
+    return f"{column.typical_per_s / max(column.concurrency, 1):,.1f} sources/s"
+
+
+def _known(value: float | None, form: str) -> str:
+    """Format a number; empty if it is None."""
+    return "" if value is None else form.format(value)
+
+
+_DIGEST: Final = "digest of all pixels"
+_LINES: Final[dict[str, Callable[[RunColumn], str]]] = {
+    "engine": lambda each: each.engine or "",
+    "window": lambda each: each.window or "",
+    "band": lambda each: ", ".join(map(str, each.bands or ())),
+    "shape and dtype": lambda each: f"{each.shape[0]} x {each.shape[1]} {each.dtype}",
+    "sources in flight": lambda each: f"{each.concurrency:,}",
+    _DIGEST: lambda each: each.digest or "",
+    "sources read": lambda each: f"{each.n_read:,} of {each.n_sources:,}",
+    "data without headers": lambda each: f"{each.data_nbytes:,} bytes",
+    "bytes per source": lambda each: _in_bytes(each.bytes_per_source),
+    "time per source": lambda each: _in_ms(each.total_s),
+    "  open": lambda each: f"{_in_ms(each.open_s)}  {each.open_share:.1%}",
+    "  read and decode": lambda each: f"{_in_ms(each.read_s)}  {1 - each.open_share:.1%}",
+    "total wait": lambda each: f"{each.wait_s:,.2f} s",
+    "wall time": lambda each: f"{each.wall_s:,.2f} s",
+    "throughput": lambda each: f"{each.by_wall_per_s:,.1f} sources/s",
+    "  typical": lambda each: f"{each.typical_per_s:,.1f} sources/s",
+    "  per source in flight": _per_worker,
+    "  data": lambda each: _known(each.mib_per_s, "{:,.1f} MiB/s"),
+    "CPU": lambda each: _known(each.cpu_s, "{:,.2f} s"),
+    "peak memory": lambda each: _known(each.peak_rss_mib, "{:,.0f} MiB"),
+    "failed": lambda each: _known(each.n_failed, "{:,}"),
+    "machine": lambda each: each.machine or "",
+    "conditions": lambda each: each.conditions or "",
+}
+"""Cell of each line, by label; empty if unknown."""
+
+_SUMMARY: Final[dict[str, Callable[[RunColumn], str]]] = {
+    "at a time": lambda each: f"{each.concurrency:,}",
+    "typical, sources/s": lambda each: f"{each.typical_per_s:,.1f}",
+    "for each at a time": lambda each: _per_worker(each).removesuffix(" sources/s"),
+    "MiB/s": lambda each: _known(each.mib_per_s, "{:,.1f}"),
+    "ms a source": lambda each: f"{each.total_s.median * 1000:,.1f}",
+    "opening": lambda each: f"{each.open_share:.1%}",
+    "wall, s": lambda each: f"{each.wall_s:,.2f}",
+    "CPU, s": lambda each: _known(each.cpu_s, "{:,.2f}"),
+    "memory, MiB": lambda each: _known(each.peak_rss_mib, "{:,.0f}"),
+    "failed": lambda each: _known(each.n_failed, "{:,}"),
+}
+"""Cells of a narrow row, by the column's head."""

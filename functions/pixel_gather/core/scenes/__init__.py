@@ -1,0 +1,1 @@
+"""Scenes: which images lie in an area, and when."""

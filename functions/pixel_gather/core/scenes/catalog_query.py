@@ -1,0 +1,74 @@
+"""A query of one's own catalog, and where a page of its answer ends. Pure."""
+
+import base64
+import binascii
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pixel_gather.core.area import Area
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scenes.item import scene_hash
+from pixel_gather.core.time_range import ALL_TIMES, TimeRange
+from pixel_gather.core.where import Where
+
+_POSITION: Final = struct.Struct("<qQ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Position:
+    """A scene's place in every answer: newest first, and by hash within one time.
+
+    It names the scene and not a row. So pages neither lose nor repeat a scene while the catalog is replaced.
+    """
+
+    start_us: int
+    hash: int
+
+    def is_behind(self, start_us: Any, hash_: Any) -> Any:
+        """Tell of a scene, or of arrays of them, which come after this position."""
+        return (start_us < self.start_us) | ((start_us == self.start_us) & (hash_ > self.hash))
+
+    def to_token(self) -> str:
+        """Return the position as a page token."""
+        return base64.urlsafe_b64encode(_POSITION.pack(self.start_us, self.hash)).decode().rstrip("=")
+
+    @classmethod
+    def of_token(cls, token: str, *, field: str = "token") -> "Position":
+        """Take a position from a page token.
+
+        Raises:
+            RequestError: No answer had this token.
+        """
+        try:
+            start_us, hash_ = _POSITION.unpack(base64.urlsafe_b64decode(f"{token}=="))
+        except (struct.error, binascii.Error, ValueError) as error:
+            raise RequestError("no answer had this token; start again without one", field=field) from error
+        return cls(start_us=start_us, hash=hash_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneQuery:
+    """Which scenes are wanted; what is not given holds for all."""
+
+    area: Area | None = None
+    times: TimeRange = ALL_TIMES
+    where: Where = ()
+    collections: frozenset[str] = frozenset()
+    ids: frozenset[str] = frozenset()
+    after: Position | None = None
+    """Only scenes behind this position: the last one of the page before."""
+
+    is_latest: bool = False
+    """Whether only the latest processing of each scene is wanted."""
+
+    known_collections: tuple[str, ...] = ()
+    """The catalog's, in which ``ids`` are looked for; set by whoever opened the catalog."""
+
+    @property
+    def hashes(self) -> frozenset[int] | None:
+        """What the wanted ids hash to in each collection that may hold them; None where no id is given."""
+        if not self.ids:
+            return None
+        collections = self.collections or self.known_collections
+        return frozenset(scene_hash(collection, id_) for collection in collections for id_ in self.ids)

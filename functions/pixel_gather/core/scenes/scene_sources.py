@@ -1,0 +1,250 @@
+"""From scenes to the sources of a gather: one source for each asset that is wanted. Pure."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pixel_gather.core.area import unwrapped
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scenes.duplicates import OF_DUPLICATES
+from pixel_gather.core.scenes.item import asset_of, scene_key
+from pixel_gather.core.time_range import format_moment
+from pixel_gather.core.where import CLOUD_COVER
+
+type Item = Mapping[str, Any]
+type Address = Literal["asset", "s3", "https"]
+type RowRule = Literal["item", "solar-day", "datatake"]
+
+_ALTERNATES: Final = ("alternate", "alternates")
+_COLUMNS: Final[dict[str, str]] = {
+    "eo:cloud_cover": "cloud_cover",
+    "platform": "platform",
+    "grid:code": "grid_code",
+    "s2:mgrs_tile": "mgrs_tile",
+    "view:sun_elevation": "sun_elevation",
+    "s2:processing_baseline": "processing_baseline",
+}
+"""Properties that become columns of the list, and so coordinates of the cube."""
+
+
+_OFFSET_APPLIED: Final = "earthsearch:boa_offset_applied"
+"""Earth Search: the pixels have the offset already, though the item still claims it."""
+
+_DATATAKES: Final = ("s2:datatake_id", "landsat:scene_id")
+_NEEDED: Final = frozenset(
+    {
+        *(*_COLUMNS, *_DATATAKES, *OF_DUPLICATES, _OFFSET_APPLIED, CLOUD_COVER),
+        *("datetime", "start_datetime", "end_datetime"),
+    }
+)
+_US_PER_DEGREE: Final = 240_000_000
+"""The sun takes four minutes for a degree of longitude."""
+
+_MOST_DIGITS: Final = 9
+"""Longest number of a band."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetChoice:
+    """One band of the cube: which asset it is read from."""
+
+    band: str
+    """The measurement's name in the cube."""
+
+    asset: str
+    """An asset's key, or the common name of a band of it."""
+
+    number: int | None = None
+    """Which band of an asset with several, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneSource:
+    """One row of the list that a search leaves."""
+
+    href: str | None
+    """None where the scene has no such asset: the row is absent in the cube."""
+
+    time_us: int
+    band: str
+    scene: str
+    columns: Mapping[str, str | float | int | bool | None]
+    """Among them the scale, offset and nodata that the item claims, where it does."""
+
+
+def asset_choices(
+    given: Mapping[str, str] | tuple[str, ...], *, field: str = "assets"
+) -> tuple[AssetChoice, ...]:
+    """Return the wanted assets: a mapping of band to asset, or names that are both.
+
+    ``visual:2`` means the second band of the asset ``visual``. Where it has no name of its own, the cube's
+    band is ``visual_2``.
+
+    Raises:
+        RequestError: There is none, or two bands of the cube have one name.
+    """
+    pairs = (
+        given.items()
+        if isinstance(given, Mapping)
+        else ((name.replace(":", "_") if _number(name) else name, name) for name in given)
+    )
+    choices = tuple(
+        AssetChoice(band=band, asset=_asset(asset), number=_number(asset)) for band, asset in pairs
+    )
+    if not choices:
+        raise RequestError("name at least one asset, such as red or B04", field=field)
+    names = [choice.band for choice in choices]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise RequestError(f"two of them would be the band {twice}; name each band once", field=field)
+    return choices
+
+
+def band_numbers(choices: tuple[AssetChoice, ...]) -> dict[str, int]:
+    """Return which band of its asset each band of the cube is, where the request says so, from 1."""
+    return {choice.band: choice.number for choice in choices if choice.number is not None}
+
+
+def sources_of(
+    item: Item, choices: tuple[AssetChoice, ...], *, address: Address = "asset"
+) -> Iterator[SceneSource]:
+    """Yield one source for each wanted asset of a scene; those that it lacks come without an href."""
+    key = scene_key(item, name="item")
+    properties = item["properties"]
+    columns = {
+        column: properties[name]
+        for name, column in _COLUMNS.items()
+        if isinstance(properties.get(name), str | int | float)
+    }
+    for choice in choices:
+        asset = _found(item, choice.asset)
+        claims = {} if asset is None else _claims(asset, choice)
+        if properties.get(_OFFSET_APPLIED) is True:
+            claims.pop("offset_claimed", None)
+        yield SceneSource(
+            href=None if asset is None else address_of(asset, address),
+            time_us=key.start_us,
+            band=choice.band,
+            scene=key.id,
+            columns={"collection": key.collection or None} | columns | claims,
+        )
+
+
+def row_of(item: Item, rule: RowRule) -> str:
+    """Return the name of the cube's row that a scene belongs to; scenes of one name share it.
+
+    Args:
+        item: The scene.
+        rule: ``item``: each scene by itself. ``solar-day``: all scenes of a collection and a day by the sun
+            at their place. ``datatake``: all scenes of one pass of the satellite; a scene that names none is
+            by itself.
+    """
+    key = scene_key(item, name="item")
+    if rule == "item":
+        return key.id
+    if rule == "datatake":
+        properties = item["properties"]
+        return str(next((properties[name] for name in _DATATAKES if properties.get(name)), key.id))
+    west, _, east, _ = unwrapped(key.box)
+    longitude = ((west + east) / 2 + 180) % 360 - 180
+    day = format_moment(key.start_us + int(longitude * _US_PER_DEGREE))[:10]
+    return f"{key.collection} {day}".lstrip()
+
+
+def slimmed(item: Item, choices: tuple[AssetChoice, ...], *, properties: Sequence[str] = ()) -> Item:
+    """Return what is needed of a scene to find its sources and duplicates. So many scenes take little memory.
+
+    ``all_assets`` names all assets that the scene has.
+
+    Args:
+        item: The scene.
+        choices: The assets that are read of it.
+        properties: Names of further properties that are needed.
+
+    Raises:
+        RequestError: It is no scene.
+    """
+    key = scene_key(item, name="item")
+    assets = {choice.asset: asset for choice in choices if (asset := _found(item, choice.asset)) is not None}
+    needed = {
+        name: value for name, value in item["properties"].items() if name in _NEEDED or name in properties
+    }
+    return {
+        "id": key.id,
+        "collection": item.get("collection"),
+        "bbox": list(key.box),
+        "properties": needed,
+        "assets": assets,
+        "all_assets": tuple(map(str, item["assets"])),
+    }
+
+
+def address_of(asset: Mapping[str, Any], wanted: Address) -> str:
+    """Return an asset's address of the wanted kind, or else its main one.
+
+    Alternate addresses are those of the alternate-assets extension.
+    """
+    first = str(asset["href"])
+    if wanted == "asset" or first.startswith(f"{wanted}://"):
+        return first
+    for name in _ALTERNATES:
+        alternates = asset.get(name)
+        for each in alternates.values() if isinstance(alternates, Mapping) else ():
+            href = each.get("href") if isinstance(each, Mapping) else None
+            if isinstance(href, str) and href.startswith(f"{wanted}://"):
+                return href
+    return _as_s3(first) if wanted == "s3" else first
+
+
+def _as_s3(href: str) -> str:
+    """Return the S3 address of an object that is named by its web address on AWS."""
+    host, _, key = href.removeprefix("https://").partition("/")
+    bucket, dot, rest = host.partition(".s3")
+    is_aws = href.startswith("https://") and dot and rest.endswith("amazonaws.com") and key and "?" not in key
+    return f"s3://{bucket}/{key}" if is_aws else href
+
+
+def _found(item: Item, name: str) -> Mapping[str, Any] | None:
+    asset = asset_of(item["assets"], name)
+    return asset if asset is not None and isinstance(asset.get("href"), str) else None
+
+
+def _claims(asset: Mapping[str, Any], choice: AssetChoice) -> dict[str, float]:
+    """Return the scale, offset and nodata that an item claims of a band, in STAC 1.1 or by its extensions."""
+    position = (choice.number or 1) - 1
+    places = [asset]
+    for field in ("bands", "raster:bands"):
+        bands = asset.get(field)
+        if isinstance(bands, list) and position < len(bands) and isinstance(bands[position], Mapping):
+            places.insert(0, bands[position])
+    found: dict[str, float] = {}
+    for name, column in (
+        ("scale", "scale_claimed"),
+        ("offset", "offset_claimed"),
+        ("nodata", "nodata_claimed"),
+    ):
+        values = [place.get(key) for place in places for key in (f"raster:{name}", name)]
+        number = next((each for value in values if (each := _float(value)) is not None), None)
+        if number is not None:
+            found[column] = number
+    return found
+
+
+def _float(value: object) -> float | None:
+    """Return a number as a float; None for anything else, and for one that is NaN, infinite or too large."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def _asset(text: str) -> str:
+    return text.rpartition(":")[0] if _number(text) is not None else text
+
+
+def _number(text: str) -> int | None:
+    name, _, number = text.rpartition(":")
+    is_number = number.isdecimal() and len(number) <= _MOST_DIGITS
+    return int(number) if name and is_number and int(number) > 0 else None

@@ -1,0 +1,112 @@
+"""Which scenes are looked for: in one's own catalog, by a STAC API, by CMR or in a file. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pixel_gather.core.area import Area, boxes_meet, check_box, is_within
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scenes.catalog_query import SceneQuery
+from pixel_gather.core.scenes.item import SceneKey, footprint_of
+from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
+from pixel_gather.core.where import Where, parse_where
+
+MOST_SCENES: Final = 100_000
+"""Found by one search, if it does not say otherwise."""
+
+
+class NoSceneError(RequestError):
+    """A correct search has found nothing. A schedule searches again at its next tick."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchCriteria:
+    """Which scenes are looked for, as it came from outside and was checked."""
+
+    area: Area | None = None
+    times: TimeRange = ALL_TIMES
+    where: Where = ()
+    collections: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    most: int = MOST_SCENES
+    """A search that finds more scenes is refused."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        bbox: Sequence[float] | None = None,
+        point: Sequence[float] | None = None,
+        geojson: Mapping[str, Any] | None = None,
+        datetime: str | None = None,
+        where: str | Mapping[str, Any] | None = None,
+        collections: Sequence[str] = (),
+        ids: Sequence[str] = (),
+        most: int = MOST_SCENES,
+    ) -> "SearchCriteria":
+        """Check what is looked for.
+
+        Raises:
+            RequestError: It names what is wrong.
+        """
+        if sum(each is not None for each in (bbox, point, geojson)) > 1:
+            raise RequestError("give one of bbox, point and geojson", field="area")
+        if most < 1:
+            raise RequestError(f"it is {most}; write a number of scenes above 0", field="most")
+        area = None
+        if bbox is not None:
+            area = Area(check_box(bbox, field="bbox"))
+        elif point is not None:
+            if len(point) != 2:  # noqa: PLR2004 # longitude and latitude
+                raise RequestError("write two numbers: longitude, latitude", field="point")
+            area = Area.of_point(*point)
+        elif geojson is not None:
+            area = Area.of_geojson(geojson, field="geojson")
+        return cls(
+            area=area,
+            times=ALL_TIMES if datetime is None else parse_time_range(datetime),
+            where=parse_where(where),
+            collections=tuple(collections),
+            ids=tuple(ids),
+            most=most,
+        )
+
+    def query(self) -> SceneQuery:
+        """Return the search as a catalog takes it."""
+        return SceneQuery(
+            area=self.area,
+            times=self.times,
+            where=self.where,
+            collections=frozenset(self.collections),
+            ids=frozenset(self.ids),
+        )
+
+
+def is_wanted(item: Mapping[str, Any], key: SceneKey, wanted: SearchCriteria) -> bool:
+    """Tell whether a scene meets every condition; also those that a server may have ignored.
+
+    Args:
+        item: A STAC item.
+        key: Key of the item.
+        wanted: What is looked for. An item without a collection is of any collection.
+
+    Raises:
+        RequestError: Its footprint has to be looked at and cannot be used.
+    """
+    is_named = not wanted.ids or key.id in wanted.ids
+    is_of_collection = not (wanted.collections and key.collection) or key.collection in wanted.collections
+    is_in_time = key.start_us <= wanted.times.stop_us and key.stop_us >= wanted.times.start_us
+    if not (is_named and is_of_collection and is_in_time):
+        return False
+    if not all(each.holds_for(item["properties"]) for each in wanted.where):
+        return False
+    return wanted.area is None or _meets(wanted.area, item, key)
+
+
+def _meets(area: Area, item: Mapping[str, Any], key: SceneKey) -> bool:
+    """Tell whether a footprint meets an area. Most are decided by their box."""
+    if not boxes_meet(key.box, area.box):
+        return False
+    if area.geometry is None and (key.is_box or is_within(key.box, area.box)):
+        return True
+    return area.meets(footprint_of(item, key))

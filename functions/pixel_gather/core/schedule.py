@@ -1,0 +1,206 @@
+"""A cube that keeps itself up to date: at each tick of a schedule, its search is asked for what is new. Pure.
+
+The first tick makes the cube. Each later one searches from some days before the cube's last row, because
+scenes arrive late, and appends. Sources that the cube has already are skipped by the append.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.core.time_range import (
+    ALL_TIMES,
+    TimeRange,
+    format_moment,
+    format_range,
+    parse_period,
+    parse_time_range,
+)
+
+OVERLAP_DAYS: Final = 7
+"""Scenes of this many days before the cube's last row are looked for again, if a schedule does not say."""
+
+TICK_PREFIX: Final = "tick-"
+"""Names of the executions that ticks start begin with it."""
+
+SCHEDULED_TIME: Final = "<aws.scheduler.scheduled-time>"
+"""EventBridge Scheduler writes the tick's time here, such as 2026-11-22T06:00:00Z."""
+
+FROM_SETTINGS: Final = "from the settings of the stack"
+"""Description of the schedules that a deployment makes. Others are added and removed by people."""
+
+N_RETRIES: Final = 3
+LONGEST_DELAY_S: Final = 3600
+"""How often and how long EventBridge Scheduler tries again to call the function of ticks."""
+
+_MOST_OVERLAP_DAYS: Final = 3650
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
+_OF_A_TICK: Final = re.compile(rf"{TICK_PREFIX}{_NAME.pattern}-\d{{8}}T\d{{6}}Z")
+_EVERY: Final = re.compile(r"rate\([1-9]\d{0,4} (minute|hour|day)s?\)|cron\([^\s()]+( [^\s()]+){5}\)")
+_DAY_US: Final = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """What is searched and appended, and how often."""
+
+    name: str
+    """1 to 40 letters, digits and hyphens."""
+
+    every: str
+    """``rate(1 day)`` or ``cron(0 6 * * ? *)``, in UTC, as EventBridge Scheduler takes it."""
+
+    request: Mapping[str, Any]
+    """A request with a search. Its ``output.append_to`` names the cube."""
+
+    overlap_days: int = OVERLAP_DAYS
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be started at a tick.
+
+        Raises:
+            RequestError: The message names the field.
+        """
+        if not _NAME.fullmatch(self.name):
+            raise RequestError(
+                f"it is {self.name[:80]!r}; write 1 to 40 letters, digits and hyphens", field="schedule.name"
+            )
+        if not _EVERY.fullmatch(self.every):
+            raise RequestError(
+                f"it is {self.every[:80]!r}; write rate(1 day), rate(6 hours) or cron(0 6 * * ? *)",
+                field="schedule.every",
+            )
+        days = self.overlap_days
+        if not isinstance(days, int) or isinstance(days, bool) or not 0 <= days <= _MOST_OVERLAP_DAYS:
+            raise RequestError(
+                f"it is {days!r}; write a whole number from 0 to {_MOST_OVERLAP_DAYS:,}",
+                field="schedule.overlap_days",
+            )
+        checked = parse_request(self._for_new_cube(self.request))
+        if not checked.sources.are_searched:
+            raise RequestError(
+                "a schedule searches for scenes: give sources.stac or sources.catalog",
+                field="request.sources",
+            )
+        if checked.sources.stac is not None and isinstance(checked.sources.stac.items, tuple):
+            raise RequestError("name a file of items", field="request.sources.stac.items")
+        self._own_times(checked)
+
+    @property
+    def cube(self) -> str:
+        """Name of the cube in the deployment."""
+        output = self.request.get("output")
+        named = output.get("append_to") if isinstance(output, Mapping) else None
+        if not isinstance(named, str) or not named:
+            raise RequestError("name the cube that grows", field="request.output.append_to")
+        return named.removesuffix(".zarr")
+
+    def event(self, tick: str = SCHEDULED_TIME) -> dict[str, Any]:
+        """Return what the function of ticks is called with.
+
+        Args:
+            tick: The tick's time. By default a word that EventBridge Scheduler replaces by it.
+        """
+        return {
+            "schedule": self.name,
+            "every": self.every,
+            "overlap_days": self.overlap_days,
+            "request": dict(self.request),
+            "tick": tick,
+        }
+
+    @classmethod
+    def of_event(cls, event: Mapping[str, Any]) -> "Schedule":
+        """Return the schedule of `event`.
+
+        Raises:
+            RequestError: A field is wrong.
+        """
+        names = ("schedule", "every", "request")
+        for name in (*names, "tick"):
+            if not isinstance(event.get(name), Mapping if name == "request" else str):
+                raise RequestError("is needed", field=name)
+        name, every, request = (event[name] for name in names)
+        return cls(
+            name=name,
+            every=every,
+            request=request,
+            overlap_days=event.get("overlap_days", OVERLAP_DAYS),
+        )
+
+    def first_request(self, tick_us: int, *, datetime: str | None = None) -> dict[str, Any] | None:
+        """Return the request that makes the cube; None before the search's own time range has begun.
+
+        Args:
+            tick_us: Time of the tick, in microseconds since 1970-01-01 UTC. Later scenes are left out.
+            datetime: Time range of the search that an earlier tick has begun and not ended. The search is
+                repeated, so that the unfinished cube is completed.
+        """
+        given = self._for_new_cube(self.request)
+        return self._searching(given, since_us=None, until_us=tick_us, datetime=datetime)
+
+    def next_request(self, last_us: int, tick_us: int) -> dict[str, Any] | None:
+        """Return the request that appends to the cube; None if the search's own time range has ended.
+
+        Args:
+            last_us: Time of the cube's last row.
+            tick_us: Time of the tick.
+        """
+        since_us = last_us - self.overlap_days * _DAY_US
+        return self._searching(dict(self.request), since_us=since_us, until_us=tick_us, datetime=None)
+
+    def execution(self, tick_us: int) -> str:
+        """Return the name of the execution that a tick starts. Each tick has one, so it starts one gather."""
+        moment = format_moment(tick_us // 1_000_000 * 1_000_000)
+        return f"{TICK_PREFIX}{self.name}-{re.sub('[-:]', '', moment)}"
+
+    @property
+    def executions(self) -> str:
+        """What the names of all executions of this schedule begin with, before the time."""
+        return f"{TICK_PREFIX}{self.name}-"
+
+    def _searching(
+        self, given: dict[str, Any], *, since_us: int | None, until_us: int, datetime: str | None
+    ) -> dict[str, Any] | None:
+        kind = "stac" if "stac" in given["sources"] else "catalog"
+        if datetime is None:
+            own = self._own_times(parse_request(self._for_new_cube(given)))
+            start_us = own.start_us if since_us is None else max(own.start_us, since_us)
+            stop_us = min(own.stop_us, until_us)
+            if start_us > stop_us:
+                return None
+            datetime = format_range(TimeRange(start_us=start_us, stop_us=stop_us))
+        searched = {**given["sources"][kind], "datetime": datetime}
+        return {**given, "sources": {**given["sources"], kind: searched}}
+
+    def _for_new_cube(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a request of a cube that is not there yet."""
+        name, output = self.cube, {**given["output"]}
+        output.pop("append_to", None)
+        return {key: each for key, each in given.items() if key != "duplicates"} | {
+            "output": {**output, "name": name}
+        }
+
+    @staticmethod
+    def _own_times(request: GatherRequest) -> TimeRange:
+        searched = request.sources.searched
+        text = None if searched is None else searched.datetime
+        field = request.sources.searched_field("datetime")
+        return ALL_TIMES if text is None else parse_time_range(text, field=field)
+
+
+def tick_us_of(event: Mapping[str, Any]) -> int:
+    """Return the time of a tick, in microseconds since 1970-01-01 UTC.
+
+    Raises:
+        RequestError: It is no moment.
+    """
+    return parse_period(str(event.get("tick")), field="tick").start_us
+
+
+def is_of_a_tick(execution: str) -> bool:
+    """Tell whether an execution has the name of one that a tick has started."""
+    return _OF_A_TICK.fullmatch(execution) is not None

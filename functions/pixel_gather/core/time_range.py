@@ -1,0 +1,104 @@
+"""Times and ranges of time, as STAC and people write them. Pure.
+
+``2024-03-01T10:20:30Z`` is a moment; ``2024``, ``2024-03`` and ``2024-03-01`` are a year, a month and a day.
+``A/B`` goes from the beginning of A to the end of B; ``..`` or nothing leaves an end open.
+"""
+
+import calendar
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from pixel_gather.core.errors import RequestError
+
+FIRST_US: Final = -(2**62)
+LAST_US: Final = 2**62
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_PERIOD: Final = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?", re.ASCII)
+_MOMENT: Final = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})?", re.ASCII
+)
+_EXAMPLES: Final = "2024, 2024-06, 2024-06-01/2024-08-31 or 2024-06-01T00:00:00Z/.."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeRange:
+    """Times from ``start_us`` to ``stop_us``, both included, in microseconds since 1970-01-01 UTC."""
+
+    start_us: int = FIRST_US
+    stop_us: int = LAST_US
+
+
+ALL_TIMES: Final = TimeRange()
+
+
+def parse_time_range(text: str, *, field: str = "datetime") -> TimeRange:
+    """Return the times that a text names.
+
+    Raises:
+        RequestError: It is no time and no range, or it ends before it begins.
+    """
+    parts = text.strip().split("/")
+    if len(parts) > 2 or all(part in ("", "..") for part in parts):  # noqa: PLR2004 # a range has two ends
+        raise RequestError(f"{text!r} is no time; write {_EXAMPLES}", field=field)
+    starts = parse_period(parts[0], field=field) if parts[0] not in ("", "..") else TimeRange()
+    stops = parse_period(parts[-1], field=field) if parts[-1] not in ("", "..") else TimeRange()
+    found = TimeRange(start_us=starts.start_us, stop_us=stops.stop_us)
+    if found.start_us > found.stop_us:
+        raise RequestError(f"{text!r} ends before it begins", field=field)
+    return found
+
+
+def parse_period(text: str, *, field: str = "datetime") -> TimeRange:
+    """Return the first and last microsecond of a year, month, day or moment.
+
+    Raises:
+        RequestError: It is none of these.
+    """
+    try:
+        if match := _PERIOD.fullmatch(text):
+            return _calendar_period(match)
+        if match := _MOMENT.fullmatch(text):
+            return _moment(match)
+    except (ValueError, OverflowError) as error:
+        raise RequestError(f"{text!r} is no time: {error}", field=field) from error
+    raise RequestError(f"{text[:80]!r} is no time; write {_EXAMPLES}", field=field)
+
+
+def _calendar_period(match: re.Match[str]) -> TimeRange:
+    year, month, day = int(match[1]), match[2] and int(match[2]), match[3] and int(match[3])
+    first = datetime(year, month or 1, day or 1, tzinfo=UTC)
+    last_month = month or 12
+    last_day = day or calendar.monthrange(year, last_month)[1]
+    last = datetime(year, last_month, last_day, tzinfo=UTC)
+    return TimeRange(start_us=_us(first), stop_us=_us(last) + 24 * 3600 * 1_000_000 - 1)
+
+
+def _moment(match: re.Match[str]) -> TimeRange:
+    zone = (match[4] or "Z").upper().replace("Z", "+00:00")
+    moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}")
+    us = _us(moment) + int(((match[3] or "") + "000000")[:6])
+    return TimeRange(start_us=us, stop_us=us)
+
+
+def _us(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def format_moment(time_us: int) -> str:
+    """Return a moment as RFC 3339 in UTC, with a fraction only where there is one."""
+    return (_EPOCH + timedelta(microseconds=time_us)).replace(tzinfo=None).isoformat() + "Z"
+
+
+def format_range(times: TimeRange) -> str | None:
+    """Return a range as a STAC API takes it; None where it is open at both ends."""
+    if times == ALL_TIMES:
+        return None
+    if times.start_us == times.stop_us:
+        return format_moment(times.start_us)
+    start = ".." if times.start_us == FIRST_US else format_moment(times.start_us)
+    stop = ".." if times.stop_us == LAST_US else format_moment(times.stop_us)
+    return f"{start}/{stop}"

@@ -1,0 +1,212 @@
+"""Conditions on the properties of a scene: a closed grammar that runs no code. Pure.
+
+As an object, conditions are written as in the STAC API's query extension: ``{"eo:cloud_cover": {"lt": 40}}``.
+As text, a condition is ``eo:cloud_cover<40``. Several are joined by ``and``. Text with spaces or
+signs stands in quotes.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pixel_gather.core.area import finite
+from pixel_gather.core.errors import RequestError
+
+type Value = str | int | float | bool
+
+CLOUD_COVER: Final = "eo:cloud_cover"
+_MOST_CONDITIONS: Final = 50
+_LONGEST_LIST: Final = 10_000
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def holds(found: Any, wanted: Any) -> bool:
+        is_text = isinstance(found, str), isinstance(wanted, str)
+        is_truth = isinstance(found, bool) or isinstance(wanted, bool)
+        is_known = isinstance(found, str | int | float)
+        return is_known and is_text[0] == is_text[1] and not is_truth and compare(found, wanted)
+
+    return holds
+
+
+def _equal(found: Any, wanted: Any) -> bool:
+    return isinstance(found, bool) == isinstance(wanted, bool) and bool(found == wanted)
+
+
+_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "eq": _equal,
+    "neq": lambda found, wanted: not _equal(found, wanted),
+    "lt": _ordered(lambda found, wanted: found < wanted),
+    "lte": _ordered(lambda found, wanted: found <= wanted),
+    "gt": _ordered(lambda found, wanted: found > wanted),
+    "gte": _ordered(lambda found, wanted: found >= wanted),
+    "startsWith": lambda found, wanted: isinstance(found, str) and found.startswith(wanted),
+    "endsWith": lambda found, wanted: isinstance(found, str) and found.endswith(wanted),
+    "contains": lambda found, wanted: isinstance(found, str) and wanted in found,
+    "in": lambda found, wanted: any(_equal(found, each) for each in wanted),
+}
+_OF_ORDER: Final = frozenset({"lt", "lte", "gt", "gte"})
+_SYMBOLS: Final = {
+    "<": "lt",
+    "<=": "lte",
+    ">": "gt",
+    ">=": "gte",
+    "=": "eq",
+    "==": "eq",
+    "!=": "neq",
+    "<>": "neq",
+}
+_VALUE: Final = r"""(?:'[^']*'|"[^"]*"|[\w:./+\-]+)"""
+_CONDITION: Final = re.compile(
+    r"\s*(?P<name>[A-Za-z_][A-Za-z0-9_:.\-]*)"
+    rf"(?:\s*(?P<symbol><=|>=|<>|!=|==|=|<|>)\s*(?P<value>{_VALUE})"
+    rf"|\s+in\s*[(\[]\s*(?P<values>{_VALUE}(?:\s*,\s*{_VALUE})*)\s*[)\]])"
+    r"\s*(?P<more>(?<=[\s'\")\]])and\s|$)",
+    re.IGNORECASE,
+)
+_DATE: Final = re.compile(r"\d{4}-\d{2}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One comparison of one property."""
+
+    name: str
+    operator: str
+    """One of the query extension's: eq, neq, lt, lte, gt, gte, startsWith, endsWith, contains, in."""
+
+    value: Value | tuple[Value, ...]
+
+    def holds_for(self, properties: Mapping[str, Any]) -> bool:
+        """Tell whether a scene meets it; a scene without the property does not."""
+        found = properties.get(self.name)
+        return found is not None and _OPERATORS[self.operator](found, self.value)
+
+
+type Where = tuple[Condition, ...]
+"""Conditions that must all hold."""
+
+
+def parse_where(given: str | Mapping[str, Any] | None, *, field: str = "where") -> Where:
+    """Return the conditions of a text, or of an object in the query extension's form.
+
+    Raises:
+        RequestError: It has an unknown operator or a value that cannot be compared.
+    """
+    if given is None:
+        return ()
+    found = tuple(_of_text(given, field) if isinstance(given, str) else _of_object(given, field))
+    if len(found) > _MOST_CONDITIONS:
+        raise RequestError(f"it has more than {_MOST_CONDITIONS} conditions", field=field)
+    return found
+
+
+def to_query(where: Where) -> dict[str, dict[str, Any]]:
+    """Return conditions as the STAC API's query extension takes them."""
+    query: dict[str, dict[str, Any]] = {}
+    for each in where:
+        query.setdefault(each.name, {})[each.operator] = (
+            list(each.value) if isinstance(each.value, tuple) else each.value
+        )
+    return query
+
+
+def most_cloud(where: Where) -> float | None:
+    """Return the cloud cover in percent above which no scene can meet the conditions; None where any can."""
+    bounds = [
+        bound
+        for each in where
+        if each.name == CLOUD_COVER
+        and each.operator in ("lt", "lte", "eq")
+        and (bound := finite(each.value)) is not None
+    ]
+    return min(bounds, default=None)
+
+
+def _of_object(given: object, field: str) -> list[Condition]:
+    if not isinstance(given, Mapping):
+        raise RequestError('write an object such as {"eo:cloud_cover": {"lt": 20}}', field=field)
+    found = []
+    for name, operators in given.items():
+        if not isinstance(operators, Mapping):
+            operators = {"eq": operators}  # noqa: PLW2901 # {"platform": "sentinel-2a"} says the same
+        for operator, value in operators.items():
+            if operator not in _OPERATORS:
+                raise RequestError(
+                    f"there is no operator {operator!r}; there are {', '.join(_OPERATORS)}",
+                    field=f"{field}.{name}",
+                )
+            found.append(
+                Condition(name=name, operator=operator, value=_checked(value, operator, f"{field}.{name}"))
+            )
+    return found
+
+
+def _checked(value: Any, operator: str, field: str) -> Value | tuple[Value, ...]:
+    if operator == "in":
+        if not isinstance(value, list | tuple) or not 0 < len(value) <= _LONGEST_LIST:
+            raise RequestError(f"write an array of 1 to {_LONGEST_LIST:,} values after in", field=field)
+        return tuple(_scalar(each, field) for each in value)
+    scalar = _scalar(value, field)
+    if operator in ("startsWith", "endsWith", "contains") and not isinstance(scalar, str):
+        raise RequestError(f"write text after {operator}", field=field)
+    return scalar
+
+
+def _scalar(value: Any, field: str) -> Value:
+    if not isinstance(value, str | int | float | bool) or value != value:  # noqa: PLR0124 # NaN
+        raise RequestError(
+            f"{value!r} cannot be compared with; write text, a number, true or false", field=field
+        )
+    return value
+
+
+def _of_text(text: str, field: str) -> list[Condition]:
+    found = []
+    position, more = 0, bool(text.strip())
+    while more:
+        match = _CONDITION.match(text, position)
+        if match is None:
+            raise RequestError(
+                f"{text[position:].strip()!r} is no condition; write one such as eo:cloud_cover<40, several "
+                "with and between them, and text with spaces or signs in quotes",
+                field=field,
+            )
+        found.append(_condition(match, field))
+        position, more = match.end(), bool(match["more"])
+    return found
+
+
+def _condition(match: re.Match[str], field: str) -> Condition:
+    if match["values"]:
+        values = tuple(_literal(each) for each in re.findall(_VALUE, match["values"]))
+        return Condition(name=match["name"], operator="in", value=values)
+    operator, written = _SYMBOLS[match["symbol"]], match["value"]
+    value = _literal(written)
+    if operator in _OF_ORDER and isinstance(value, str) and not (_is_quoted(written) or _DATE.match(written)):
+        raise RequestError(
+            f"{written!r} is neither a number nor a time; if text is to be compared, write it in quotes",
+            field=field,
+        )
+    return Condition(name=match["name"], operator=operator, value=value)
+
+
+def _literal(text: str) -> Value:
+    if _is_quoted(text):
+        return text[1:-1]
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            value = kind(text)
+            if math.isfinite(value):
+                return value
+        except (ValueError, OverflowError):  # an integer may be too large for a float
+            continue
+    return text
+
+
+def _is_quoted(text: str) -> bool:
+    return text[0] in "'\""

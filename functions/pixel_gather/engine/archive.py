@@ -1,0 +1,81 @@
+"""Archives: cubes that are made for each other, so that they can be joined into one array.
+
+The first gather of an archive stores its template as ``NAME.archive.json`` beside its cube. It is put only if
+there is none, so of several first gathers at once one wins. All others plan by its template.
+"""
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.table_view import TableView
+from pixel_gather.core.ports import SourceTable
+from pixel_gather.core.stores import ArchiveStore
+
+if TYPE_CHECKING:  # finish has no pydantic
+    from pixel_gather.core.request.request import GatherRequest
+
+_FORMAT: Final = 1
+
+
+async def archive_template(request: "GatherRequest", archive: ArchiveStore | None) -> CubeTemplate | None:
+    """Return what a request's archive prescribes; None without an archive, or for its first gather.
+
+    Args:
+        request: The checked request.
+        archive: The folder of cubes.
+
+    Raises:
+        StoreError: The archive's file is damaged, or cannot be read.
+    """
+    if request.output.archive is None or archive is None:
+        return None
+    key = _key(request.output.archive)
+    there = await archive.read_object(key)
+    if there is None:
+        return None
+    try:
+        content = json.loads(there.content)
+        if content["format"] != _FORMAT:
+            raise StoreError(f"{key}: it has format {content['format']}; this version reads {_FORMAT}")
+        return CubeTemplate.from_json(content["template"])
+    except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+        raise StoreError(f"{key}: the archive's file is damaged") from error
+
+
+async def pin_archive(request: "GatherRequest", plan: CubePlan, archive: ArchiveStore | None) -> bool:
+    """Store what a plan prescribes to later gathers of its archive.
+
+    Returns:
+        False if another gather was first: plan again by its template.
+    """
+    if request.output.archive is None or archive is None:
+        return True
+    template = CubeTemplate.of(plan, is_aligned=request.grid == "same")
+    content = {"format": _FORMAT, "digest": plan.digest, "template": template.to_json()}
+    key = _key(request.output.archive)
+    return await archive.put_object(key, json.dumps(content, indent=2).encode(), replaces=None) is not None
+
+
+def in_order(table: SourceTable, template: CubeTemplate | None) -> SourceTable:
+    """Return a list with its bands in the order of a template.
+
+    Raises:
+        RequestError: The list has bands that the template does not have.
+    """
+    if template is None:
+        return table
+    return TableView(
+        table=table,
+        bands=tuple(each.name for each in template.slots if each.name is not None),
+        slot_order=template.slot_order(table.bands),
+        kept=range(table.n_rows),
+    )
+
+
+def _key(name: str) -> str:
+    return f"{name}.archive.json"

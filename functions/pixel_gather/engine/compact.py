@@ -1,0 +1,101 @@
+"""Gives back the space of shards that appends have continued."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from pixel_gather.core.errors import AppendRunningError
+from pixel_gather.core.plan.cube_plan import claim_of
+from pixel_gather.core.stores import ROOT_KEY, FoundCube, GrowingCube
+from pixel_gather.engine.append import complete_cube
+from pixel_gather.engine.publish import Check, commit, put_all
+from pixel_gather.engine.row_claim import RowClaim, check_claimed, take_claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """What a compaction has done."""
+
+    n_shards: int
+    """Shards that were written again."""
+
+    freed_nbytes: int
+    version: int
+    """Number of the cube's version now."""
+
+
+async def compact_cube(cube: GrowingCube) -> Compacted:
+    """Write shards again without the bytes that only former objects named. The result is a new version.
+
+    Former versions stay: their rows are in the new objects, too. A reader may still
+    hold an older index of a shard in memory. It then reads wrong bytes, and most likely gets a checksum or a
+    codec error.
+
+    Raises:
+        AppendRunningError: An append is at work, or one was committed meanwhile.
+        RequestError: There is no complete cube.
+    """
+    found = await complete_cube(cube)
+    version = found.version + 1
+    crowded = list(_continued_shards(found))
+    if not crowded:
+        return Compacted(n_shards=0, freed_nbytes=0, version=found.version)
+    claim = await take_claim(cube, version, _claim_of(found))
+    found = await complete_cube(cube)  # the claim may have changed the group's metadata
+
+    async def still_ours() -> None:
+        await _check_unchanged(cube, found, version)
+        await check_claimed(cube, version, claim.claim)
+
+    freed = [await _compact_shard(cube, key, grid, still_ours) for key, grid in crowded]
+    files = dict(await cube.compaction_files(found))
+    root = files.pop(ROOT_KEY)
+    for key in files:  # the receipt comes last: it names the table
+        await put_all(cube, [key], files.__getitem__, still_ours=still_ours)
+    await commit(cube, root, found=found, still_ours=still_ours)
+    return Compacted(n_shards=sum(each > 0 for each in freed), freed_nbytes=sum(freed), version=version)
+
+
+def _claim_of(found: FoundCube) -> RowClaim:
+    """Return the claim of a compaction. Another compaction of this version continues it."""
+    now = time.time()
+    return RowClaim(
+        claim=f"{found.version + 1:05d}-{claim_of(now)}",
+        digest=f"compaction of version {found.version}",
+        planned_at=now,
+        first_row=found.versions[-1].n_rows,
+        n_rows=found.versions[-1].n_rows,
+    )
+
+
+def _continued_shards(found: FoundCube) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield key and grid of chunks of the shards that an append may have continued."""
+    template = found.template
+    assert template is not None  # noqa: S101 # the cube is complete
+    layout = template.layout
+    since = max((n for n, each in enumerate(found.versions) if each.kind == "compact"), default=0)
+    ends = [each.n_rows for each in found.versions[since:-1]]
+    rows = sorted({end // layout.shard[0] for end in ends if end % layout.shard[0]})
+    grid = tuple(whole // part for whole, part in zip(layout.shard, layout.chunk, strict=True))
+    for measurement, row in product(template.measurements, rows):
+        yield f"{measurement.name}/c/{row}/0/0", grid
+
+
+async def _check_unchanged(cube: GrowingCube, found: FoundCube, version: int) -> None:
+    if found.version != version - 1 or await cube.etag_of(ROOT_KEY) != found.etag:
+        raise AppendRunningError(f"{cube.place}: the cube has changed meanwhile: run again")
+
+
+async def _compact_shard(cube: GrowingCube, key: str, grid: tuple[int, ...], still_ours: Check) -> int:
+    """Write a shard again if it has bytes that its index does not name. Return how many."""
+    while True:
+        there = await cube.read_object(key)
+        if there is None:  # it was lost
+            return 0
+        content = cube.compacted_shard(there.content, grid)
+        if len(content) == len(there.content):
+            return 0
+        await still_ours()
+        if await cube.put_object(key, content, replaces=there.etag):
+            return len(there.content) - len(content)

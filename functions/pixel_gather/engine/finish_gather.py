@@ -1,0 +1,419 @@
+"""The last step of a gather or an append: turn all sidecars into coordinates, and commit the version."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import batched
+from typing import Final
+
+import msgspec
+
+from pixel_gather.core.claim import check_uncommitted
+from pixel_gather.core.errors import AlreadyCommittedError, ArrayExistsError, BusyError, StoreError
+from pixel_gather.core.model.outcome import Outcome, ShardResult, lost, merged
+from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.read.quicklook import QuicklookAlbum
+from pixel_gather.core.results.receipt import WrittenFile, grown_receipt, receipt_of, shard_digests
+from pixel_gather.core.results.report import Report, Tally
+from pixel_gather.core.results.row_coordinates import (
+    CHUNK_ROWS,
+    Coordinate,
+    Values,
+    coordinates_of,
+    difference_coordinates,
+    difference_values,
+    table_values,
+)
+from pixel_gather.core.results.row_evidence import evidence_of
+from pixel_gather.core.stores import ControlStore, EarlierRows, GrowingCube, StagedCube, needed_file, unpacked
+from pixel_gather.engine.gather_shard import were_read
+from pixel_gather.engine.header_cache import gathered_headers
+from pixel_gather.engine.publish import publish
+from pixel_gather.engine.row_claim import check_row_claim
+from pixel_gather.engine.step_files import (
+    FOUND_LIST_KEY,
+    LOST_KEY,
+    both,
+    committed_sidecars,
+    rows_of,
+)
+
+type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
+
+_SIDECARS_AHEAD: Final = 32
+_ROUNDING: Final = 1e-6
+"""Tolerance for shares written as decimal fractions: 7 of 1,000 tasks must pass a limit of 0.007."""
+
+
+async def finish_gather(
+    *,
+    plan: CubePlan,
+    tasks: Sequence[ShardTask],
+    cube: GrowingCube,
+    control: ControlStore,
+    max_lost_share: float = 0.0,
+) -> Report:
+    """Write everything of a gather or an append but its pixels, and commit it as the cube's next version.
+
+    Memory holds one batch of rows and at most 32 MiB of quicklooks. It also holds five numbers per source,
+    for the report's medians, and one digest per shard, for the receipt. All files lie in a temporary folder
+    until they are published.
+
+    Args:
+        plan: The cube, or the append.
+        tasks: All of its tasks, in order.
+        cube: Where the cube is.
+        control: Where its sidecars are.
+        max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar. Their rows get the status lost,
+            even if pixels were stored.
+
+    Returns:
+        The report of the whole cube. If this plan is committed already, the report that the cube contains.
+        Nothing is written then.
+
+    Raises:
+        ArrayExistsError: The cube was removed, and may have been planned again since. Or another append has
+            taken over, or was committed meanwhile.
+        BusyError: Another finish of this gather has just begun. Run again.
+        StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays as it is.
+    """
+    found = await cube.found()
+    with suppress(AlreadyCommittedError):
+        check_uncommitted(found, plan)
+        assert found is not None  # noqa: S101 # it was checked
+        if plan.append is not None:
+            await check_row_claim(cube, plan)
+        with cube.staged() as staged:
+            await staged.create(plan)
+            report = await _write_finished(
+                plan=plan,
+                tasks=tasks,
+                cube=cube,
+                staged=staged,
+                control=control,
+                max_lost_share=max_lost_share,
+                earlier=None if plan.append is None else await cube.earlier_rows(plan),
+            )
+            await publish(cube, plan, staged, found=found)
+            return report
+    committed = await cube.found()
+    found_report = None if committed is None else committed.complete_report()
+    if found_report is None:
+        raise ArrayExistsError(f"{cube.place}: the cube was removed: submit its request again")
+    return found_report
+
+
+async def _write_finished(
+    *,
+    plan: CubePlan,
+    tasks: Sequence[ShardTask],
+    cube: GrowingCube,
+    staged: StagedCube,
+    control: ControlStore,
+    max_lost_share: float,
+    earlier: EarlierRows | None,
+) -> Report:
+    """Write everything but pixels to a place of its own.
+
+    Args:
+        plan: The cube.
+        tasks: All of its tasks, in order.
+        cube: Where the shards are.
+        staged: Where to write.
+        control: Where the sidecars are.
+        max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar.
+        earlier: The rows before those of an append. They are written again, with the new ones.
+
+    Returns:
+        The report.
+
+    Raises:
+        BusyError: Another finish of this gather has just begun. Run again.
+        StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays incomplete.
+    """
+
+    def committed() -> Awaitable[dict[int, str]]:
+        return committed_sidecars(plan, tasks, cube=cube, control=control)
+
+    found = await committed()
+    _check_lost(tasks, found, max_lost_share)
+    agreed = await _agreed(tasks, found, control, committed)
+    _check_lost(tasks, agreed, max_lost_share)
+    sidecars = _Sidecars(control, agreed)
+    coordinates = coordinates_of(plan)
+    await staged.create_coordinates(plan, coordinates)
+    counts = _Counts(Tally(plan=plan), QuicklookAlbum(plan))
+    rows = _counted(plan, tasks, sidecars, counts, earlier)
+    writing = _written_rows(staged, plan, coordinates, rows, partial(table_values, plan))
+    async with aclosing(writing) as batches:
+        table = await staged.write_row_table(plan, batches)
+    report = counts.tally.report()
+    if report.nodata_differs or report.scaling_differs or report.n_overhanging:
+        await _write_differences(staged, plan, report, partial(_rows_again, plan, tasks, sidecars, earlier))
+    headers, pictures = await both(
+        staged.write_headers(_all_headers(tasks, control, earlier)), _write_quicklooks(counts.album, staged)
+    )
+    found_list = await _write_found_list(plan, control, staged)
+    files = [each for each in (table, headers, pictures, found_list) if each is not None]
+    shards = counts.shards
+    if earlier is None:
+        sources = None if table is None else table.key
+        receipt = receipt_of(plan, report, shards=shards, files=files, sources=sources)
+    else:
+        key = None if found_list is None else found_list.key
+        receipt = grown_receipt(plan, report, earlier.receipt, shards=shards, files=files, found_list=key)
+    await staged.write_receipt(receipt)
+    await staged.complete(plan, report)
+    return report
+
+
+def _check_lost(tasks: Sequence[ShardTask], found: Mapping[int, str], max_lost_share: float) -> None:
+    missing = {task.index for task in tasks} - found.keys()
+    if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
+        raise StoreError(
+            f"{len(missing):,} of {len(tasks):,} shards have not been gathered, shard {min(missing)} among "
+            "them: run the gather again to go on"
+        )
+
+
+async def _agreed(
+    tasks: Sequence[ShardTask],
+    found: dict[int, str],
+    control: ControlStore,
+    committed: Callable[[], Awaitable[dict[int, str]]],
+) -> dict[int, str]:
+    """Return the sidecars that count.
+
+    The first finish stores which shards it found missing. They are lost for good. Every other finish leaves
+    them out, even if they have been committed since. Otherwise two finishes at the same time could overwrite
+    each other's rows with different ones.
+
+    Args:
+        tasks: All tasks.
+        found: The sidecars that this finish has found.
+        control: Where the first finish says which tasks are lost.
+        committed: Looks for sidecars again.
+
+    Raises:
+        BusyError: The first finish has not stored yet what it found missing.
+    """
+    missing = sorted({task.index for task in tasks} - found.keys())
+    if await control.put_new(LOST_KEY, msgspec.msgpack.encode(missing)):
+        return found
+    if (content := await control.get(LOST_KEY)) is None:
+        raise BusyError("another finish of this gather has just begun: run again")
+    lost = unpacked(content, set[int], key=LOST_KEY)
+    if not lost.issuperset(missing):
+        found = await committed()
+    return {index: key for index, key in found.items() if index not in lost}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sidecars:
+    """The sidecars of the committed tasks."""
+
+    control: ControlStore
+    keys: Mapping[int, str]
+    """By the tasks' indexes."""
+
+    async def result(self, task: ShardTask) -> ShardResult | None:
+        """Return a task's result; None if the task is not committed."""
+        key = self.keys.get(task.index)
+        return None if key is None else unpacked(await needed_file(self.control, key), ShardResult, key=key)
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What is counted while the rows pass by."""
+
+    tally: Tally
+    album: QuicklookAlbum
+    shards: dict[str, str | None] = field(default_factory=dict)
+    """Digest of each shard that was written, by its key."""
+
+    in_tail: list[list[str]] = field(default_factory=list)
+    """Digests of the rows before an append in the shard that it continues."""
+
+
+async def _counted(
+    plan: CubePlan,
+    tasks: Sequence[ShardTask],
+    sidecars: _Sidecars,
+    counts: _Counts,
+    earlier: EarlierRows | None,
+) -> AsyncIterator[_Rows]:
+    """Yield all rows in order, and count them."""
+    if earlier is not None:
+        async for rows in _counted_earlier(plan, earlier, counts):
+            yield rows
+    in_order = iter(tasks)
+    async for evidence, results in _all_evidence(plan, tasks, sidecars):
+        for result in results:
+            task = next(in_order)
+            before = counts.in_tail if task.row_start == plan.first_row else []
+            counts.shards.update(shard_digests(plan, task, result, before=before))
+            if result is None:
+                counts.tally.add_lost_shard()
+            else:
+                counts.tally.add_shard(result)
+        for row, outcomes in evidence:
+            counts.tally.add_row(row, outcomes)
+        if earlier is None:  # the pictures of a cube are those of its first gather
+            counts.album.add(
+                were_read([outcomes for _, outcomes in evidence]),
+                [[] if result is None else result.pictures for result in results],
+            )
+        yield evidence
+
+
+async def _counted_earlier(plan: CubePlan, earlier: EarlierRows, counts: _Counts) -> AsyncIterator[_Rows]:
+    """Yield the rows before an append, and count them."""
+    tally = counts.tally
+    tally.go_on_from(earlier.report)
+    assert plan.append is not None  # noqa: S101 # it has earlier rows
+    begins = {each.n_rows for each in plan.append.versions}
+    tail_start = plan.first_row - plan.first_row % plan.layout.shard[0]
+    n_rows = 0
+    for values in earlier.rows():
+        rows = await asyncio.to_thread(evidence_of, plan, values)
+        for row, outcomes in rows:
+            tally.add_row(row, outcomes)
+            if n_rows >= tail_start:
+                counts.in_tail.append([band.digest for outcome in outcomes for band in outcome.bands])
+            n_rows += 1
+            if n_rows in begins:
+                tally.begin_append()
+        yield rows
+
+
+async def _all_headers(
+    tasks: Sequence[ShardTask], control: ControlStore, earlier: EarlierRows | None
+) -> AsyncIterator[Sequence[tuple[str, bytes]]]:
+    """Yield the header index of the rows before an append, then that of the new ones."""
+    for known in earlier.headers() if earlier is not None else ():
+        yield known
+    async for found in gathered_headers(tasks, control):
+        yield found
+
+
+async def _write_found_list(plan: CubePlan, control: ControlStore, staged: StagedCube) -> WrittenFile | None:
+    content = await control.get(FOUND_LIST_KEY) if plan.was_searched else None
+    return None if content is None else await staged.write_found_list(plan, content)
+
+
+async def _write_quicklooks(album: QuicklookAlbum, staged: StagedCube) -> WrittenFile | None:
+    quicklooks = album.quicklooks()
+    return await staged.write_quicklooks(quicklooks) if quicklooks else None
+
+
+async def _evidence(
+    plan: CubePlan, group: Sequence[ShardTask], sidecars: _Sidecars
+) -> tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]:
+    """Return one range of rows with their outcomes, and the results of its tasks.
+
+    Outcomes of several strips are merged. A task without a sidecar has the result None; its rows are lost.
+    """
+    n_bands = [len(slot.bands) for slot in plan.slots]
+    rows, results = await both(rows_of(group[0], sidecars.control), _results_of(group, sidecars))
+    strips = [
+        [lost(row, n_bands=n_bands, task_index=task.index) for row in rows] if result is None else result.rows
+        for task, result in zip(group, results, strict=True)
+    ]
+    if len(group) == 1:
+        return list(zip(rows, strips[0], strict=True)), results
+    y_starts = [task.y_start for task in group]
+    merged_rows = [
+        (row, [merged(parts, y_starts=y_starts) for parts in zip(*outcomes, strict=True)])
+        for row, *outcomes in zip(rows, *strips, strict=True)
+    ]
+    return merged_rows, results
+
+
+async def _results_of(group: Sequence[ShardTask], sidecars: _Sidecars) -> list[ShardResult | None]:
+    results: list[ShardResult | None] = []
+    for part in batched(group, _SIDECARS_AHEAD, strict=False):  # there may be thousands of strips
+        results += await asyncio.gather(*(sidecars.result(task) for task in part))
+    return results
+
+
+async def _all_evidence(
+    plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars
+) -> AsyncIterator[tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]]:
+    """Yield `_evidence` of every range of rows in order. Reads some sidecars in advance."""
+    strips = plan.n_strips
+    groups = batched(tasks, strips, strict=True)
+    for ahead in batched(groups, max(_SIDECARS_AHEAD // strips, 1), strict=False):
+        for evidence in await asyncio.gather(*(_evidence(plan, group, sidecars) for group in ahead)):
+            yield evidence
+
+
+async def _written_rows(
+    staged: StagedCube,
+    plan: CubePlan,
+    coordinates: Sequence[Coordinate],
+    rows: AsyncIterator[_Rows],
+    values_of: Callable[[Sequence[CubeRow], Sequence[Sequence[Outcome]]], Mapping[str, Values]],
+) -> AsyncGenerator[Mapping[str, Values]]:
+    """Write rows in whole chunks, and yield the values of each batch when it is written.
+
+    Args:
+        staged: Where to write.
+        plan: The cube.
+        coordinates: Which to write.
+        rows: All rows in order.
+        values_of: Returns the values of a batch of rows.
+    """
+    start = 0
+    async for batch in _rebatched(rows, CHUNK_ROWS):
+        values = values_of([row for row, _ in batch], [outcomes for _, outcomes in batch])
+        await staged.write_rows(plan, coordinates, start, values)
+        start += len(batch)
+        yield values
+
+
+async def _rebatched(rows: AsyncIterator[_Rows], n_rows: int) -> AsyncIterator[_Rows]:
+    """Yield batches of ``n_rows``. The last one may be shorter."""
+    batch: list[tuple[CubeRow, list[Outcome]]] = []
+    async for some in rows:
+        batch += some
+        while len(batch) >= n_rows:
+            yield batch[:n_rows]
+            del batch[:n_rows]
+    if batch:
+        yield batch
+
+
+async def _rows_again(
+    plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars, earlier: EarlierRows | None
+) -> AsyncIterator[_Rows]:
+    """Yield all rows a second time."""
+    for known in earlier.rows() if earlier is not None else ():
+        yield evidence_of(plan, known)
+    async for evidence, _ in _all_evidence(plan, tasks, sidecars):
+        yield evidence
+
+
+async def _write_differences(
+    staged: StagedCube,
+    plan: CubePlan,
+    report: Report,
+    rows: Callable[[], AsyncIterator[_Rows]],
+) -> None:
+    """Write the coordinates for per-row nodata, scaling and overhang. Few cubes need this second pass."""
+    coordinates = difference_coordinates(
+        plan,
+        nodata=report.nodata_differs,
+        scaling=report.scaling_differs,
+        overhang=report.n_overhanging > 0,
+    )
+    await staged.create_coordinates(plan, coordinates)
+
+    def values(_: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
+        return difference_values(plan, outcomes)
+
+    async for _ in _written_rows(staged, plan, coordinates, rows(), values):
+        pass

@@ -1,0 +1,299 @@
+"""The second step of a gather: write the pixels of one shard, and a sidecar file with its results."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Final
+
+from pixel_gather.core.claim import check_uncommitted
+from pixel_gather.core.in_thread import in_thread
+from pixel_gather.core.model.outcome import Outcome, ShardResult
+from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.ports import Projector, SourceLimiter, SourceReader
+from pixel_gather.core.process_usage import machine, peak_rss_mib
+from pixel_gather.core.read.pixel_statistics import measure_row
+from pixel_gather.core.read.quicklook import take_quicklooks
+from pixel_gather.core.read.read_shard import Buffer, OnSource, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.core.read.row_work import RowWork
+from pixel_gather.core.read.stored_tiles import BandTiles, StoredTiles
+from pixel_gather.core.stores import ControlStore, CubeStore, GrowingCube, RowEncoder, StoredShard
+from pixel_gather.core.task_group import all_of
+from pixel_gather.engine.commit_shard import Put, commit_shard
+from pixel_gather.engine.header_cache import (
+    PackedHeaders,
+    load_packed_headers,
+    put_headers,
+)
+from pixel_gather.engine.row_claim import check_row_claim
+from pixel_gather.engine.step_files import both, committed_result, rows_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedShard:
+    """What the control files contain for one task."""
+
+    committed: ShardResult | None
+    """The task's result if a worker has committed it, else None."""
+
+    rows: tuple[CubeRow, ...]
+    """The rows to read. Empty if the task is committed."""
+
+    packed_headers: PackedHeaders = ()
+    """Packed headers from a header index."""
+
+
+_FEWEST_ROWS: Final = 16
+"""Rows that are measured and compressed together, if a chunk has fewer. Each hand-over to threads costs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilledShard:
+    """A committed shard."""
+
+    result: ShardResult
+    is_new: bool
+    """Whether this call filled the shard. If not, another worker did, and this call changed nothing."""
+
+
+async def load_shard(
+    task: ShardTask, *, plan: Callable[[], Awaitable[CubePlan]], cube: CubeStore, control: ControlStore
+) -> LoadedShard:
+    """Return a task's result if it is committed, else its rows. Requests are sent concurrently.
+
+    Args:
+        task: The shard.
+        plan: Returns the cube. The rows are asked for while it arrives.
+        cube: Where the pixels are written.
+        control: Control files below the plan's claim.
+
+    Raises:
+        StoreError: A request failed. A failed read of the rows is ignored if the task is committed.
+    """
+
+    async def committed_already() -> ShardResult | None:
+        return await committed_result(task, plan=await plan(), cube=cube, control=control)
+
+    committing = asyncio.ensure_future(committed_already())
+    listing = asyncio.ensure_future(rows_of(task, control))
+    headers = asyncio.ensure_future(load_packed_headers(task, control))
+    await asyncio.gather(committing, listing, headers, return_exceptions=True)
+    if (committed := committing.result()) is not None:
+        return LoadedShard(committed=committed, rows=())
+    return LoadedShard(committed=None, rows=tuple(listing.result()), packed_headers=headers.result())
+
+
+async def gather_shard(
+    task: ShardTask,
+    *,
+    plan: CubePlan,
+    reader: SourceReader,
+    projector: Projector,
+    limiter: SourceLimiter,
+    buffers: ShardBuffers,
+    cube: CubeStore,
+    control: ControlStore,
+    source_timeout_s: float,
+    on_source: OnSource = ignore,
+    loaded: LoadedShard | None = None,
+    growing: GrowingCube | None = None,
+    read_until: float = inf,
+) -> FilledShard:
+    """Fill one shard of every measurement, then commit it by writing its sidecar.
+
+    Safe to run twice: a committed shard is never changed. So an abandoned worker, whose sources time out,
+    cannot overwrite what another worker has read.
+
+    Args:
+        task: The shard.
+        plan: The cube.
+        reader: Opens the sources.
+        projector: For boxes and points.
+        limiter: Limits how many sources are read at one time.
+        buffers: Memory for the pixels.
+        cube: Where the pixels are written.
+        control: Control files below the plan's claim.
+        source_timeout_s: Longest time for one source, retries included.
+        on_source: Called after each source.
+        loaded: Result of `load_shard`, if the caller has it already.
+        growing: Where the pixels of an append are written. None if the plan is for a new cube.
+        read_until: Time of the event loop. Sources not read by then time out.
+
+    Raises:
+        AlreadyCommittedError: The cube has reached this plan's version. Nothing was written.
+        ArrayExistsError: The cube was removed and planned again while the sources were read. Or another
+            append has taken over.
+        BusyError: This machine is busy. Nothing was written.
+        StoreError: A store failed.
+    """
+    loaded = loaded or await load_shard(task, plan=partial(_ready, plan), cube=cube, control=control)
+    if loaded.committed is not None:
+        return FilledShard(result=loaded.committed, is_new=False)
+    rows = loaded.rows
+    with buffers.borrowed(task) as arrays:
+        pixels: list[Pixels | BandTiles] = [band for slot in arrays for band in slot]
+        is_append = growing is not None and plan.append is not None
+        encoders = (
+            []  # what is added to a shard is compressed when the shard is looked at
+            if is_append
+            else [
+                cube.encoder(plan, measurement, each)
+                for measurement, each in zip(plan.measurements, pixels, strict=True)
+            ]
+        )
+        work = RowWork(
+            task.n_rows,
+            n_slots=len(plan.slots),
+            step=-(-_FEWEST_ROWS // plan.layout.chunk[0]) * plan.layout.chunk[0],
+            work=partial(_measure_and_encode, arrays, encoders),
+        )
+
+        def note(row: int, slot: int, outcome: Outcome) -> None:
+            work.note(row - task.row_start, slot, outcome)
+            on_source(row, slot, outcome)
+
+        started = time.perf_counter()
+        async with work:
+            outcomes = await read_shard(
+                rows,
+                arrays,
+                plan=plan,
+                task=task,
+                reader=reader,
+                projector=projector,
+                limiter=limiter,
+                source_timeout_s=source_timeout_s,
+                on_source=note,
+                packed_headers=loaded.packed_headers,
+                read_until=read_until,
+            )
+            read = time.perf_counter()
+            await work.ended()
+        pictures = _pictures(pixels, outcomes, plan=plan, task=task) if plan.append is None else []
+        measured = time.perf_counter()
+
+        def result_of(stored: Sequence[StoredShard]) -> ShardResult:
+            return ShardResult(
+                index=task.index,
+                rows=outcomes,
+                read_s=read - started,
+                measure_s=measured - read,
+                write_s=time.perf_counter() - measured,
+                stored_nbytes=sum(each.nbytes for each in stored),
+                peak_rss_mib=peak_rss_mib(),
+                machine=machine(),
+                pictures=pictures,
+            )
+
+        committing = commit_shard(
+            task,
+            plan=plan,
+            cube=cube,
+            control=control,
+            put=_put_of(task, plan, pixels, encoders=encoders, cube=cube, growing=growing),
+            check_claim=partial(_check_entitled, plan, cube, growing),
+            result_of=result_of,
+        )
+        # first: it takes the packed headers out of the outcomes
+        headers = asyncio.ensure_future(put_headers(task, rows, outcomes, control))
+        (result, is_new), _ = await both(committing, headers)
+        for encoder in encoders:  # not after an error: a PUT that was given up may still read the parts
+            encoder.close()
+    return FilledShard(result=result, is_new=is_new)
+
+
+async def _ready(plan: CubePlan) -> CubePlan:
+    return plan
+
+
+async def _check_entitled(plan: CubePlan, cube: CubeStore, growing: GrowingCube | None) -> None:
+    """Raise an error if the place belongs to another plan now, or has reached this plan's version."""
+    check_uncommitted(await cube.found_among_files(), plan)
+    if growing is not None and plan.append is not None:
+        await check_row_claim(growing, plan)
+
+
+def _put_of(
+    task: ShardTask,
+    plan: CubePlan,
+    pixels: Sequence[Pixels | BandTiles],
+    *,
+    encoders: Sequence[RowEncoder],
+    cube: CubeStore,
+    growing: GrowingCube | None,
+) -> Put:
+    """Return what puts the object of one measurement, or adds rows to it."""
+    key = task.shard_key(plan)
+
+    async def put(index: int, replaces: str | None) -> StoredShard | None:
+        return await cube.write_shard(plan.measurements[index], key, encoders[index], replaces=replaces)
+
+    if growing is None or plan.append is None:
+        return put
+    bands, n_before = _decoded(pixels), task.row_start % plan.layout.shard[0]
+
+    async def add(index: int, replaces: str | None) -> StoredShard | None:
+        measurement = plan.measurements[index]
+        return await growing.write_added_shard(
+            plan, measurement, key, bands[index], n_before=n_before, replaces=replaces
+        )
+
+    return add
+
+
+async def _measure_and_encode(
+    buffers: Sequence[Buffer],
+    encoders: Sequence[RowEncoder],
+    start: int,
+    outcomes: Sequence[Sequence[Outcome]],
+) -> None:
+    """Compute statistics and digests of some rows, and compress them, in one thread per core.
+
+    Args:
+        buffers: Of each slot: pixels, shape (band, row, y, x), or compressed tiles.
+        encoders: One for each measurement; none for an append.
+        start: The first row.
+        outcomes: For each row from there on, one outcome per slot.
+    """
+    n_threads = os.process_cpu_count() or 1
+
+    def measure_some(first: int) -> None:
+        for index in range(first, len(outcomes), n_threads):
+            for buffer, outcome in zip(buffers, outcomes[index], strict=True):
+                outcome.bands = (
+                    buffer.measure(start + index, outcome)
+                    if isinstance(buffer, StoredTiles)
+                    else measure_row(buffer[:, start + index], outcome)
+                )
+
+    await all_of(in_thread(partial(measure_some, first), goes_first=True) for first in range(n_threads))
+    for encoder in encoders:
+        await encoder.encode_rows(start, start + len(outcomes))
+
+
+def _pictures(
+    bands: Sequence[Pixels | BandTiles],
+    outcomes: Sequence[Sequence[Outcome]],
+    *,
+    plan: CubePlan,
+    task: ShardTask,
+) -> list[dict[int, bytes]]:
+    """Return quicklooks of the measurements. There are none if no pixel was decoded."""
+    pixels = _decoded(bands)
+    return take_quicklooks(pixels, plan=plan, task=task, were_read=were_read(outcomes)) if pixels else []
+
+
+def _decoded(bands: Sequence[Pixels | BandTiles]) -> list[Pixels]:
+    """Return the measurements whose pixels were decoded, each of shape (row, y, x)."""
+    return [each for each in bands if not isinstance(each, BandTiles)]
+
+
+def were_read(outcomes: Sequence[Sequence[Outcome]]) -> list[list[bool]]:
+    """Return, for each row and slot, whether the source was read."""
+    return [[outcome.status is Status.OK for outcome in row] for row in outcomes]

@@ -1,0 +1,1 @@
+"""Catalogs of scenes: made, refreshed and searched."""

@@ -1,0 +1,530 @@
+"""Make a catalog in this process, from wherever scenes are described, or from the headers of images."""
+
+import os
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+import obstore
+
+from pixel_gather.core.errors import RequestError, SourceError, StoreError
+from pixel_gather.core.in_order import in_order
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.source import Cost, Header, Source
+from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
+from pixel_gather.core.request.request import parse_sources
+from pixel_gather.core.request.web_address import CMR, same_host_only, without_query
+from pixel_gather.core.scenes.footprints import item_of_headers
+from pixel_gather.core.scenes.item import hash_of, scene_key
+from pixel_gather.core.scenes.search_criteria import SearchCriteria, is_wanted
+from pixel_gather.core.scenes.skipped_items import SkippedItems
+from pixel_gather.features.catalog.catalog_writer import (
+    PresentVersion,
+    WrittenCatalog,
+    present_etag,
+    replace_version,
+    write_search_files,
+)
+from pixel_gather.features.catalog.search import items_of_api
+from pixel_gather.in_process.job import Job, listed, opened_job
+from pixel_gather.in_process.places import check_place, shown
+from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.scenes.catalog_format import Origin
+from pixel_gather.io.scenes.geoparquet import write_geoparquet
+from pixel_gather.io.scenes.item_files import items_of_file
+from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
+from pixel_gather.io.scenes.search_own_catalog import ReplacedError, open_catalog
+from pixel_gather.io.scenes.sentinel2_index import items_of_index
+from pixel_gather.io.scenes.spooled_items import SpooledItems
+from pixel_gather.io.store.json_http import JsonClient
+from pixel_gather.io.store.object_store import Objects, Store, StoreSettings, open_place
+from pixel_gather.io.store.opened_file import STDIN, open_list_file
+
+_N_AT_A_TIME: Final = 1000
+
+type _Mode = Literal["make", "add", "refresh"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeCatalog:
+    """A catalog that was written."""
+
+    place: str
+    n_scenes: int
+    n_new: int
+    """Scenes that were not in the catalog before, or are described anew."""
+
+    n_left_out: int
+    """Files and items of which no scene could be made."""
+
+    left_out: tuple[tuple[str, str], ...]
+    """Href or id, and reason, of the first twenty."""
+
+    nbytes: int
+
+    n_kept: int = 0
+    """After a refresh: scenes that are as they were, because their files or items cannot be used today."""
+
+    n_removed: int = 0
+    notes: tuple[str, ...] = ()
+    """Remarks on the lists whose headers were read, such as bands that are scenes by themselves."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts scenes, and files that gave none."""
+
+    on_progress: Callable[[int], None]
+    n: int = 0
+    notes: list[str] = field(default_factory=list)
+    skipped: SkippedItems = field(default_factory=SkippedItems)
+    in_part: list[Mapping[str, Any]] = field(default_factory=list)
+    """Scenes some of whose files cannot be read."""
+
+    names_in_part: set[str] = field(default_factory=set)
+    """Names of such scenes."""
+
+    def counted(self, items: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        for item in items:
+            self.n += 1
+            if self.n % _N_AT_A_TIME == 0:
+                self.on_progress(self.n)
+            yield item
+        self.on_progress(self.n)
+
+
+def make_catalog(
+    items: Iterable[Mapping[str, Any]] | None = None,
+    *,
+    to: str | os.PathLike[str],
+    stac: str | None = None,
+    cmr: str | None = None,
+    items_file: str | os.PathLike[str] | None = None,
+    sentinel2_index: str | os.PathLike[str] | None = None,
+    sources: Any = None,
+    search: Mapping[str, Any] | None = None,
+    collection: str = "images",
+    add: bool = False,
+    settings: Settings | None = None,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> MadeCatalog:
+    """Make a catalog of scenes, for `search`, or add scenes to one.
+
+    Args:
+        items: STAC items: dicts, or objects with ``to_dict``, such as those of `search` and pystac-client.
+        to: The STAC-GeoParquet file to write, here or on S3. Two files for searches are written beside it.
+        stac: Address of a STAC API's landing page. A query in it, such as a key, is sent along and not kept.
+        cmr: Short name of a collection in NASA's CMR.
+        items_file: A collection of items, one item a line, STAC-GeoParquet, or a static catalog.
+        sentinel2_index: The public Sentinel-2 index, CSV, gzipped or not.
+        sources: As a request's ``sources``: footprint, grid and bands are read from the headers.
+        search: What is looked for by ``stac`` and ``cmr``: the keyword arguments of `SearchCriteria.of`.
+        collection: Name of the collection for scenes made from headers.
+        add: Keep what the catalog holds. A new scene replaces one of the same collection and id.
+        settings: How this machine is used.
+        on_progress: Called with the number of scenes so far.
+
+    Raises:
+        RequestError: Nothing, or more than one thing, was given; or it holds no scene.
+        StoreError: The catalog could not be written; an earlier one is as it was.
+    """
+    given = {
+        "items": items,
+        "stac": stac,
+        "cmr": cmr,
+        "items_file": items_file,
+        "sentinel2_index": sentinel2_index,
+        "sources": sources,
+    }
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) != 1:
+        raise RequestError(f"give one of {', '.join(given)}", field="catalog")
+    SearchCriteria.of(**dict(search or {}))
+    place = None if items is not None else _whole_place(named[0], given[named[0]])
+    kept_place = place if stac is None else without_query(stac)
+    origin = Origin(kind=named[0], place=kept_place, search=dict(search or {}), collection=collection)
+    return _made(
+        [origin],
+        items=items,
+        stac=stac,
+        sources=sources,
+        to=to,
+        mode="add" if add else "make",
+        settings=settings,
+        on_progress=on_progress,
+    )
+
+
+def refresh_catalog(
+    *,
+    to: str | os.PathLike[str],
+    settings: Settings | None = None,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> MadeCatalog:
+    """Make a catalog again from everything that it was made from; the arguments are those of `make_catalog`.
+
+    What its sources no longer name is gone afterwards. What they name and cannot be read today stays as it
+    was.
+
+    Raises:
+        RequestError: It was made from items that a program gave, which cannot be asked for again.
+        StoreError: There is no catalog.
+    """
+    store, key = _opened(to, settings or Settings())
+    origins = run(open_catalog(store, key, place=os.fspath(to))).header.origins
+    if not origins or any(origin.kind == "items" for origin in origins):
+        raise RequestError(
+            "a program gave its items, which cannot be asked for again: make the catalog anew",
+            field="refresh",
+        )
+    return _made(
+        origins,
+        items=None,
+        stac=None,
+        to=to,
+        mode="refresh",
+        settings=settings,
+        on_progress=on_progress,
+    )
+
+
+def remove_scenes(
+    *, to: str | os.PathLike[str], search: Mapping[str, Any], settings: Settings | None = None
+) -> MadeCatalog:
+    """Remove scenes from a catalog. A refresh brings back those that its sources still name.
+
+    Args:
+        to: The catalog.
+        search: Which scenes, by the keyword arguments of `SearchCriteria.of`: ``{"ids": ["a", "b"]}``, or
+            ``{"where": "eo:cloud_cover>90", "datetime": "../2020"}``. Those that meet all of it are removed.
+        settings: How this machine is used.
+
+    Raises:
+        RequestError: It does not say which scenes, or all of them are meant.
+        StoreError: There is no catalog, or it could not be written.
+    """
+    wanted = SearchCriteria.of(**dict(search))
+    if wanted == SearchCriteria(most=wanted.most):
+        raise RequestError(
+            "say which scenes: by ids, collections, a place, times or conditions", field="search"
+        )
+    place = os.fspath(to)
+    store, key = _opened(to, settings or Settings())
+    run(open_catalog(store, key, place=place, most_in_memory=0))
+
+    def stays(item: Mapping[str, Any]) -> bool:
+        return not is_wanted(item, scene_key(item, name="item"), wanted)
+
+    with SpooledItems() as spooled:
+        while True:
+            present = run(_copied(store, key, place, spooled, keep=stays))
+            before = present.header
+            n_before = 0 if before is None else before.n_scenes
+            if n_before and not spooled.n_items:
+                raise RequestError(
+                    f"all {n_before:,} scenes meet this; to remove them all, delete the catalog's files",
+                    field="search",
+                )
+            origins = () if before is None else before.origins
+            written = replace_version(spooled, store, key, origins=origins, present=present)
+            if written is not None:
+                break
+        _write_parquet(spooled, store, key, place=place, etag=written.etag)
+    return MadeCatalog(
+        place=shown(check_place(place)),
+        n_scenes=written.n_scenes,
+        n_new=0,
+        n_left_out=0,
+        left_out=(),
+        nbytes=written.nbytes,
+        n_removed=n_before - written.n_scenes,
+    )
+
+
+def _made(
+    origins: Sequence[Origin],
+    *,
+    items: Iterable[Any] | None,
+    stac: str | None,
+    sources: Any = None,
+    to: str | os.PathLike[str],
+    mode: _Mode,
+    settings: Settings | None,
+    on_progress: Callable[[int], None],
+) -> MadeCatalog:
+    settings = settings or Settings()
+    place = os.fspath(to)
+    store, key = _opened(to, settings)
+    tally = _Tally(on_progress)
+    with SpooledItems() as spooled:
+        for origin in origins:
+            if origin.kind == "sources":
+                run(_add_from_headers(spooled, origin, sources, settings=settings, tally=tally))
+            else:
+                described = tally.counted(_described(origin, items, stac, settings, tally.skipped))
+                spooled.add(described, name="item", skipped=tally.skipped)
+        if mode != "refresh":
+            spooled.add(tally.in_part, name="headers")
+        n_new, n_kept = spooled.n_items, 0
+        if mode == "make":
+            _check_any(spooled, tally)
+            written = write_search_files(spooled, store, key, origins=origins)
+        elif mode == "add":
+            written = _added(spooled, tally, store, key, place=place, origins=origins)
+        else:
+            written, n_kept = _refreshed(spooled, tally, store, key, place=place, origins=origins)
+        _write_parquet(spooled, store, key, place=place, etag=written.etag)
+    return MadeCatalog(
+        place=shown(check_place(place)),
+        n_scenes=written.n_scenes,
+        n_new=n_new,
+        n_left_out=tally.skipped.n,
+        left_out=tuple(tally.skipped.first),
+        notes=tuple(tally.notes),
+        nbytes=written.nbytes,
+        n_kept=n_kept,
+    )
+
+
+def _added(
+    spooled: SpooledItems, tally: _Tally, store: Store, key: str, *, place: str, origins: Sequence[Origin]
+) -> WrittenCatalog:
+    """Write the new items and those of the catalog; again if somebody else was faster."""
+    _check_any(spooled, tally)
+    while True:
+        present = run(_copied(store, key, place, spooled))
+        before = () if present.header is None else present.header.origins
+        everything = dict.fromkeys(map(_as_text, (*before, *origins)))
+        written = replace_version(
+            spooled, store, key, origins=[_of_text(each) for each in everything], present=present
+        )
+        if written is not None:
+            return written
+
+
+def _refreshed(
+    spooled: SpooledItems, tally: _Tally, store: Store, key: str, *, place: str, origins: Sequence[Origin]
+) -> tuple[WrittenCatalog, int]:
+    """Write the new items, and scenes of the catalog that cannot be read today. Return how many these are."""
+    n_new = spooled.n_items
+    while True:
+        kept: set[int] = set()
+
+        def keeps(item: Mapping[str, Any], kept: set[int] = kept) -> bool:
+            is_kept = tally.skipped.may_be(item)
+            kept |= {hash_of(item)} if is_kept else set()
+            return is_kept
+
+        present = run(_copied(store, key, place, spooled, keep=keeps))
+        n_kept = spooled.n_items - n_new
+        spooled.add((each for each in tally.in_part if hash_of(each) not in kept), name="headers")
+        _check_any(spooled, tally)
+        written = replace_version(spooled, store, key, origins=origins, present=present)
+        if written is not None:
+            return written, n_kept
+
+
+def _check_any(spooled: SpooledItems, tally: _Tally) -> None:
+    """Refuse to write nothing, and say why there is nothing."""
+    if not spooled.n_items and tally.skipped.n:
+        name, reason = tally.skipped.first[0]
+        n = tally.skipped.n
+        thing = "file" if tally.skipped.hrefs else "item"
+        raise RequestError(
+            f"no scene could be made of {counted(n, thing)}; the first: {name}: {reason}", field="catalog"
+        )
+
+
+def _as_text(origin: Origin) -> bytes:
+    return msgspec.json.encode(origin, order="deterministic")
+
+
+def _of_text(content: bytes) -> Origin:
+    return msgspec.json.decode(content, type=Origin)
+
+
+def _opened(to: str | os.PathLike[str], settings: Settings) -> tuple[Store, str]:
+    folder, _, key = check_place(os.fspath(to)).rpartition("/")
+    return open_place(folder, settings.stores), key
+
+
+def _whole_place(kind: str, place: Any) -> Any:
+    """Return where scenes come from so that it means the same from any folder."""
+    base = IN_PROCESS.within(str(Path.cwd()))
+    try:
+        if kind in ("items_file", "sentinel2_index"):
+            return check_href(os.fspath(place), policy=base)
+        if kind == "sources":
+            named = parse_sources(place).model_dump(mode="json", exclude_none=True)
+            for field in ("list", "prefix"):
+                if named.get(field, STDIN) != STDIN:
+                    is_folder = named[field].endswith("/")
+                    named[field] = check_href(named[field].rstrip("/"), policy=base) + "/" * is_folder
+            return named
+    except ValueError as error:
+        if isinstance(error, RequestError):
+            raise
+        raise RequestError(str(error), field="catalog") from error
+    return place
+
+
+def write_items(
+    items: Iterable[Mapping[str, Any]], to: str | os.PathLike[str], *, stores: StoreSettings | None = None
+) -> None:
+    """Write items as STAC-GeoParquet, without the files that a search reads.
+
+    Raises:
+        StoreError: It could not be written.
+    """
+    folder, _, key = check_place(os.fspath(to)).rpartition("/")
+    with SpooledItems() as spooled:
+        spooled.add(items, name="items")
+        _put_parquet(spooled, open_place(folder, stores or StoreSettings()), key)
+
+
+async def _copied(
+    store: Store,
+    key: str,
+    place: str,
+    spooled: SpooledItems,
+    *,
+    keep: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+) -> PresentVersion:
+    """Take what a catalog holds and is kept, a few groups at a time; return which version that is."""
+    while (etag := await present_etag(store, key)) is not None:
+        spooled.begin_existing()
+        opened = await open_catalog(store, key, place=place, most_in_memory=0)
+        try:
+            async for group in opened.all_items():
+                spooled.add(filter(keep, group), name=key)
+        except ReplacedError:
+            if await present_etag(store, key) == etag:
+                raise  # its items are gone for good
+        else:
+            return PresentVersion(etag=etag, header=opened.header)
+    spooled.begin_existing()
+    return PresentVersion(etag=None)
+
+
+def _described(
+    origin: Origin,
+    items: Iterable[Any] | None,
+    stac: str | None,
+    settings: Settings,
+    skipped: SkippedItems,
+) -> Iterator[Mapping[str, Any]]:
+    """Return the items of whatever names items."""
+    if origin.kind == "items":
+        return (each if isinstance(each, Mapping) else each.to_dict() for each in items or ())
+    wanted = SearchCriteria.of(**origin.search)
+    if origin.kind == "stac":
+        return items_of_api(
+            wanted, stac or origin.place, skipped
+        )  # the former may hold a key, which is not kept
+    if origin.kind == "cmr":
+        asked = CmrSearch(short_name=origin.place, area=wanted.area, times=wanted.times, most=wanted.most)
+        return cmr_items(asked, JsonClient(same_host_only(CMR, field="cmr")), skipped=skipped)
+    objects = Objects(settings.stores)
+    if origin.kind == "sentinel2_index":
+        return _index_lines(origin.place, objects, skipped)
+
+    def read_document(linked: str) -> Any:
+        try:
+            _, file = open_list_file(check_href(linked, policy=IN_PROCESS), objects=objects, what="catalog")
+            with closing(file):
+                return msgspec.json.decode(file.read())
+        except (ValueError, msgspec.DecodeError) as error:
+            raise RequestError(f"{linked[:200]} cannot be read: {error}", field="catalog") from error
+
+    return items_of_file(origin.place, objects=objects, read_document=read_document, skipped=skipped)
+
+
+def _index_lines(href: str, objects: Objects, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
+    name, file = open_list_file(href, objects=objects, what="index")
+    with closing(file):
+        yield from items_of_index(file, name=name, skipped=skipped)
+
+
+async def _add_from_headers(
+    spooled: SpooledItems, origin: Origin, sources: Any, *, settings: Settings, tally: _Tally
+) -> None:
+    collection = origin.collection
+    # rows of a program are not kept
+    async with opened_job(parse_sources(origin.place if sources is None else sources), settings) as job:
+        tally.notes += job.table.notes
+        with closing(listed(job.table)) as in_list:
+            each = _headers(in_list, job)
+            async with aclosing(each) as headers:
+                scene: list[tuple[Source, Header]] = []
+                async for source, header in headers:
+                    if isinstance(header, str):
+                        tally.skipped.add_file(source.href, header)
+                        tally.names_in_part.add(source.scene or source.href)
+                        continue
+                    if scene and not (source.scene and scene[0][0].scene == source.scene):
+                        _add_scene(spooled, scene, collection, job, tally)
+                        scene = []
+                    scene.append((source, header))
+                if scene:
+                    _add_scene(spooled, scene, collection, job, tally)
+
+
+def _add_scene(
+    spooled: SpooledItems,
+    scene: list[tuple[Source, Header]],
+    collection: str,
+    job: Job,
+    tally: _Tally,
+) -> None:
+    source = scene[0][0]
+    item = item_of_headers(scene, collection=collection, projector=job.projector)
+    if isinstance(item, str):
+        tally.skipped.add_file(source.href, item)
+        return
+    counted_items = tally.counted((item,))
+    if source.scene in tally.names_in_part:
+        tally.in_part.extend(counted_items)
+    else:
+        spooled.add(counted_items, name="headers", skipped=tally.skipped)
+
+
+async def _headers(sources: Iterable[Source], job: Job) -> AsyncGenerator[tuple[Source, Header | str]]:
+    """Open every source, as many at a time as pays, and yield its header or why there is none."""
+
+    async def open_one(source: Source) -> tuple[Source, Header | str]:
+        try:
+            async with job.limiter.permit(source.href, weight=1):
+                opened = await job.reader.open_(source.href, overview=None, cost=Cost())
+        except SourceError as error:
+            return source, error.reason
+        return source, opened.header
+
+    async with aclosing(in_order(sources, open_one, most_ahead=job.most_ahead)) as opened:
+        async for each in opened:
+            yield each
+
+
+def _write_parquet(spooled: SpooledItems, store: Store, key: str, *, place: str, etag: str) -> None:
+    """Write the Parquet file of a version; if another was written meanwhile, of that one."""
+    _put_parquet(spooled, store, key)
+    while (now := run(present_etag(store, key))) not in (etag, None):
+        with SpooledItems() as newest:
+            etag = run(_copied(store, key, place, newest)).etag or now
+            _put_parquet(newest, store, key)
+
+
+def _put_parquet(spooled: SpooledItems, store: Store, key: str) -> None:
+    _, which = spooled.ordered()
+    with tempfile.TemporaryFile(prefix="pixel-gather-catalog-") as file:
+        write_geoparquet(spooled, which, file)
+        file.seek(0)
+        try:
+            obstore.put(store, key, file)
+        except (obstore.exceptions.BaseError, OSError) as error:
+            said = str(error).partition("\n")[0]
+            raise StoreError(f"{key} could not be written: {said}") from error

@@ -1,0 +1,1 @@
+"""One pixel of every source."""

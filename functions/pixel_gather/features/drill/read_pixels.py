@@ -1,0 +1,107 @@
+"""Read one pixel of each source. Sources may differ in dtype and bands, as no cube is made."""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.in_order import in_order
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.source import Cost, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.plan.locate_window import locate_window
+from pixel_gather.core.ports import Projector, SourceLimiter, SourceReader
+
+type Value = int | float | complex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrilledPixel:
+    """The requested pixel of one source."""
+
+    source: Source
+    status: Status
+    reason: str | None = None
+    col: int | None = None
+    row: int | None = None
+    bands: tuple[int, ...] = ()
+    values: tuple[Value, ...] = ()
+    """Raw values, one per band. Empty if the status is not ok."""
+
+    nodata: float | int | None = None
+
+    def is_nodata(self, value: Value) -> bool:
+        """Return whether a value is the source's nodata value or NaN."""
+        return value != value or value == self.nodata  # noqa: PLR0124 # true of NaN alone
+
+
+async def drill(
+    sources: Iterable[Source],
+    rule: WindowRule,
+    *,
+    bands: Sequence[int] | None,
+    reader: SourceReader,
+    projector: Projector,
+    limiter: SourceLimiter,
+    most_ahead: int,
+) -> AsyncGenerator[DrilledPixel]:
+    """Yield one pixel of every source, in the order of the sources.
+
+    Args:
+        sources: Consumed when needed, so a long list is never in memory.
+        rule: A window of one pixel.
+        bands: Bands to read, from 1; None for all of each source.
+        reader: Shared by all reads.
+        projector: For points in another CRS.
+        limiter: Limits how many sources are read at one time.
+        most_ahead: Most sources started before the first of them has been yielded.
+    """
+
+    async def read_one(source: Source) -> DrilledPixel:
+        cost = Cost()
+        async with limiter.permit(source.href, weight=1) as permit:
+            pixel = await _drill_one(source, rule, bands, reader, projector, cost=cost)
+            if pixel.status is Status.OK:
+                permit.was_read(n_requests=cost.needed_requests)
+        return pixel
+
+    async with aclosing(in_order(sources, read_one, most_ahead=most_ahead)) as pixels:
+        async for each in pixels:
+            yield each
+
+
+async def _drill_one(
+    source: Source,
+    rule: WindowRule,
+    bands: Sequence[int] | None,
+    reader: SourceReader,
+    projector: Projector,
+    *,
+    cost: Cost,
+) -> DrilledPixel:
+    try:
+        opened = await reader.open_(source.href, overview=None, cost=cost)
+        header = opened.header
+        wanted = tuple(bands or range(1, header.n_bands + 1))
+        if max(wanted) > header.n_bands:
+            reason = f"it has {counted(header.n_bands, 'band')}, not {max(wanted)}"
+            return DrilledPixel(source=source, status=Status.UNLIKE, reason=reason)
+        window = locate_window(rule, header, projector=projector)
+        pixel = np.empty((len(wanted), 1, 1), dtype=header.dtype)
+        await opened.read_into(pixel, window, wanted, masked=False)
+    except SourceError as error:
+        return DrilledPixel(source=source, status=error.status, reason=error.reason)
+    except RequestError as error:  # PROJ finds no way to this source's CRS
+        return DrilledPixel(source=source, status=Status.UNSUPPORTED, reason=str(error))
+    return DrilledPixel(
+        source=source,
+        status=Status.OK,
+        col=window.col_off,
+        row=window.row_off,
+        bands=wanted,
+        values=tuple(pixel[:, 0, 0].tolist()),
+        nodata=header.nodata,
+    )

@@ -1,0 +1,266 @@
+"""Reads the rows of a finished cube, some at a time, with a mask of the pixels that are data."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.results.evidence import Image, Mask, is_shown
+from pixel_gather.core.results.row_coordinates import NO_TIME, NOT_GATHERED
+from pixel_gather.core.results.timings import Integers
+from pixel_gather.io.cube.valid_pixels import are_inside, nodata_of
+
+if TYPE_CHECKING:
+    import zarr
+
+_MOST_BLOCK_NBYTES: Final = 64 * 2**20
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowPixels:
+    """The pixels of one row."""
+
+    row: int
+    pixels: tuple[Image, ...]
+    """One array for each measurement, shape (y, x), raw values."""
+
+    is_valid: tuple[Mask, ...]
+    """Where the pixels are data: neither nodata, nor filled, nor of a source that was not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementOfRow:
+    """What a cube tells of a measurement in one row. A value is None where its source has none."""
+
+    crs: str | None
+    transform: tuple[float, ...] | None
+    nodata: complex | None
+    """NaN stands for no nodata, too, where rows of floats have different nodata."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CubeRows:
+    """Some rows and measurements of a finished cube."""
+
+    group: "zarr.Group"
+    rows: Integers
+    """Positions in the cube, ascending."""
+
+    measurements: tuple[str, ...]
+
+    @classmethod
+    def of(cls, group: "zarr.Group", *, rows: Integers | None, measurements: Sequence[str]) -> "CubeRows":
+        """Choose rows and measurements.
+
+        Args:
+            group: The cube, opened.
+            rows: Positions of the rows; None for all but the padding in a copy of joined cubes.
+            measurements: Names; empty for all.
+
+        Raises:
+            RequestError: The cube has no such measurement.
+            StoreError: The cube has no rows.
+        """
+        known = measurements_of(group)
+        for name in measurements:
+            if name not in known:
+                raise RequestError(
+                    f"the cube has no measurement {name!r}; it has {', '.join(known)}", field="measurement"
+                )
+        chosen = _existing_rows(group) if rows is None else rows
+        if not len(chosen):
+            raise StoreError("no row of the cube is left to export")
+        return cls(group=group, rows=chosen, measurements=tuple(measurements) or known)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width of a row in pixels."""
+        _, height, width = array_of(self.group, self.measurements[0]).shape
+        return height, width
+
+    def coordinate(self, name: str) -> Any:
+        """Return a coordinate's values of the chosen rows, or None if the cube has none of this name."""
+        return np.asarray(array_of(self.group, name)[...])[self.rows] if name in self.group else None
+
+    def of_read_measurements(self) -> Iterator[dict[str, MeasurementOfRow]]:
+        """Yield, for each row, what is told of each measurement whose source was read."""
+        slots = dict(zip(self.measurements, self._slots(), strict=True))
+        nodata = {name: self._nodata(name, slot) for name, slot in slots.items()}
+        columns = (self._statuses(), self.coordinate("crs"), self.coordinate("transform"))
+        for index, (status, crs, transform) in enumerate(zip(*columns, strict=True)):
+            yield {
+                name: MeasurementOfRow(
+                    crs=str(crs if np.ndim(crs) == 0 else crs[slot]) or None,
+                    transform=_known(transform if transform.ndim == 1 else transform[slot]),
+                    nodata=nodata[name][index],
+                )
+                for name, slot in slots.items()
+                if status[slot] == Status.OK
+            }
+
+    def _nodata(self, name: str, slot: int) -> list[complex | None]:
+        array = array_of(self.group, name)
+        has_nan = array.dtype.kind in "fc"
+        return [
+            None if nodata is None or (np.isnan(nodata) and not has_nan) else nodata
+            for nodata in nodata_of(self.group, array, self.rows, slot)
+        ]
+
+    def scalings(self) -> Iterator[dict[str, tuple[float, float]]]:
+        """Yield, for each row, scale and offset of each measurement."""
+        if "scale_factor" not in self.group:
+            told = {name: array_of(self.group, name).attrs for name in self.measurements}
+            shared = {
+                name: (float(each.get("scale_factor", 1)), float(each.get("add_offset", 0)))
+                for name, each in told.items()
+            }
+            yield from repeat(shared, len(self.rows))
+            return
+        slots = dict(zip(self.measurements, self._slots(), strict=True))
+        columns = (
+            self.coordinate(name).reshape(len(self.rows), -1) for name in ("scale_factor", "add_offset")
+        )
+        for scales, offsets in zip(*columns, strict=True):
+            yield {name: (float(scales[slot]), float(offsets[slot])) for name, slot in slots.items()}
+
+    def times(self) -> list[datetime | None]:
+        """Return the time of each row; None where it is missing or outside of years 1 to 9999."""
+        values = self.coordinate("time")
+        return [None] * len(self.rows) if values is None else [_time_of(int(each)) for each in values]
+
+    def names(self) -> list[str]:
+        """Return a short name of each row for people: its time, or else its position in the cube."""
+        return [
+            f"row {row}"
+            if time is None
+            else f"{time:%Y-%m-%d}"
+            if time == _day(time)
+            else f"{time:%Y-%m-%d %H:%M}"
+            for row, time in zip(self.rows, self.times(), strict=True)
+        ]
+
+    def of_read_sources(self) -> "CubeRows":
+        """Return the rows in which at least one of the measurements was read.
+
+        Raises:
+            StoreError: None of them was read.
+        """
+        status = self._statuses()
+        was_read = (status[:, self._slots()] == Status.OK).any(axis=1)
+        if not was_read.any():
+            raise StoreError("no source of these rows was read; see the cube's status")
+        return CubeRows(group=self.group, rows=self.rows[was_read], measurements=self.measurements)
+
+    def read(self, *, step: int = 1) -> Iterator[RowPixels]:
+        """Yield the rows in order. Holds at most 64 MiB of decoded pixels of each measurement, or one row.
+
+        Args:
+            step: Take one in so many pixels along each side.
+        """
+        for start, stop in self._blocks():
+            rows = self.rows[start:stop]
+            read = [
+                self._block(name, slot, rows, step)
+                for name, slot in zip(self.measurements, self._slots(), strict=True)
+            ]
+            for index, row in enumerate(rows):
+                yield RowPixels(
+                    row=int(row),
+                    pixels=tuple(pixels[index] for pixels, _ in read),
+                    is_valid=tuple(mask[index] for _, mask in read),
+                )
+
+    def _blocks(self) -> Iterator[tuple[int, int]]:
+        """Yield ranges of the chosen rows that lie in the same chunks."""
+        arrays = [array_of(self.group, name) for name in self.measurements]
+        n_chunk = max(array.chunks[0] for array in arrays)
+        height, width = self.shape
+        row_nbytes = height * width * max(array.dtype.itemsize for array in arrays)
+        n_most = max(1, _MOST_BLOCK_NBYTES // row_nbytes)
+        start = 0
+        while start < len(self.rows):
+            first = int(self.rows[start])
+            end = min((first // n_chunk + 1) * n_chunk, first + n_most)
+            stop = int(np.searchsorted(self.rows, end))
+            yield start, stop
+            start = stop
+
+    def _block(self, name: str, slot: int, rows: Integers, step: int) -> tuple[Image, Mask]:
+        array = array_of(self.group, name)
+        first, last = int(rows[0]), int(rows[-1])
+        pixels: Image = np.asarray(array[first : last + 1, ::step, ::step])[rows - first]
+        was_read = array_of(self.group, "status")[first : last + 1].reshape(last + 1 - first, -1)[
+            rows - first, slot
+        ]
+        valid = np.array(
+            [
+                is_shown(each, nodata)
+                for each, nodata in zip(pixels, nodata_of(self.group, array, rows, slot), strict=True)
+            ]
+        )
+        valid &= are_inside(self.group, rows, pixels, step, slot=slot)
+        valid &= (was_read == Status.OK)[:, None, None]
+        return pixels, valid
+
+    def _statuses(self) -> Integers:
+        values = self.coordinate("status")
+        statuses: Integers = values.reshape(len(values), -1)
+        return statuses
+
+    def _slots(self) -> list[int]:
+        """Return the position of each measurement's source in a row: its own, or 0 if all share one."""
+        known = measurements_of(self.group)
+        shares = array_of(self.group, "status").ndim == 1
+        return [0 if shares else known.index(name) for name in self.measurements]
+
+
+def measurements_of(group: "zarr.Group") -> tuple[str, ...]:
+    """Return the names of a cube's measurements, in the cube's order."""
+    row_dim = dims_of(array_of(group, "status"))[:1]
+    arrays = dict(group.arrays())
+    found = [name for name, each in arrays.items() if dims_of(each) == (*row_dim, "y", "x")]
+    if "measurement" in group:
+        order = [str(name) for name in np.asarray(array_of(group, "measurement")[...])]
+        found.sort(key=order.index)
+    return tuple(found)
+
+
+def _existing_rows(group: "zarr.Group") -> Integers:
+    """Return the rows of a finished cube. Only rows of padding have no status."""
+    status = np.asarray(array_of(group, "status")[...])
+    has_status = status.reshape(len(status), -1) != NOT_GATHERED
+    return np.flatnonzero(has_status.any(axis=1))
+
+
+def array_of(group: "zarr.Group", name: str) -> Any:
+    """Return an array of a cube, without the types of Zarr's older formats."""
+    return group[name]
+
+
+def dims_of(array: Any) -> tuple[str, ...]:
+    """Return the names of an array's dimensions. Empty for a scalar."""
+    return tuple(array.metadata.dimension_names or ())
+
+
+def _known(transform: Any) -> tuple[float, ...] | None:
+    """Return a transform, or None if the row's source has none."""
+    return None if np.isnan(transform).any() else tuple(transform.tolist())
+
+
+def _time_of(microseconds: int) -> datetime | None:
+    if microseconds == NO_TIME:
+        return None
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return None
+
+
+def _day(time: datetime) -> datetime:
+    return time.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,0 +1,155 @@
+"""Write a finished cube in another format."""
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from obstore.exceptions import BaseError
+
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.extras import check_extra
+from pixel_gather.features.export.cube_rows import CubeRows
+from pixel_gather.features.rows.rows import rows_where
+from pixel_gather.in_process.joined_places import refuse_joined
+from pixel_gather.in_process.places import open_existing
+from pixel_gather.io.cube.open_group import finished_group
+from pixel_gather.io.store.object_store import StoreSettings
+
+_TABLES: Final = (".csv", ".parquet")
+_PACKAGES: Final = {
+    ".gif": ("PIL", "matplotlib"),
+    ".mp4": ("PIL", "matplotlib", "av"),
+    ".png": ("PIL", "matplotlib"),
+    ".nc": ("netCDF4",),
+}
+"""What the extra ``export`` installs for a suffix."""
+
+_SUFFIXES: Final = (".gif", ".mp4", ".png", ".tif", ".nc", *_TABLES)
+
+
+def export(
+    cube: str | os.PathLike[str],
+    *,
+    to: str | os.PathLike[str],
+    measurements: Sequence[str] = (),
+    where: str = "",
+    stretch: tuple[float, float] | None = None,
+    colormap: str | None = None,
+    frames_per_second: float = 4,
+    stores: StoreSettings | None = None,
+) -> list[Path]:
+    """Write a finished cube in another format. The suffix of ``to`` chooses it.
+
+    ``.gif`` and ``.mp4`` are animations, ``.png`` is a sheet of all rows. In all three the time stands below
+    each row's picture, and all rows have one stretch. ``.tif`` is a Cloud Optimized GeoTIFF for each row,
+    ``.nc`` is netCDF-4 with values and attributes of the cube. ``.csv`` and ``.parquet`` are tables with the
+    coordinates, statistics and timings of each row.
+
+    Args:
+        cube: A folder, or ``s3://bucket/prefix``.
+        to: A local file. It is replaced once the new one is complete.
+        measurements: Names; empty for all. Pictures show one, or three as red, green and blue.
+        where: Which rows, such as ``cloud_cover < 20``. See `rows_where`. Empty for all.
+        stretch: Values of black and white in pictures. Default: percentiles 2 to 98 of up to 64 rows. In
+            colour it is the lower quartile of each row's own percentiles, so that clouds do not darken the
+            land.
+        colormap: A colour map of matplotlib for one measurement, such as ``viridis``. Default: greys.
+        frames_per_second: Frames per second of animations.
+        stores: How to access S3.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        RequestError: The suffix, a measurement or a condition is unknown, or does not fit the format. Or
+            joined cubes or a virtual cube are there.
+        StoreError: No complete cube is there, no row is left, or the file cannot be written.
+        MissingExtraError: A package for this format is not installed.
+    """
+    path = Path(to).expanduser()
+    if path.suffix.lower() not in _SUFFIXES:
+        raise RequestError(f"{path.name}: end the name with {', '.join(_SUFFIXES)}", field="to")
+    if not 0 < frames_per_second <= 60:  # noqa: PLR2004 # what screens show
+        raise RequestError("frames_per_second is more than 0 and at most 60", field="frames_per_second")
+    if packages := _PACKAGES.get(path.suffix.lower()):
+        check_extra("export", f"{path.suffix} files", packages=packages)
+    if not path.parent.is_dir():
+        raise StoreError(f"{path} cannot be written: there is no folder {path.parent}")
+    store, place = open_existing(cube, stores)
+    refuse_joined(
+        store,
+        place,
+        done="exported",
+        instead="export the cubes that it joins; or open it by open_joined or open_virtual, and write it "
+        "with xarray",
+    )
+    rows = rows_where(cube, where, stores=stores) if where else None
+    with finished_group(store, place) as group:
+        chosen = CubeRows.of(group, rows=rows, measurements=measurements)
+        return list(_written(chosen, path, stretch, colormap, frames_per_second))
+
+
+def _written(
+    rows: CubeRows,
+    path: Path,
+    stretch: tuple[float, float] | None,
+    colormap: str | None,
+    frames_per_second: float,
+) -> Iterator[Path]:
+    suffix = path.suffix.lower()
+    if suffix == ".tif":
+        from pixel_gather.features.export.geotiffs import write_geotiffs  # noqa: PLC0415 # each has its library
+
+        yield from write_geotiffs(rows, path, _replacing)
+        return
+    write = _writer(rows, suffix, stretch, colormap, frames_per_second)
+    with _replacing(path) as partial:
+        write(partial)
+    yield path
+
+
+def _writer(
+    rows: CubeRows,
+    suffix: str,
+    stretch: tuple[float, float] | None,
+    colormap: str | None,
+    frames_per_second: float,
+) -> Callable[[Path], None]:
+    """Return what writes the one file of this suffix."""
+    if suffix == ".nc":
+        from pixel_gather.features.export.netcdf import write_netcdf  # noqa: PLC0415 # as above
+
+        return lambda path: write_netcdf(rows, path)
+    if suffix in _TABLES:
+        from pixel_gather.features.export.row_statistics import (  # noqa: PLC0415 # as above
+            write_csv,
+            write_parquet,
+        )
+
+        return lambda path: (write_csv if suffix == ".csv" else write_parquet)(rows, path)
+    from pixel_gather.features.export import picture_files  # noqa: PLC0415 # as above
+    from pixel_gather.features.export.pictures import Drawing  # noqa: PLC0415 # as above
+
+    drawing = Drawing.of(rows, limits=stretch, colormap=colormap)
+    if suffix == ".png":
+        return lambda path: picture_files.write_png(drawing, path)
+    write = picture_files.write_gif if suffix == ".gif" else picture_files.write_mp4
+    return lambda path: write(drawing, path, frames_per_second=frames_per_second)
+
+
+@contextmanager
+def _replacing(path: Path) -> Generator[Path]:
+    """Give a path of this process alone to write to. Afterwards, that file replaces the one at ``path``."""
+    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    try:
+        yield partial
+        partial.replace(path)
+    except OSError as error:
+        if isinstance(error, BaseError):  # of reading the cube
+            raise
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):  # a folder that is read-only says so also of a file that is not there
+            partial.unlink(missing_ok=True)

@@ -1,0 +1,110 @@
+"""Writes each row of a cube as one Cloud Optimized GeoTIFF, with its measurements as bands."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.features.export.cube_rows import CubeRows, MeasurementOfRow, RowPixels, array_of
+
+type Replacing = Callable[[Path], AbstractContextManager[Path]]
+
+
+def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator[Path]:
+    """Yield the file of each row that was read, when it is written. Pixels are those of the cube, to the bit.
+
+    Args:
+        rows: All of their measurements have the same dtype.
+        path: Path of the only row. With several rows, the name of each file gets its row and its day, such as
+            ``x-00012-2024-05-01.tif``.
+        replacing: Gives another path to write to, and then replaces the file by it.
+
+    Raises:
+        RequestError: The measurements have several dtypes, or those of a row have several nodata values or
+            places.
+        StoreError: No source was read.
+    """
+    dtypes = {name: str(array_of(rows.group, name).dtype) for name in rows.measurements}
+    if len(set(dtypes.values())) > 1:
+        listed = ", ".join(f"{name} {dtype}" for name, dtype in dtypes.items())
+        raise RequestError(
+            f"the bands of a GeoTIFF have one dtype, the cube has {listed}; choose one", field="measurement"
+        )
+    read = rows.of_read_sources()
+    columns = (read.times(), read.coordinate("href"), read.of_read_measurements(), read.scalings())
+    for row, time, href, told, scaling in zip(read.read(), *columns, strict=True):
+        day = "" if time is None else f"-{time:%Y-%m-%d}"
+        own = path if len(read.rows) == 1 else path.with_name(f"{path.stem}-{row.row:05d}{day}{path.suffix}")
+        tags = (
+            {}
+            if time is None
+            else {"time": time.isoformat(), "TIFFTAG_DATETIME": f"{time:%Y:%m:%d %H:%M:%S}"}
+        )
+        tags["href"] = " ".join(str(each) for each in np.atleast_1d(href) if each)
+        with replacing(own) as partial:
+            _write(row, partial, tags, told, scaling)
+        yield own
+
+
+def _write(
+    row: RowPixels,
+    path: Path,
+    tags: dict[str, str],
+    told: Mapping[str, MeasurementOfRow],
+    scaling: Mapping[str, tuple[float, float]],
+) -> None:
+    """Write one file. Python writes it, because GDAL says nothing of a full disk.
+
+    rasterio's own writer of COGs loses the nodata of 64-bit integers. So a COG is copied from a plain file.
+    """
+    from rasterio.io import MemoryFile  # noqa: PLC0415 # 0.3 s
+    from rasterio.shutil import copy  # noqa: PLC0415 # as above
+    from rasterio.transform import Affine  # noqa: PLC0415 # as above
+
+    crs = _shared("CRS", row.row, {name: each.crs for name, each in told.items()})
+    transform = _shared("transform", row.row, {name: each.transform for name, each in told.items()})
+    height, width = row.pixels[0].shape
+    with MemoryFile(ext=".tif") as cog:
+        with MemoryFile() as plain:
+            with plain.open(
+                driver="GTiff",
+                width=width,
+                height=height,
+                count=len(scaling),
+                dtype=str(row.pixels[0].dtype),
+                nodata=_nodata(row.row, {name: each.nodata for name, each in told.items()}),
+                crs=crs,
+                transform=None if transform is None else Affine(*transform),
+                BIGTIFF="IF_SAFER",
+            ) as file:
+                for index, (name, pixels) in enumerate(zip(scaling, row.pixels, strict=True), start=1):
+                    file.write(pixels, index)
+                    file.set_band_description(index, name)
+                file.scales, file.offsets = zip(*scaling.values(), strict=True)
+                file.update_tags(**tags)
+            copy(plain.name, cog.name, driver="COG", compress="deflate")
+        path.write_bytes(cog.getbuffer())
+
+
+def _nodata(row: int, values: Mapping[str, complex | None]) -> complex | None:
+    """Return the nodata of all bands. A NaN is never data, whether it is declared as nodata or not."""
+    is_nan = {name: each is not None and bool(np.isnan(each)) for name, each in values.items()}
+    shared = _shared(
+        "nodata value", row, {name: None if is_nan[name] else each for name, each in values.items()}
+    )
+    return math.nan if shared is None and any(is_nan.values()) else shared
+
+
+def _shared(what: str, row: int, values: Mapping[str, Any]) -> Any:
+    """Return what all bands of a file have: GeoTIFF has one for all of them."""
+    found = set(values.values())
+    if len(found) > 1:
+        listed = ", ".join(f"{name} {'none' if each is None else each}" for name, each in values.items())
+        raise RequestError(
+            f"the bands of a GeoTIFF have one {what}, row {row} has {listed}; choose one", field="measurement"
+        )
+    return found.pop()

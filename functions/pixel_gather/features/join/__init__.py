@@ -1,0 +1,1 @@
+"""One array of many cubes."""

@@ -1,0 +1,123 @@
+"""What the metadata of a joined array say. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pixel_gather.core.results.member import Member
+from pixel_gather.core.results.row_coordinates import Values, gap_attributes, missing_in
+from pixel_gather.features.join.join_rows import holds_large
+
+FORMAT: Final = 1
+RECORD: Final = "pixel_gather_join"
+"""Attribute of a joined group that holds `record_of` as JSON text."""
+
+SPATIAL_REF: Final = "spatial_ref"
+
+_OF_GAPS: Final = ("_FillValue", "comment")
+"""Attributes that say which values are missing."""
+
+_OWN_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
+    "presence": {
+        "long_name": "whether the row exists; other rows only fill up the last shard of a cube",
+        "flag_values": [0, 1],
+        "flag_meanings": "padding row",
+    },
+    "member": {"long_name": "number of the row's cube in the group members, from 0"},
+}
+
+
+def array_metadata(members: Sequence[Member], name: str, *, n_rows: int, beside: Sequence[str]) -> bytes:
+    """Return Zarr's metadata of a joined measurement.
+
+    Args:
+        members: The cubes, of one kind.
+        name: The measurement.
+        n_rows: Rows of the joined array.
+        beside: Names of all coordinates that are not axes.
+    """
+    first = members[0].arrays[name]
+    notes = (each.arrays[name]["attributes"].get("comment") for each in members)
+    note = next(filter(None, notes), None)
+    told = {key: value for key, value in first["attributes"].items() if key not in ("coordinates", "comment")}
+    attributes = told | {"coordinates": " ".join(beside)} | ({"comment": note} if note else {})
+    attributes.pop("grid_mapping", None)
+    if SPATIAL_REF in beside:
+        attributes["grid_mapping"] = SPATIAL_REF
+    shape = [n_rows, *first["shape"][1:]]
+    return json.dumps(dict(first) | {"shape": shape, "attributes": attributes}).encode()
+
+
+def coordinate_attributes(members: Sequence[Member], name: str, values: Values) -> dict[str, Any]:
+    """Return the attributes of a joined coordinate: those that it has in the members.
+
+    Those that say what stands for a missing value follow from the values.
+    """
+    found = (each.arrays[name] for each in members if name in each.arrays)
+    told = dict(next(found, {}).get("attributes", {})) or dict(_OWN_ATTRIBUTES.get(name, {}))
+    return told if name == "time" else with_gaps(told, name, values)
+
+
+def with_gaps(attributes: Mapping[str, Any], name: str, values: Values) -> dict[str, Any]:
+    """Return attributes that tell of a coordinate's missing integers or booleans, if it has some."""
+    others = {key: attributes[key] for key in attributes if key not in _OF_GAPS}
+    if values.dtype.name not in ("int64", "uint8") or not missing_in(name, values).any():
+        return others
+    return others | gap_attributes(values.dtype.name, is_large=holds_large(values))
+
+
+def group_attributes(member: Member, record: Mapping[str, Any], *, any_grid: bool) -> dict[str, Any]:
+    """Return the attributes of a joined group: where the pixels lie, and how it was joined."""
+    return {"Conventions": "CF-1.11", RECORD: json.dumps(record)} | on_map_attributes(
+        member, any_grid=any_grid
+    )
+
+
+def on_map_attributes(member: Member, *, any_grid: bool) -> dict[str, Any]:
+    """Return the attributes that say where the pixels of a member lie. None if members lie on any grid."""
+    return {
+        name: value
+        for name, value in member.attributes.items()
+        if name.startswith(("spatial:", "proj:")) and not any_grid
+    }
+
+
+def record_of(
+    kind: Mapping[str, Any],
+    *,
+    any_grid: bool,
+    columns: Sequence[str],
+    texts: Sequence[str],
+    by: Sequence[str],
+) -> dict[str, Any]:
+    """Return how a group was joined, so that more cubes can be added in the same way.
+
+    Args:
+        kind: What its members have in common.
+        any_grid: Whether members may lie on different grids.
+        columns: The coordinates from the members' tables.
+        texts: Those that repeat few texts.
+        by: Grids of presence that are stored, such as ``day,member``.
+    """
+    return {
+        "format": FORMAT,
+        "kind": kind,
+        "any_grid": any_grid,
+        "columns": list(columns),
+        "texts": list(texts),
+        "by": list(by),
+    }
+
+
+def centre_of(attributes: Mapping[str, Any]) -> tuple[str, float, float]:
+    """Return CRS, x and y of the middle of a cube's window; NaN and an empty text if it is not known.
+
+    Args:
+        attributes: Those of the cube's group.
+    """
+    box = attributes.get("spatial:bbox")
+    crs = attributes.get("proj:code") or attributes.get("proj:wkt2") or ""
+    if box is None:
+        return str(crs), float("nan"), float("nan")
+    west, south, east, north = box
+    return str(crs), (west + east) / 2, (south + north) / 2

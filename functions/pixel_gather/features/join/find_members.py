@@ -1,0 +1,63 @@
+"""Finds the cubes that a pattern such as ``s3://arrays/tiles/*.zarr`` names."""
+
+import os
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from glob import glob
+from typing import Final
+
+from obstore.exceptions import BaseError
+
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.request.href_policy import HrefPolicy, check_href, without_dots
+from pixel_gather.io.store.listed import root_folders
+from pixel_gather.io.store.object_store import StoreSettings, open_to_read
+from pixel_gather.io.store.store_error_status import said_of_place
+
+_FIELD: Final = "cubes"
+
+
+def find_members(cubes: Iterable[str | os.PathLike[str]], settings: StoreSettings) -> list[str]:
+    """Return the hrefs of cubes. Those of one pattern are in the order of their names.
+
+    Args:
+        cubes: Folders, ``s3://bucket/prefix``, or patterns whose last part has ``*`` or ``?``.
+        settings: How to access S3.
+
+    Raises:
+        RequestError: A pattern names no cube, or a cube is named twice.
+        StoreError: A bucket cannot be listed.
+    """
+    policy = HrefPolicy(schemes=frozenset({"s3", "file"}), base=os.getcwd())  # noqa: PTH109 # a text
+    found: list[str] = []
+    for each in cubes:
+        text = without_dots(os.fspath(each)).rstrip("/")
+        names = _matching(text, settings) if any(sign in text for sign in "*?") else [text]
+        if not names:
+            raise RequestError(f"{text} names nothing", field=_FIELD)
+        try:
+            found += [check_href(name, policy=policy) for name in names]
+        except ValueError as error:
+            raise RequestError(str(error), field=_FIELD) from error
+    if not found:
+        raise RequestError("name the cubes to join", field=_FIELD)
+    seen: set[str] = set()
+    for href in found:
+        if href in seen:
+            raise RequestError(f"{href} is named twice", field=_FIELD)
+        seen.add(href)
+    return found
+
+
+def _matching(pattern: str, settings: StoreSettings) -> list[str]:
+    if not pattern.startswith("s3://"):
+        return sorted(glob(pattern.removeprefix("file://")))  # noqa: PTH207 # as the shell does it
+    folder, _, name = pattern.rpartition("/")
+    if any(sign in folder for sign in "*?"):
+        raise RequestError(f"{pattern}: only the last part of it may have * or ?", field=_FIELD)
+    try:
+        store = open_to_read(folder, settings)
+        there = root_folders(store)
+    except (BaseError, OSError) as error:
+        raise StoreError(f"{folder} cannot be listed: {said_of_place(error)}") from error
+    return sorted(f"{folder}/{each}" for each in there if fnmatchcase(each, name))

@@ -1,0 +1,413 @@
+"""Join cubes into one array by what they say of themselves, and open what was joined."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import zarr
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.extras import check_extra
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.results.member import PRESENCE, Member
+from pixel_gather.core.results.presence import Presence, names_of
+from pixel_gather.core.results.row_coordinates import Values
+from pixel_gather.core.results.rows_where import NumberedTexts
+from pixel_gather.features.join.changed_rows import changed_rows
+from pixel_gather.features.join.copied_cube import copy_cubes
+from pixel_gather.features.join.find_members import find_members
+from pixel_gather.features.join.join_rows import SHOWN
+from pixel_gather.features.join.joined_files import JoinedFiles
+from pixel_gather.features.join.joined_group import (
+    JoinedGroup,
+    extend_group,
+    read_groups,
+    write_group,
+    write_groups,
+)
+from pixel_gather.features.join.joined_rows import columns_of, grid_of, joined_columns
+from pixel_gather.features.join.presence_grid import read_grid, write_grid
+from pixel_gather.features.join.read_members import MemberReader
+from pixel_gather.features.join.references import folders_of
+from pixel_gather.features.join.repository import JoinedVersion, Repository, Transaction
+from pixel_gather.in_process.places import check_place, shown
+from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset
+from pixel_gather.io.cube.open_group import errors_of_cube
+from pixel_gather.io.cube.zarr_metadata import gather_of
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.store.object_store import StoreSettings
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_GROUP: Final = "group_{}"
+_NOTHING_THERE: Final = "leave out add and replace (--add, --replace) to join cubes there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """What was joined."""
+
+    place: str
+    """Location: a local path, or ``s3://bucket/prefix``."""
+
+    groups: tuple[str, ...]
+    """Names of all groups that are there now. Members of one group make one array."""
+
+    n_members: int
+    """Cubes that were added."""
+
+    n_rows: int
+    """Rows of these."""
+
+    n_shards: int
+    """Shards of these that are referred to."""
+
+    n_requests: int
+    """Requests for files of the members."""
+
+    fetched_nbytes: int
+    """Bytes of these files. None of them are pixels."""
+
+    version: int | None
+    """Number of the version; None of a copy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedMember:
+    """One cube of a joined array."""
+
+    place: str
+    """Its folder, as an href."""
+
+    version: str
+    """ETag of its ``zarr.json`` when it was joined."""
+
+    n_rows: int
+
+    @property
+    def rows_table(self) -> str:
+        """Location of the table with all coordinates of its rows, which DuckDB reads."""
+        return f"{shown(self.place)}/rows.parquet"
+
+
+def join(
+    cubes: Sequence[str | os.PathLike[str]],
+    *,
+    to: str | os.PathLike[str],
+    add: bool = False,
+    replace: bool = False,
+    copy: bool = False,
+    any_grid: bool = False,
+    keep: Sequence[str] = (),
+    by: Sequence[str] = (),
+    list_shards: bool = False,
+    stores: StoreSettings | None = None,
+) -> Joined:
+    """Join complete cubes into one array for each kind of cube, by references to their shards.
+
+    Two small files of each cube are read, and no pixel. The cubes stay where they are and as they are.
+    Cubes whose grid, dtype, codec, chunks or shards differ become groups of their own, in one version.
+
+    Args:
+        cubes: Folders, ``s3://bucket/prefix``, or patterns such as ``s3://bucket/tiles/*.zarr``.
+        to: Where to write the Icechunk repository: a folder, or ``s3://bucket/prefix``.
+        add: Add to what is joined there.
+        replace: Join anew what is joined there. Former versions stay.
+        copy: Copy the shards inside the bucket, or link them on this machine, and make ``to`` a plain Zarr
+            cube. All cubes must be of one kind.
+        any_grid: Join cubes whose windows have the same size although they lie at different places.
+        keep: Further coordinates of the rows that become coordinates of the array.
+        by: Grids of presence to store, such as ``day,member``; see `presence`.
+        list_shards: Take the shards as they are now, as for cubes that were copied.
+        stores: How to access S3.
+
+    Raises:
+        RequestError: A place is wrong, or no cube has a coordinate of that name.
+        ArrayExistsError: Something else is at ``to``, or cubes are joined there already.
+        StoreError: A cube is incomplete or has changed, or the store failed. Nothing was changed.
+        BusyError: Others have joined there at the same time. Nothing was changed.
+        MissingExtraError: icechunk is not installed.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    if copy:
+        _refuse_for_copy(add=add, replace=replace, keep=keep, by=by)
+        return _copy(cubes, to=to, any_grid=any_grid, list_shards=list_shards, settings=stores)
+    if add and replace:
+        raise RequestError("add to what is joined there, or replace it, not both", field="add")
+    check_extra("join", "joined cubes")
+    settings = stores or StoreSettings()
+    by = [",".join(names_of(each)) for each in by]
+    href = check_place(os.fspath(to))
+    places = find_members(cubes, settings)
+    if add:
+        repository = Repository.open(href, shown(href), settings, advice=_NOTHING_THERE)
+        there = read_groups(repository.at(None))
+        any_grid, keep, by = _as_before(there, any_grid=any_grid, keep=keep, by=by)
+        _refuse_joined(there, places)
+    reader = MemberReader(settings)
+    wanted = list(dict.fromkeys([PRESENCE, *SHOWN, *keep, *columns_of(by)]))
+    members = run(reader.read(places, columns=wanted, lists_shards=list_shards))
+    if add or replace:
+        repository = Repository.open(
+            href, shown(href), settings, more_folders=folders_of(places), advice=_NOTHING_THERE
+        )
+    else:
+        repository = Repository.create(href, shown(href), settings, folders=folders_of(places))
+    n_rows = _n_existing(members)
+    said = f"{'add' if add else 'join'} {counted(len(members), 'cube')}"
+    with repository.transaction(said, {"members": len(members), "rows": n_rows}) as transaction:
+        if replace:
+            transaction.clear()
+        names = _write(
+            transaction,
+            there if add else [],
+            members,
+            any_grid=any_grid,
+            keep=[*keep, *columns_of(by)],
+            by=by,
+            reader=reader,
+        )
+    version = len(repository.history())
+    return _joined(href, members, reader=reader, groups=tuple(names), version=version)
+
+
+def open_joined(
+    place: str | os.PathLike[str],
+    version: str | int | datetime | None = None,
+    *,
+    group: str | None = None,
+    stores: StoreSettings | None = None,
+) -> "xr.Dataset":
+    """Open joined cubes with xarray. Pixels are read when they are used.
+
+    The dataset has the rows that exist, one cube after the other. Rows that only fill up the last shard of a
+    cube are left out. If a cube has changed since it was joined, reading its pixels raises a `StoreError`
+    that names it.
+
+    Args:
+        place: A folder, or ``s3://bucket/prefix``.
+        version: A number, an id, or a time: the latest version of that time. None for the latest.
+        group: Name of the group, where cubes of several kinds are joined.
+        stores: How to access S3.
+
+    Raises:
+        RequestError: There is no such version or group, or there are several groups and none is named.
+        StoreError: No joined cubes are there, or they cannot be read.
+        MissingExtraError: icechunk or xarray is not installed.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    repository = open_repository(place, stores)
+    store = repository.at(version)
+    joined = chosen(read_groups(store), group)
+    store.refuse(joined.changed_shards())
+    with errors_of_cube(str(place)):
+        whole = open_foreign_dataset(store, joined.name)
+    there = joined.presence
+    found = whole if there.all() else whole.isel({joined.dim: np.flatnonzero(there)})
+    return found.drop_vars("presence")
+
+
+def joined_versions(
+    place: str | os.PathLike[str], *, stores: StoreSettings | None = None
+) -> list[JoinedVersion]:
+    """Return all versions of joined cubes, the latest first. Errors as in `open_joined`."""
+    return open_repository(place, stores).history()
+
+
+def joined_members(
+    place: str | os.PathLike[str],
+    version: str | int | datetime | None = None,
+    *,
+    group: str | None = None,
+    stores: StoreSettings | None = None,
+) -> list[JoinedMember]:
+    """Return the cubes of a joined array in the order of their rows. Arguments and errors: `open_joined`."""
+    table = chosen(read_groups(open_repository(place, stores).at(version)), group).members()
+    rows = zip(table["place"], table["version"], table["n_rows"], strict=True)
+    return [JoinedMember(place=str(at), version=str(etag), n_rows=int(n)) for at, etag, n in rows]
+
+
+def read_joined_rows(
+    place: str | os.PathLike[str],
+    names: Iterable[str],
+    *,
+    group: str | None,
+    version: str | int | datetime | None,
+    stores: StoreSettings | None,
+    field: str,
+) -> dict[str, Values | NumberedTexts]:
+    """Return coordinates of the rows that exist, by name. Errors as in `open_joined`."""
+    joined = chosen(read_groups(open_repository(place, stores).at(version)), group)
+    return joined_columns(joined, names, reader=MemberReader(stores or StoreSettings()), field=field)
+
+
+def joined_presence(
+    place: str | os.PathLike[str],
+    by: str,
+    *,
+    group: str | None,
+    version: str | int | datetime | None,
+    stores: StoreSettings | None,
+) -> Presence:
+    """Return a grid of presence: the stored one, or else one made now. Errors as in `open_joined`."""
+    joined = chosen(read_groups(open_repository(place, stores).at(version)), group)
+    stored = read_grid(joined, ",".join(names_of(by)))
+    if stored is not None:
+        return stored
+    return grid_of(joined, by, reader=MemberReader(stores or StoreSettings()))
+
+
+def joined_files(
+    place: str | os.PathLike[str], *, group: str | None, stores: StoreSettings | None
+) -> JoinedFiles:
+    """Return the files of the latest version, as if they were one cube. Errors as in `open_joined`.
+
+    A virtual cube may be there, too.
+    """
+    store = open_repository(place, stores).at(None)
+    root = zarr.open_group(store, mode="r", use_consolidated=False)
+    if "groups" not in root.attrs:
+        measurements = tuple(gather_of(root.attrs)["report"]["measurements"])
+        store.refuse(changed_rows(root, measurements))
+        return JoinedFiles(store, root, measurements)
+    joined = chosen(read_groups(store), group)
+    store.refuse(joined.changed_shards())
+    return JoinedFiles(store, joined.group, tuple(joined.record["kind"]["measurements"]))
+
+
+def open_repository(place: str | os.PathLike[str], stores: StoreSettings | None) -> Repository:
+    """Return the repository at a place. Errors as in `open_joined`."""
+    href = check_place(os.fspath(place), field="cube")
+    return Repository.open(href, shown(href), stores or StoreSettings())
+
+
+def chosen(groups: Sequence[JoinedGroup], name: str | None) -> JoinedGroup:
+    """Return the named group, or the only one.
+
+    Raises:
+        RequestError: There is no such group, or there are several and none is named.
+    """
+    names = ", ".join(each.name for each in groups)
+    if name is None:
+        if len(groups) > 1:
+            raise RequestError(f"cubes of several kinds are joined there: name one of {names}", field="group")
+        return groups[0]
+    found = next((each for each in groups if each.name == name), None)
+    if found is None:
+        raise RequestError(f"there is no group {name!r}; there are {names}", field="group")
+    return found
+
+
+def _copy(
+    cubes: Sequence[str | os.PathLike[str]],
+    *,
+    to: str | os.PathLike[str],
+    any_grid: bool,
+    list_shards: bool,
+    settings: StoreSettings | None,
+) -> Joined:
+    reader = MemberReader(settings or StoreSettings())
+    href = check_place(os.fspath(to))
+    places = find_members(cubes, reader.settings)
+    members = run(reader.read(places, columns=None, lists_shards=list_shards))
+    run(copy_cubes(href, members, place=shown(href), any_grid=any_grid, reader=reader))
+    return _joined(href, members, reader=reader, groups=(), version=None)
+
+
+def _refuse_for_copy(*, add: bool, replace: bool, keep: Sequence[str], by: Sequence[str]) -> None:
+    given = {"add": add, "replace": replace, "keep": bool(keep), "by": bool(by)}
+    wrong = next((name for name, is_given in given.items() if is_given), None)
+    if wrong is not None:
+        raise RequestError(
+            "it is not for copies: a copy is a plain cube with all coordinates, made once. Leave it out",
+            field=wrong,
+        )
+
+
+def _joined(
+    href: str,
+    members: Sequence[Member],
+    *,
+    reader: MemberReader,
+    groups: tuple[str, ...],
+    version: int | None,
+) -> Joined:
+    return Joined(
+        place=shown(href),
+        groups=groups,
+        n_members=len(members),
+        n_rows=_n_existing(members),
+        n_shards=sum(len(each.shards) for each in members),
+        n_requests=reader.n_requests,
+        fetched_nbytes=reader.fetched_nbytes,
+        version=version,
+    )
+
+
+def _n_existing(members: Sequence[Member]) -> int:
+    return sum(int(each.exists.sum()) for each in members)
+
+
+def _as_before(
+    there: Sequence[JoinedGroup], *, any_grid: bool, keep: Sequence[str], by: Sequence[str]
+) -> tuple[bool, Sequence[str], Sequence[str]]:
+    """Return how the first cubes were joined. Refuse other wishes."""
+    if any_grid or keep or by:
+        raise RequestError(
+            "cubes are added as the first ones were joined: leave out grid, keep and by, or join all cubes "
+            "again with --replace",
+            field="add",
+        )
+    record = there[0].record
+    kept = [name for name in record["columns"] if name not in SHOWN]
+    return bool(record["any_grid"]), kept, tuple(record["by"])
+
+
+def _refuse_joined(there: Sequence[JoinedGroup], places: Sequence[str]) -> None:
+    known = {str(place) for each in there for place in each.members()["place"]}
+    again = next((place for place in places if place in known), None)
+    if again is not None:
+        raise RequestError(
+            f"{again} is joined there already; if it has changed since, join all cubes again with --replace",
+            field="cubes",
+        )
+
+
+def _write(
+    transaction: Transaction,
+    there: Sequence[JoinedGroup],
+    members: Sequence[Member],
+    *,
+    any_grid: bool,
+    keep: Sequence[str],
+    by: Sequence[str],
+    reader: MemberReader,
+) -> list[str]:
+    """Write the members into the groups that they fit, and into new ones. Return the names of all groups."""
+    kinds: list[Any] = [each.record["kind"] for each in there]
+    of_kind: list[list[Member]] = [[] for _ in kinds]
+    for member in members:
+        kind = member.kind(any_grid=any_grid)
+        if kind not in kinds:
+            kinds.append(kind)
+            of_kind.append([])
+        of_kind[kinds.index(kind)].append(member)
+    names = [_GROUP.format(n) for n in range(1, len(kinds) + 1)]
+    write_groups(transaction.store, names)
+    kept = list(dict.fromkeys(keep))
+    opened = {each.name: each for each in read_groups(transaction.store, names[: len(there)])}
+    for name, own in zip(names, of_kind, strict=True):
+        if own and name in opened:
+            extend_group(transaction, opened[name], own)
+        elif own:
+            write_group(transaction, name, own, any_grid=any_grid, keep=kept, by=by)
+    for name, own in zip(names, of_kind, strict=True):
+        if own and by:
+            (joined,) = read_groups(transaction.store, [name])
+            for number, each in enumerate(by):
+                write_grid(transaction.store, name, each, number, grid_of(joined, each, reader=reader))
+    return names

@@ -1,0 +1,1 @@
+"""Scenes in order by what their pixels show in an area."""

@@ -1,0 +1,74 @@
+"""How many pixels of an area have data or are clear, and how far a level may be from that. Pure."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pixel_gather.features.rank.expression import Expression
+from pixel_gather.features.rank.sampling_error import (
+    INTERVAL,
+    Grid,
+    LevelSample,
+    Mask,
+    Resampling,
+    estimate,
+    widened,
+)
+from pixel_gather.features.rank.statistic import Statistic
+
+SHARE = Expression.parse("share")
+
+
+class Counted(NamedTuple):
+    """A number of pixels of full resolution."""
+
+    n: float
+    low: float
+    """Lower end of its 95 % interval."""
+
+    high: float
+
+    @classmethod
+    def exactly(cls, n: float) -> "Counted":
+        """Return a number without an error."""
+        return cls(n, n, n)
+
+    def share_of(self, n_pixels: float) -> "Counted":
+        """Return it as a share of an area."""
+        return Counted(*(min(max(each / n_pixels, 0.0), 1.0) for each in self))
+
+
+def counted_on(is_valid: Mask, weights: Grid, *, resampling: Resampling, factor: float) -> Counted:
+    """Return how many pixels of full resolution count, by one level.
+
+    Single pixels are a sample. In other overviews, a pixel next to one without data may itself lack some. If
+    nobody knows how they were made, a pixel without data next to one with data may have lost it.
+
+    Args:
+        is_valid: (y, x): which pixels of the level have data.
+        weights: (y, x): which share of each counts if it has data.
+        resampling: How the level was made.
+        factor: Pixels of full resolution along one side of a pixel.
+    """
+    cell = factor**2
+    n = float(weights[is_valid].sum())
+    if resampling == "nearest":
+        sample = indicator(is_valid & (weights > 0), np.ones(weights.shape), resampling, factor)
+        margin = INTERVAL * estimate(sample, SHARE, Statistic("mean")).error * weights.size
+        low, high = max(n - margin, 0.0), n + margin
+    else:
+        low = n - float(weights[is_valid & widened(~is_valid, 1)].sum())
+        lost = ~is_valid & widened(is_valid, 1) if resampling != "average" else np.zeros_like(is_valid)
+        high = n + float(weights[lost].sum())
+    return Counted(n * cell, low * cell, high * cell)
+
+
+def indicator(is_true: Mask, weights: Grid, resampling: Resampling, factor: float) -> LevelSample:
+    """Return the sample whose mean is the share of true pixels."""
+    return LevelSample(
+        bands={"share": is_true.astype(np.float64)},
+        weights=weights,
+        resampling=resampling,
+        factor=factor,
+        is_indicator=True,
+    )

@@ -1,0 +1,34 @@
+"""The sources of a ranking of a catalog's scenes: the assets that it needs, in its area. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import parse_sources
+from pixel_gather.core.request.sources import Sources
+from pixel_gather.features.rank.ranking_request import RankingRequest
+
+
+def catalog_sources(request: RankingRequest, kind: str, given: Mapping[str, Any]) -> Sources:
+    """Return the sources of a catalog or STAC API.
+
+    Args:
+        request: Names the bands. `RankingRequest.bands` says which asset each is.
+        kind: ``catalog`` or ``stac``.
+        given: The other fields of a request's ``sources.catalog`` or ``sources.stac``.
+
+    Raises:
+        RequestError: They are wrong.
+    """
+    asset_of = dict(request.bands)
+    names = list(request.names) or ([] if request.by in ("clear", "cloud") else list(asset_of))
+    if request.mask is not None:
+        names.append(request.mask.band)
+    bases = {name.partition(":")[0] for name in names}
+    if not bases:
+        raise RequestError("say of which asset, such as valid=red", field="bands")
+    area: Any = given.get("area")
+    if area is None:
+        area = "all" if request.area is None else list(request.area.box)
+    assets = {base: asset_of.get(base, base) for base in sorted(bases)}
+    return parse_sources({kind: {**given, "area": area, "assets": assets}})

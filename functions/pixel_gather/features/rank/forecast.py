@@ -1,0 +1,90 @@
+"""What a ranking, or a round of it, will take. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pixel_gather.core.estimate.assumptions import CPU_PER_GET, FIRST_BYTE, NETWORK
+from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
+from pixel_gather.core.model.source import Cost
+from pixel_gather.features.rank.rounds import Wanted
+
+_CPU_PER_SCENE_S: Final = 9e-3
+"""Python and NumPy around a scene. Measured on x86: 1,000 COGs whose overview of 256 x 256 pixels is read."""
+
+_READ_ON: Final = 1.3
+"""Scenes whose rank is open are read again. How many is not known before."""
+
+_NEXT_LEVEL: Final = 4.0
+"""An overview has about this many times the pixels of the next smaller one."""
+
+_MOST_TIMES: Final = 4096.0
+
+GB_OF_ONE_VCPU: Final = 1769 / 1024
+"""Memory of the functions that rank, in GB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What reading scenes takes."""
+
+    requests: float
+    nbytes: float
+    seconds: float
+    """Time of one function of one vCPU."""
+
+    @property
+    def usd(self) -> float:
+        """Price of the requests and of one function of one vCPU."""
+        return self.requests * USD_PER_GET + self.seconds * GB_OF_ONE_VCPU * USD_PER_GB_S
+
+    @classmethod
+    def of(cls, first: Cost, *, n_scenes: int, in_flight: int, reads_on: bool) -> "Forecast":
+        """Return the forecast for scenes that are like the first one.
+
+        Args:
+            first: What the first scene took.
+            n_scenes: All of them.
+            in_flight: Requests at one time.
+            reads_on: Whether scenes whose rank is open are read again.
+        """
+        n = n_scenes * (_READ_ON if reads_on else 1.0)
+        return cls._of(n, first.requests, first.nbytes, first.decode_s, in_flight=in_flight)
+
+    @classmethod
+    def of_round(cls, wanted: Iterable[Wanted], *, like: Cost, in_flight: int) -> "Forecast":
+        """Return the forecast for one round.
+
+        The bytes of a scene that was read before are forecast from its bytes so far. They grow as the pixels
+        do, from its last level to the wanted one.
+
+        Args:
+            wanted: What the round reads.
+            like: What a scene takes that was not read before.
+            in_flight: Requests at one time.
+        """
+        n, requests, nbytes, decode_s = 0, 0.0, 0.0, 0.0
+        for each in wanted:
+            cost, times = (each.ranked.cost, _times(each)) if each.ranked.cost.requests else (like, 1.0)
+            n += 1
+            requests += cost.requests
+            nbytes += cost.nbytes * times
+            decode_s += cost.decode_s * times
+        return cls._of(n, requests / max(n, 1), nbytes / max(n, 1), decode_s / max(n, 1), in_flight=in_flight)
+
+    @classmethod
+    def _of(cls, n: float, requests: float, nbytes: float, decode_s: float, *, in_flight: int) -> "Forecast":
+        """Return the forecast for ``n`` scenes that take so much each."""
+        waiting_s = max(n * requests * FIRST_BYTE.value / in_flight, n * nbytes / NETWORK.value)
+        cpu_s = n * (requests * CPU_PER_GET.value + decode_s + _CPU_PER_SCENE_S)
+        return cls(n * requests, n * nbytes, max(waiting_s, cpu_s))
+
+
+def _times(wanted: Wanted) -> float:
+    """Return how many times more pixels the wanted level of a scene has than its last one."""
+    measured = wanted.ranked.measured
+    if measured is None or measured.level is None:
+        return 1.0
+    at, last = measured.levels.index(measured.level), len(measured.levels) - 1
+    step = last if wanted.step is None else max(wanted.step, at + 1)
+    return min(measured.factor**2 if step >= last else _NEXT_LEVEL ** (step - at), _MOST_TIMES)

@@ -1,0 +1,120 @@
+"""Statistics of earlier rankings, in one SQLite file: a second ranking reads nothing."""
+
+import json
+import math
+import sqlite3
+from dataclasses import asdict
+from os import PathLike
+from typing import Any, Final, Self
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.features.rank.measure import Measured
+from pixel_gather.features.rank.scenes import RankScene
+
+_LISTS: Final = ("etags", "levels", "level_nbytes", "valid_range", "clear_range")
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS file (href TEXT PRIMARY KEY, etag TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS statistic (
+    inputs TEXT, parts TEXT, step TEXT, etags TEXT, measured TEXT, PRIMARY KEY (inputs, parts, step)
+) WITHOUT ROWID;
+"""
+
+
+class SqliteStatistics:
+    """Statistics by file, version, area, mask, expression, statistic and level.
+
+    An entry counts as long as no ranking has seen another version of one of its files. Nobody asks the store
+    whether there is one: `known_etags` lets the caller do so.
+    """
+
+    def __init__(self, path: str | PathLike[str], *, inputs: str) -> None:
+        """Open the file, or make it.
+
+        Args:
+            path: A local file.
+            inputs: `RankingRequest.inputs_digest` of this ranking.
+
+        Raises:
+            StoreError: It cannot be opened, or is no such file.
+        """
+        self._inputs = inputs
+        self._path = path
+        self.n_put = 0
+        """Entries that were kept since the file was opened."""
+
+        try:
+            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = NORMAL")  # a lost entry is measured anew
+            self._database.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: the kept statistics cannot be opened: {error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._database.close()
+
+    def get(self, scene: RankScene, *, step: str) -> Measured | None:
+        """Return what was measured of a scene at a step, if its files are still those; None otherwise."""
+        row = self._one(
+            "SELECT etags, measured FROM statistic WHERE inputs = ? AND parts = ? AND step = ?",
+            (self._inputs, scene.parts_key, step),
+        )
+        if row is None or json.loads(row[0]) != [self._etag(href) for href in scene.hrefs]:
+            return None
+        return _measured(json.loads(row[1]))
+
+    def put(self, scene: RankScene, *, step: str, measured: Measured) -> None:
+        """Keep what was measured, and note the versions of the scene's files."""
+        try:
+            self._database.execute("BEGIN")
+            for href, etag in zip(scene.hrefs, measured.etags, strict=True):
+                self._database.execute("INSERT OR REPLACE INTO file VALUES (?, ?)", (href, etag))
+            self._database.execute(
+                "INSERT OR REPLACE INTO statistic VALUES (?, ?, ?, ?, ?)",
+                (
+                    self._inputs,
+                    scene.parts_key,
+                    step,
+                    json.dumps(measured.etags),
+                    json.dumps(_plain(measured)),
+                ),
+            )
+            self._database.execute("COMMIT")
+            self.n_put += 1
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path}: statistics cannot be kept: {error}") from error
+
+    def known_etag(self, href: str) -> str | None:
+        """Return the version of a file that was seen last; None if it never was, or the store has none."""
+        return self._etag(href)
+
+    def drop(self, href: str) -> None:
+        """Forget the version of a file, and with it what was measured of it."""
+        self._database.execute("DELETE FROM file WHERE href = ?", (href,))
+
+    def _etag(self, href: str) -> str | None:
+        row = self._one("SELECT etag FROM file WHERE href = ?", (href,))
+        return None if row is None else row[0]
+
+    def _one(self, query: str, values: tuple[str, ...]) -> Any:
+        try:
+            return self._database.execute(query, values).fetchone()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path}: the kept statistics cannot be read: {error}") from error
+
+
+def _plain(measured: Measured) -> dict[str, Any]:
+    """Return a measure as JSON values: what is not finite is a text."""
+    return {
+        name: repr(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in asdict(measured).items()
+    }
+
+
+def _measured(given: dict[str, Any]) -> Measured:
+    numbers = {name: float(value) for name, value in given.items() if value in ("nan", "inf")}
+    lists = {name: tuple(given[name]) for name in _LISTS}
+    return Measured(**(given | numbers | lists))

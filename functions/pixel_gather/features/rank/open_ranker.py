@@ -1,0 +1,57 @@
+"""Join a ranking's rules with what reads files: the same for the command line and for a function."""
+
+from pixel_gather.core.ports import LevelReader, SourceLimiter
+from pixel_gather.features.rank.kept_ranges import KeptRanges
+from pixel_gather.features.rank.measure import SceneReader
+from pixel_gather.features.rank.pixel_gate import MOST_PIXELS, PixelGate
+from pixel_gather.features.rank.ranker import OnRound, OnScene, Ranker
+from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.features.rank.rounds import KeptStatistics, Rounds
+from pixel_gather.features.rank.shapes import AreaShapes
+from pixel_gather.io.crs import RasterioProjector
+
+
+def ranker_of(
+    request: RankingRequest,
+    *,
+    reader: LevelReader,
+    limiter: SourceLimiter,
+    ranges: KeptRanges,
+    kept: KeptStatistics,
+    source_timeout_s: float,
+    most_ahead: int,
+    most_pixels: int = MOST_PIXELS,
+    on_scene: OnScene = lambda _: None,
+    on_round: OnRound = lambda _: None,
+) -> Ranker:
+    """Return what ranks scenes.
+
+    Args:
+        request: What is ranked.
+        reader: Reads through ``ranges``.
+        limiter: Limits how many scenes are read at one time.
+        ranges: Told how long the first read of a file should be.
+        kept: Statistics of earlier rankings.
+        source_timeout_s: Longest time for one scene at one level.
+        most_ahead: Most scenes in progress.
+        most_pixels: Most pixels of all scenes in memory at one time.
+        on_scene: Called each time that a scene has been read at a level.
+        on_round: Called before each round with the number of scenes that it reads.
+    """
+
+    def learn(first: int, stop: int, nbytes: int) -> None:
+        ranges.learn(first_tile=first, stop=stop, nbytes=nbytes)
+
+    shapes = AreaShapes(request.area, RasterioProjector())
+    return Ranker(
+        rounds=Rounds(request, kept),
+        scenes=SceneReader(
+            request=request, reader=reader, shapes=shapes, on_level=learn, gate=PixelGate(most_pixels)
+        ),
+        limiter=limiter,
+        forget=ranges.forget,
+        source_timeout_s=source_timeout_s,
+        most_ahead=most_ahead,
+        on_scene=on_scene,
+        on_round=on_round,
+    )

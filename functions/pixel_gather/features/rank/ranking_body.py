@@ -1,0 +1,90 @@
+"""A ranking as one JSON object: the body of ``POST /rankings``, and the file of ``rank --request``. Pure."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.features.rank.catalog_sources import catalog_sources
+from pixel_gather.features.rank.limits import RankLimits
+from pixel_gather.features.rank.ranking_request import RankingRequest
+
+_IN_CATALOG: Final = {
+    *("datetime", "where", "collections", "ids", "most", "duplicates", "duplicates_by", "address")
+}
+_OUR_OWN: Final = frozenset({"scenes", "sources", "limits", "check_kept"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingBody:
+    """What such an object says."""
+
+    request: RankingRequest
+    sources: Any
+    """As a gather's ``sources``, not checked yet."""
+
+    limits: RankLimits
+    checks_kept: bool | None
+    """Whether the files of kept statistics are asked for their version first.
+
+    None if the request does not say: they are, but a large ranking that is complete is not begun again.
+    """
+
+    @classmethod
+    def of(cls, given: Any, *, catalog: str | None = None) -> Self:
+        """Check an object.
+
+        Args:
+            given: The object.
+            catalog: That of scenes which do not name theirs.
+
+        Raises:
+            RequestError: It names what is wrong.
+        """
+        if not isinstance(given, Mapping):
+            raise RequestError("it must be an object with at least scenes and by", field="request")
+        _check_storable(given)
+        limits = RankLimits.of(given.get("limits"))
+        checks_kept = given.get("check_kept")
+        if not isinstance(checks_kept, bool | None):
+            raise RequestError("it must be true or false", field="check_kept")
+        if len({"scenes", "sources"} & given.keys()) != 1:
+            raise RequestError("give scenes, or sources as in a gather", field="scenes")
+        request = RankingRequest.from_json({name: given[name] for name in given if name not in _OUR_OWN})
+        sources: Any = given.get("sources")
+        if "scenes" in given:
+            sources = {"catalog": _scenes(given["scenes"], request, catalog)}
+        return cls(request=request, sources=sources, limits=limits, checks_kept=checks_kept)
+
+
+def _check_storable(given: Mapping[str, Any]) -> None:
+    """Refuse what is no JSON for Step Functions: NaN, and halves of characters."""
+    try:
+        json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"it cannot be stored as JSON: {error}", field="request") from error
+
+
+def _scenes(given: Any, request: RankingRequest, default: str | None) -> dict[str, Any]:
+    """Return ``sources.catalog`` for the scenes of a catalog."""
+    if not isinstance(given, Mapping):
+        raise RequestError("write {catalog: s3://…, datetime: 2024}", field="scenes")
+    if unknown := given.keys() - {"catalog", "bbox", "cloud_below", *_IN_CATALOG}:
+        raise RequestError(
+            f"there is no such field; it takes catalog, bbox, cloud_below, {', '.join(sorted(_IN_CATALOG))}",
+            field=f"scenes.{min(unknown, key=str)}",
+        )
+    place = given.get("catalog", default)
+    if place is None:
+        raise RequestError("there is no other catalog: name one", field="scenes.catalog")
+    more = {name: given[name] for name in _IN_CATALOG if name in given}
+    if "bbox" in given:
+        more["area"] = given["bbox"]
+    if "cloud_below" in given:
+        if "where" in more:
+            raise RequestError("give it in where: eo:cloud_cover<40 and …", field="scenes.cloud_below")
+        more["where"] = f"eo:cloud_cover<{given['cloud_below']}"
+    found = catalog_sources(request, "catalog", {"file": place, **more}).catalog
+    assert found is not None  # noqa: S101 # it was asked for
+    return found.model_dump(exclude_defaults=True)

@@ -1,0 +1,114 @@
+"""What each level of a scene takes, before any pixel is read: the plan of a ranking. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pixel_gather.core.estimate.assumptions import DECODING
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.source import Cost
+from pixel_gather.features.rank.choose_levels import LevelCost
+from pixel_gather.features.rank.forecast import Forecast
+
+_GETS_PER_FILE: Final = 2
+"""One for the header, one for the tiles. If the coarsest overview follows the header, one is enough."""
+
+_TITLES: Final = (
+    "level",
+    "factor",
+    "pixels",
+    "bytes",
+    "of full",
+    "MB",
+    "requests",
+    "seconds",
+    "dollars",
+    "read",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingPlan:
+    """What a ranking would take if it read every scene at one level. From the headers of one scene."""
+
+    n_scenes: int
+    n_files: int
+    """Files of one scene."""
+
+    like: str
+    """Id of the scene whose headers were read. The others are taken to be like it."""
+
+    levels: tuple[LevelCost, ...]
+    """Coarsest first."""
+
+    in_flight: int
+    """Requests at one time."""
+
+    def forecast(self, level: LevelCost) -> Forecast:
+        """Return what all scenes take at one level."""
+        like = Cost(
+            requests=_GETS_PER_FILE * self.n_files,
+            nbytes=level.nbytes,
+            decode_s=level.decoded_nbytes / DECODING.value,
+        )
+        return Forecast.of(like, n_scenes=self.n_scenes, in_flight=self.in_flight, reads_on=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        full = self.levels[-1].nbytes
+        return {
+            "scenes": self.n_scenes,
+            "files": self.n_scenes * self.n_files,
+            "like": self.like,
+            "levels": [
+                {
+                    "level": each.name,
+                    "factor": each.factor,
+                    "pixels": each.n_pixels,
+                    "bytes": each.nbytes,
+                    "share_of_full": each.nbytes / full if full else None,
+                    "read": each.why_not is None,
+                    "why_not": each.why_not,
+                    "all_scenes": _all_scenes(self.forecast(each)),
+                }
+                for each in self.levels
+            ],
+        }
+
+
+def _all_scenes(forecast: Forecast) -> dict[str, Any]:
+    return {
+        "bytes": round(forecast.nbytes),
+        "requests": round(forecast.requests),
+        "seconds": forecast.seconds,
+        "usd": forecast.usd,
+    }
+
+
+def plan_text(plan: dict[str, Any]) -> str:
+    """Return a plan of `RankingPlan.to_json` as a table."""
+    lines: list[Sequence[str]] = [_TITLES]
+    for each in plan["levels"]:
+        total = each["all_scenes"]
+        share = each["share_of_full"]
+        lines.append(
+            (
+                each["level"],
+                f"{each['factor']:.4g}",
+                f"{each['pixels']:,}",
+                f"{each['bytes']:,}",
+                "" if share is None else f"{100 * share:.1f} %",
+                f"{total['bytes'] / 1e6:,.2f}",
+                f"{total['requests']:,}",
+                f"{total['seconds']:,.2f}",
+                f"{total['usd']:.6f}",
+                "yes" if each["read"] else f"no: {each['why_not']}",
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = (
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+    about = f"{counted(plan['scenes'], 'scene')} like {plan['like']}, {counted(plan['files'], 'file')}"
+    return f"{about}. Pixels and bytes are those of one scene.\n\n" + "\n".join(text) + "\n"

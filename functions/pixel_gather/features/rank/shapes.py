@@ -1,0 +1,173 @@
+"""Lay a ranking's area on images: GDAL decides which pixels have their centre in a polygon."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pixel_gather.core.area import Area, Box, sides_of, sides_of_shape
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.source import Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.plan.locate_window import locate_window
+from pixel_gather.core.ports import Projector
+from pixel_gather.features.rank.area_mask import Mask, ShapeOnImage, TwoSides, WholeWindow
+from pixel_gather.features.rank.grid import Positions
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+_LONLAT: Final = "EPSG:4326"
+_LONGEST_EDGE: Final = 0.05
+"""Degrees. Longer edges get positions in between, so that they stay straight on the map of the area."""
+
+
+_MOST_PARTS: Final = 4
+"""Parts of an overview's pixel, across and down, that tell which share of it lies in a polygon."""
+
+
+@dataclass(frozen=True, slots=True)
+class AreaShapes:
+    """The area of one ranking, on any image."""
+
+    area: Area | None
+    projector: Projector
+
+    def on(self, header: Header) -> ShapeOnImage:
+        """Return the area on one image.
+
+        Raises:
+            SourceError: The image is not placed on the map, or the area is not on it.
+            RequestError: PROJ finds no way to the image's CRS.
+        """
+        if self.area is None:
+            return WholeWindow(Window(col_off=0, row_off=0, width=header.width, height=header.height))
+        if self.area.geometry is None:
+            return self._box(self.area.box, header)
+        sides = _shown(sides_of_shape(self.area.geometry), lambda side: self._shape(side, header))
+        return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
+
+    def _box(self, box: Box, header: Header) -> ShapeOnImage:
+        """Return a box: its sides follow parallels and meridians, which may be turned on the image."""
+        import shapely  # noqa: PLC0415 # a ranking of whole scenes needs none of it
+
+        def lay(side: Box) -> ShapeOnImage:
+            window = self._window(side, header)
+            polygon = self._laid(shapely.box(*side), header)
+            # A box that is too large for the image's CRS holds all that the image shows
+            return WholeWindow(window) if polygon is None else polygon
+
+        sides = _shown(sides_of(box), lay)
+        return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
+
+    def _window(self, box: Box, header: Header) -> Window:
+        """Return the pixels that a box touches. Refuses images that are not placed."""
+        return locate_window(WindowRule(bounds=box, crs=_LONLAT), header, projector=self.projector)
+
+    def _shape(self, geometry: "BaseGeometry", header: Header) -> ShapeOnImage:
+        self._window(geometry.bounds, header)
+        polygon = self._laid(geometry, header)
+        if polygon is None:
+            raise SourceError(
+                "the area's coordinates do not exist in its CRS", href=header.href, status=Status.OUTSIDE
+            )
+        return polygon
+
+    def _laid(self, geometry: "BaseGeometry", header: Header) -> "_Polygon | None":
+        """Return a shape in an image's pixels; None if the image's CRS does not have all of it."""
+        import shapely  # noqa: PLC0415 # a ranking of whole scenes needs none of it
+
+        transform = header.transform
+        assert transform is not None  # noqa: S101 # an image that is not placed was refused
+
+        def to_pixels(positions: Any) -> Any:
+            xs, ys = self.projector.points(
+                positions[:, 0].tolist(),
+                positions[:, 1].tolist(),
+                source_crs=_LONLAT,
+                target_crs=header.crs or _LONLAT,
+            )
+            cols, rows = transform.colrow(np.asarray(xs), np.asarray(ys))  # type: ignore[arg-type] # takes arrays, too
+            return np.stack([cols, rows], axis=1)
+
+        in_pixels = shapely.transform(shapely.segmentize(geometry, _LONGEST_EDGE), to_pixels)
+        if not all(map(math.isfinite, in_pixels.bounds)):
+            return None
+        west, north, east, south = in_pixels.bounds
+        window = Window(
+            col_off=math.floor(west),
+            row_off=math.floor(north),
+            width=max(math.ceil(east) - math.floor(west), 1),
+            height=max(math.ceil(south) - math.floor(north), 1),
+        )
+        if window.clipped(width=header.width, height=header.height) is None:
+            raise SourceError("the area lies outside of it", href=header.href, status=Status.OUTSIDE)
+        return _Polygon(window, in_pixels)
+
+
+def _shown[Side, Laid](sides: Sequence[Side], lay: Callable[[Side], Laid]) -> list[Laid]:
+    """Lay the sides of an area across 180 degrees on an image. Return those that the image shows.
+
+    Raises:
+        SourceError: It shows none of them.
+    """
+    shown: list[Laid] = []
+    for side in sides:
+        try:
+            shown.append(lay(side))
+        except SourceError as error:
+            if error.status is not Status.OUTSIDE:
+                raise
+            outside = error
+    if not shown:
+        raise outside
+    return shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Polygon:
+    """A polygon in the pixels of one image."""
+
+    window: Window
+    geometry: "BaseGeometry"
+    """In columns and rows."""
+
+    @property
+    def n_pixels(self) -> float:
+        """Its size in pixels, also of its parts beyond the image."""
+        return float(self.geometry.area)
+
+    def share_on(self, *, width: int, height: int) -> float:
+        """Return which share of it lies on an image of such a size."""
+        import shapely  # noqa: PLC0415 # as above
+
+        if self.window.share_on(width=width, height=height) == 1:
+            return 1.0
+        inside = shapely.intersection(shapely.make_valid(self.geometry), shapely.box(0, 0, width, height))
+        return min(float(inside.area) / self.n_pixels, 1.0)
+
+    def mask(self, part: Window) -> Mask:
+        """Return for a part of the image which pixels have their centre in the polygon, (y, x)."""
+        return self._rasterised((part.col_off, part.row_off), (1.0, 1.0), (part.height, part.width))
+
+    def shares(self, cols: Positions, rows: Positions) -> Positions:
+        """Return which share of each pixel of an overview lies in the polygon, by parts of each pixel."""
+        across, down = (float(edges[1] - edges[0]) for edges in (cols, rows))
+        n = min(math.ceil(max(across, down)), _MOST_PARTS)
+        height, width = len(rows) - 1, len(cols) - 1
+        found = self._rasterised((cols[0], rows[0]), (across / n, down / n), (height * n, width * n))
+        return np.asarray(found.reshape(height, n, width, n).mean(axis=(1, 3)))
+
+    def _rasterised(
+        self, first: tuple[float, float], size: tuple[float, float], shape: tuple[int, int]
+    ) -> Mask:
+        """Return which cells of a grid have their centre in the polygon, (y, x)."""
+        from rasterio.features import rasterize  # noqa: PLC0415 # 0.4 s
+        from rasterio.transform import Affine  # noqa: PLC0415 # as above
+
+        transform = Affine.translation(*first) * Affine.scale(*size)
+        found = rasterize([self.geometry], out_shape=shape, transform=transform, dtype="uint8")
+        return np.asarray(found, np.bool_)

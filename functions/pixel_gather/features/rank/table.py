@@ -1,0 +1,247 @@
+"""A finished ranking as a table: one row a scene, and what it cost. Pure."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.shown import shown
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.time_range import format_moment
+from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.features.rank.rounds import RankedScene
+from pixel_gather.features.rank.sampling_error import INTERVAL
+
+COLUMNS: Final = (
+    "rank",
+    "rank_low",
+    "rank_high",
+    "id",
+    "time",
+    "value",
+    "error",
+    "low",
+    "high",
+    "level",
+    "factor",
+    "clear",
+    "clear_low",
+    "clear_high",
+    "valid",
+    "valid_low",
+    "valid_high",
+    "remarks",
+    "pixels",
+    "bytes",
+    "requests",
+    "seconds",
+    "kept",
+    "status",
+    "reason",
+    "hrefs",
+)
+"""Columns of the table. docs/rank.md says what each holds."""
+
+_TITLES: Final = (
+    "rank",
+    "within",
+    "time",
+    "id",
+    "value",
+    "error",
+    "level",
+    "clear",
+    "valid",
+    "bytes",
+    "requests",
+    "status",
+)
+"""Columns of the table for a terminal."""
+
+_GB_OF_A_FUNCTION: Final = 1769 / 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Scenes in their order, and what it took to find that."""
+
+    request: RankingRequest
+    scenes: tuple[RankedScene, ...]
+    """Ranked scenes first, then those without a clear pixel, then those that could not be read."""
+
+    seconds: float
+    """Wall time, the list included."""
+
+    notes: tuple[str, ...] = ()
+    """What readers of the ranking should know, such as scenes that were left out as duplicates."""
+
+    spent_usd: float | None = None
+    """What several functions have cost on AWS; None where one process has ranked."""
+
+    def __repr__(self) -> str:
+        told = [f"{each['rank'] or '-'} {each['id']} {each['value']}" for each in self.rows()]
+        return shown(f"Ranking: {counted(len(self.scenes), 'scene')} by {self.request.by}", told, most=10)
+
+    @property
+    def n_failed(self) -> int:
+        """Scenes that could not be read."""
+        return sum(each.status is not Status.OK for each in self.scenes)
+
+    @property
+    def requests(self) -> int:
+        """Requests sent, retries included."""
+        return sum(each.cost.requests for each in self.scenes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes received."""
+        return sum(each.cost.nbytes for each in self.scenes)
+
+    @property
+    def n_kept(self) -> int:
+        """Scenes of which nothing was read."""
+        return sum(each.was_kept for each in self.scenes)
+
+    @property
+    def usd(self) -> float:
+        """What it costs on AWS beside the data: its GET requests, and one function of one vCPU."""
+        if self.spent_usd is not None:
+            return self.spent_usd
+        return self.requests * USD_PER_GET + self.seconds * _GB_OF_A_FUNCTION * USD_PER_GB_S
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row a scene, with the columns of `COLUMNS`. What is unknown is None."""
+        return [_row(each) for each in self.scenes]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the ranking as JSON values."""
+        request = self.request
+        return {
+            "by": request.by,
+            "expression": None if request.expression is None else request.expression.text,
+            "statistic": request.statistic.text,
+            "order": request.order,
+            "top": request.top,
+            "scenes": self.rows(),
+            "totals": {
+                "scenes": len(self.scenes),
+                "failed": self.n_failed,
+                "kept": self.n_kept,
+                "bytes": self.nbytes,
+                "requests": self.requests,
+                "seconds": round(self.seconds, 3),
+                "usd": round(self.usd, 6),
+            },
+            "notes": list(self.notes),
+        }
+
+
+def answer_of(table: dict[str, Any], *, most_nbytes: int) -> dict[str, Any]:
+    """Return a table of `Ranking.to_json` with as many of its first rows as fit.
+
+    A note says how many rows are left out.
+
+    Args:
+        table: The whole table.
+        most_nbytes: Largest size of its rows as JSON.
+    """
+    rows, nbytes, n = table["scenes"], 0, 0
+    for row in rows:
+        nbytes += len(json.dumps(row)) + 2
+        if nbytes > most_nbytes:
+            break
+        n += 1
+    if n == len(rows):
+        return table
+    note = f"this answer has the first {n:,} of {len(rows):,} scenes; the whole table is a file"
+    return table | {"scenes": rows[:n], "notes": [*table["notes"], note]}
+
+
+def _row(ranked: RankedScene) -> dict[str, Any]:
+    measured, place = ranked.measured, ranked.place
+    value, error = _finite(ranked.value), None if measured is None else _finite(ranked.error)
+    margin = None if value is None or error is None else INTERVAL * error
+    return {
+        "rank": place and place.rank,
+        "rank_low": place and place.low,
+        "rank_high": place and place.high,
+        "id": ranked.scene.id,
+        "time": None if ranked.scene.time_us is None else format_moment(ranked.scene.time_us),
+        "value": value,
+        "error": None if value is None else error,
+        "low": None if margin is None or value is None else value - margin,
+        "high": None if margin is None or value is None else value + margin,
+        "level": None if measured is None else _level(ranked),
+        "factor": None if measured is None else measured.factor,
+        "clear": None if measured is None else measured.clear,
+        "clear_low": None if measured is None else measured.clear_range[0],
+        "clear_high": None if measured is None else measured.clear_range[1],
+        "valid": None if measured is None else measured.valid,
+        "valid_low": None if measured is None else measured.valid_range[0],
+        "valid_high": None if measured is None else measured.valid_range[1],
+        "remarks": None if measured is None else measured.remarks,
+        "pixels": None if measured is None else measured.n_pixels,
+        "bytes": ranked.cost.nbytes,
+        "requests": ranked.cost.requests,
+        "seconds": round(ranked.seconds, 4),
+        "kept": ranked.was_kept,
+        "status": ranked.status.name.lower(),
+        "reason": ranked.reason,
+        "hrefs": list(ranked.scene.hrefs),
+    }
+
+
+def _level(ranked: RankedScene) -> str:
+    assert ranked.measured is not None  # noqa: S101 # of the caller
+    if ranked.measured.level is not None:
+        return f"overview {ranked.measured.level}"
+    return "full" if ranked.measured.factor == 1 else f"every {ranked.measured.factor:g}"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def table_text(rows: Sequence[dict[str, Any]], *, most: int | None) -> str:
+    """Return the table for a terminal: the first rows and all that could not be read."""
+    shown = [row for n, row in enumerate(rows) if most is None or n < most or row["rank"] is None]
+    lines = [_TITLES]
+    for row in shown:
+        within = "" if row["rank"] is None else _within(row)
+        lines.append(
+            (
+                "" if row["rank"] is None else str(row["rank"]),
+                within,
+                (row["time"] or "")[:10],
+                row["id"],
+                _number(row["value"]),
+                "unknown" if row["value"] is not None and row["error"] is None else _number(row["error"]),
+                "" if row["level"] is None else row["level"],
+                _percent(row["clear"]),
+                _percent(row["valid"]),
+                f"{row['bytes']:,}",
+                f"{row['requests']:,}",
+                row["status"] + (f": {row['reason']}" if row["reason"] else ""),
+            )
+        )
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    text = (
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+    return "\n".join(text) + "\n"
+
+
+def _within(row: dict[str, Any]) -> str:
+    return "" if row["rank_low"] == row["rank_high"] else f"{row['rank_low']}-{row['rank_high']}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"

@@ -1,0 +1,1 @@
+"""Gathers that are repeated, and what has changed in their sources."""

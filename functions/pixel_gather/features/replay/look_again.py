@@ -1,0 +1,236 @@
+"""Three ways to look at the sources of a cube again: by their pixels, by their versions, in a new cube."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import numpy as np
+
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.outcome import Outcome, merged
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.source import Cost, CubeRow, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.layout import Layout
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.read.read_shard import Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.core.results.drift import Version
+from pixel_gather.core.task_group import all_of
+from pixel_gather.features.replay.same_pixels import rows_are_same
+from pixel_gather.in_process.job import Job
+from pixel_gather.io.cube.stored_cube import StoredCube
+from pixel_gather.io.reader import Ranges
+
+_N_AHEAD: Final = 2
+"""Ranges of rows that are looked at at one time: one is read while another is compared."""
+
+_ROWS_OF_VERSIONS: Final = 1024
+"""Rows whose versions are looked up at one time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Rows of a cube as they are found now."""
+
+    rows: Sequence[CubeRow]
+    versions: Sequence[Sequence[Version]]
+    """One for each row and slot."""
+
+    are_same: Sequence[Sequence[bool]] | None
+    """Whether the pixels of each row and measurement are those of the cube. None if they were not read."""
+
+
+class Look(Protocol):
+    """Looks at rows of a cube again."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are looked at together."""
+
+    async def at(self, start: int, stop: int) -> Seen:
+        """Look at rows [start, stop)."""
+
+
+async def looked_at(cube: StoredCube, look: Look) -> AsyncGenerator[tuple[int, Seen]]:
+    """Yield all rows of a cube in order, with the number of the first one of each part."""
+    n = cube.receipt.shape[0]
+    ranges = [(start, min(start + look.n_rows, n)) for start in range(0, n, look.n_rows)]
+    under_way: list[asyncio.Future[Seen]] = []
+    try:
+        for index, (start, _) in enumerate(ranges):
+            while len(under_way) < _N_AHEAD and index + len(under_way) < len(ranges):
+                under_way.append(asyncio.ensure_future(look.at(*ranges[index + len(under_way)])))
+            yield start, await under_way.pop(0)
+    finally:
+        for each in under_way:
+            each.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+def tolerance_of(cube: StoredCube) -> float | None:
+    """Return the largest error of the cube's pixels; None if they were stored without loss."""
+    return None if cube.receipt.is_lossless else cube.receipt.request["output"]["zfp_tolerance"]
+
+
+class PixelLook:
+    """Reads the window of every source again, and compares it with the cube's pixels."""
+
+    def __init__(self, cube: StoredCube, plan: CubePlan, job: Job) -> None:
+        """Take the cube and the plan of the same gather; see `as_stored`."""
+        self._cube, self._plan, self._job = cube, plan, job
+        self._buffers = ShardBuffers(plan)
+        self.n_rows = cube.receipt.shard[0]
+
+    async def at(self, start: int, stop: int) -> Seen:
+        """Read rows [start, stop), strip by strip if their windows are stored in strips."""
+        rows = await asyncio.to_thread(lambda: list(self._cube.rows(start, stop)))
+        height, strip = self._plan.height, self._plan.layout.shard[1]
+        y_starts = range(0, height, strip)
+        strips: list[list[list[Outcome]]] = []
+        same = np.ones((len(rows), len(self._cube.measurements)), dtype=bool)
+        for y_start in y_starts:
+            task = ShardTask(
+                index=0,
+                row_start=start,
+                row_stop=stop,
+                y_start=y_start,
+                y_stop=min(y_start + strip, height),
+                list_start=0,
+                list_stop=0,
+            )
+            outcomes, is_same = await self._read(rows, task)
+            strips.append(outcomes)
+            same &= is_same
+        versions = [
+            [_version(merged(parts, y_starts=y_starts)) for parts in zip(*of_row, strict=True)]
+            for of_row in zip(*strips, strict=True)
+        ]
+        return Seen(rows=rows, versions=versions, are_same=same.tolist())
+
+    async def _read(self, rows: Sequence[CubeRow], task: ShardTask) -> tuple[list[list[Outcome]], Pixels]:
+        """Return how a strip was read, and which rows of which measurements are the same."""
+        job, names = self._job, self._cube.measurements
+        where = slice(task.row_start, task.row_stop), slice(task.y_start, task.y_stop)
+        with self._buffers.borrowed(task) as arrays:
+            reading = read_shard(
+                rows,
+                arrays,
+                plan=self._plan,
+                task=task,
+                reader=job.reader,
+                projector=job.projector,
+                limiter=job.limiter,
+                source_timeout_s=job.settings.source_timeout_s,
+                on_source=ignore,
+            )
+            stored = asyncio.to_thread(lambda: [self._cube.pixels(name, *where) for name in names])
+            outcomes, then = await asyncio.gather(reading, stored)
+            now = [band for slot in arrays for band in slot if isinstance(band, np.ndarray)]
+            same = await asyncio.to_thread(_compared, then, now, tolerance_of(self._cube))
+        return outcomes, same
+
+
+class VersionLook:
+    """Asks for one byte of every source: whether it is there, and its ETag."""
+
+    n_rows: int = _ROWS_OF_VERSIONS
+
+    def __init__(self, cube: StoredCube, job: Job, objects: Ranges) -> None:
+        """Take what reads the sources."""
+        self._cube, self._job, self._objects = cube, job, objects
+
+    async def at(self, start: int, stop: int) -> Seen:
+        """Look up the versions of rows [start, stop)."""
+        rows = await asyncio.to_thread(lambda: list(self._cube.rows(start, stop)))
+        found = iter(await all_of(self._version(source) for row in rows for source in row.sources))
+        versions = [[next(found) for _ in row.sources] for row in rows]
+        return Seen(rows=rows, versions=versions, are_same=None)
+
+    async def _version(self, source: Source | None) -> Version:
+        if source is None:
+            return Version(status=Status.ABSENT)
+        longest_s = self._job.settings.source_timeout_s
+        try:
+            async with self._job.limiter.permit(source.href, weight=1), asyncio.timeout(longest_s):
+                found = await self._objects.get_range(source.href, 0, 1, etag=None, cost=Cost())
+        except SourceError as error:
+            return Version(status=error.status, reason=error.reason)
+        except TimeoutError:
+            return Version(status=Status.TIMED_OUT, reason=f"no answer within {longest_s:g} s")
+        return Version(status=Status.OK, etag=found.etag)
+
+
+class CubeLook:
+    """Compares with another cube of the same rows."""
+
+    def __init__(self, cube: StoredCube, other: StoredCube) -> None:
+        """Take both cubes."""
+        self._cube, self._other = cube, other
+        self.n_rows = cube.receipt.shard[0]
+
+    async def at(self, start: int, stop: int) -> Seen:
+        """Read rows [start, stop) of both cubes."""
+        return await asyncio.to_thread(self._at, start, stop)
+
+    def _at(self, start: int, stop: int) -> Seen:
+        names = self._cube.measurements
+        height, strip = self._cube.receipt.shape[1], self._cube.receipt.shard[1]
+        same = np.ones((stop - start, len(names)), dtype=bool)
+        for y_start in range(0, height, strip):
+            where = slice(start, stop), slice(y_start, min(y_start + strip, height))
+            then = [self._cube.pixels(name, *where) for name in names]
+            now = [self._other.pixels(name, *where) for name in names]
+            tolerance = tolerance_of(self._cube)
+            same &= _compared(then, now, None if tolerance is None else 2 * tolerance)  # both have errors
+        return Seen(
+            rows=list(self._cube.rows(start, stop)),
+            versions=self._other.versions(start, stop),
+            are_same=same.tolist(),
+        )
+
+
+def as_stored(plan: CubePlan, cube: StoredCube) -> CubePlan:
+    """Return a new plan of a cube's request with the shape, dtypes and nodata that the cube has.
+
+    So a source that does not fit the cube any more gets a status of its own, and the others are compared.
+
+    Raises:
+        ValueError: The plan has other measurements.
+    """
+    receipt, names = cube.receipt, [each.name for each in plan.measurements]
+    if tuple(names) != cube.measurements:
+        raise ValueError(
+            f"the files now have {counted(len(names), 'band')} to read ({', '.join(names[:10])}), "
+            f"the cube has {', '.join(cube.measurements[:10])}"
+        )
+    _, height, width = receipt.shape
+    stored = [(receipt.dtypes[name], *cube.nodata(name)) for name in names]
+    measurements = tuple(
+        replace(each, dtype=dtype, nodata=fill if is_nodata else None)
+        for each, (dtype, fill, is_nodata) in zip(plan.measurements, stored, strict=True)
+    )
+    dtype_of = {each.slot: each.dtype for each in measurements}
+    return replace(
+        plan,
+        slots=tuple(
+            replace(slot, dtype=dtype_of[index], window=replace(slot.window, width=width, height=height))
+            for index, slot in enumerate(plan.slots)
+        ),
+        measurements=measurements,
+        height=height,
+        width=width,
+        layout=Layout(chunk=receipt.shard, shard=receipt.shard),
+        codec="none",  # pixels are compared, also where the cube keeps compressed tiles
+    )
+
+
+def _version(outcome: Outcome) -> Version:
+    return Version(status=outcome.status, etag=outcome.etag, reason=outcome.reason)
+
+
+def _compared(then: Sequence[Pixels], now: Sequence[Pixels], tolerance: float | None) -> Pixels:
+    """Return whether each row is the same in each measurement: shape (row, measurement)."""
+    pairs = zip(then, now, strict=True)
+    return np.array([rows_are_same(one, other, tolerance=tolerance) for one, other in pairs]).T

@@ -1,0 +1,268 @@
+"""Gather again what a cube's receipt says, and tell what has changed in its sources."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, aclosing, closing
+from typing import Any
+
+import obstore
+
+from pixel_gather.core.errors import BudgetError, GatherError, RequestError, StoreError
+from pixel_gather.core.model.source import Source
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.plan import plan_cube
+from pixel_gather.core.request.output import Output
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.core.results.copied_receipt import JOINED
+from pixel_gather.core.results.drift import Drift, Replayed, SourceDrift, Version, drift_of
+from pixel_gather.core.scenes.scene_sources import asset_choices, band_numbers
+from pixel_gather.features.gather.gather import gather_listed
+from pixel_gather.features.replay.look_again import (
+    CubeLook,
+    Look,
+    PixelLook,
+    VersionLook,
+    as_stored,
+    looked_at,
+)
+from pixel_gather.features.replay.replayed_searches import searches_of
+from pixel_gather.in_process.job import listed, opened_job
+from pixel_gather.in_process.joined_places import refuse_joined
+from pixel_gather.in_process.places import open_existing
+from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.cube.staged_cube import FOUND_LIST_KEY
+from pixel_gather.io.cube.stored_cube import StoredCube
+from pixel_gather.io.cube.stored_table import StoredTable
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.store.object_store import Objects
+
+type OnSource = Callable[[SourceDrift], None]
+
+
+def replay(
+    place: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
+    *,
+    headers_only: bool = False,
+    settings: Settings | None = None,
+    on_source: OnSource = lambda _: None,
+) -> Replayed:
+    """Gather again what a cube's receipt says, and compare every source with the cube.
+
+    The request is that of the receipt, and the sources are those of the cube's rows. If the cube's
+    list came from a search or a prefix, that is searched again for sources that the cube does not have.
+    Memory holds two shards, each with its former and its present pixels, and every source that has changed.
+
+    Args:
+        place: The cube: a folder, or ``s3://bucket/prefix``.
+        to: Where to write a new cube of the same sources, which is then compared. None to write nothing.
+        headers_only: Compare only the versions of the files: one request of one byte for each source.
+        settings: How this machine is used.
+        on_source: Called for every source, also if nothing has changed, in the order of the rows.
+
+    Raises:
+        RequestError: ``to`` and ``headers_only`` are both given, a place is wrong, or joined cubes or a
+            virtual cube are there.
+        ArrayExistsError: Something else is at ``to``.
+        StoreError: No complete cube with a receipt is there, or a store failed.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    if to is not None and headers_only:
+        raise RequestError(
+            "a new cube needs pixels, and --headers-only reads none: leave out --to or --headers-only",
+            field="to",
+        )
+    return run(_replay(place, to, headers_only, settings or Settings(), on_source))
+
+
+async def _replay(
+    place: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None,
+    headers_only: bool,  # noqa: FBT001 # named in `replay`
+    settings: Settings,
+    on_source: OnSource,
+) -> Replayed:
+    store, name = open_existing(place, settings.stores)
+    refuse_joined(
+        store,
+        name,
+        done="replayed",
+        instead="replay the cubes that it joins; make a virtual cube again from its list",
+    )
+    cube = await asyncio.to_thread(StoredCube, store, place=name)
+    if JOINED in cube.receipt.request:
+        raise RequestError(
+            f"{name} is a copy of joined cubes, which no request has gathered: replay its members",
+            field="cube",
+        )
+    found = Replayed(place=name)
+
+    def note(each: SourceDrift) -> None:
+        found.add(each)
+        on_source(each)
+
+    async with AsyncExitStack() as stack:
+        if to is None:
+            look = await _look_at_sources(cube, settings, stack, found.remarks, headers_only=headers_only)
+        else:
+            look = await _look_at_new_cube(cube, to, settings, found)
+        known = set[int]()
+        drifts = _drifts(cube, look, known)
+        async with aclosing(drifts):
+            async for each in drifts:
+                note(each)
+    for source in await _new_sources(cube, settings, known, found.remarks):
+        note(SourceDrift(row=None, band=source.band, href=source.href, drift=Drift.NEW))
+    return found
+
+
+async def _drifts(cube: StoredCube, look: Look, known: set[int]) -> AsyncGenerator[SourceDrift]:
+    """Yield every source of the cube in order. The hash of each href is added to ``known``."""
+    parts = looked_at(cube, look)
+    async with aclosing(parts):
+        async for start, seen in parts:
+            versions = await asyncio.to_thread(cube.versions, start, start + len(seen.rows))
+            for at, (row, then) in enumerate(zip(seen.rows, versions, strict=True)):
+                same = None if seen.are_same is None else seen.are_same[at]
+                for slot, source in enumerate(row.sources):
+                    if source is None:
+                        continue
+                    known.add(hash(source.href))
+                    is_same = same if same is None else all(same) if len(row.sources) == 1 else same[slot]
+                    now = seen.versions[at][slot]
+                    yield _drift(start + at, source, then[slot], now, pixels_are_same=is_same)
+
+
+def _drift(
+    row: int, source: Source, then: Version, now: Version, *, pixels_are_same: bool | None
+) -> SourceDrift:
+    drift = drift_of(then, now, pixels_are_same=pixels_are_same)
+    return SourceDrift(row=row, band=source.band, href=source.href, drift=drift, then=then, now=now)
+
+
+async def _look_at_sources(
+    cube: StoredCube, settings: Settings, stack: AsyncExitStack, remarks: list[str], *, headers_only: bool
+) -> Look:
+    """Open the sources. Where no pixels can be compared, a remark says why."""
+    request = _listed_request(cube).model_copy(update={"output": Output()})  # all codecs are read decoded
+    table = _table(cube)
+    clients: list[Objects] = []
+
+    def keep(objects: Objects) -> Objects:
+        clients.append(objects)
+        return objects
+
+    job = await stack.enter_async_context(
+        opened_job(request.sources, settings, request=request, table=table, over=keep)
+    )
+    if not headers_only:
+        try:
+            plan: CubePlan = await plan_cube(
+                request,
+                table=table,
+                reader=job.reader,
+                projector=job.projector,
+                max_task_nbytes=settings.max_task_nbytes,
+                now=0.0,
+            )
+            return PixelLook(cube, as_stored(plan, cube), job)
+        except (RequestError, BudgetError, ValueError) as error:
+            remarks.append(f"no pixels were compared: {error}")
+    return VersionLook(cube, job, clients[0])
+
+
+async def _look_at_new_cube(
+    cube: StoredCube, to: str | os.PathLike[str], settings: Settings, found: Replayed
+) -> Look:
+    """Gather into a new cube and open it."""
+    content = None if cube.receipt.appends else await asyncio.to_thread(_found_list, cube)
+    gathered = await gather_listed(
+        _own_request(cube) or _listed_request(cube),
+        to=to,
+        table=_table(cube, found_list=content),
+        settings=settings,
+    )
+    found.to = gathered.place
+    store, name = open_existing(to, settings.stores)
+    other = await asyncio.to_thread(StoredCube, store, place=name)
+    if (other.receipt.shape, other.receipt.dtypes) != (cube.receipt.shape, cube.receipt.dtypes):
+        raise StoreError(
+            f"{name} is complete, but cannot be compared: it is {_form(other)}, "
+            f"and {cube.place} is {_form(cube)}"
+        )
+    return CubeLook(cube, other)
+
+
+async def _new_sources(
+    cube: StoredCube, settings: Settings, known: set[int], remarks: list[str]
+) -> list[Source]:
+    """Ask the cube's searches or listing again, and return the sources that the cube does not have."""
+    receipt, new = cube.receipt, list[Source]()
+    for given in searches_of([receipt.request, *(each.request for each in receipt.appends)]):
+        try:
+            request = parse_request(_plain(given))
+            async with opened_job(request.sources, settings, request=request) as job:
+                with closing(listed(job.table)) as found:
+                    for each in found:
+                        if hash(each.href) not in known:
+                            known.add(hash(each.href))
+                            new.append(each)
+        except GatherError as error:
+            remarks.append(f"the search cannot be repeated: {error}")
+    return new
+
+
+def _own_request(cube: StoredCube) -> GatherRequest | None:
+    """Return the request of the receipt, without its header index; None if parts of it are not kept."""
+    try:
+        return parse_request(_plain(cube.receipt.request))
+    except RequestError:
+        return None
+
+
+def _listed_request(cube: StoredCube) -> GatherRequest:
+    """Return a request for the same windows, whose list is that of the cube."""
+    given = _plain(cube.receipt.request)
+    sources = given["sources"] if isinstance(given["sources"], dict) else {}
+    first = next(_hrefs(cube), None)
+    if first is None:
+        raise StoreError(f"{cube.place}: its rows name no source")
+    given["sources"] = {"hrefs": [first], "sign": sources.get("sign", "none")}
+    if cube.source_bands is not None:
+        given["bands"] = cube.source_bands
+    return parse_request(given)
+
+
+def _plain(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request without what only concerns how and where its cube was made."""
+    given = {name: value for name, value in request.items() if name not in ("index", "duplicates")}
+    given["output"] = {k: v for k, v in request.get("output", {}).items() if k != "append_to"}
+    limits = given.pop("limits", {})
+    if "times_source" in limits:
+        given["limits"] = {"times_source": limits["times_source"]}
+    return given
+
+
+def _table(cube: StoredCube, *, found_list: bytes | None = None) -> StoredTable:
+    sources = cube.receipt.request.get("sources", {})
+    searched = (sources.get("stac") or sources.get("catalog") or {}) if isinstance(sources, dict) else {}
+    choices = asset_choices(searched["assets"], field="sources.assets") if "assets" in searched else ()
+    return StoredTable(cube, band_numbers=band_numbers(choices), found_list=found_list)
+
+
+def _found_list(cube: StoredCube) -> bytes | None:
+    try:
+        return bytes(obstore.get(cube.store, FOUND_LIST_KEY).bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _hrefs(cube: StoredCube) -> Iterator[str]:
+    for row in cube.rows(0, cube.receipt.shape[0]):
+        yield from (each.href for each in row.sources if each is not None)
+
+
+def _form(cube: StoredCube) -> str:
+    dtypes = ", ".join(f"{name} {dtype}" for name, dtype in list(cube.receipt.dtypes.items())[:10])
+    return f"{' x '.join(map(str, cube.receipt.shape))}, {dtypes}"

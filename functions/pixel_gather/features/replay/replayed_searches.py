@@ -1,0 +1,65 @@
+"""The searches and listings that a cube's sources come from, to be asked again. Pure."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pixel_gather.core.time_range import ALL_TIMES, TimeRange, format_range, parse_time_range
+
+_SEARCHES: Final = ("stac", "catalog")
+
+
+def searches_of(requests: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the requests that search or list a prefix, each once.
+
+    A cube that is kept up to date has a request of every day, which differ in their time range alone. Those
+    whose ranges overlap become one request of the whole range.
+
+    Args:
+        requests: As receipts have them.
+
+    Raises:
+        RequestError: A time range is wrong.
+    """
+    ranges: dict[str, list[TimeRange]] = {}
+    for request in requests:
+        sources = request.get("sources")
+        if not isinstance(sources, Mapping) or not {*_SEARCHES, "prefix"} & sources.keys():
+            continue
+        without, times = _without_times(sources)
+        key = json.dumps([without, request.get("window")], sort_keys=True, default=str)
+        ranges.setdefault(key, []).append(times)
+    for key, found in ranges.items():
+        sources, window = json.loads(key)
+        for times in _merged(found):
+            yield {"sources": _with_times(sources, times), "window": window}
+
+
+def _without_times(sources: Mapping[str, Any]) -> tuple[dict[str, Any], TimeRange]:
+    for kind in _SEARCHES:
+        if kind in sources:
+            rest = {**sources[kind]}
+            text = rest.pop("datetime", None)
+            times = ALL_TIMES if text is None else parse_time_range(text)
+            return {**sources, kind: rest}, times
+    return dict(sources), ALL_TIMES
+
+
+def _with_times(sources: dict[str, Any], times: TimeRange) -> dict[str, Any]:
+    text = format_range(times)
+    for kind in _SEARCHES:
+        if kind in sources and text is not None:
+            return {**sources, kind: {**sources[kind], "datetime": text}}
+    return sources
+
+
+def _merged(ranges: Sequence[TimeRange]) -> Iterator[TimeRange]:
+    """Yield the union of time ranges, those that overlap as one."""
+    in_order = sorted(ranges, key=lambda each: each.start_us)
+    start_us, stop_us = in_order[0].start_us, in_order[0].stop_us
+    for each in in_order[1:]:
+        if each.start_us > stop_us:
+            yield TimeRange(start_us=start_us, stop_us=stop_us)
+            start_us = each.start_us
+        stop_us = max(stop_us, each.stop_us)
+    yield TimeRange(start_us=start_us, stop_us=stop_us)

@@ -1,0 +1,191 @@
+"""Reads the evidence for a report from a finished cube. A million rows take some 250 MB of memory."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import obstore
+from obstore.exceptions import BaseError
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.estimate.workload import WorkerPool
+from pixel_gather.core.model.footprints import Footprints
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.window import Transform
+from pixel_gather.core.results.cost import usd_by_service as priced
+from pixel_gather.core.results.evidence import (
+    Evidence,
+    GatherPrice,
+    name_of,
+    north_in_words,
+    slowest_first,
+    window_in_words,
+)
+from pixel_gather.core.results.report import Report, conditions_of, machine_of
+from pixel_gather.core.results.run import Run
+from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
+from pixel_gather.features.report.cube_footprints import read_footprints
+from pixel_gather.features.report.cube_pictures import looks_in
+from pixel_gather.features.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
+from pixel_gather.io.cube.written_report import REPORT_KEY
+from pixel_gather.io.cube.zarr_metadata import gather_of
+from pixel_gather.io.store.object_store import Store
+from pixel_gather.io.store.store_error_status import is_of_the_store, said_of_place
+
+if TYPE_CHECKING:  # as in cube_sources
+    import zarr
+
+_N_SLOWEST: Final = 10
+
+
+def read_evidence(store: Store, *, place: str, usd_by_service: Mapping[str, float] | None = None) -> Evidence:
+    """Read a finished cube. Blocks; zarr-python and obstore do the reading.
+
+    Args:
+        store: At the cube's root.
+        place: The location as users write it, for messages and the page.
+        usd_by_service: What the gather cost on AWS. None if the cube's ``report.json`` says it, or if the
+            gather ran in process.
+
+    Raises:
+        StoreError: There is no finished cube, it cannot be read, or a gather would not have written it so.
+    """
+    try:
+        return _read(store, place, usd_by_service)
+    except StoreError:
+        raise
+    except (BaseError, OSError) as error:
+        raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
+    except Exception as error:  # zarr-python, NumPy and codecs raise many types for broken input
+        raise StoreError(
+            f"{place}: the cube is not as a gather leaves it ({said_of_place(error)}); gather it anew"
+        ) from error
+
+
+def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) -> Evidence:
+    attributes = _attributes(store, place)
+    gather = gather_of(attributes)
+    report = msgspec.convert(gather["report"], Report)
+    request: dict[str, Any] = msgspec.convert(gather["request"], dict[str, Any])
+    json.dumps([request, report.to_json()], allow_nan=False)  # report.json will hold them
+    if report.n_sources > MOST_SOURCES:
+        raise StoreError(
+            f"{place}: its {report.n_sources:,} sources are more than the {MOST_SOURCES:,} of a page"
+        )
+    group = _opened(store)
+    array: Any = group[report.measurements[0]]
+    shards = array.shards or array.chunks
+    sources = read_sources(
+        group, n_rows=array.shape[0], rows_per_shard=shards[0], measurements=report.measurements
+    )
+    slowest = sources.places[slowest_first(sources.total_s[sources.places], _N_SLOWEST)]
+    return Evidence(
+        place=place,
+        name=name_of(place),
+        report=report,
+        run=_run_of(report, sources, name=name_of(place), window=window_in_words(request.get("window"))),
+        request=request,
+        planned_at=str(gather["planned_at"]),
+        version=str(gather["version"]),
+        facts=_facts(report, array, attributes),
+        looks=looks_in(store, group, sources, report.measurements, place),
+        series=sources.series,
+        slowest=sources.described(slowest),
+        cost=_cost(store, report, usd_by_service),
+        north=_north(attributes),
+        footprints=msgspec.convert(gather.get("footprints"), Footprints | None),
+        source_footprints=read_footprints(store) if gather.get("footprints") else None,
+    )
+
+
+def _attributes(store: Store, place: str) -> dict[str, Any]:
+    """Return the attributes of a finished cube, or raise an error that says what is there instead."""
+    try:
+        content = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
+        attributes: dict[str, Any] = content["attributes"]
+        gather = gather_of(attributes)
+        if not (attributes["complete"] and gather["report"]):
+            raise StoreError(f"{place}: {NOT_COMPLETE}")
+    except FileNotFoundError as error:
+        if is_of_the_store(error):
+            raise
+        raise StoreError(f"{place}: no cube is there; name the folder that a gather has written") from error
+    except (ValueError, KeyError, TypeError) as error:  # JSON of any other shape
+        raise StoreError(
+            f"{place}: no gather made what is there; name the folder that a gather has written"
+        ) from error
+    return attributes
+
+
+def _opened(store: Store) -> "zarr.Group":
+    from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
+
+    return open_foreign_group(store)
+
+
+def _run_of(report: Report, sources: CubeSources, *, name: str, window: str) -> Run:
+    return Run(
+        name=name,
+        engine="fast",
+        concurrency=report.concurrency,
+        digest=report.digest,
+        window=window,
+        shape=(report.shape[1], report.shape[2]),
+        dtype=", ".join(dict.fromkeys(report.dtypes)),
+        bands=report.bands,
+        n_sources=report.n_sources,
+        n_failed=report.n_failed,
+        timings=sources.timings(),
+        is_cube=True,
+        machine=machine_of(report),
+        conditions="; ".join(f"{name} {said}" for name, said in conditions_of(report)),
+        peak_rss_mib=report.peak_rss_mib or None,
+    )
+
+
+def _facts(report: Report, array: Any, attributes: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    named = zip(report.measurements, report.dtypes, strict=True)
+    crs = attributes.get("proj:code") or ("in WKT" if "proj:wkt2" in attributes else "")
+    grid = "all rows share one grid" if report.is_aligned else "rows have grids of their own"
+    box = ", ".join(f"{edge:.10g}" for edge in attributes.get("spatial:bbox", ()))
+    shards = array.shards or array.chunks
+    facts = {
+        "shape": f"{_by(report.shape)} ({', '.join(array.metadata.dimension_names or ())})",
+        "measurements": ", ".join(f"{name} ({dtype})" for name, dtype in named),
+        "chunks": f"{_by(array.chunks)}, in {counted(report.n_shards, 'shard')} of {_by(shards)}",
+        "tiles of the first source": _by(report.tile),
+        "grid": ", ".join(filter(None, (grid, f"CRS {crs}" if crs else "", f"box {box}" if box else ""))),
+    }
+    return tuple(facts.items())
+
+
+def _north(attributes: Mapping[str, Any]) -> str:
+    transform = msgspec.convert(attributes.get("spatial:transform"), tuple[float, ...] | None)
+    return "" if transform is None else north_in_words(Transform(*transform))
+
+
+def _by(lengths: Sequence[int]) -> str:
+    return " x ".join(f"{length:,}" for length in lengths)
+
+
+def _cost(store: Store, report: Report, usd_by_service: Mapping[str, float] | None) -> GatherPrice:
+    known = usd_by_service or _told_before(store)
+    if known is not None:
+        return GatherPrice(usd_by_service=known, was_on_aws=True)
+    as_on_aws = priced(
+        report, worker_memory_mib=WorkerPool().worker_memory_mib, max_workers=max(report.n_shards, 1)
+    )
+    return GatherPrice(usd_by_service=as_on_aws, was_on_aws=False)
+
+
+def _told_before(store: Store) -> Mapping[str, float] | None:
+    """Return the cost on AWS from the ``report.json`` in the cube; None if it has none."""
+    try:
+        told = json.loads(bytes(obstore.get(store, REPORT_KEY).bytes()))["usd_by_service"]
+        usd_by_service = {str(name): float(usd) for name, usd in told.items()} if told else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    is_price = usd_by_service is not None and all(map(math.isfinite, usd_by_service.values()))
+    return usd_by_service if is_price else None

@@ -1,0 +1,244 @@
+"""Reads how each source of a finished cube was read. Hrefs are read only for the sources that are shown."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.results.evidence import Mask, Series, SourceRow
+from pixel_gather.core.results.row_coordinates import NO_TIME
+from pixel_gather.core.results.timings import Floats, Integers, Timings
+
+if TYPE_CHECKING:  # takes 0.3 s
+    import zarr
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+MOST_SOURCES: Final = 4_000_000
+"""Limit of one report: a gigabyte of memory, which the finish function has. A cube may claim any number."""
+
+_YEAR_1000_US: Final = -30_610_224_000_000_000
+_YEAR_9000_US: Final = 221_845_392_000_000_000
+
+_MOST_SERIES: Final = 5
+"""Measurements whose statistics are read and drawn. A figure cannot show more that can be told apart."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CubeSources:
+    """All sources of a cube, row after row. Each array has one value per source."""
+
+    group: "zarr.Group"
+    rows_per_shard: int
+    n_abreast: int
+    """Number of sources in a row."""
+
+    is_read: Mask
+    """Whether the source's pixels are in the cube. Shape (sources,), like all arrays here."""
+
+    start_s: Floats
+    end_s: Floats
+    open_s: Floats
+    read_s: Floats
+    """Wall time of waiting and decoding."""
+
+    nbytes: Integers
+    """Bytes received, without headers."""
+
+    valid_share: Floats
+    """Valid share of the window, of the source's first measurement."""
+
+    series: tuple[Series, ...] = ()
+    """Statistics of the first five measurements."""
+
+    @property
+    def total_s(self) -> Floats:
+        """Time of opening and reading."""
+        return self.open_s + self.read_s
+
+    @property
+    def places(self) -> Integers:
+        """Indexes of the sources that were read."""
+        places: Integers = np.flatnonzero(self.is_read).astype("int64")
+        return places
+
+    def places_of(self, slot: int) -> Integers:
+        """Return the indexes of the sources that were read and that have this position in their row."""
+        places = self.places
+        found: Integers = places[places % self.n_abreast == slot]
+        return found
+
+    def timings(self) -> Timings:
+        """Return the timings of the sources that were read, for tables and figures."""
+        places = self.places
+        return Timings(
+            start_s=self.start_s[places],
+            end_s=self.end_s[places],
+            open_s=self.open_s[places],
+            read_s=self.read_s[places],
+            nbytes=self.nbytes[places],
+            shard=places // self.n_abreast // self.rows_per_shard,
+        )
+
+    def described(self, places: Iterable[int]) -> tuple[SourceRow, ...]:
+        """Return some sources with their hrefs and times, which are read now."""
+        wanted = np.fromiter(places, dtype="int64")
+        if not len(wanted):
+            return ()
+        rows = wanted // self.n_abreast
+        hrefs = self._picked("href", rows)
+        if hrefs.ndim > 1:
+            hrefs = hrefs[np.arange(len(wanted)), wanted % self.n_abreast]
+        labels = self._labels(rows)
+        return tuple(
+            SourceRow(
+                row=int(row),
+                label=label,
+                href=str(href),
+                total_s=float(self.open_s[place] + self.read_s[place]),
+                open_s=float(self.open_s[place]),
+                nbytes=int(self.nbytes[place]),
+                valid_share=float(self.valid_share[place]),
+            )
+            for place, row, label, href in zip(wanted, rows, labels, hrefs, strict=True)
+        )
+
+    def _labels(self, rows: Integers) -> list[str]:
+        if "time" not in self.group:
+            return [f"row {row}" for row in rows]
+        times = self._picked("time", rows)
+        return [_time_in_words(int(time), int(row)) for time, row in zip(times, rows, strict=True)]
+
+    def _picked(self, name: str, rows: Integers) -> np.ndarray[Any, Any]:
+        """Return a coordinate at some rows. Each chunk is read once."""
+        distinct, back = np.unique(rows, return_inverse=True)
+        array: Any = self.group[name]
+        return np.asarray(array.oindex[distinct])[back]
+
+
+def read_sources(
+    group: "zarr.Group", *, n_rows: int, rows_per_shard: int, measurements: Sequence[str]
+) -> CubeSources:
+    """Read the timings and statistics of every source of a cube.
+
+    Args:
+        group: The cube.
+        n_rows: Number of rows of the measurements.
+        rows_per_shard: Number of rows in a shard.
+        measurements: Names of the measurements, in order.
+
+    Raises:
+        ValueError: Shapes do not fit together, or values are impossible.
+    """
+    shape = _shape(group, "start")
+    if shape[0] != n_rows or math.prod(shape) > MOST_SOURCES:
+        raise ValueError(f"start has shape {shape}; of {n_rows:,} rows, {MOST_SOURCES:,} sources at most")
+    start_s, open_s = _flat(group, "start", shape), _flat(group, "open", shape)
+    waiting_s = _flat(group, "read", shape)
+    read_s = waiting_s + _flat(group, "decode", shape)
+    end_s = _flat(group, "end", shape)
+    read_s = np.minimum(read_s, np.maximum(end_s - start_s - open_s, waiting_s))  # as `Outcome.reading_s`
+    nbytes = _flat(group, "bytes", shape).astype("int64")
+    nbytes -= _flat(group, "header_bytes", shape).astype("int64")
+    n_abreast = len(start_s) // max(n_rows, 1) or 1
+    sources = CubeSources(
+        group=group,
+        rows_per_shard=rows_per_shard,
+        n_abreast=n_abreast,
+        is_read=_per_source(group, "status", n_abreast) == Status.OK,
+        start_s=start_s,
+        end_s=end_s,
+        open_s=open_s,
+        read_s=read_s,
+        nbytes=nbytes,
+        valid_share=_per_source(group, "valid_fraction", n_abreast).astype("float64"),
+        series=_series(group, measurements, n_rows),
+    )
+    _check(sources)
+    return sources
+
+
+def _series(group: "zarr.Group", measurements: Sequence[str], n_rows: int) -> tuple[Series, ...]:
+    """Return the statistics of the first measurements along the cube."""
+    shape = (n_rows, len(measurements))
+    mean, valid, status = (_columns(group, name, shape) for name in ("mean", "valid_fraction", "status"))
+    has_time = "time" in group
+    times: Any = group["time"] if has_time else None
+    at = np.asarray(times[...]).astype("int64") if has_time else np.arange(n_rows)
+    if at.shape != (n_rows,):
+        raise ValueError(f"time has shape {at.shape}, of {n_rows:,} rows")
+    order = np.argsort(at, kind="stable")
+    if has_time:
+        order = order[
+            (at[order] > _YEAR_1000_US) & (at[order] < _YEAR_9000_US)
+        ]  # matplotlib cannot draw others
+    was_read = status == Status.OK
+    mean = np.where(was_read & np.isfinite(mean), mean, np.nan)
+    valid = np.where(was_read, valid, np.nan)
+    return tuple(
+        Series(
+            measurement=name,
+            at=at[order],
+            has_time=has_time,
+            mean=mean[order, index],
+            valid_share=valid[order, index],
+        )
+        for index, name in enumerate(measurements[:_MOST_SERIES])
+    )
+
+
+def _columns(group: "zarr.Group", name: str, shape: tuple[int, int]) -> np.ndarray[Any, Any]:
+    """Return a coordinate of shape (row, measurement). It has one dimension if there is one measurement."""
+    array: Any = group[name]
+    if array.shape != shape and (array.shape, shape[1]) != (shape[:1], 1):
+        raise ValueError(f"{name} has shape {array.shape}, not {shape}")
+    values = np.asarray(array[...] if array.ndim == 1 else array[:, :_MOST_SERIES]).reshape(shape[0], -1)
+    return values.astype("float64") if values.dtype.kind == "f" else values
+
+
+def _check(sources: CubeSources) -> None:
+    """Refuse times and sizes that no gather writes for a source that was read."""
+    places = sources.places
+    known = [sources.start_s, sources.end_s, sources.open_s, sources.read_s]
+    if not np.isnan(sources.valid_share[places]).all():  # a gather that decodes nothing knows none
+        known.append(sources.valid_share)
+    if not all(np.isfinite(each[places]).all() for each in known) or (sources.nbytes[places] < 0).any():
+        raise ValueError("sources that were read have impossible times or sizes")
+
+
+def _flat(group: "zarr.Group", name: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    array: Any = group[name]
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}, not {shape}")
+    values = np.asarray(array[...]).ravel()
+    return values.astype("float64") if values.dtype.kind == "f" else values
+
+
+def _shape(group: "zarr.Group", name: str) -> tuple[int, ...]:
+    array: Any = group[name]
+    shape: tuple[int, ...] = array.shape
+    return shape
+
+
+def _per_source(group: "zarr.Group", name: str, n_abreast: int) -> np.ndarray[Any, Any]:
+    """Return a coordinate per source. For a source of several measurements, that of the first."""
+    array: Any = group[name]
+    n_rows = _shape(group, "start")[0]
+    if array.ndim not in (1, 2) or array.shape[0] != n_rows:
+        raise ValueError(f"{name} has shape {array.shape}, of {n_rows:,} rows")
+    values = array[...] if array.ndim == 1 else array[:, :n_abreast]
+    return np.asarray(values).ravel()
+
+
+def _time_in_words(time_us: int, row: int) -> str:
+    if time_us == NO_TIME:
+        return f"row {row}"
+    try:
+        moment = _EPOCH + timedelta(microseconds=time_us)
+    except OverflowError:
+        return f"row {row}"
+    return moment.replace(tzinfo=None).isoformat(" ", "seconds").removesuffix(" 00:00:00")

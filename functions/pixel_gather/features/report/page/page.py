@@ -1,0 +1,154 @@
+"""Renders the page: one HTML file that needs no other files."""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from pixel_gather.core.results.evidence import Evidence
+from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, TableRow, rows_of, summary_of
+from pixel_gather.features.report.page.place_map import map_of, map_of_cubes
+from pixel_gather.features.report.page.plots import THEMES, Plot, plots_of
+from pixel_gather.features.report.page.views import view_of
+from pixel_gather.features.report.plots.drawn import Drawn
+from pixel_gather.version import __version__
+
+_FOLDER: Final = Path(__file__).parent / "templates"
+_MOST_SHEETS: Final = 12
+"""Most contact sheets in one comparison, and most cubes on its map."""
+
+
+def page_of(
+    evidence: Evidence,
+    *,
+    columns: Sequence[RunColumn],
+    drawn: Mapping[str, Drawn],
+    findings: Sequence[str],
+    viewer: str | None = None,
+) -> str:
+    """Return the page of one gather.
+
+    Args:
+        evidence: Evidence of the gather.
+        columns: Columns of the table: that of the gather, and others for comparison.
+        drawn: Figures of the gather, in the light theme.
+        findings: Sentences.
+        viewer: The page beside it that shows the cube's pixels; None if there is none.
+    """
+    return _rendered(
+        title=evidence.name,
+        columns=columns,
+        drawn=drawn,
+        findings=findings,
+        gathers=[view_of(evidence, with_film=True)],
+        is_one=True,
+        n_left_out=0,
+        viewer=viewer,
+        map=_map(evidence),
+    )
+
+
+def _map(evidence: Evidence) -> Plot | None:
+    if evidence.footprints is None:
+        return None
+    report = evidence.report
+    return map_of(
+        evidence.footprints,
+        evidence.source_footprints,
+        is_aligned=report.is_aligned,
+        n_sources=report.n_sources,
+    )
+
+
+def comparison_of(
+    evidences: Sequence[Evidence],
+    *,
+    title: str,
+    columns: Sequence[RunColumn],
+    drawn: Mapping[str, Drawn],
+    findings: Sequence[str],
+) -> str:
+    """Return the page of several runs side by side.
+
+    Args:
+        evidences: Evidence of those runs that made cubes. The contact sheets of the first twelve are shown.
+            The map has the first twelve with a place on the Earth.
+        title: Title of the page.
+        columns: Columns of the table, one per run.
+        drawn: Figures of all runs, in the light theme.
+        findings: Sentences.
+    """
+    shown = [each for each in evidences if each.looks]
+    placed = [(each.footprints, each.source_footprints) for each in evidences if each.footprints is not None]
+    return _rendered(
+        title=title,
+        columns=columns,
+        drawn=drawn,
+        findings=findings,
+        gathers=[view_of(each, with_film=False) for each in shown[:_MOST_SHEETS]],
+        is_one=False,
+        n_left_out=max(len(shown) - _MOST_SHEETS, 0),
+        viewer=None,
+        map=map_of_cubes(placed[:_MOST_SHEETS]) if placed else None,
+    )
+
+
+def _rendered(*, title: str, columns: Sequence[RunColumn], drawn: Mapping[str, Drawn], **content: Any) -> str:
+    summary = summary_of(columns) if len(columns) > COLUMNS_ABREAST else None
+    script = (_FOLDER / "page.js").read_text(encoding="utf-8")
+    return (
+        _templates()
+        .get_template("page.html.j2")
+        .render(
+            title=title,
+            summary=summary,
+            tables=_tables(columns),
+            plots=plots_of(drawn),
+            themes=THEMES,
+            style=Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),  # noqa: S704 # our own file
+            script=Markup(script),  # noqa: S704 # our own file
+            script_hash=_hash_of(script),
+            version=__version__,
+            **content,
+        )
+    )
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _hash_of(script: str) -> str:
+    """Return the hash by which the content security policy allows the page's script."""
+    return f"sha256-{base64.standard_b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+def _tables(columns: Sequence[RunColumn]) -> list[dict[str, Any]]:
+    """Return all columns, divided into tables that fit the page's width."""
+    rows = rows_of(columns)
+    starts = range(0, len(columns), COLUMNS_ABREAST)
+    return [
+        {
+            "heads": [column.name for column in columns[start : start + COLUMNS_ABREAST]],
+            "rows": [_grouped(row, start) for row in rows],
+        }
+        for start in starts
+    ]
+
+
+def _grouped(row: TableRow, start: int) -> dict[str, Any]:
+    """Return a row for the template, which indents parts of the line above."""
+    cells = row.cells[start : start + COLUMNS_ABREAST]
+    return {"label": row.label.strip(), "is_part": row.label.startswith(" "), "cells": cells}

@@ -1,0 +1,32 @@
+"""Turns figures into SVG that takes its colours from the page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pixel_gather.features.report.plots.drawn import Drawn
+from pixel_gather.features.report.plots.files import to_svg
+from pixel_gather.features.report.plots.theme import DARK, LIGHT, css_variables, themed_svg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """One figure of a page."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    """An ``<svg>`` element in the page's colours. Its text is escaped."""
+
+
+THEMES: Final = {"light": css_variables(LIGHT), "dark": css_variables(DARK)}
+"""CSS declarations of the colours of pages and figures."""
+
+
+def plots_of(drawn: Mapping[str, Drawn]) -> tuple[Plot, ...]:
+    """Return figures of the light theme as parts of a page, in the same order."""
+    return tuple(
+        Plot(name=name, title=each.title, caption=each.caption, svg=themed_svg(to_svg(each.figure)))
+        for name, each in drawn.items()
+    )

@@ -1,0 +1,68 @@
+"""Draws all figures of some runs, in the order of the report of 2018."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timings import Timings
+from pixel_gather.features.report.plots import (
+    in_depth,
+    latency_hiding,
+    one_against_best,
+    throughput,
+    warm_up,
+    workers,
+)
+from pixel_gather.features.report.plots.drawn import Drawn
+from pixel_gather.features.report.plots.labels import unique_labels
+from pixel_gather.features.report.plots.theme import Theme
+from pixel_gather.features.report.plots.units import Numbers
+
+
+def draw_figures(runs: Sequence[Run], *, with_published: bool, theme: Theme) -> dict[str, Drawn]:
+    """Draw runs.
+
+    Args:
+        runs: In any order; those that read nothing are left out.
+        with_published: Whether the figures of 2018 are marked as well.
+        theme: The figures' colours.
+
+    Returns:
+        By name, in the order of a page: ``in_depth``, ``workers``, ``one_against_best``, ``latency_hiding``,
+        ``throughput`` and ``warm_up``, without those that would be empty.
+    """
+    shown = _drawable(runs)
+    if not shown:
+        return {}
+    drawn = {
+        "in_depth": in_depth.draw(shown, theme),
+        "workers": workers.draw(shown, theme, with_published=with_published),
+        "one_against_best": one_against_best.draw(shown, theme, with_published=with_published),
+        "latency_hiding": latency_hiding.draw(shown, theme),
+        "throughput": throughput.draw(shown, theme, with_published=with_published),
+        "warm_up": warm_up.draw(shown, theme),
+    }
+    return {name: figure for name, figure in drawn.items() if figure is not None}
+
+
+def _drawable(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs that read anything, with unique names that are safe in a figure."""
+    known = [replace(run, timings=_known(run.timings)) for run in runs]
+    shown = [run for run in known if len(run.timings)]
+    names = unique_labels([run.name for run in shown])
+    return [replace(run, name=name) for run, name in zip(shown, names, strict=True)]
+
+
+def _known(timings: Timings) -> Timings:
+    """Leave out sources with an unknown time."""
+    times = (timings.start_s, timings.end_s, timings.open_s, timings.read_s)
+    is_known = np.logical_and.reduce([np.isfinite(each) for each in times])
+    return timings if is_known.all() else Timings(**{name: each[is_known] for name, each in _arrays(timings)})
+
+
+def _arrays(timings: Timings) -> list[tuple[str, Numbers]]:
+    return [
+        (name, getattr(timings, name)) for name in ("start_s", "end_s", "open_s", "read_s", "nbytes", "shard")
+    ]

@@ -1,0 +1,135 @@
+"""Draws the report as files for programs, terminals and browsers. Does no I/O but `write_figures`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pixel_gather.core.results.evidence import Evidence
+from pixel_gather.core.results.report import own_lines
+from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, columns_of, text_of
+from pixel_gather.features.report.findings import findings_of
+from pixel_gather.features.report.page import comparison_of, page_of
+from pixel_gather.features.report.plots.draw import draw_figures
+from pixel_gather.features.report.plots.drawn import Drawn
+from pixel_gather.features.report.plots.files import put_figure
+from pixel_gather.features.report.plots.theme import DARK, LIGHT, Theme
+from pixel_gather.features.report.plots.through_time import draw_through_time
+from pixel_gather.io.cube.written_report import PAGE_KEY, REPORT_KEY, TEXT_KEY
+
+
+def report_files_of(
+    evidence: Evidence, *, drawn: Mapping[str, Drawn], with_published: bool, viewer: str | None = None
+) -> dict[str, bytes]:
+    """Return the report of one gather: ``report.json``, ``report.txt`` and ``report.html``.
+
+    Args:
+        evidence: Evidence of the gather.
+        drawn: Figures of the gather, in the light theme.
+        with_published: Add the figures published in 2018 for comparison.
+        viewer: The page beside the report that shows the cube's pixels; None if there is none.
+    """
+    columns = columns_of([evidence.run], with_published=with_published)
+    findings = findings_of([evidence.run], with_published=with_published)
+    values = {"findings": findings, "table": [asdict(each) for each in columns]}
+    return {
+        REPORT_KEY: _encoded(evidence_to_json(evidence) | values),
+        TEXT_KEY: _text(_for_terminals(f"{report_to_text(evidence, columns)}\n{_listed(findings)}")),
+        PAGE_KEY: _text(page_of(evidence, columns=columns, drawn=drawn, findings=findings, viewer=viewer)),
+    }
+
+
+def comparison_files_of(
+    runs: Sequence[Run],
+    *,
+    drawn: Mapping[str, Drawn],
+    evidences: Sequence[Evidence] = (),
+    title: str,
+    with_published: bool,
+) -> dict[str, bytes]:
+    """Return the report of several runs side by side, under the same names.
+
+    Args:
+        runs: All runs in the order of the columns, also those of cubes.
+        drawn: Figures of the runs, in the light theme.
+        evidences: Evidence of those runs that made cubes. Their windows are shown.
+        title: Title of the page.
+        with_published: Add the figures published in 2018 for comparison.
+    """
+    columns = columns_of(runs, with_published=with_published)
+    gathers = [evidence_to_json(each) for each in evidences]
+    findings = findings_of(runs, with_published=with_published)
+    page = comparison_of(evidences, title=title, columns=columns, drawn=drawn, findings=findings)
+    values = {"findings": findings, "table": [asdict(each) for each in columns], "gathers": gathers}
+    return {
+        REPORT_KEY: _encoded(values),
+        TEXT_KEY: _text(_for_terminals(f"{text_of(columns)}\n{_listed(findings)}")),
+        PAGE_KEY: _text(page),
+    }
+
+
+def write_figures(folder: Path, *, light: Mapping[str, Drawn], dark: Mapping[str, Drawn]) -> list[Path]:
+    """Write figures as PNG and SVG. Dark ones are called ``name-dark``. Return the files."""
+    written = []
+    for suffix, figures in (("", light), ("-dark", dark)):
+        for name, drawn in figures.items():
+            written += put_figure(drawn.figure, folder, f"{name}{suffix}")
+    return written
+
+
+def draw_in_both_themes(
+    runs: Sequence[Run], *, with_published: bool
+) -> tuple[dict[str, Drawn], dict[str, Drawn]]:
+    """Return all figures of some runs, light and dark. A page uses the light ones."""
+    light = draw_figures(runs, with_published=with_published, theme=LIGHT)
+    return light, draw_figures(runs, with_published=with_published, theme=DARK)
+
+
+def report_to_text(evidence: Evidence, columns: Sequence[RunColumn]) -> str:
+    """Return the text report of one gather: the table, then lines about the gather."""
+    where = f"{'cube':<{LABEL_WIDTH}} {evidence.place}"
+    return "\n".join([text_of(columns), *own_lines(evidence.report), where])
+
+
+def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
+    """Return the content of ``report.json``. Times are in seconds, sizes in bytes."""
+    cost = evidence.cost
+    known = dict(cost.usd_by_service) if cost.was_on_aws else None
+    return {
+        "gather": evidence.name,
+        "cube": evidence.place,
+        **evidence.report.to_json(),
+        "planned_at": evidence.planned_at,
+        "usd": cost.usd if cost.was_on_aws else None,
+        "usd_by_service": known,
+        "usd_on_aws": cost.usd,
+        "request": dict(evidence.request),
+    }
+
+
+def draw_all(evidence: Evidence, *, with_published: bool, theme: Theme) -> dict[str, Drawn]:
+    """Return the figures of one gather's pixels and of how they were read."""
+    n_measurements = len(evidence.report.measurements)
+    pixels = draw_through_time(evidence.series, theme, n_measurements=n_measurements)
+    figures = draw_figures([evidence.run], with_published=with_published, theme=theme)
+    return figures if pixels is None else {"through_time": pixels} | figures
+
+
+def _listed(findings: Sequence[str]) -> str:
+    return "".join(f"\n- {each}" for each in findings) + ("\n" if findings else "")
+
+
+def _text(content: str) -> bytes:
+    """Encode text as UTF-8. Lone surrogates, which JSON and file names may hold, become ``?``."""
+    return content.encode(errors="replace")
+
+
+def _for_terminals(content: str) -> str:
+    """Replace control characters, which hrefs may hold and which would steer a terminal."""
+    return "".join(each if each.isprintable() or each == "\n" else "?" for each in content)
+
+
+def _encoded(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, indent=2, allow_nan=False).encode()

@@ -1,0 +1,1 @@
+"""Rows of cubes, found by their coordinates."""

@@ -1,0 +1,125 @@
+"""Reads some coordinates of a finished cube's rows, and no pixel. Keeps those that were read last."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+import obstore
+from obstore.exceptions import BaseError
+
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.results.copied_receipt import JOINED
+from pixel_gather.core.results.member import PRESENCE
+from pixel_gather.core.results.row_coordinates import Values
+from pixel_gather.core.results.rows_where import Mask, NumberedTexts, numbered
+from pixel_gather.core.stores import ROOT_KEY
+from pixel_gather.io.cube.open_group import finished_group, why_not_finished
+from pixel_gather.io.store.object_store import Store
+from pixel_gather.io.store.store_error_status import said_of_place
+
+type Column = Values | NumberedTexts
+
+MOST_KEPT_NBYTES: Final = 128 << 20
+"""Largest size of all kept columns. A million rows of numbers take 8 MB, of texts that repeat 4 MB."""
+
+_kept: Final[OrderedDict[tuple[str, str, str], Column]] = OrderedDict()
+"""By place, ETag of the cube's ``zarr.json``, and name. The one that was used last is the last one."""
+
+_lock: Final = Lock()
+
+
+class RowColumns:
+    """Coordinates of one version of a finished cube. Its methods block.
+
+    Texts that repeat are numbered. Columns are kept in memory as long as the cube does not change, so asking
+    again costs one request, for its ``zarr.json``.
+    """
+
+    def __init__(self, store: Store, *, place: str) -> None:
+        """Look which version of the cube is there.
+
+        Args:
+            store: At the cube's root.
+            place: The location as users write it, for messages.
+
+        Raises:
+            StoreError: No finished cube is there, or it cannot be read.
+        """
+        self._store, self._place = store, place
+        try:
+            answer = obstore.get(store, ROOT_KEY)
+            root = json.loads(bytes(answer.bytes()))
+            self.attributes: dict[str, Any] = root["attributes"]
+            is_copy = JOINED in json.loads(self.attributes.get("pixel_gather", "{}"))
+            self._has_padding = is_copy and PRESENCE in root["consolidated_metadata"]["metadata"]
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{place}: no cube is there; name the folder that a gather has written"
+            ) from error
+        except (BaseError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
+        if not self.attributes.get("complete"):
+            raise StoreError(f"{place}: {why_not_finished(self.attributes)}")
+        self._etag = answer.meta["e_tag"] or ""
+
+    def columns(self, names: Iterable[str], *, field: str) -> dict[str, Column]:
+        """Return the values of some coordinates, by name. The first axis of each is that of the rows.
+
+        Args:
+            names: The coordinates.
+            field: What names them, for messages.
+
+        Raises:
+            RequestError: The cube has no such coordinate.
+            StoreError: It cannot be read.
+        """
+        keys = {name: (self._place, self._etag, name) for name in names}
+        found = {name: column for name, key in keys.items() if (column := _recall(key)) is not None}
+        if len(found) == len(keys):
+            return found
+        with finished_group(self._store, self._place) as group:
+            arrays: dict[str, Any] = dict(group.arrays())
+            dims = {name: array.metadata.dimension_names or () for name, array in arrays.items()}
+            known = [name for name, own in dims.items() if own[:1] == dims["status"][:1] and "y" not in own]
+            for name in keys:
+                if name not in known:
+                    raise RequestError(
+                        f"the cube's rows have no coordinate {name!r}; they have {', '.join(sorted(known))}",
+                        field=field,
+                    )
+            for name in keys.keys() - found.keys():
+                found[name] = numbered(np.asarray(arrays[name][...]))
+                _keep(keys[name], found[name])
+        return found
+
+    def exist(self) -> Mask | None:
+        """Return which rows exist; None if all do. Copies of joined cubes may have padding between rows."""
+        if not self._has_padding:
+            return None
+        return np.asarray(self.columns([PRESENCE], field=PRESENCE)[PRESENCE] == 1)
+
+
+def _recall(key: tuple[str, str, str]) -> Column | None:
+    with _lock:
+        if key in _kept:
+            _kept.move_to_end(key)
+        return _kept.get(key)
+
+
+def _keep(key: tuple[str, str, str], column: Column) -> None:
+    """Keep a column, and forget others if there are too many. Texts that do not repeat are not kept."""
+    if not key[1] or _nbytes(column) is None:
+        return
+    with _lock:
+        _kept[key] = column
+        while sum(_nbytes(each) or 0 for each in _kept.values()) > MOST_KEPT_NBYTES:
+            _kept.popitem(last=False)
+
+
+def _nbytes(column: Column) -> int | None:
+    if isinstance(column, NumberedTexts):
+        return column.numbers.nbytes
+    return column.nbytes if column.dtype.kind in "biuf" else None

@@ -1,0 +1,1 @@
+"""Cubes that are compared with their receipts."""

@@ -1,0 +1,179 @@
+"""The versions of a cube: list them, open one, give back space, forget some."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.extras import check_extra
+from pixel_gather.core.plan.cube_version import CubeVersion, version_key
+from pixel_gather.core.stores import FoundCube
+from pixel_gather.engine.append import finished_cube
+from pixel_gather.engine.compact import Compacted, compact_cube
+from pixel_gather.in_process.joined_places import refuse_joined
+from pixel_gather.in_process.places import open_existing
+from pixel_gather.io.cube.compact_cube import forget_versions, kept_versions
+from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.io.cube.open_group import errors_of_cube
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.store.object_store import StoreSettings
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_FIELD: Final = "version"
+
+
+def versions(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> tuple[CubeVersion, ...]:
+    """Return the versions of a cube, the first gather first.
+
+    Args:
+        cube: A folder, or ``s3://bucket/prefix``.
+        stores: How to access S3.
+
+    Raises:
+        RequestError: There is no complete cube.
+        StoreError: The folder is missing, or the store failed.
+    """
+    return _found(_growing(cube, stores)).versions
+
+
+def open_cube(
+    cube: str | os.PathLike[str], version: int | str | None = None, *, stores: StoreSettings | None = None
+) -> "xr.Dataset":
+    """Open a cube with xarray, as it is or as it was. Pixels are read when they are used.
+
+    Args:
+        cube: A folder, or ``s3://bucket/prefix``.
+        version: A number, or a time such as ``2026-11-01`` or ``2026-11-01T12:00``, in UTC. A time stands for
+            the last version that was committed by then. None for the present version.
+        stores: How to access S3.
+
+    Raises:
+        RequestError: There is no such version, it was forgotten, or there is no complete cube.
+        StoreError: The folder is missing, or the store failed.
+        MissingExtraError: xarray is not installed.
+    """
+    check_extra("xarray", "datasets")
+    from zarr.storage import ObjectStore  # noqa: PLC0415 # 0.2 s
+
+    from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset  # noqa: PLC0415 # as above
+    from pixel_gather.io.cube.version_store import VersionStore  # noqa: PLC0415 # as above
+
+    growing = _growing(cube, stores)
+    found = _found(growing)
+    number = found.version if version is None else _number_of(found, version)
+    store = ObjectStore(growing.store, read_only=True)
+    if number == found.version:
+        with errors_of_cube(growing.place):
+            return open_foreign_dataset(store)
+    root = run(growing.read_object(version_key(number)))
+    if root is None:
+        raise RequestError(f"version {number} was forgotten", field=_FIELD)
+    with errors_of_cube(growing.place):
+        return open_foreign_dataset(VersionStore(store, root.content))
+
+
+def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Compacted:
+    """Free the space of chunks that later appends have replaced. Their shards are written again.
+
+    See `pixel_gather.engine.compact.compact_cube`.
+
+    Args:
+        cube: A folder, or ``s3://bucket/prefix``.
+        stores: How to access S3.
+    """
+    return run(compact_cube(_growing(cube, stores, to_write=True)))
+
+
+def forget(
+    cube: str | os.PathLike[str], before: int | str, *, stores: StoreSettings | None = None
+) -> tuple[CubeVersion, ...]:
+    """Remove former versions. The present version and all rows stay.
+
+    Args:
+        cube: A folder, or ``s3://bucket/prefix``.
+        before: A number, or a time in UTC: versions before it are removed.
+        stores: How to access S3. Removing needs the right to delete objects.
+
+    Returns:
+        The versions that were removed.
+    """
+    growing = _growing(cube, stores, to_write=True)
+    former = _versions_before(growing, before)
+    if former:
+        forget_versions(growing, frozenset(each.number for each in former))
+    return former
+
+
+def versions_before(
+    cube: str | os.PathLike[str], before: int | str, *, stores: StoreSettings | None = None
+) -> tuple[CubeVersion, ...]:
+    """Return the versions that `forget` would remove. Its arguments."""
+    return _versions_before(_growing(cube, stores), before)
+
+
+def _versions_before(growing: GrowingZarrCube, before: int | str) -> tuple[CubeVersion, ...]:
+    found = _found(growing)
+    is_before = _before(before)
+    there = kept_versions(growing, found)
+    return tuple(each for each in found.versions[:-1] if is_before(each) and each.number in there)
+
+
+def kept(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> frozenset[int]:
+    """Return the numbers of the versions that can be opened."""
+    growing = _growing(cube, stores)
+    return kept_versions(growing, _found(growing))
+
+
+def _growing(
+    cube: str | os.PathLike[str], stores: StoreSettings | None, *, to_write: bool = False
+) -> GrowingZarrCube:
+    return GrowingZarrCube(*open_existing(cube, stores, to_write=to_write))
+
+
+def _found(growing: GrowingZarrCube) -> FoundCube:
+    try:
+        return run(finished_cube(growing, field="cube"))
+    except RequestError:
+        refuse_joined(
+            growing.store,
+            growing.place,
+            done="opened as one cube",
+            instead="in Python, open it by open_joined or open_virtual, with a version",
+        )
+        raise
+
+
+def _number_of(found: FoundCube, version: int | str) -> int:
+    """Return the number of a version that is named by its number or by a time."""
+    numbers = [each.number for each in found.versions]
+    if isinstance(version, int) or version.isdecimal():
+        if int(version) not in numbers:
+            raise RequestError(f"the cube has the versions 1 to {numbers[-1]}, not {version}", field=_FIELD)
+        return int(version)
+    until = _time(version)
+    by_then = [each.number for each in found.versions if _time(each.committed_at) <= until]
+    if not by_then:
+        first = found.versions[0].committed_at
+        raise RequestError(f"the first version is of {first}: there was none on {version}", field=_FIELD)
+    return by_then[-1]
+
+
+def _before(text: int | str) -> Callable[[CubeVersion], bool]:
+    if isinstance(text, int) or text.isdecimal():
+        number = int(text)
+        return lambda each: each.number < number
+    until = _time(text)
+    return lambda each: _time(each.committed_at) < until
+
+
+def _time(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise RequestError(
+            f"{text!r} is no number and no time such as 2026-11-01 or 2026-11-01T12:00", field=_FIELD
+        ) from error
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""Cubes that refer to the tiles of their sources."""

@@ -1,0 +1,248 @@
+"""Write references to the tiles of sources, as one cube, and open it. No pixel is read or copied."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import zarr
+
+from pixel_gather.core.errors import ArrayExistsError, RequestError
+from pixel_gather.core.extras import check_extra
+from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.tile_coding import AS_STORED
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.plan import plan_cube
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.core.results.report import Report
+from pixel_gather.core.results.row_coordinates import chunk_rows
+from pixel_gather.engine.plan_gather import described
+from pixel_gather.features.join.changed_rows import changed_rows
+from pixel_gather.features.join.join import open_repository
+from pixel_gather.features.join.repository import Repository
+from pixel_gather.features.virtual.refer_tiles import refer_tiles
+from pixel_gather.features.virtual.virtual_cube import VirtualCube
+from pixel_gather.in_process.job import Job, opened_job
+from pixel_gather.in_process.places import check_place, shown
+from pixel_gather.in_process.progress import Progress
+from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset
+from pixel_gather.io.cube.open_group import errors_of_cube
+from pixel_gather.io.cube.zarr_metadata import gather_of
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.store.object_store import StoreSettings
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_NO_LIMIT: Final = 1 << 50
+"""Largest size of a task, in bytes: no pixel is ever in memory."""
+
+_ADVICE: Final = "--replace writes a new version"
+_CHANGED: Final = (
+    "this file has changed since its tiles were referred to: refer to them again, "
+    "by a new index and --replace"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Virtual:
+    """A virtual cube that was written."""
+
+    place: str
+    """Location: a local path, or ``s3://bucket/prefix``."""
+
+    report: Report
+    """As of a gather. No source was read, so its bytes and requests are those of headers."""
+
+    n_references: int
+    """Tiles that are referred to."""
+
+    referred_nbytes: int
+    """Bytes of these tiles. None of them was read."""
+
+    version: int
+    """Number of the version."""
+
+    stores: StoreSettings = field(default_factory=StoreSettings, repr=False)
+    """How to access the location and the sources."""
+
+    def open(self) -> "xr.Dataset":
+        """Open the cube; see `open_virtual`."""
+        return open_virtual(self.place, self.version, stores=self.stores)
+
+
+def make_virtual(
+    request: Mapping[str, Any] | GatherRequest,
+    *,
+    to: str | os.PathLike[str],
+    replace: bool = False,
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Virtual:
+    """Write a cube that refers to the tiles of one window of every source. No pixel is read or copied.
+
+    The cube has the rows, the coordinates and the statuses of a gather with codec ``source``. What such a
+    gather refuses is refused here, too. A source that does not fit has a status, and ``failure`` says why.
+    Its row holds the fill value. If the request names a header index, no header is read either.
+
+    Args:
+        request: See `pixel_gather.core.request.request.GatherRequest`.
+            Its window begins at a corner of tiles.
+        to: Where to write the Icechunk repository: a folder, or ``s3://bucket/prefix``.
+        replace: Write a new version of the cube that is there. Former versions stay.
+        settings: How this machine is used.
+        on_progress: Called after each source.
+
+    Raises:
+        RequestError: The request or its list is wrong, or the tiles do not fit. Nothing was written.
+        BudgetError: The plan is over a limit. Nothing was written.
+        ArrayExistsError: Something else is at ``to``, or there is a cube and ``replace`` is not set.
+        StoreError: The cube could not be written. Nothing was changed.
+        BusyError: Others have written there at the same time. Nothing was changed.
+        MissingExtraError: icechunk is not installed.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    check_extra("join", "virtual cubes")
+    href = check_place(os.fspath(to))
+    settings = settings or Settings()
+    if not replace and Repository.is_used(href, shown(href), settings.stores):
+        raise ArrayExistsError(f"{shown(href)}: references are there already: {_ADVICE}")
+    cube, report = run(_referred(_as_stored(parse_request(request)), href, settings, on_progress))
+    repository = _repository(href, settings.stores, cube.folders, replace=replace)
+    said = f"refer to {counted(cube.n_references, 'tile')} of {counted(report.n_sources, 'source')}"
+    with repository.transaction(
+        said, {"rows": cube.plan.n_rows, "references": cube.n_references}
+    ) as transaction:
+        transaction.clear()
+        cube.write(transaction)
+    return Virtual(
+        place=shown(href),
+        report=report,
+        n_references=cube.n_references,
+        referred_nbytes=cube.referred_nbytes,
+        version=len(repository.history()),
+        stores=settings.stores,
+    )
+
+
+def open_virtual(
+    place: str | os.PathLike[str],
+    version: str | int | datetime | None = None,
+    *,
+    stores: StoreSettings | None = None,
+) -> "xr.Dataset":
+    """Open a virtual cube with xarray. Tiles are read from the sources when they are used.
+
+    If a source has changed since, reading its pixels raises a `StoreError` that names it.
+
+    Args:
+        place: A folder, or ``s3://bucket/prefix``.
+        version: A number, an id, or a time: the latest version of that time. None for the latest.
+        stores: How to access S3.
+
+    Raises:
+        RequestError: There is no such version, or joined cubes are there.
+        StoreError: No virtual cube is there, or it cannot be read.
+        MissingExtraError: icechunk or xarray is not installed.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    store = open_repository(place, stores).at(version, changed=_CHANGED)
+    with errors_of_cube(str(place)):
+        found = open_foreign_dataset(store)
+    if "status" not in found.variables:
+        raise RequestError("joined cubes are there: open them by open_joined", field="place")
+    with errors_of_cube(str(place)):
+        root = zarr.open_group(store, mode="r", use_consolidated=False)
+        store.refuse(changed_rows(root, gather_of(root.attrs)["report"]["measurements"]))
+    return found
+
+
+def _as_stored(request: GatherRequest) -> GatherRequest:
+    """Return the request with codec ``source``, or refuse what a virtual cube cannot have."""
+    output = request.output
+    if "codec" in output.model_fields_set and output.codec != AS_STORED:
+        raise RequestError(
+            "a virtual cube has the sources' own tiles, so it has no other codec: leave it out",
+            field="output.codec",
+        )
+    for name in ("append_to", "archive"):
+        if getattr(output, name) is not None:
+            raise RequestError("a virtual cube is made as a whole: leave it out", field=f"output.{name}")
+    if request.sources.sign != "none":
+        raise RequestError(
+            "signed addresses expire, so a virtual cube cannot refer to them", field="sources.sign"
+        )
+    no_prices = request.limits.model_copy(update={"usd": None, "fetched_bytes": None})
+    return request.model_copy(
+        update={"output": output.model_copy(update={"codec": AS_STORED}), "limits": no_prices}
+    )
+
+
+async def _referred(
+    request: GatherRequest, href: str, settings: Settings, on_progress: Callable[[Progress], None]
+) -> tuple[VirtualCube, Report]:
+    async with opened_job(request.sources, settings, request=request) as job:
+        plan = await _planned(request, job)
+        cube = await VirtualCube.begin(plan, shown(href))
+        batches = refer_tiles(
+            cube.plan,
+            table=job.table,
+            reader=job.reader,
+            projector=job.projector,
+            limiter=job.limiter,
+            source_timeout_s=settings.source_timeout_s,
+            on_source=_noted(plan, on_progress),
+            n_rows=chunk_rows(plan.n_rows),
+        )
+        async with aclosing(batches):
+            async for batch in batches:
+                await cube.add(batch)
+        report = await cube.complete()
+    if not report.status_counts.get("ok"):
+        cause = report.causes[0]
+        raise RequestError(f"no source can be referred to; {cause.hrefs[0]}: {cause.reason}", field="sources")
+    return cube, report
+
+
+async def _planned(request: GatherRequest, job: Job) -> CubePlan:
+    plan = await plan_cube(
+        request,
+        table=job.table,
+        reader=job.reader,
+        projector=job.projector,
+        max_task_nbytes=_NO_LIMIT,
+        now=time.time(),
+        by_reference=True,
+    )
+    return described(plan, job.projector)
+
+
+def _noted(plan: CubePlan, on_progress: Callable[[Progress], None]) -> Callable[[int, int, Outcome], None]:
+    progress = Progress(n_sources=plan.n_sources)
+
+    def note(_row: int, _slot: int, outcome: Outcome) -> None:
+        progress.n_done += outcome.status is not Status.ABSENT
+        progress.n_failed += outcome.status.is_failure
+        progress.fetched_nbytes += outcome.cost.nbytes
+        on_progress(progress)
+
+    return note
+
+
+def _repository(href: str, stores: StoreSettings, folders: tuple[str, ...], *, replace: bool) -> Repository:
+    place = shown(href)
+    if replace:
+        return Repository.open(
+            href,
+            place,
+            stores,
+            more_folders=folders,
+            advice="leave out replace (--replace) to make a virtual cube there",
+        )
+    return Repository.create(href, place, stores, folders=folders, advice=_ADVICE)

@@ -1,1 +1,0 @@
-"""Headers of sources: kept, indexed and used again."""

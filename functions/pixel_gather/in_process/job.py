@@ -1,0 +1,178 @@
+"""Opens what all steps of a gather in this process share: the list, its sources and the reader."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.source import Source
+from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy, check_href
+from pixel_gather.core.request.request import GatherRequest
+from pixel_gather.core.request.sources import Sources
+from pixel_gather.core.request.web_address import same_host_only
+from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.header_index import read_index
+from pixel_gather.io.lists.source_list import SourceList, named_sources
+from pixel_gather.io.lists.source_table import SqliteSourceTable
+from pixel_gather.io.reader import CogReader, Ranges
+from pixel_gather.io.store.concurrency import AdaptiveLimiter
+from pixel_gather.io.store.limiter.find_limit import MOST_NEAR
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.opened_file import Check
+from pixel_gather.io.store.signing import Sign, Signing
+
+if TYPE_CHECKING:
+    from pixel_gather.io.cube.stored_table import StoredTable
+
+type Table = SqliteSourceTable | StoredTable
+"""The sources in a request's list, or those of a cube that is gathered again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Objects that all steps of one gather share."""
+
+    settings: Settings
+    table: Table
+    reader: CogReader
+    projector: RasterioProjector
+    limiter: AdaptiveLimiter
+
+    @property
+    def in_flight(self) -> int:
+        """Most requests at one time to a near store. Forecasts assume that stores are near."""
+        return self.settings.concurrency or MOST_NEAR
+
+    @property
+    def most_ahead(self) -> int:
+        """Most sources in progress if results are taken in order. Others continue while one is slow."""
+        return 2 * (self.settings.concurrency or self.limiter.most)
+
+
+@asynccontextmanager
+async def opened_job(
+    sources: Sources,
+    settings: Settings,
+    *,
+    request: GatherRequest | None = None,
+    found_list: bytes | None = None,
+    table: Table | None = None,
+    over: Callable[[Objects], Ranges] = lambda objects: objects,
+) -> AsyncIterator[Job]:
+    """Read the list and the request's header index, if any, and open the reader.
+
+    Args:
+        sources: The request's.
+        settings: How this machine is used.
+        request: The request; None where there is no window.
+        found_list: What an earlier run of the request found; it is read instead of searching.
+        table: The list itself. Then neither the request's list nor its header index is read.
+        over: Wraps the clients, for example in a cache. Sources are read through what it returns.
+    """
+    limiter = AdaptiveLimiter(fixed=settings.concurrency)
+    objects = Objects(settings.stores, pace=limiter)
+    policy = IN_PROCESS.within(str(Path.cwd()))
+    signed = objects if sources.sign == "none" else objects.signed(_signing(sources.sign))
+    reader = CogReader.over(over(signed), fast=settings.fast_path, fall_back=GdalSettings())
+    index = None if request is None or request.index is None else _checked_index(request.index, policy)
+    found: SqliteSourceTable | None = None
+    async with AsyncExitStack() as stack:
+
+        def load(check: Check) -> SqliteSourceTable:
+            def find_scenes(searched: Sources) -> SourceList:
+                # for searches alone: it takes 0.05 s
+                from pixel_gather.io.lists.found_list import found_sources  # noqa: PLC0415
+                from pixel_gather.io.scenes.scene_list import SceneFinder  # noqa: PLC0415
+
+                if found_list is not None:
+                    return found_sources(found_list, searched)
+                find = SceneFinder(
+                    window=None if request is None else request.window.rule(),
+                    projector=RasterioProjector(),
+                    objects=objects,
+                    policy=policy,
+                    catalog_policy=policy,
+                    check_api=partial(same_host_only, field="stac"),
+                    check=check,
+                )
+                return find(searched)
+
+            named = named_sources(
+                sources,
+                objects=objects,
+                policy=policy,
+                list_policy=policy,
+                find_scenes=find_scenes,
+                check=check,
+            )
+            return SqliteSourceTable(named, check=check)
+
+        if table is None:
+            table = found = stack.enter_context(await _in_thread(load))
+        await asyncio.to_thread(_open_first, table, signed)
+        if index is not None and request is not None and found is not None:
+            overview = request.overview
+
+            def learn(check: Check) -> None:
+                entries = read_index(index, objects=objects, overview=overview, check=check)
+                found.learn(entries, check=check)
+
+            await _in_thread(learn)
+        yield Job(
+            settings=settings,
+            table=table,
+            reader=await stack.enter_async_context(reader),
+            projector=RasterioProjector(),
+            limiter=limiter,
+        )
+
+
+def listed(table: Table) -> Generator[Source]:
+    """Yield the sources of every row. Close the generator before the table."""
+    with closing(table.rows(0, table.n_rows)) as rows:
+        for row in rows:
+            yield from (source for source in row.sources if source is not None)
+
+
+def _signing(kind: Sign) -> Signing:
+    """Return how this process signs: with the token of the environment."""
+    token = os.environ.get("EARTHDATA_TOKEN")
+    return Signing(kind=kind, read_token=None if token is None else lambda: token)
+
+
+def _open_first(table: Table, objects: Objects) -> None:
+    """Open the store of the first source, so that missing credentials are reported early."""
+    with closing(listed(table)) as sources:
+        first = next(sources, None)
+    if first is not None:
+        objects.open_(first.href)
+
+
+async def _in_thread[T](work: Callable[[Check], T]) -> T:
+    """Run long work in a thread. After an interrupt it ends at its next call of ``check``."""
+    is_over = Event()
+
+    def check() -> None:
+        if is_over.is_set():
+            raise InterruptedError("interrupted")
+
+    try:
+        return await asyncio.to_thread(work, check)
+    except asyncio.CancelledError:
+        is_over.set()
+        raise
+
+
+def _checked_index(place: str, policy: HrefPolicy) -> str:
+    try:
+        return check_href(place, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field="index") from error

@@ -1,0 +1,58 @@
+"""Places of cubes, as a user of this process names them."""
+
+import os
+from pathlib import Path
+
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.request.href_policy import HrefPolicy, check_href, without_dots
+from pixel_gather.io.store.object_store import (
+    Store,
+    StoreSettings,
+    open_place,
+    open_to_read,
+    split_href,
+)
+
+
+def check_place(to: str, *, field: str = "to") -> str:
+    """Return the href of a folder. ``~/`` is the user's home, and ``.`` the folder where we are.
+
+    Args:
+        to: A folder, or ``s3://bucket/prefix``.
+        field: What an error names.
+    """
+    if to.startswith("~/"):  # shells do not expand it in --to=~/x
+        to = str(Path(to).expanduser())
+    to = without_dots(to)
+    policy = HrefPolicy(schemes=frozenset({"s3", "file"}), base=str(Path.cwd()))
+    try:
+        return check_href(to.rstrip("/") or to, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field=field) from error
+
+
+def open_existing(
+    cube: str | os.PathLike[str], stores: StoreSettings | None, *, to_write: bool = False
+) -> tuple[Store, str]:
+    """Return a client for a cube that is there, and its place in words. Creates no folder.
+
+    Args:
+        cube: A folder, or ``s3://bucket/prefix``.
+        stores: How to access S3.
+        to_write: Whether the cube is to be changed.
+
+    Raises:
+        RequestError: The place is neither a local folder nor on S3.
+        StoreError: The folder is missing, or takes no files.
+    """
+    href = check_place(os.fspath(cube), field="cube")
+    place = shown(href)
+    if "://" not in place and not Path(place).is_dir():
+        raise StoreError(f"{place}: no cube is there; name the folder that a gather has written")
+    return (open_place if to_write else open_to_read)(href, stores or StoreSettings()), place
+
+
+def shown(place: str) -> str:
+    """Return a location as other tools expect it: local ones as a path."""
+    root, path = split_href(place)
+    return f"/{path}" if root == "file://" else place

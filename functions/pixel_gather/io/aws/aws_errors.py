@@ -1,0 +1,128 @@
+"""Translate boto3's errors to errors with one sentence each. Used for every call of AWS's APIs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSLError,
+    SSOError,
+    TokenRetrievalError,
+)
+from botocore.exceptions import ConnectionError as NoConnectionError
+
+from pixel_gather.core.errors import (
+    DeniedError,
+    DeploymentError,
+    GatherError,
+    ThrottledError,
+    UnreachableError,
+)
+from pixel_gather.io.aws.sign_in import HOW_TO_SIGN_IN
+
+_BUSY: Final = frozenset(
+    {
+        "ExecutionLimitExceeded",
+        "KmsThrottlingException",
+        "RequestLimitExceeded",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+_DENIED: Final = frozenset(
+    {"403", "AccessDenied", "AccessDeniedException", "KmsAccessDeniedException", "UnauthorizedOperation"}
+)
+_EXPIRED: Final = frozenset(
+    {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
+)
+_INVALID: Final = frozenset(
+    {
+        "IncompleteSignature",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "MissingAuthenticationToken",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+
+type _Meaning = tuple[tuple[type[BotoCoreError], ...], type[GatherError], str]
+_BY_CLASS: Final[tuple[_Meaning, ...]] = (
+    ((NoCredentialsError,), DeniedError, f"no AWS credentials were found: {HOW_TO_SIGN_IN}"),
+    (
+        (PartialCredentialsError, CredentialRetrievalError, SSOError, TokenRetrievalError),
+        DeniedError,
+        f"the AWS credentials cannot be used ({{said}}): {HOW_TO_SIGN_IN}",
+    ),
+    ((ProfileNotFound,), DeniedError, "{said}: check --profile, AWS_PROFILE and ~/.aws/config"),
+    ((NoRegionError,), DeploymentError, "no AWS Region is set: give --region or set AWS_REGION"),
+    (
+        (SSLError,),
+        UnreachableError,
+        "the certificate is not trusted ({said}): set AWS_CA_BUNDLE to a file of trusted ones",
+    ),
+    (
+        (HTTPClientError, NoConnectionError),
+        UnreachableError,
+        "there was no answer ({said}): check the address, Region and network",
+    ),
+)
+
+
+@contextmanager
+def aws_errors_in_words() -> Iterator[None]:
+    """Run calls of boto3 and translate their errors to a `GatherError` with one sentence.
+
+    Raises:
+        DeniedError: Credentials are missing or expired, or do not allow the call.
+        ThrottledError: There were too many calls.
+        UnreachableError: There was no answer.
+        DeploymentError: AWS refused the call for another reason.
+    """
+    try:
+        yield
+    except ClientError as error:
+        raise _of_answer(error) from error
+    except BotoCoreError as error:
+        raise _of_client(error) from error
+
+
+def code_of(error: ClientError) -> str:
+    """Return AWS's code of an error."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _of_answer(error: ClientError) -> GatherError:
+    code, call = code_of(error), error.operation_name
+    said = str(error.response.get("Error", {}).get("Message", "")).strip().rstrip(".") or code
+    if code in _BUSY:
+        return ThrottledError(f"AWS is asked too often ({code} at {call}): try again in a few seconds")
+    if code in _EXPIRED:
+        return DeniedError(f"the AWS credentials have expired: {HOW_TO_SIGN_IN}")
+    if code in _INVALID:
+        return DeniedError(f"AWS does not know these credentials ({said}): {HOW_TO_SIGN_IN}")
+    if code in _DENIED:
+        return DeniedError(f"these credentials may not call {call}: {said}")
+    if code == "StateMachineDoesNotExist":
+        return DeploymentError(f"there is no such state machine ({said}): check the ARN, account and Region")
+    return DeploymentError(f"AWS refused {call} ({code}): {said}")
+
+
+def _of_client(error: BotoCoreError) -> GatherError:
+    said = " ".join(str(error).split()).rstrip(".")
+    for kinds, meaning, sentence in _BY_CLASS:
+        if isinstance(error, kinds):
+            return meaning(sentence.format(said=said))
+    return DeploymentError(f"the AWS client failed: {said}")

@@ -1,0 +1,366 @@
+"""Gathers on AWS as executions of one state machine: submit, status, list, stop, redrive. Rankings as well.
+
+The API's functions and the command line share this module, so both give the same answers. boto3's clients are
+passed in and belong to the caller.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from pixel_gather.core.errors import GatherNotFoundError, NotRedrivableError, RequestError
+from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.io.aws.gather_document import (
+    STATES,
+    gather_line,
+    status_document,
+    summary_key,
+    why_not_redrivable,
+)
+from pixel_gather.io.aws.ranking_document import ranking_document
+
+LONGEST_LIST: Final = 1000
+_LONGEST_INPUT_NBYTES: Final = 260_000
+"""Step Functions takes 256 KiB as an input and as a payload. The payload of the plan wraps the request."""
+
+_MOST_ATTEMPTS: Final = 99
+_ATTEMPT: Final = re.compile(r"(.*[0-9a-f]{16})(?:-([1-9]\d?))?")
+"""The name of a request's execution, with the number of the attempt from the second one on.
+
+The name of an execution that was started in the console has no digest.
+"""
+
+_TICK: Final = re.compile(r"(tick-.+-)\d{8}T\d{6}Z")
+"""The name of the execution of a tick, as `pixel_gather.core.schedule.Schedule.execution` makes it."""
+
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
+"""S3 answers 403 for a missing key if the caller may not list the bucket."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+type Look = tuple[Mapping[str, Any], Mapping[str, int] | None, Mapping[str, Any] | None]
+"""What is known of an execution: its description, the counts of its Map Run, the summary of its plan."""
+
+
+@dataclass(slots=True)
+class SharedLooks:
+    """Keeps what was read of an execution for a second, so that many callers cause one set of requests.
+
+    Step Functions answers only a few DescribeMapRun a second for a whole account.
+    """
+
+    keep_s: float = 1.0
+    clock: Callable[[], float] = time.monotonic
+    _looks: dict[str, tuple[float, Look]] = field(default_factory=dict)
+
+    def get(self, id_: str, look: Callable[[], Look]) -> Look:
+        """Return what was seen less than ``keep_s`` seconds ago, or look."""
+        now_s = self.clock()
+        kept = self._looks.get(id_)
+        if kept is None or now_s - kept[0] >= self.keep_s:
+            self._looks = {each: seen for each, seen in self._looks.items() if now_s - seen[0] < self.keep_s}
+            kept = self._looks[id_] = (now_s, look())
+        return kept[1]
+
+    def forget(self, id_: str) -> None:
+        """Look again, as the execution has just been changed."""
+        self._looks.pop(id_, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Executions:
+    """The gathers of one deployment."""
+
+    state_machine_arn: str
+    _: KW_ONLY
+    stepfunctions: Any
+    """boto3's client of Step Functions."""
+
+    s3: Any
+    """boto3's client of S3."""
+
+    control_bucket: str
+    links_from: str = ""
+    """Start of the links to gathers, without a trailing slash: the address of the API, or empty."""
+
+    now: Callable[[], datetime] = _utc_now
+    kind: str = "gather"
+    """What the executions are: ``gather`` or ``ranking``. Links and messages name it."""
+
+    looks: SharedLooks = field(default_factory=lambda: SharedLooks(keep_s=0.0))
+    """Keeps answers for a second, for all callers in this process. If not given, every call asks AWS."""
+
+    def submit(self, request: Mapping[str, Any], *, name: str, again: bool = False) -> dict[str, Any]:
+        """Start a gather, or return the one that this request has already started.
+
+        If the last attempt failed, timed out or was stopped, another is started. It gathers the missing
+        shards.
+
+        Args:
+            request: The result of `GatherRequest.to_json`.
+            name: The result of `naming.execution_name` for the request.
+            again: Start another one if the last has succeeded, as an append may find more sources by then.
+
+        Returns:
+            ``id``, ``is_new``, ``state`` and ``links``.
+
+        Raises:
+            RequestError: The request is too large, or has failed too often.
+        """
+        content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        _check_size(content)
+        for attempt in _attempts(_checked(name)):
+            found = self._find(attempt)
+            if found is None:
+                return self._start(attempt, content)
+            state = STATES[found["status"]]
+            if state == "running" or (state == "succeeded" and not again):
+                return self._line(found) | {"is_new": False}
+        raise RequestError(
+            f"it has failed {_MOST_ATTEMPTS} times: see why by pixel-gather status {name}, or give it "
+            "another name",
+            field="output.name",
+        )
+
+    def start(self, request: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+        """Start one execution of this name, or return the one that there is, whatever became of it.
+
+        Args:
+            request: A request, as plain JSON values.
+            name: The execution's name.
+
+        Raises:
+            RequestError: The request is too large.
+        """
+        content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        _check_size(content)
+        return self._start(_checked(name), content)
+
+    def status(self, id_: str) -> dict[str, Any]:
+        """Describe one gather.
+
+        Raises:
+            GatherNotFoundError: There is no gather of this id.
+        """
+        found, counts, summary = self.looks.get(id_, lambda: self._look(id_))
+        return status_document(
+            found,
+            counts=counts,
+            summary=summary,
+            now=self.now(),
+            links_from=self.links_from,
+        )
+
+    def ranking(self, id_: str) -> dict[str, Any]:
+        """Describe one large ranking.
+
+        Raises:
+            GatherNotFoundError: There is no ranking of this id.
+        """
+        found, counts, summary = self.looks.get(id_, lambda: self._look(id_))
+        return ranking_document(
+            found,
+            counts=counts,
+            summary=summary,
+            now=self.now(),
+            links_from=self.links_from,
+        )
+
+    def _look(self, id_: str) -> Look:
+        found = self._get(id_)
+        counts = None if found["status"] == "SUCCEEDED" else self._shard_counts(found["executionArn"])
+        return found, counts, self._summary(found["name"])
+
+    def list_(self, *, limit: int, token: str | None = None, state: str | None = None) -> dict[str, Any]:
+        """Return ``gathers`` or ``rankings``, the latest first, and the token of the ``next`` page or None.
+
+        Raises:
+            RequestError: The limit, token or state is not valid.
+        """
+        if not 1 <= limit <= LONGEST_LIST:
+            raise RequestError(f"it must be 1 to {LONGEST_LIST}", field="limit")
+        options: dict[str, Any] = {"maxResults": limit}
+        if token is not None:
+            options["nextToken"] = token
+        if state is not None:
+            options["statusFilter"] = _filter_of(state)
+        with aws_errors_in_words():
+            try:
+                page = self.stepfunctions.list_executions(stateMachineArn=self.state_machine_arn, **options)
+            except ClientError as error:
+                if code_of(error) == "InvalidToken":
+                    raise RequestError(
+                        "it is no token of this list, or too old: start again without one", field="token"
+                    ) from error
+                raise
+        return {f"{self.kind}s": list(map(self._line, page["executions"])), "next": page.get("nextToken")}
+
+    def stop(self, id_: str) -> dict[str, Any]:
+        """Stop a gather and return its line. What is committed is kept. One that has ended is unchanged.
+
+        Raises:
+            GatherNotFoundError: There is no gather of this id.
+        """
+        found = self._get(id_)
+        if STATES[found["status"]] != "running":
+            return self._line(found)
+        self.looks.forget(id_)
+        with aws_errors_in_words():
+            answer = self.stepfunctions.stop_execution(
+                executionArn=found["executionArn"], error="Stopped", cause="stopped on request"
+            )
+        return self._line({**found, "status": "ABORTED", "stopDate": answer["stopDate"]})
+
+    def redrive(self, id_: str) -> dict[str, Any]:
+        """Run what is missing of a gather that ended without success, and return its line.
+
+        Raises:
+            GatherNotFoundError: There is no gather of this id.
+            NotRedrivableError: It cannot be redriven. The message says why, and what to do instead.
+        """
+        found = self._get(id_)
+        reason = why_not_redrivable(found, kind=self.kind)
+        if reason is not None:
+            raise NotRedrivableError(reason)
+        later = _next_attempt(found["name"])
+        if later is not None and self._find(later) is not None:
+            raise NotRedrivableError(
+                f"the {self.kind} {id_} has been submitted again as {later}: "
+                "redrive or look at that one instead"
+            )
+        if (later := self._later_tick(found["name"])) is not None:
+            raise NotRedrivableError(
+                f"the schedule of {id_} has run again since, as {later}, and has looked for the same scenes: "
+                "redrive or look at that one instead"
+            )
+        self.looks.forget(id_)
+        with aws_errors_in_words():
+            try:
+                self.stepfunctions.redrive_execution(executionArn=found["executionArn"])
+            except ClientError as error:
+                if code_of(error) != "ExecutionNotRedrivable":
+                    raise
+                said = error.response["Error"].get("Message", "")
+                refused = {**found, "redriveStatus": "NOT_REDRIVABLE", "redriveStatusReason": said}
+                raise NotRedrivableError(why_not_redrivable(refused, kind=self.kind)) from error
+        return self._line({**found, "status": "RUNNING", "stopDate": None})
+
+    def _start(self, name: str, content: str) -> dict[str, Any]:
+        with aws_errors_in_words():
+            try:
+                answer = self.stepfunctions.start_execution(
+                    stateMachineArn=self.state_machine_arn, name=name, input=content
+                )
+            except ClientError as error:
+                if code_of(error) != "ExecutionAlreadyExists":
+                    raise
+                started = self._find(name) or {"name": name, "status": "RUNNING", "startDate": self.now()}
+                return self._line(started) | {"is_new": False}
+        started = {"name": name, "status": "RUNNING", "startDate": answer["startDate"]}
+        return self._line(started) | {"is_new": True}
+
+    def _line(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        return gather_line(found, now=self.now(), links_from=self.links_from, kind=self.kind)
+
+    def _get(self, id_: str) -> Mapping[str, Any]:
+        found = self._find(_checked(id_))
+        if found is None:
+            raise GatherNotFoundError(
+                f"there is no {self.kind} {id_}: list shows those that there are, "
+                "for 90 days after they ended"
+            )
+        return found
+
+    def _find(self, name: str) -> Mapping[str, Any] | None:
+        arn = f"{self.state_machine_arn.replace(':stateMachine:', ':execution:', 1)}:{name}"
+        with aws_errors_in_words():
+            try:
+                found: Mapping[str, Any] = self.stepfunctions.describe_execution(executionArn=arn)
+            except ClientError as error:
+                if code_of(error) == "ExecutionDoesNotExist":
+                    return None
+                raise
+            return found
+
+    def _later_tick(self, name: str) -> str | None:
+        """Return the latest execution of the same schedule; None if it is this one, or if no tick has it."""
+        found = _TICK.fullmatch(name)
+        if found is None:
+            return None
+        with aws_errors_in_words():
+            page = self.stepfunctions.list_executions(
+                stateMachineArn=self.state_machine_arn, maxResults=LONGEST_LIST
+            )
+        ticks = [_TICK.fullmatch(each["name"]) for each in page["executions"]]
+        latest = max((each[0] for each in ticks if each is not None and each[1] == found[1]), default=name)
+        return latest if latest > name else None
+
+    def _shard_counts(self, execution_arn: str) -> Mapping[str, int] | None:
+        """Return the item counts of the execution's last Map Run, or None before one has begun."""
+        with aws_errors_in_words():
+            runs = self.stepfunctions.list_map_runs(executionArn=execution_arn)["mapRuns"]
+            if not runs:
+                return None
+            last = max(runs, key=lambda run: run["startDate"]) if len(runs) > 1 else runs[0]
+            run = self.stepfunctions.describe_map_run(mapRunArn=last["mapRunArn"])
+        counts: Mapping[str, int] = run["itemCounts"]
+        return counts
+
+    def _summary(self, name: str) -> Mapping[str, Any] | None:
+        """Return the summary that the plan wrote, or None before it was written and after it has expired."""
+        with aws_errors_in_words():
+            try:
+                answer = self.s3.get_object(Bucket=self.control_bucket, Key=summary_key(name))
+            except ClientError as error:
+                if code_of(error) in _NOT_THERE:
+                    return None
+                raise
+            summary: Mapping[str, Any] = json.loads(answer["Body"].read())
+        return summary
+
+
+def _attempts(name: str) -> Iterator[str]:
+    yield name
+    for number in range(2, _MOST_ATTEMPTS + 1):
+        yield f"{name}-{number}"
+
+
+def _next_attempt(name: str) -> str | None:
+    found = _ATTEMPT.fullmatch(name)
+    number = int(found[2] or 1) + 1 if found else _MOST_ATTEMPTS + 1
+    return f"{found[1]}-{number}" if found and number <= _MOST_ATTEMPTS else None
+
+
+def _checked(id_: str) -> str:
+    if not _ID.fullmatch(id_):
+        raise GatherNotFoundError(
+            f"{id_[:80]!r} is no gather's id: it has 1 to 80 letters, digits, dots, hyphens and underscores"
+        )
+    return id_
+
+
+def _check_size(content: str) -> None:
+    nbytes = len(content.encode())
+    if nbytes > _LONGEST_INPUT_NBYTES:
+        raise RequestError(
+            f"the request has {nbytes:,} bytes; the limit is {_LONGEST_INPUT_NBYTES:,}: write the "
+            "hrefs to a list file and name that as sources",
+            field="sources",
+        )
+
+
+def _filter_of(state: str) -> str:
+    for theirs, ours in STATES.items():
+        if state == ours:
+            return theirs
+    raise RequestError(f"it must be one of {', '.join(dict.fromkeys(STATES.values()))}", field="state")

@@ -1,0 +1,259 @@
+"""The status of a gather, as the document that the API and the command line show. Pure.
+
+It is built from Step Functions' descriptions of the execution and its Map Run, and from the summary that the
+plan wrote. It does not need the request's model, so a small function need not import that.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from pixel_gather.core.estimate.fleet import child_sizes
+
+STATES: Final = {
+    "RUNNING": "running",
+    "PENDING_REDRIVE": "running",
+    "SUCCEEDED": "succeeded",
+    "FAILED": "failed",
+    "ABORTED": "stopped",
+    "TIMED_OUT": "timed_out",
+}
+"""States of gathers, by Step Functions' status."""
+
+REFUSALS: Final = frozenset({"RequestError", "BudgetError", "ArrayExistsError"})
+"""Errors with which the plan refuses a request. A redrive would be refused again."""
+
+_ENDS: Final = {
+    "States.ExceedToleratedFailureThreshold": (
+        "more shards failed than limits.failed_shards allows; a redrive runs the missing shards again"
+    ),
+    "States.Timeout": (
+        "it took longer than the deployment allows; a redrive goes on with the shards that are missing"
+    ),
+}
+
+_PARTS: Final = {"gather": "shards", "ranking": "scenes"}
+"""What each kind of execution is made of."""
+
+_CONSOLES: Final = {
+    "aws": "console.aws.amazon.com",
+    "aws-cn": "console.amazonaws.cn",
+    "aws-us-gov": "console.amazonaws-us-gov.com",
+}
+_EMULATED_ACCOUNT: Final = "000000000000"
+
+
+def summary_key(id_: str) -> str:
+    """Return the key of the plan's summary in the control bucket."""
+    return f"summaries/{id_}.json"
+
+
+def status_document(
+    found: Mapping[str, Any],
+    *,
+    counts: Mapping[str, int] | None,
+    summary: Mapping[str, Any] | None,
+    now: datetime,
+    links_from: str,
+) -> dict[str, Any]:
+    """Describe one gather.
+
+    Args:
+        found: The answer of DescribeExecution.
+        counts: Item counts of the Map Run, if it has begun.
+        summary: The summary of the plan, if it has been written.
+        now: The time up to which a running gather's seconds are counted.
+        links_from: Start of the links to the gather.
+    """
+    summary = summary or {}
+    result = _result(found)
+    shards = _finished_shards(result) if result else _running_shards(counts, summary)
+    cube = (result or summary).get("cube")
+    document = gather_line(found, now=now, links_from=links_from) | {
+        "request": json_object(found.get("input")),
+        "cube": cube,
+        "shards": shards,
+        "sources": _sources(shards, summary, result),
+        "usd": _usd(shards, summary, result),
+        "error": error_of(found),
+        "result": result,
+        "warnings": list(summary.get("warnings", ())),
+    }
+    document["links"] |= _links(found, document["links"]["self"], cube, result)
+    return document
+
+
+def gather_line(
+    found: Mapping[str, Any], *, now: datetime, links_from: str, kind: str = "gather"
+) -> dict[str, Any]:
+    """Describe one gather or ranking by its entry in Step Functions' list."""
+    started, ended = found["startDate"], found.get("stopDate")
+    return {
+        "id": found["name"],
+        "state": STATES[found["status"]],
+        "submitted_at": _isoformat(started),
+        "ended_at": None if ended is None else _isoformat(ended),
+        "seconds": round(max(((ended or now) - started).total_seconds(), 0.0), 1),
+        "links": {"self": f"{links_from}/{kind}s/{found['name']}"},
+    }
+
+
+def links_to_go_on(found: Mapping[str, Any], itself: str) -> dict[str, str]:
+    """Return the links that stop or redrive a gather or a ranking, where that can be done."""
+    links = {
+        "stop": itself if STATES[found["status"]] == "running" else None,
+        "redrive": f"{itself}/redrive" if why_not_redrivable(found) is None else None,
+    }
+    return {name: link for name, link in links.items() if link}
+
+
+def why_not_redrivable(found: Mapping[str, Any], *, kind: str = "gather") -> str | None:
+    """Return why a gather or ranking cannot be redriven and what to do instead; None where it can be."""
+    name, state = found["name"], STATES[found["status"]]
+    if state == "running":
+        return f"the {kind} {name} is still running: wait for it, or cancel it first"
+    if state == "succeeded":
+        return f"the {kind} {name} has succeeded: there is nothing left to run again"
+    if found.get("error") in REFUSALS:
+        return f"the request of {name} was refused: change what its error names and submit it again"
+    if found.get("redriveStatus") == "NOT_REDRIVABLE":
+        reason = str(found.get("redriveStatusReason") or "Step Functions does not say why").rstrip(".")
+        if "period" in reason:
+            reason = "it began or ended too long ago; Step Functions redrives for 14 days"
+        return (
+            f"the {kind} {name} cannot be redriven ({reason}): submit its request again, which goes on with "
+            f"the {_PARTS[kind]} that are missing"
+        )
+    return None
+
+
+def _result(found: Mapping[str, Any]) -> dict[str, Any] | None:
+    output = json_object(found.get("output"))
+    return output if output and "n_sources" in output else None
+
+
+def _running_shards(counts: Mapping[str, int] | None, summary: Mapping[str, Any]) -> dict[str, int] | None:
+    """Count shards. The Map Run counts items, each of which has several shards.
+
+    A running item fills one shard at a time. Shards of an earlier attempt belong to no item. The total is the
+    plan's, because the total of a Map Run grows while it reads its manifest.
+    """
+    counts = counts or {}
+    total = summary.get("n_shards", counts.get("total"))
+    if total is None:
+        return None
+    earlier = total - summary.get("n_missing", total)
+    succeeded, running = counts.get("succeeded", 0), counts.get("running", 0)
+    failed = counts.get("failed", 0) + counts.get("timedOut", 0)
+    sizes = _items(summary)
+    if sizes is not None:  # items come in order, so those that have ended are mostly the first
+        ended = sum(sizes[: succeeded + failed])
+        failed = round(ended * failed / max(succeeded + failed, 1))
+        succeeded = ended - failed
+    return _shards(total=total, running=running, succeeded=earlier + succeeded, failed=failed)
+
+
+def _items(summary: Mapping[str, Any]) -> list[int] | None:
+    """Return how many shards each item of the Map Run has, or None without a plan."""
+    if not summary:
+        return None
+    return child_sizes(
+        summary["n_missing"], tasks_per_child=summary["tasks_per_child"], n_workers=summary["n_workers"]
+    )
+
+
+def _finished_shards(result: Mapping[str, Any]) -> dict[str, int] | None:
+    total, lost = result.get("n_shards"), result.get("n_lost_shards", 0)
+    return None if total is None else _shards(total=total, succeeded=total - lost, failed=lost)
+
+
+def _shards(*, total: int, running: int = 0, succeeded: int = 0, failed: int = 0) -> dict[str, int]:
+    return {
+        "total": total,
+        "pending": max(total - running - succeeded - failed, 0),
+        "running": running,
+        "succeeded": succeeded,
+        "failed": failed,
+    }
+
+
+def _share_done(shards: Mapping[str, int] | None) -> float:
+    return shards["succeeded"] / shards["total"] if shards and shards["total"] else 0.0
+
+
+def _sources(
+    shards: Mapping[str, int] | None, summary: Mapping[str, Any], result: Mapping[str, Any] | None
+) -> dict[str, int | None] | None:
+    if result:
+        return {"total": result["n_sources"], "done": result["n_sources"], "failed": result["n_failed"]}
+    if "n_sources" not in summary:
+        return None
+    total = summary["n_sources"]
+    return {"total": total, "done": round(total * _share_done(shards)), "failed": None}
+
+
+def _usd(
+    shards: Mapping[str, int] | None, summary: Mapping[str, Any], result: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    planned = summary.get("usd")
+    if result:
+        basis = "what the report counts, at list prices; not a bill"
+        return {"planned": planned, "so_far": result.get("usd"), "basis": basis}
+    if planned is None:
+        return {"planned": None, "so_far": None, "basis": "no plan, no price"}
+    basis = "the plan's estimate, times the share of shards that are done; not a bill"
+    return {"planned": planned, "so_far": planned * _share_done(shards), "basis": basis}
+
+
+def error_of(found: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return why an execution has ended without success; None if it runs or has succeeded."""
+    state = STATES[found["status"]]
+    if state in ("running", "succeeded"):
+        return None
+    error = found.get("error") or ("States.Timeout" if state == "timed_out" else "Stopped")
+    said = _said_by_function(found.get("cause") or "")
+    return {"type": error, "detail": _ENDS.get(error) or said or f"the gather is {state}"}
+
+
+def _said_by_function(cause: str) -> str:
+    """Return the message of a failed function, without Lambda's traceback."""
+    wrapped = json_object(cause)
+    return str(wrapped.get("errorMessage", cause)) if wrapped else cause
+
+
+def _links(
+    found: Mapping[str, Any], itself: str, cube: str | None, result: Mapping[str, Any] | None
+) -> dict[str, str]:
+    page = (result or {}).get("report_page")
+    links = {
+        "cube": cube,
+        "report": (result or {}).get("report"),
+        "report_page": page,
+        "report_in_console": _in_console(page, found.get("executionArn", "")) if page else None,
+    }
+    return links_to_go_on(found, itself) | {name: link for name, link in links.items() if link}
+
+
+def _in_console(href: str, execution_arn: str) -> str | None:
+    """Return the address of an object in the AWS console, or None in the emulation."""
+    _, partition, _, region, account, *_ = *execution_arn.split(":"), *[""] * 5
+    if partition not in _CONSOLES or account == _EMULATED_ACCOUNT:
+        return None
+    bucket, _, key = href.removeprefix("s3://").partition("/")
+    query = urlencode({"region": region, "prefix": key})
+    return f"https://{region}.{_CONSOLES[partition]}/s3/object/{bucket}?{query}"
+
+
+def json_object(text: str | None) -> dict[str, Any] | None:
+    """Return the object that a text is in JSON; None where it is none."""
+    try:
+        value = json.loads(text or "null")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _isoformat(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,65 @@
+"""The status of a large ranking, as the document that the API and the command line show. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pixel_gather.io.aws.gather_document import error_of, gather_line, json_object, links_to_go_on
+
+
+def ranking_document(
+    found: Mapping[str, Any],
+    *,
+    counts: Mapping[str, int] | None,
+    summary: Mapping[str, Any] | None,
+    now: datetime,
+    links_from: str,
+) -> dict[str, Any]:
+    """Describe one large ranking.
+
+    Args:
+        found: The answer of DescribeExecution.
+        counts: Item counts of the last Map Run, if one has begun.
+        summary: What was written before the last round, if it has been written.
+        now: The time up to which a running ranking's seconds are counted.
+        links_from: Start of the links to the ranking.
+    """
+    summary = summary or {}
+    output = json_object(found.get("output"))
+    result = output if output and "ranking" in output else None
+    document = gather_line(found, now=now, links_from=links_from, kind="ranking") | {
+        "request": json_object(found.get("input")),
+        "round": summary.get("round"),
+        "scenes": _scenes(counts or {}, summary, result),
+        "usd": result["usd"] if result else summary.get("usd"),
+        "error": _error(found),
+        "result": result,
+        "ranking": None,
+    }
+    document["links"] |= links_to_go_on(found, document["links"]["self"])
+    for name in ("table", "parquet"):
+        if result:
+            document["links"][name] = result[name]
+    return document
+
+
+def _error(found: Mapping[str, Any]) -> dict[str, str] | None:
+    error = error_of(found)
+    if error is not None and error["type"] == "States.Timeout":
+        said = "it took longer than the deployment allows; a redrive goes on with what was read"
+        return error | {"detail": said}
+    return error
+
+
+def _scenes(
+    counts: Mapping[str, int], summary: Mapping[str, Any], result: Mapping[str, Any] | None
+) -> dict[str, int | None] | None:
+    """Count scenes: all, those that the last round reads, and about how many of them it has read."""
+    if result:
+        return {"total": result["scenes"], "wanted": 0, "read": 0, "failed": result["failed"]}
+    if "n_scenes" not in summary:
+        return None
+    ended = counts.get("succeeded", 0) + counts.get("failed", 0) + counts.get("timedOut", 0)
+    share = min(ended / max(summary["n_tasks"], 1), 1.0)
+    wanted = summary["n_wanted"]
+    return {"total": summary["n_scenes"], "wanted": wanted, "read": round(wanted * share), "failed": None}

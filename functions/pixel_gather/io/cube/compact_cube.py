@@ -1,0 +1,91 @@
+"""Makes the files of a compacted cube, and tells and removes former versions."""
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+import obstore
+from obstore.exceptions import BaseError
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.plan.cube_version import version_key
+from pixel_gather.core.results.receipt import ReceiptFile
+from pixel_gather.core.stores import ROOT_KEY, FoundCube
+from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table, write_row_table
+from pixel_gather.io.cube.stored_receipt import parse_receipt
+from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
+from pixel_gather.io.cube.zarr_metadata import changed_group
+from pixel_gather.io.parquet.parquet_batches import damage_of
+from pixel_gather.io.store.listed import listed
+
+
+async def compaction_files(cube: GrowingZarrCube, found: FoundCube) -> Mapping[str, bytes]:
+    """Return the table of rows with the shards' new ETags, its receipt, and the group's metadata.
+
+    Args:
+        cube: A cube whose shards were written again.
+        found: The cube as it was before.
+
+    Raises:
+        StoreError: A file is missing or damaged.
+    """
+    root, table, receipt = [(await cube.needed(key)).content for key in (ROOT_KEY, ROWS_KEY, RECEIPT_KEY)]
+    rows = _table_again(cube, table, found.version + 1)
+    told = parse_receipt(receipt, cube.place)
+    file = ReceiptFile(nbytes=len(rows), sha256=sha256(rows).hexdigest())
+    told = replace(told, files=told.files | {ROWS_KEY: file}, version=found.version + 1)
+    return {ROWS_KEY: rows, RECEIPT_KEY: told.to_bytes(), ROOT_KEY: _root_again(root, found)}
+
+
+def _table_again(cube: GrowingZarrCube, content: bytes, version: int) -> bytes:
+    with damage_of(f"{cube.place}: {ROWS_KEY}"):
+        for _ in read_row_table(content)[1]:
+            pass  # all of it can be read, so the writer meets no error
+    metadata, batches = read_row_table(content)
+    shards = []
+    for key, _, _ in metadata["shards"]:
+        meta = obstore.head(cube.store, key)
+        shards.append((key, meta["size"], meta["e_tag"] or ""))
+    file = io.BytesIO()
+    write_row_table(batches, file, metadata=metadata | {"shards": shards, "version": version})
+    return file.getvalue()
+
+
+def _root_again(content: bytes, found: FoundCube) -> bytes:
+    root: dict[str, Any] = json.loads(content)
+    gather = json.loads(root["attributes"]["pixel_gather"])
+    last = found.versions[-1]
+    added = replace(
+        last,
+        number=last.number + 1,
+        committed_at=datetime.now(UTC).isoformat(timespec="microseconds"),
+        n_sources=0,
+        n_failed=0,
+        n_skipped=0,
+        kind="compact",
+    )
+    gather["versions"] = [each.to_json() for each in (*found.versions, added)]
+    return changed_group(root, gather)
+
+
+def kept_versions(cube: GrowingZarrCube, found: FoundCube) -> frozenset[int]:
+    """Return the numbers of the versions that can be opened. Blocks."""
+    try:
+        there = {item["path"] for item in listed(cube.store, "versions/")}
+    except (BaseError, OSError) as error:
+        raise StoreError(f"{cube.place}: the versions cannot be listed: {error}") from error
+    kept = {each.number for each in found.versions if version_key(each.number) in there}
+    return frozenset(kept | {found.version})
+
+
+def forget_versions(cube: GrowingZarrCube, numbers: frozenset[int]) -> None:
+    """Remove what former versions need to be opened. Their rows stay: later versions have them. Blocks."""
+    try:
+        obstore.delete(cube.store, [version_key(number) for number in sorted(numbers)])
+    except (BaseError, OSError) as error:
+        raise StoreError(f"{cube.place}: a version cannot be removed: {error}") from error

@@ -1,0 +1,111 @@
+"""Reads and writes the control files of one gather, in a folder or under an S3 prefix."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
+
+import obstore
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.stores import missing_file
+from pixel_gather.io.store.conditional_put import put_if
+from pixel_gather.io.store.listed import listed
+from pixel_gather.io.store.object_store import Store
+from pixel_gather.io.store.store_error_status import said_of_place
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectControlStore:
+    """Implements `pixel_gather.core.stores.ControlStore` on any object store."""
+
+    store: Store
+    prefix: str
+    """Ends in a slash. Every key starts with it."""
+
+    may_list: bool = True
+    """Whether listing is allowed. If not, S3 answers 403 for a missing object."""
+
+    def below(self, folder: str) -> Self:
+        """Return a store for the files of one folder."""
+        return replace(self, prefix=f"{self.prefix}{folder}/")
+
+    async def put(self, key: str, content: bytes) -> None:
+        """Write a whole file."""
+        try:
+            await obstore.put_async(self.store, self.prefix + key, content, use_multipart=False)
+        except (obstore.exceptions.BaseError, OSError) as error:
+            raise _in_words("written", key, error) from error
+
+    async def put_new(self, key: str, content: bytes) -> bool:
+        """Write a file if there is none."""
+        return (
+            await put_if(
+                self.store, self.prefix + key, content, etag=None, failed=partial(_in_words, "written", key)
+            )
+            is not None
+        )
+
+    async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
+        """Write a file of any length from parts."""
+        try:
+            await asyncio.to_thread(obstore.put, self.store, self.prefix + key, parts)
+        except (obstore.exceptions.BaseError, OSError) as error:
+            raise _in_words("written", key, error) from error
+
+    async def get(self, key: str) -> bytes | None:
+        """Return the content of a file, or None if it does not exist."""
+        try:
+            answer = await obstore.get_async(self.store, self.prefix + key)
+            return bytes(await answer.bytes_async())
+        except (obstore.exceptions.BaseError, OSError) as error:
+            if self._says_missing(error):
+                return None
+            raise _in_words("read", key, error) from error
+
+    async def get_range(self, key: str, start: int, stop: int) -> bytes:
+        """Read bytes [start, stop) of a file."""
+        try:
+            return bytes(await obstore.get_range_async(self.store, self.prefix + key, start=start, end=stop))
+        except (obstore.exceptions.BaseError, OSError) as error:
+            if self._says_missing(error):
+                raise missing_file(key) from error
+            raise _in_words("read", key, error) from error
+
+    def _says_missing(self, error: Exception) -> bool:
+        """Tell whether an error of reading means that there is no such file."""
+        is_denied = isinstance(error, obstore.exceptions.PermissionDeniedError)
+        return isinstance(error, FileNotFoundError) or (is_denied and not self.may_list)
+
+    async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
+        """Return the keys below a prefix."""
+        try:
+            found = await asyncio.to_thread(listed, self.store, self.prefix + prefix)
+        except (obstore.exceptions.BaseError, OSError) as error:
+            raise _in_words("listed", self.prefix + prefix, error) from error
+        return {item["path"].removeprefix(self.prefix) for item in found if item["size"] or not skip_empty}
+
+    async def clear(self, is_done: Callable[[str], bool] = lambda _: True) -> None:
+        """Remove files. Sidecars go last: who does not find one looks whether the plan is there.
+
+        Args:
+            is_done: Tells by its key whether a file is removed. All of them if not given.
+        """
+        keys = [key for key in await self.list_("") if is_done(key)]
+        try:
+            for are_sidecars in (False, True):
+                some = [self.prefix + key for key in keys if ("shards/" in key) is are_sidecars]
+                try:
+                    await obstore.delete_async(self.store, some)
+                except FileNotFoundError:  # on disk: another process removes them, too
+                    for key in some:
+                        with suppress(FileNotFoundError):
+                            await obstore.delete_async(self.store, key)
+        except (obstore.exceptions.BaseError, OSError) as error:
+            raise _in_words("removed", self.prefix, error) from error
+
+
+def _in_words(verb: str, key: str, error: Exception) -> StoreError:
+    return StoreError(f"{key} could not be {verb}: {said_of_place(error)}")

@@ -1,0 +1,177 @@
+"""Adds rows to a shard that has some, in an object that begins with all the bytes of the former one.
+
+Whoever still holds an index of a former object finds the same chunks at the same offsets. New chunks and a
+new index follow. A chunk that has old and new rows is encoded again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import google_crc32c
+import imagecodecs
+import numpy as np
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.io.cube.shard_codec import Encode, Part, chunk_encoder, encode_shard
+
+_EMPTY: Final = np.uint64(2**64 - 1)
+_ENTRY_NBYTES: Final = 16
+_CHECKSUM_NBYTES: Final = 4
+
+type _Index = np.ndarray[Any, np.dtype[np.uint64]]
+"""Shape (rows, y, x, 2) of the chunks in a shard: offset and length of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedRows:
+    """Rows that were encoded for a shard. Their offsets follow when the former object is known."""
+
+    parts: list[Part]
+    index: _Index
+    """Offsets in the former object for chunks without new rows. Others count from the start of ``parts``."""
+
+    first_chunk: int
+    """First position along the rows whose chunks are in ``parts``."""
+
+    def object_after(self, former: bytes) -> bytes:
+        """Return the object that begins with the former one."""
+        index = self.index.copy()
+        added = index[self.first_chunk :]
+        added[..., 0][added[..., 0] != _EMPTY] += np.uint64(len(former))
+        return b"".join([former, *self.parts, index_bytes(index)])
+
+
+async def encode_added(
+    plan: CubePlan, measurement: Measurement, pixels: Pixels, *, n_before: int, former: bytes
+) -> AddedRows:
+    """Compress rows that follow others in their shard.
+
+    Args:
+        plan: The cube.
+        measurement: Which array.
+        pixels: The new rows: shape (row, y, x).
+        n_before: Rows of the shard that come before them.
+        former: The shard's object. It has those rows, and perhaps others of an append that was given up.
+            Empty if there is none.
+
+    Raises:
+        StoreError: The object is damaged.
+    """
+    shard, chunk = plan.layout.shard, plan.layout.chunk
+    grid = tuple(whole // part for whole, part in zip(shard, chunk, strict=True))
+    index = read_index(former, grid)
+    first = n_before // chunk[0]
+    mixed = index[first].copy()
+    index[first:] = _EMPTY
+    parts: list[Part] = []
+    n_mixed = n_before % chunk[0]
+    if n_mixed:
+        both = np.full(
+            (min(n_mixed + len(pixels), chunk[0]), *pixels.shape[1:]), measurement.fill_value, pixels.dtype
+        )
+        _decode_row(both[:n_mixed], mixed, former, plan=plan)
+        n_new = len(both) - n_mixed
+        both[n_mixed:], pixels = pixels[:n_new], pixels[n_new:]
+        # stored pixels must not change, so the mixed chunks are encoded without loss
+        await _add(index[first : first + 1], parts, both, plan, measurement, tolerance=None)
+    if len(pixels):
+        start = first + bool(n_mixed)
+        await _add(index[start:], parts, pixels, plan, measurement, tolerance=plan.zfp_tolerance)
+    return AddedRows(parts, index, first)
+
+
+async def _add(
+    index: _Index,
+    parts: list[Part],
+    pixels: Pixels,
+    plan: CubePlan,
+    measurement: Measurement,
+    *,
+    tolerance: float | None,
+) -> None:
+    """Encode rows and append their chunks to ``parts``. Set their places, counted from the first part."""
+    chunk = plan.layout.chunk
+    encoded = await encode_shard(
+        pixels,
+        shard=(len(index) * chunk[0], *plan.layout.shard[1:]),
+        chunk=chunk,
+        fill_value=measurement.fill_value,
+        encode=_encoder(plan, measurement, pixels.itemsize, tolerance),
+    )
+    before = sum(len(part) for part in parts)
+    found = read_index(bytes(encoded[-1]), index.shape[:3])
+    found[..., 0][found[..., 0] != _EMPTY] += np.uint64(before)
+    index[...] = found
+    parts += encoded[:-1]
+
+
+def _encoder(plan: CubePlan, measurement: Measurement, itemsize: int, tolerance: float | None) -> Encode:
+    return chunk_encoder(
+        plan.codec, itemsize=itemsize, fill_value=measurement.fill_value, zfp_tolerance=tolerance
+    )
+
+
+def read_index(content: bytes, grid: tuple[int, ...]) -> _Index:
+    """Return the index at the end of a shard's object.
+
+    Args:
+        content: The object; empty for a shard without chunks.
+        grid: Number of chunks along each axis.
+
+    Raises:
+        StoreError: The index is damaged.
+    """
+    if not content:
+        return np.full((*grid, 2), _EMPTY, dtype="<u8")
+    n = int(np.prod(grid)) * _ENTRY_NBYTES
+    stored, checksum = content[-n - _CHECKSUM_NBYTES : -_CHECKSUM_NBYTES], content[-_CHECKSUM_NBYTES:]
+    if len(stored) != n or google_crc32c.value(stored).to_bytes(4, "little") != checksum:
+        raise StoreError("a shard of the cube is damaged: its index has another checksum")
+    return np.frombuffer(stored, "<u8").reshape(*grid, 2).copy()
+
+
+def index_bytes(index: _Index) -> bytes:
+    """Return the index as it is stored, with its checksum."""
+    stored = index.astype("<u8").tobytes()
+    checksum: int = google_crc32c.value(stored)
+    return stored + checksum.to_bytes(_CHECKSUM_NBYTES, "little")
+
+
+def compacted(content: bytes, grid: tuple[int, ...]) -> list[Part]:
+    """Return a shard's object without the chunks that its index does not name."""
+    index = read_index(content, grid)
+    parts: list[Part] = []
+    position = 0
+    for place in np.ndindex(*grid):
+        start, length = index[place].tolist()
+        if start != int(_EMPTY):
+            parts.append(content[start : start + length])
+            index[place] = position, length
+            position += length
+    return [*parts, index_bytes(index)]
+
+
+def _decode_row(out: Pixels, index: _Index, former: bytes, *, plan: CubePlan) -> None:
+    """Fill rows from the chunks of one position along the rows. Chunks that are not stored hold the fill."""
+    decode = _decoder(plan, out.dtype)
+    _, height, width = plan.layout.chunk
+    for y, x in np.ndindex(*index.shape[:2]):
+        start, length = index[y, x].tolist()
+        target = out[:, y * height : (y + 1) * height, x * width : (x + 1) * width]
+        if start != int(_EMPTY) and target.size:
+            chunk = decode(former[start : start + length])
+            target[...] = chunk[: target.shape[0], : target.shape[1], : target.shape[2]]
+
+
+def _decoder(plan: CubePlan, dtype: np.dtype[Any]) -> Callable[[bytes], Pixels]:
+    """Return a function that decodes one chunk; the inverse of `chunk_encoder`."""
+    shape, stored = plan.layout.chunk, dtype.newbyteorder("<")
+    if plan.codec == "zfp":
+        return lambda content: np.asarray(imagecodecs.zfp_decode(content)).reshape(shape)
+    if plan.codec == "none":
+        return lambda content: np.frombuffer(content, stored).reshape(shape)
+    decode = imagecodecs.zstd_decode if plan.codec == "zstd" else imagecodecs.blosc_decode
+    return lambda content: np.frombuffer(decode(content), stored).reshape(shape)

@@ -1,0 +1,86 @@
+"""Opens a finished cube with zarr-python."""
+
+import zlib
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from obstore.exceptions import BaseError
+
+from pixel_gather.core.errors import GatherError, StoreError
+from pixel_gather.core.stores import NOT_COMPLETE
+from pixel_gather.io.store.object_store import Store
+from pixel_gather.io.store.store_error_status import said_of_place
+
+if TYPE_CHECKING:
+    import zarr
+
+_DAMAGED: Final = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, NotImplementedError, RuntimeError, TypeError,
+    ValueError, zlib.error,
+)  # fmt: skip
+"""What zarr-python, NumPy and codecs raise for damaged metadata and chunks."""
+
+
+@contextmanager
+def finished_group(store: Store, place: str) -> Generator["zarr.Group"]:
+    """Open a cube for reading. Errors of the store inside the context name the place.
+
+    Args:
+        store: At the cube's root.
+        place: The location as users write it, for messages.
+
+    Raises:
+        StoreError: No finished cube is there, or it cannot be read.
+    """
+    from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
+
+    with errors_of_cube(place):
+        group = open_foreign_group(store)
+        if not group.attrs.get("complete"):
+            raise StoreError(f"{place}: {why_not_finished(group.attrs)}")
+        yield group
+
+
+def why_not_finished(attributes: Mapping[str, Any]) -> str:
+    """Return why what has these attributes is no finished cube."""
+    if "complete" in attributes:
+        return NOT_COMPLETE
+    return "no complete cube is there; name the folder that a gather has written"
+
+
+@contextmanager
+def errors_of_cube(place: str) -> Iterator[None]:
+    """Turn what zarr-python, codecs and stores raise into a `StoreError` that names the cube."""
+    try:
+        yield
+    except GatherError:
+        raise
+    except FileNotFoundError as error:
+        raise StoreError(f"{place}: no cube is there; name the folder that a gather has written") from error
+    except (BaseError, OSError) as error:
+        raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
+    except _DAMAGED as error:
+        raise StoreError(
+            f"{place}: the cube is damaged, or no gather has written it ({str(error)[:200]}); pixel-gather "
+            "verify says where"
+        ) from error
+
+
+def open_group(store: Store, *, is_consolidated: bool = True) -> "zarr.Group | None":
+    """Return a cube's group, for all codecs of a gather; None if its metadata are missing or damaged.
+
+    Args:
+        store: At the cube's root.
+        is_consolidated: Whether arrays are described by the group's metadata, not by their own.
+    """
+    from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
+
+    try:
+        return open_foreign_group(store, is_consolidated=is_consolidated)
+    except (BaseError, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            return None
+        raise
+    except Exception:  # noqa: BLE001 # zarr-python raises many types for broken metadata
+        return None

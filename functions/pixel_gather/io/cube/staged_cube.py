@@ -1,0 +1,292 @@
+"""Writes everything of a cube but its pixels: metadata, coordinates, and the files beside them.
+
+A finish writes them to a temporary folder, and publishes them when they are whole; see
+`pixel_gather.engine.publish`.
+"""
+
+import asyncio
+import hashlib
+import json
+import mmap
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+import numpy as np
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.read.quicklook import Quicklooks
+from pixel_gather.core.results.receipt import Receipt, WrittenFile
+from pixel_gather.core.results.report import Report
+from pixel_gather.core.results.row_coordinates import Coordinate, Values, chunk_rows
+from pixel_gather.core.stores import ROOT_KEY, Content, FoundCube
+from pixel_gather.io.cube.array_chunks import put_rows, write_small_array
+from pixel_gather.io.cube.map_coordinates import SPATIAL_REF, write_georeference
+from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY, quicklook_parts
+from pixel_gather.io.cube.row_table import ROWS_KEY, cube_metadata, stored_shards, write_row_table
+from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
+from pixel_gather.io.cube.zarr_metadata import (
+    coordinate_attributes,
+    group_attributes,
+    group_content,
+    put_measurement,
+    put_metadata,
+    scaling_attributes,
+)
+from pixel_gather.io.header_index import HEADERS_KEY, store_index
+from pixel_gather.io.store.listed import listed, root_folders
+from pixel_gather.io.store.object_store import Store
+from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.upload import upload
+
+FOUND_LIST_KEY: Final = "sources.parquet"
+VERSIONS_FOLDER: Final = "versions/"
+"""What appends keep: the metadata of former versions, and the list that each search has found."""
+
+_ARRAYS_AT_ONCE: Final = 8
+"""Each array waits for one or two requests. A cube has some 20 arrays, written in 62 batches for a million
+sources."""
+
+
+def found_list_key(plan: CubePlan) -> str:
+    """Return the key of the list that a search found. Each append has its own."""
+    return FOUND_LIST_KEY if plan.append is None else f"versions/{plan.append.version:05d}.{FOUND_LIST_KEY}"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedZarrCube:
+    """Implements `pixel_gather.core.stores.StagedCube` at the root of a store that nobody else writes to."""
+
+    store: Store
+    place: str
+    """The location of the cube as the user wrote it, for messages."""
+
+    shards_in: Store | None = None
+    """Where the shards are that the table of rows names. None for a cube that refers to tiles."""
+
+    is_sharded: bool = True
+    """False if each chunk is an object of its own, as the tiles are that a cube refers to."""
+
+    async def create(self, plan: CubePlan) -> CubePlan:
+        """Write the measurements' metadata."""
+        await self._write_in_thread(self._create_measurements, plan)
+        return plan
+
+    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
+        """Write the metadata of the coordinates along the first axis."""
+        await self._write_in_thread(self._create_coordinates, plan, coordinates)
+
+    async def write_rows(
+        self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
+    ) -> None:
+        """Write consecutive rows of several coordinates, in whole chunks."""
+        await self._write_in_thread(self._write_rows, plan, coordinates, start, values)
+
+    async def write_row_table(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]
+    ) -> WrittenFile | None:
+        """Write ``rows.parquet`` in parts while its batches arrive."""
+        assert self.shards_in is not None  # noqa: S101 # a cube that refers to tiles has no such table
+
+        def write(values: Iterator[Mapping[str, Values]], file: IO[bytes]) -> None:
+            write_row_table(values, file, metadata=cube_metadata(plan, stored_shards(shards_in, plan)))
+
+        content, shards_in = _Content(), self.shards_in
+        try:
+            await upload(batches, write, self.store, ROWS_KEY, on_bytes=content.add)
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+        return content.file(ROWS_KEY)
+
+    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> WrittenFile | None:
+        """Write the cube's header index beside its arrays, in parts while its entries arrive."""
+        content = _Content()
+        try:
+            await store_index(entries, self.store, HEADERS_KEY, on_bytes=content.add)
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+        return content.file(HEADERS_KEY)
+
+    async def write_found_list(self, plan: CubePlan, content: bytes) -> WrittenFile:
+        """Write ``sources.parquet``: what a search found, and what of it was not read."""
+        return await self._put_file(found_list_key(plan), content)
+
+    async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> WrittenFile:
+        """Write ``quicklooks.npz``; see `quicklook_parts`."""
+        return await self._put_file(QUICKLOOKS_KEY, *quicklook_parts(quicklooks))
+
+    async def write_receipt(self, receipt: Receipt) -> None:
+        """Write ``receipt.json``."""
+        await self._put_file(RECEIPT_KEY, receipt.to_bytes())
+
+    async def _put_file(self, key: str, *parts: bytes) -> WrittenFile:
+        try:
+            await obstore.put_async(self.store, key, parts, use_multipart=False)
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(part)
+        return WrittenFile(key=key, nbytes=sum(map(len, parts)), sha256=digest.hexdigest())
+
+    async def complete(self, plan: CubePlan, report: Report) -> None:
+        """Write the map coordinates, consolidate the metadata and mark the cube as complete."""
+        content = await self._write_in_thread(self._completed, plan, report)
+        await self._put_file(ROOT_KEY, content)
+
+    def phases(self, plan: CubePlan, found: FoundCube) -> Sequence[Sequence[str]]:
+        """Return chunks, then arrays' metadata, then files, then the receipt; see `StagedCube.phases`."""
+        root: Any = json.loads(bytes(obstore.get(self.store, ROOT_KEY).bytes()))
+        arrays = root["consolidated_metadata"]["metadata"]
+        keys = sorted(item["path"] for item in listed(self.store, "") if item["path"] != ROOT_KEY)
+        changed = [key for key in keys if _is_changed(key, plan, found, arrays)]
+        return [[key for key in changed if belongs(key)] for belongs in _PHASES]
+
+    def content(self, key: str) -> Content:
+        """Return a file of the folder. It is not read into memory: the table of rows may be large."""
+        assert isinstance(self.store, LocalStore)  # noqa: S101 # a finish stages in a folder
+        with Path(str(self.store.prefix), key).open("rb") as file:
+            return [memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))]
+
+    async def _write_in_thread[*Ts, T](self, write: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        """Write in a thread, and turn errors of the store into a StoreError."""
+        try:
+            return await asyncio.to_thread(write, *arguments)
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+
+    def _create_measurements(self, plan: CubePlan) -> None:
+        for measurement in plan.measurements:
+            put_measurement(self.store, plan, measurement, is_sharded=self.is_sharded)
+
+    def _create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
+        rows = _chunk_rows(plan)
+
+        def create(each: Coordinate) -> None:
+            put_metadata(
+                self.store,
+                each.name,
+                shape=each.shape,
+                chunks=(rows, *each.shape[1:]),
+                dtype=each.dtype,
+                fill_value=each.fill,
+                dims=each.dims,
+                attributes=coordinate_attributes(each),
+            )
+
+        _each_in_threads(create, coordinates)
+
+    def _write_rows(
+        self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
+    ) -> None:
+        chunk_rows = _chunk_rows(plan)
+
+        def write(each: Coordinate) -> None:
+            rows = np.asarray(values[each.name], dtype=object if each.dtype == "string" else each.dtype)
+            put_rows(self.store, each.name, start, rows, chunk_rows=chunk_rows, fill_value=each.fill)
+
+        _each_in_threads(write, coordinates)
+
+    def _completed(self, plan: CubePlan, report: Report) -> bytes:
+        """Write the arrays' last attributes. Return the group's metadata of the complete cube."""
+        on_map = write_georeference(self.store, plan, report)
+        if len(plan.measurements) > 1:
+            names = np.array([each.name for each in plan.measurements], dtype=object)
+            write_small_array(self.store, "measurement", names, dims=("measurement",))
+        measurements = [each.name for each in plan.measurements]
+        others = self._array_names() - set(measurements)
+        arrays = [*measurements, *sorted(others)]  # readers show the arrays in this order
+        beside = sorted(others - {"x", "y", plan.dim, "measurement"})
+        attributes: dict[str, Any] = {"coordinates": " ".join(beside)}
+        if SPATIAL_REF in beside:
+            attributes["grid_mapping"] = SPATIAL_REF
+        for each in plan.measurements:
+            scaling = {} if report.scaling_differs else scaling_attributes(each)
+            overhang = {"comment": each.overhang} if report.n_overhanging else {}
+            self._add_attributes(each.name, attributes | scaling | overhang)
+        content = {
+            "zarr_format": 3,
+            "node_type": "group",
+            "attributes": group_attributes(plan, report) | on_map,
+            "consolidated_metadata": {
+                "kind": "inline",
+                "must_understand": False,
+                "metadata": dict(zip(arrays, _each_in_threads(self._metadata_of, arrays), strict=True)),
+            },
+        }
+        return group_content(content)
+
+    def _array_names(self) -> set[str]:
+        """Return the names of all arrays. zarr-python's own listing would warn of the other folders."""
+        return {folder for folder in root_folders(self.store) if f"{folder}/" != VERSIONS_FOLDER}
+
+    def _add_attributes(self, name: str, attributes: Mapping[str, Any]) -> None:
+        """Add attributes to an array. zarr-python would have to know all of its codecs."""
+        metadata = self._metadata_of(name)
+        metadata["attributes"] |= attributes
+        content = json.dumps(metadata, indent=2, allow_nan=False).encode()
+        obstore.put(self.store, f"{name}/{ROOT_KEY}", content, use_multipart=False)
+
+    def _metadata_of(self, name: str) -> Any:
+        return json.loads(bytes(obstore.get(self.store, f"{name}/{ROOT_KEY}").bytes()))
+
+    def _failed(self, verb: str, error: Exception) -> StoreError:
+        return StoreError(
+            f"the files of {self.place} could not be {verb} in a temporary folder: {said_of_place(error)}"
+        )
+
+
+def _chunk_rows(plan: CubePlan) -> int:
+    """Return the number of rows in a chunk of every coordinate."""
+    return chunk_rows(plan.n_rows) if plan.append is None else plan.append.chunk_rows
+
+
+_PHASES: Final[tuple[Callable[[str], bool], ...]] = (
+    lambda key: "/c/" in key or key.endswith("/c"),
+    lambda key: key.endswith(f"/{ROOT_KEY}"),
+    lambda key: "/" not in key and key != RECEIPT_KEY,
+    lambda key: key == RECEIPT_KEY or key.startswith(VERSIONS_FOLDER),
+)
+"""Which keys are put together. The receipt names the files, so it follows them."""
+
+
+def _is_changed(key: str, plan: CubePlan, found: FoundCube, arrays: Mapping[str, Any]) -> bool:
+    """Return whether a cube lacks an object that was staged, or has another one."""
+    name, slash, rest = key.partition("/")
+    if plan.append is None or not slash or name not in found.arrays:
+        return True
+    if (arrays[name].get("dimension_names") or [None])[0] != plan.dim:
+        return False  # the axes y and x, and the like
+    _, _, place = rest.partition("c/")
+    return not place or int(place.split("/")[0]) >= plan.first_row // plan.append.chunk_rows
+
+
+class _Content:
+    """Size and digest of a file that is written in parts."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self.digest = hashlib.sha256()
+
+    def add(self, part: bytes) -> None:
+        """Add the next part."""
+        self.nbytes += len(part)
+        self.digest.update(part)
+
+    def file(self, key: str) -> WrittenFile | None:
+        """Return the file, or None if nothing was written."""
+        return (
+            WrittenFile(key=key, nbytes=self.nbytes, sha256=self.digest.hexdigest()) if self.nbytes else None
+        )
+
+
+def _each_in_threads[Item, Found](work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+    """Process several arrays at a time. An error is raised after all have ended."""
+    with ThreadPoolExecutor(_ARRAYS_AT_ONCE) as threads:
+        return list(threads.map(work, items))

@@ -1,0 +1,43 @@
+"""Reads the receipt that lies beside a cube."""
+
+import obstore
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.results.receipt import FORMAT, Receipt
+from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
+from pixel_gather.io.store.object_store import Store
+
+
+def read_receipt(store: Store, place: str) -> Receipt:
+    """Return a cube's receipt. Blocks.
+
+    Args:
+        store: At the cube's root.
+        place: The location as users write it, for messages.
+
+    Raises:
+        StoreError: There is no receipt, or it is damaged.
+    """
+    try:
+        content = bytes(obstore.get(store, RECEIPT_KEY).bytes())
+    except FileNotFoundError as error:
+        raise StoreError(
+            f"{place}: there is no receipt.json, so there is nothing to compare with: name the folder of a "
+            "complete cube"
+        ) from error
+    return parse_receipt(content, place)
+
+
+def parse_receipt(content: bytes, place: str) -> Receipt:
+    """Return the receipt with this content. Arguments and errors as in `read_receipt`."""
+    try:
+        receipt = Receipt.from_bytes(content)
+    except ValueError as error:
+        raise StoreError(f"{place}: its receipt.json is damaged ({error})") from error
+    if receipt.format != FORMAT:
+        raise StoreError(
+            f"{place}: its receipt has format {receipt.format}; this version of Pixel Gather reads {FORMAT}"
+        )
+    if min(receipt.shape) < 1 or min(receipt.shard) < 1 or not receipt.has_all_shards:
+        raise StoreError(f"{place}: its receipt.json is damaged (its shards do not fit its shape)")
+    return receipt

@@ -1,0 +1,46 @@
+"""Tells which report files lie beside a cube's arrays. Imports nothing that draws."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+import obstore
+from obstore.exceptions import BaseError
+
+from pixel_gather.io.store.object_store import Store
+
+REPORT_KEY: Final = "report.json"
+TEXT_KEY: Final = "report.txt"
+PAGE_KEY: Final = "report.html"
+VIEW_KEY: Final = "view.html"
+PAGE_KEYS: Final = (VIEW_KEY, PAGE_KEY, TEXT_KEY, REPORT_KEY)
+"""What is written beside a cube after it is complete. Each has a checksum of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenReport:
+    """Which of a cube's report files exist."""
+
+    has_figures: bool
+    """``report.json``, for programs."""
+
+    has_page: bool
+    """``report.html``, for people."""
+
+
+async def look_for_report(store: Store) -> WrittenReport:
+    """Look which report files exist. A file counts as missing if the store does not answer.
+
+    Args:
+        store: At the cube's root.
+    """
+    has_figures, has_page = await asyncio.gather(_exists(store, REPORT_KEY), _exists(store, PAGE_KEY))
+    return WrittenReport(has_figures=has_figures, has_page=has_page)
+
+
+async def _exists(store: Store, key: str) -> bool:
+    try:
+        await obstore.head_async(store, key)
+    except (BaseError, OSError):
+        return False
+    return True

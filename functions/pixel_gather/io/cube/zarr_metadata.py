@@ -1,0 +1,346 @@
+"""Describes the cube in Zarr's metadata: codecs, CF attributes, provenance."""
+
+import base64
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from math import isfinite, isnan
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import obstore
+
+from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.plan.cube_version import CubeVersion
+from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.layout import Layout
+from pixel_gather.core.results.own_checksum import CHECKSUM, checksum_of
+from pixel_gather.io.cube.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL
+from pixel_gather.io.cube.tile_codecs import Codec, Codecs, bytes_codec, tile_codecs
+from pixel_gather.io.store.object_store import Store
+from pixel_gather.version import __version__
+
+if TYPE_CHECKING:  # not in a worker's start
+    from obstore import PutMode
+
+    from pixel_gather.core.results.report import Report
+    from pixel_gather.core.results.row_coordinates import Coordinate
+
+
+_UNFINISHED: Final = (
+    "NOT COMPLETE: pixels that are not gathered yet read as nodata, and rows have no coordinates; run the "
+    "same request again to finish the cube"
+)
+_IN_DISORDER: Final = "rows are in the order in which they were appended, not in the order of their times"
+
+
+def zarr_codecs(codec: str, *, itemsize: int) -> Codecs:
+    """Return the codecs of a chunk for a codec of the request.
+
+    zfp is described as lossless, because its metadata cannot hold a tolerance. Readers need none. A
+    program that writes more rows loses no digits.
+    """
+    if codec == "zfp":
+        reversible = {"name": "imagecodecs_zfp", "configuration": {"header": True, "mode": "reversible"}}
+        return {"filters": [], "serializer": reversible, "compressors": []}
+    return {"filters": [], "serializer": bytes_codec(itemsize), "compressors": _compressors(codec, itemsize)}
+
+
+def _compressors(codec: str, itemsize: int) -> list[Codec]:
+    if codec == "none":
+        return []
+    if codec == "zstd":
+        return [{"name": "zstd", "configuration": {"level": ZSTD_LEVEL, "checksum": False}}]
+    name = codec.removeprefix("blosc-")
+    settings = {
+        "typesize": itemsize,
+        "cname": name,
+        "clevel": BLOSC_LEVELS[name],
+        "shuffle": "bitshuffle",
+        "blocksize": 0,
+    }
+    return [{"name": "blosc", "configuration": settings}]
+
+
+def put_measurement(
+    store: Store,
+    plan: CubePlan,
+    measurement: Measurement,
+    *,
+    is_sharded: bool = True,
+    mode: "PutMode" = "overwrite",
+) -> None:
+    """Put the metadata of a measurement; see `put_pixel_array`."""
+    coding = plan.slots[measurement.slot].coding
+    itemsize = np.dtype(measurement.dtype).itemsize
+    put_pixel_array(
+        store,
+        measurement.name,
+        shape=plan.shape,
+        layout=plan.layout,
+        is_sharded=is_sharded,
+        dtype=measurement.dtype,
+        fill_value=measurement.fill_value,
+        dims=(plan.dim, "y", "x"),
+        attributes=measurement_attributes(measurement),
+        codecs=zarr_codecs(plan.codec, itemsize=itemsize) if coding is None else tile_codecs(coding),
+        mode=mode,
+    )
+
+
+def put_pixel_array(
+    store: Store,
+    name: str,
+    *,
+    shape: Sequence[int],
+    layout: Layout,
+    is_sharded: bool,
+    dtype: str,
+    fill_value: float,
+    dims: Sequence[str],
+    attributes: Mapping[str, Any],
+    codecs: Codecs,
+    mode: "PutMode" = "overwrite",
+) -> None:
+    """Put the metadata of an array of pixels; see `put_metadata`.
+
+    Args:
+        store: The cube.
+        name: Name of the array.
+        shape: Shape of the array.
+        layout: Shapes of its shards and chunks.
+        is_sharded: Whether its objects are shards; if not, each is a chunk.
+        dtype: Dtype of the pixels.
+        fill_value: The value of absent chunks.
+        dims: Names of the dimensions.
+        attributes: Attributes of the array.
+        codecs: Codecs of a chunk.
+        mode: ``create`` raises an error if there are metadata.
+    """
+    of_chunk = [*codecs["filters"], codecs["serializer"], *codecs["compressors"]]
+    sharding = {
+        "chunk_shape": layout.chunk,
+        "codecs": of_chunk,
+        "index_codecs": [bytes_codec(8), {"name": "crc32c"}],
+        "index_location": "end",
+    }
+    put_metadata(
+        store,
+        name,
+        shape=shape,
+        chunks=layout.shard if is_sharded else layout.chunk,
+        dtype=dtype,
+        fill_value=fill_value,
+        dims=dims,
+        attributes=attributes,
+        codecs=[{"name": "sharding_indexed", "configuration": sharding}] if is_sharded else of_chunk,
+        mode=mode,
+    )
+
+
+def put_metadata(
+    store: Store,
+    name: str,
+    *,
+    shape: Sequence[int],
+    chunks: Sequence[int],
+    dtype: str,
+    fill_value: float | str,
+    dims: Sequence[str],
+    attributes: Mapping[str, Any],
+    codecs: Sequence[Codec] | None = None,
+    mode: "PutMode" = "overwrite",
+) -> None:
+    """Put the metadata of an array, byte for byte as zarr-python would.
+
+    Importing zarr-python takes 0.3 s. Then it takes 3 ms for each array.
+
+    Args:
+        store: The cube.
+        name: Name of the array.
+        shape: Shape of the array.
+        chunks: Shape of the chunks, or of the shards.
+        dtype: NumPy's name, or ``string``.
+        fill_value: The value of absent chunks.
+        dims: Names of the dimensions.
+        attributes: Attributes of the array.
+        codecs: Codecs of the chunks. None for zarr-python's default, with zstd's checksum.
+        mode: ``create`` raises an error if there are metadata.
+    """
+    metadata = {
+        "shape": shape,
+        "data_type": dtype,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": fill_value
+        if isinstance(fill_value, str)
+        else _fill_in_json(np.dtype(dtype).type(fill_value)),
+        "codecs": codecs or _default_codecs(dtype),
+        "attributes": attributes,
+        "dimension_names": dims,
+        "zarr_format": 3,
+        "node_type": "array",
+        "storage_transformers": [],
+    }
+    content = json.dumps(metadata, indent=2, allow_nan=False).encode()
+    obstore.put(store, f"{name}/zarr.json", content, mode=mode, use_multipart=False)
+
+
+def _default_codecs(dtype: str) -> list[Codec]:
+    """Return the codecs that zarr-python chooses, with zstd's checksum."""
+    text: Codec = {"name": "vlen-utf8", "configuration": {}}
+    return [
+        text if dtype == "string" else bytes_codec(np.dtype(dtype).itemsize),
+        {"name": "zstd", "configuration": {"level": 0, "checksum": True}},
+    ]
+
+
+def _fill_in_json(value: Any) -> Any:
+    """Encode a fill value as Zarr's specification wants it: numbers, and words for NaN and infinities."""
+    if value.dtype.kind in "biu":
+        return value.item()
+    if value.dtype.kind == "c":
+        return [_fill_in_json(value.real), _fill_in_json(value.imag)]
+    number = float(value)
+    if isnan(number):
+        return "NaN"
+    return number if isfinite(number) else f"{'-' if number < 0 else ''}Infinity"
+
+
+def measurement_attributes(measurement: Measurement) -> dict[str, Any]:
+    """Return a measurement's CF attributes without its scaling, which is known only at the end."""
+    attributes: dict[str, Any] = {"long_name": measurement.name}
+    if measurement.nodata is not None:
+        attributes["_FillValue"] = _encoded_fill(measurement.nodata, np.dtype(measurement.dtype))
+    return attributes
+
+
+def scaling_attributes(measurement: Measurement) -> dict[str, Any]:
+    """Return CF's scale and offset, which readers apply. The stored values are raw."""
+    if (measurement.scale, measurement.offset) == (1.0, 0.0):
+        return {}
+    return {"scale_factor": measurement.scale, "add_offset": measurement.offset}
+
+
+def coordinate_attributes(coordinate: "Coordinate") -> dict[str, Any]:
+    """Return a coordinate's attributes. Only a missing time has to be masked by readers."""
+    if coordinate.name == "time":
+        return coordinate.attributes | {"_FillValue": coordinate.fill}
+    return dict(coordinate.attributes)
+
+
+def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str, Any]:
+    """Return the group's attributes: title, request and, if the cube is complete, its report.
+
+    All attributes are text, numbers or lists of these, because netCDF stores no others. So xarray can write
+    the cube by ``to_netcdf``. The gather's own record is therefore one JSON text.
+    """
+    gather: dict[str, Any] = {
+        "version": __version__,
+        "digest": plan.digest,
+        "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
+        "request": plan.request,
+    }
+    if plan.footprints is not None:
+        gather["footprints"] = asdict(plan.footprints)
+    if plan.append is not None:
+        gather = dict(plan.append.origin)
+    if report is not None:
+        gather["report"] = report.to_json()
+        gather["versions"] = [each.to_json() for each in versions_after(plan, report)]
+        gather["template"] = CubeTemplate.of(plan, is_aligned=report.is_aligned).to_json()
+    comment = _UNFINISHED if report is None else _IN_DISORDER if not report.is_in_time_order else None
+    return {
+        "Conventions": "CF-1.11",
+        "title": _title(plan, plan.n_sources if report is None else report.n_sources),
+        "pixel_gather": json.dumps(gather),
+        "complete": int(report is not None),
+    } | ({} if comment is None else {"comment": comment})
+
+
+def versions_after(plan: CubePlan, report: "Report") -> tuple[CubeVersion, ...]:
+    """Return the versions of a cube when a gather or an append is complete.
+
+    Args:
+        plan: Plan of the gather or the append.
+        report: Report of the whole cube.
+    """
+    earlier = () if plan.append is None else plan.append.versions
+    added = CubeVersion(
+        number=len(earlier) + 1 if plan.append is None else plan.append.version,
+        committed_at=datetime.now(UTC).isoformat(timespec="microseconds"),
+        n_rows=plan.n_rows,
+        n_sources=plan.n_sources,
+        n_failed=report.n_failed - sum(each.n_failed for each in earlier),
+        n_skipped=0 if plan.append is None else plan.append.n_skipped,
+        digest=plan.digest,
+        kind="gather" if plan.append is None else "append",
+    )
+    return (*earlier, added)
+
+
+def gather_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the gather's own record from its cube's attributes.
+
+    Raises:
+        KeyError: The attributes have no record.
+        TypeError, ValueError: The record is not the JSON text of an object.
+    """
+    gather: dict[str, Any] = dict(json.loads(attributes["pixel_gather"]))
+    return gather
+
+
+def group_content(root: Mapping[str, Any]) -> bytes:
+    """Return the content of a group's ``zarr.json``. The gather's record gets the checksum of all of it."""
+    gather = gather_of(root["attributes"])
+    told = json.dumps(gather | {CHECKSUM: _checksum_of_group(root, gather)})
+    return json.dumps(_with_record(root, told)).encode()
+
+
+def changed_group(root: Mapping[str, Any], gather: Mapping[str, Any]) -> bytes:
+    """Return the content of a group's ``zarr.json`` with another record of the gather.
+
+    Damage stays visible: metadata that were not as written get no checksum that says otherwise.
+    """
+    changed = _with_record(root, json.dumps(gather))
+    return group_content(changed) if is_group_as_written(root) else json.dumps(changed).encode()
+
+
+def is_group_as_written(root: Mapping[str, Any]) -> bool:
+    """Return whether a group's metadata are those that were written.
+
+    Raises:
+        KeyError, TypeError, ValueError: They are not those of a gather.
+    """
+    gather = gather_of(root["attributes"])
+    return bool(gather.get(CHECKSUM) == _checksum_of_group(root, gather))
+
+
+def _checksum_of_group(root: Mapping[str, Any], gather: Mapping[str, Any]) -> str:
+    """Return the checksum of a group's metadata, with the gather's record as an object, not as text."""
+    return checksum_of(_with_record(root, {key: gather[key] for key in gather if key != CHECKSUM}))
+
+
+def _with_record(root: Mapping[str, Any], record: Any) -> dict[str, Any]:
+    return {**root, "attributes": {**root["attributes"], "pixel_gather": record}}
+
+
+def _title(plan: CubePlan, n_sources: int) -> str:
+    return f"{plan.height} x {plan.width} pixels of each of {n_sources:,} sources"
+
+
+def _encoded_fill(value: float, dtype: np.dtype[Any]) -> Any:
+    """Encode ``_FillValue`` as xarray does for Zarr v3.
+
+    Floats are base64 of a little-endian double, so that JSON keeps NaN and every digit. They are first
+    rounded to the array's dtype like the pixels, or no pixel would equal them.
+    """
+    if dtype.kind in "iu":
+        return int(value)
+    stored = dtype.type(value).real
+    double = base64.standard_b64encode(struct.pack("<d", float(stored))).decode()
+    if dtype.kind == "c":
+        return [double, base64.standard_b64encode(struct.pack("<d", 0.0)).decode()]
+    return double

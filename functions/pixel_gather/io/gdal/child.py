@@ -1,0 +1,195 @@
+"""The process that GDAL runs in. It serves one request at a time, until the parent closes the channel.
+
+``children.py`` starts it. Its limits are the argument, and the channel is standard input.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import rasterio
+from rasterio.crs import CRS
+from rasterio.enums import Interleaving
+from rasterio.windows import Window as RasterioWindow
+
+from pixel_gather.io import child_process
+from pixel_gather.io.gdal import gdal_error_status
+from pixel_gather.io.gdal.block_ranges import stored_ranges
+from pixel_gather.io.gdal.describe import array_dtype, describe
+from pixel_gather.io.gdal.frames import Channel, Kind
+from pixel_gather.io.gdal.ranged_file import NAME, OneFile, RangedBytes
+from pixel_gather.io.gdal.read_mask import read_mask
+
+_SHARE_OF_MEMORY: Final = 4
+"""A block is in memory about this many times while it is decoded: stored, decoded, cached, sent."""
+
+
+_ONE_USE_TOKEN: Final = 0
+"""Token of a dataset that is opened for one use and never reused."""
+
+
+class _OverLimitError(Exception):
+    """A valid request that exceeds a limit of this deployment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """Limits that the parent passes at the start."""
+
+    memory_mib: int
+    chunk_nbytes: int
+    block_nbytes: int
+    cpu_s: float
+
+    @property
+    def memory_nbytes(self) -> int:
+        return self.memory_mib * 2**20
+
+
+@dataclass(slots=True)
+class _Opened:
+    """The dataset that this child has open. The next request is often for the same one."""
+
+    token: int
+    content: RangedBytes
+    dataset: Any
+
+
+class _Worker:
+    def __init__(self, channel: Channel, limits_: "_Limits") -> None:
+        self._channel = channel
+        self._limits = limits_
+        self._opened: _Opened | None = None
+
+    def answer(self, request: dict[str, Any]) -> None:
+        """Serve one request. Any error is sent to the parent."""
+        child_process.limit_cpu(self._limits.cpu_s)
+        try:
+            if request["op"] == "open":
+                self._open(request)
+            else:
+                self._read(request)
+        except Exception as error:  # noqa: BLE001 # GDAL's, rasterio's and NumPy's have no common base
+            self._close()
+            status, reason = _classify(error)
+            self._channel.send(Kind.FAILED, json.dumps({"status": status, "reason": reason}).encode())
+        if self._opened is not None and self._opened.content.has_failed:
+            self._close()  # GDAL may have cached results of missing bytes
+
+    def _open(self, request: dict[str, Any]) -> None:
+        sizes, of_full = [], {}
+        if request["overview"] is not None:
+            full = self._dataset({**request, "overview": None, "token": _ONE_USE_TOKEN})
+            n_overviews = len(full.overviews(1))
+            if request["overview"] >= n_overviews:
+                raise _OverLimitError(f"has {n_overviews} overviews, not overview {request['overview']}")
+            of_full = {"scales": full.scales, "offsets": full.offsets}
+            for level in range(n_overviews):
+                overview = self._dataset({**request, "overview": level, "token": _ONE_USE_TOKEN})
+                sizes.append((overview.width, overview.height))
+        dataset = self._dataset(request)
+        header = {
+            **describe(dataset),
+            **of_full,
+            "overviews": sizes,
+            "n_overviews": len(dataset.overviews(1)),
+        }
+        self._channel.send(Kind.HEADER, json.dumps(header).encode())
+
+    def _read(self, request: dict[str, Any]) -> None:
+        dataset = self._dataset(request)
+        col_off, row_off, width, height = request["window"]
+        row_nbytes = width * len(request["bands"]) * array_dtype(dataset).itemsize
+        for start, stop in self._row_runs(dataset, row_off, row_off + height, row_nbytes):
+            window = RasterioWindow(col_off, start, width, stop - start)
+            if self._opened is not None and dataset.driver == "GTiff":
+                self._opened.content.prefetch(stored_ranges(dataset, window, request["bands"]))
+            rows = np.array([start - row_off, stop - row_off], dtype="<u8").tobytes()
+            pixels = dataset.read(request["bands"], window=window)
+            mask = read_mask(dataset, window, request["bands"]) if request["masked"] else None
+            if mask is not None:
+                self._channel.send(Kind.MASK, rows, np.ascontiguousarray(mask).data)
+            self._channel.send(Kind.PIXELS, rows, np.ascontiguousarray(pixels).data)
+        self._channel.send(Kind.DONE)
+
+    def _row_runs(self, dataset: Any, start: int, stop: int, row_nbytes: int) -> Iterator[tuple[int, int]]:
+        """Cut rows [start, stop) into runs of about one chunk, at block borders unless blocks are huge."""
+        block_height, block_width = dataset.block_shapes[0]
+        n_in_block = dataset.count if dataset.interleaving == Interleaving.pixel else 1
+        block_nbytes = block_height * block_width * n_in_block * array_dtype(dataset).itemsize
+        if block_nbytes * _SHARE_OF_MEMORY > self._limits.memory_nbytes:
+            raise _OverLimitError(
+                f"one block has {block_nbytes / 2**20:.0f} MiB of pixels, over a quarter of the "
+                f"{self._limits.memory_mib} MiB that GDAL may use"
+            )
+        n_rows = max(1, self._limits.chunk_nbytes // row_nbytes)
+        whole_blocks = max(block_height, n_rows // block_height * block_height)
+        if whole_blocks * row_nbytes * _SHARE_OF_MEMORY <= self._limits.memory_nbytes:
+            n_rows = whole_blocks
+        while start < stop:
+            border = min((start // n_rows + 1) * n_rows, stop)
+            yield start, border
+            start = border
+
+    def _dataset(self, request: dict[str, Any]) -> Any:
+        """Return the open dataset of a request."""
+        if self._opened is not None and self._opened.token == request["token"] != _ONE_USE_TOKEN:
+            return self._opened.dataset
+        self._close()
+        content = RangedBytes(self._channel, nbytes=request["nbytes"], block_nbytes=self._limits.block_nbytes)
+        options = {} if request["overview"] is None else {"overview_level": request["overview"]}
+        dataset = rasterio.open(NAME, driver=request["driver"], opener=OneFile(content), **options)
+        self._opened = _Opened(token=request["token"], content=content, dataset=dataset)
+        if dataset.count < 1:
+            raise _OverLimitError("has no bands")
+        return dataset
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            with contextlib.suppress(Exception):
+                self._opened.dataset.close()
+            self._opened = None
+
+
+def _classify(error: Exception) -> tuple[str, str]:
+    """Return the name of a status, and a sentence."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    kinds = {type(link).__name__ for link in chain}
+    if kinds & {"MemoryError", "CPLE_OutOfMemoryError"}:
+        return "UNSUPPORTED", "needs more memory than GDAL may use here"
+    if isinstance(error, _OverLimitError):
+        return "UNSUPPORTED", str(error)
+    status, reason = gdal_error_status.classify_messages([str(link) for link in chain])
+    return "UNSUPPORTED" if "CPLE_NotSupportedError" in kinds else status, reason
+
+
+def main() -> None:
+    """Serve requests until the channel ends."""
+    settings = _Limits(**json.loads(sys.argv[1]))
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    channel = Channel(socket.socket(fileno=0))
+    with rasterio.Env(), contextlib.suppress(EOFError, ConnectionError):
+        # Opens PROJ's database and does the late imports of CRSs: no file can be opened later.
+        assert CRS.from_wkt(CRS.from_epsg(32618).to_wkt()) == CRS.from_epsg(32618)  # noqa: S101
+        null = os.open(os.devnull, os.O_WRONLY)
+        child_process.limit_memory(settings.memory_mib)
+        child_process.lock_files()
+        worker = _Worker(channel, settings)
+        os.dup2(null, 2)  # nobody reads what libraries print from now on
+        channel.send(Kind.READY)
+        while True:
+            _, payload = channel.receive()
+            worker.answer(json.loads(bytes(payload)))

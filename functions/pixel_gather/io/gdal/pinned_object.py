@@ -1,0 +1,162 @@
+"""Read one version of an object block by block, in few requests."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Protocol
+
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.task_group import all_of
+from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.store.object_store import Fetched
+
+
+class RangeReader(Protocol):
+    """The part of ``object_store.Objects`` that is used here."""
+
+    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
+        """Read bytes [start, stop) of one version of an object."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PinnedObject:
+    """Serves any range of one version of an object."""
+
+    objects: RangeReader
+    href: str
+    etag: str | None
+    nbytes: int
+    cost: Cost
+    settings: GdalSettings
+    _blocks: dict[int, memoryview] = field(default_factory=dict)
+    _kept: frozenset[int] = frozenset()
+    _after_last_fetch: int = -1
+    _ahead_nbytes: int = 0
+
+    @classmethod
+    async def open_(
+        cls, objects: RangeReader, href: str, *, etag: str | None, cost: Cost, settings: GdalSettings
+    ) -> "PinnedObject":
+        """Read the first bytes of the object and pin its version."""
+        fetched = await objects.get_range(href, 0, settings.first_read_nbytes, etag=etag, cost=cost)
+        pinned = cls(
+            objects=objects,
+            href=href,
+            etag=etag or fetched.etag,
+            nbytes=fetched.object_nbytes,
+            cost=cost,
+            settings=settings,
+        )
+        pinned._store(0, fetched.content)
+        pinned._after_last_fetch = -(-settings.first_read_nbytes // settings.block_nbytes)
+        return pinned
+
+    @property
+    def start(self) -> memoryview:
+        """The object's first bytes."""
+        return self._blocks[0] if self._blocks else memoryview(b"")
+
+    def keep(self) -> None:
+        """Keep all blocks that have been read so far: they hold the header."""
+        self._kept = frozenset(self._blocks)
+
+    def trim(self) -> None:
+        """Drop all blocks except those that `keep` has marked."""
+        self._blocks = {index: block for index, block in self._blocks.items() if index in self._kept}
+
+    async def read(self, start: int, stop: int) -> bytes:
+        """Return the range [start, stop), which lies in the object.
+
+        Raises:
+            SourceError: The bytes cannot be read, or are too many for the child.
+        """
+        if stop - start > self._largest_answer:
+            raise SourceError(
+                f"GDAL reads more than {self._largest_answer >> 20} MiB of it at once",
+                href=self.href,
+                status=Status.UNSUPPORTED,
+            )
+        await self._ensure([(start, stop)])
+        size = self.settings.block_nbytes
+        parts = []
+        for index in self._indices(start, stop):
+            block = self._blocks[index]
+            parts.append(block[max(start - index * size, 0) : stop - index * size])
+        return b"".join(parts)
+
+    async def prefetch(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Fetch ranges that will be read soon, concurrently. If they are too large, fetch nothing.
+
+        Raises:
+            SourceError: The bytes cannot be read.
+        """
+        if sum(stop - start for start, stop in ranges) <= self.settings.max_cached_nbytes // 2:
+            await self._ensure(ranges)
+
+    async def _ensure(self, ranges: Sequence[tuple[int, int]]) -> None:
+        wanted = sorted({index for start, stop in ranges for index in self._indices(start, stop)})
+        missing = [index for index in wanted if index not in self._blocks]
+        if missing:
+            self._make_room(len(missing), keep=frozenset(wanted))
+            await self._fetch(self._runs(missing))
+
+    @property
+    def _largest_answer(self) -> int:
+        return self.settings.child_memory_mib * 2**20 // 2
+
+    def _indices(self, start: int, stop: int) -> range:
+        size = self.settings.block_nbytes
+        return range(start // size, -(-stop // size)) if stop > start else range(0)
+
+    def _runs(self, missing: Sequence[int]) -> list[tuple[int, int]]:
+        """Join missing blocks into byte ranges to fetch. Read ahead where GDAL reads sequentially."""
+        size = self.settings.block_nbytes
+        borders = [missing[0]]
+        for before, after in pairwise(missing):
+            if (after - before - 1) * size > self.settings.max_gap_nbytes:
+                borders += [before + 1, after]
+        borders.append(missing[-1] + 1)
+        runs = [(first * size, stop * size) for first, stop in zip(borders[::2], borders[1::2], strict=True)]
+        if missing[0] == self._after_last_fetch:
+            self._ahead_nbytes = min(max(2 * self._ahead_nbytes, size), self.settings.max_read_ahead_nbytes)
+            runs[-1] = (runs[-1][0], runs[-1][1] + self._ahead_nbytes // size * size)
+        else:
+            self._ahead_nbytes = 0
+        self._after_last_fetch = runs[-1][1] // size
+        return [(start, min(stop, self.nbytes)) for start, stop in runs]
+
+    async def _fetch(self, runs: Iterable[tuple[int, int]]) -> None:
+        semaphore = asyncio.Semaphore(self.settings.max_requests_in_flight)
+
+        async def fetch_one(start: int, stop: int) -> None:
+            async with semaphore:
+                fetched = await self.objects.get_range(self.href, start, stop, etag=self.etag, cost=self.cost)
+            if fetched.content.nbytes < stop - start:
+                raise SourceError("ended before its own size", href=self.href, status=Status.CHANGED)
+            self._store(start, fetched.content)
+
+        longest = self.settings.max_request_nbytes
+        await all_of(
+            fetch_one(start, min(start + longest, run_stop))
+            for run_start, run_stop in runs
+            for start in range(run_start, run_stop, longest)
+        )
+
+    def _store(self, start: int, content: memoryview) -> None:
+        size = self.settings.block_nbytes
+        for position in range(0, content.nbytes, size):
+            block = content[position : position + size]
+            if block.nbytes == size or start + position + block.nbytes >= self.nbytes:
+                self._blocks[(start + position) // size] = block
+
+    def _make_room(self, n_new: int, *, keep: frozenset[int]) -> None:
+        """Drop the oldest blocks that neither the header nor this read needs."""
+        size = self.settings.block_nbytes
+        n_over = len(self._blocks) + n_new - self.settings.max_cached_nbytes // size
+        if n_over > 0:
+            old = [index for index in self._blocks if index not in self._kept | keep]
+            for index in old[:n_over]:
+                del self._blocks[index]

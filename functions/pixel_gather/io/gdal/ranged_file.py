@@ -1,0 +1,147 @@
+"""The only file that the child can read: seekable, with its bytes requested from the parent."""
+
+import struct
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+from rasterio.abc import FileContainer
+
+from pixel_gather.io.gdal.frames import Channel, Kind
+
+NAME: Final = "source"
+"""Without a suffix, so that the name tells GDAL nothing."""
+
+_MOST_BLOCKS: Final = 64
+"""Most blocks that the child caches."""
+
+
+class RangedBytes:
+    """The bytes of the object, requested from the parent.
+
+    GDAL reads a header in dozens of small reads. So a small read requests whole blocks, and some are cached.
+    """
+
+    def __init__(self, channel: Channel, *, nbytes: int, block_nbytes: int) -> None:
+        self._channel = channel
+        self._block_nbytes = block_nbytes
+        self._blocks: dict[int, bytes] = {}
+        self.nbytes = nbytes
+        self.has_failed = False
+        """Whether some bytes could not be read. GDAL's results are then worthless."""
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return bytes [start, stop), cut at the object's end."""
+        start, stop = min(start, self.nbytes), min(stop, self.nbytes)
+        size = self._block_nbytes
+        if stop - start > size:
+            return self._ask(start, stop)
+        parts = []
+        for index in range(start // size, -(-stop // size)):
+            block = self._block(index)
+            parts.append(block[max(start - index * size, 0) : stop - index * size])
+        return b"".join(parts)
+
+    def prefetch(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Have the parent fetch ranges concurrently that GDAL will read one by one."""
+        cut = [(start, min(stop, self.nbytes)) for start, stop in ranges if start < self.nbytes]
+        flat = [position for pair in cut for position in pair]
+        if flat and not self.has_failed:
+            self._channel.send(Kind.PREFETCH, struct.pack(f"<{len(flat)}Q", *flat))
+            kind, _ = self._channel.receive()
+            self.has_failed = kind is not Kind.BYTES
+
+    def _ask(self, start: int, stop: int) -> bytes:
+        """Request bytes that lie in the object."""
+        if self.has_failed:
+            return b""
+        self._channel.send(Kind.NEED, struct.pack("<2Q", start, stop))
+        kind, content = self._channel.receive()
+        self.has_failed = kind is not Kind.BYTES
+        return b"" if self.has_failed else bytes(content)
+
+    def _block(self, index: int) -> bytes:
+        if index not in self._blocks:
+            start = index * self._block_nbytes
+            block = self._ask(start, min(start + self._block_nbytes, self.nbytes))
+            if self.has_failed:
+                return b""
+            if len(self._blocks) >= _MOST_BLOCKS:
+                del self._blocks[next(iter(self._blocks))]
+            self._blocks[index] = block
+        return self._blocks[index]
+
+
+class RangedFile:
+    """One file handle. GDAL may open several."""
+
+    def __init__(self, content: RangedBytes) -> None:
+        self._content = content
+        self._position = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return
+
+    def tell(self) -> int:
+        """Return the position in bytes."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move to an offset from the start, the current position or the end."""
+        self._position = max((0, self._position, self._content.nbytes)[whence] + offset, 0)
+        return self._position
+
+    def read(self, nbytes: int = -1) -> bytes:
+        """Read up to this many bytes."""
+        stop = self._content.nbytes if nbytes < 0 else self._position + nbytes
+        content = self._content.read(self._position, stop)
+        self._position += len(content)
+        return content
+
+
+class OneFile(FileContainer):  # type: ignore[misc] # rasterio ships no types
+    """A file system with a single file, as the opener of ``rasterio.open``.
+
+    It does not implement rasterio's interface for several ranges. With it GDAL trusts other fields of a COG
+    than for a file on disk, and so reads broken COGs differently.
+    """
+
+    def __init__(self, content: RangedBytes) -> None:
+        self._content = content
+
+    def open(self, path: str, mode: str = "r", **_options: Any) -> RangedFile:
+        """Open the one file."""
+        if "r" not in mode or not self.isfile(path):
+            raise FileNotFoundError(path)
+        return RangedFile(self._content)
+
+    def isfile(self, path: str) -> bool:
+        """Tell whether this is its path."""
+        return path.rpartition("/")[2] == NAME
+
+    def isdir(self, path: str) -> bool:  # noqa: ARG002 # rasterio's interface
+        """There are no folders."""
+        return False
+
+    def ls(self, path: str) -> list[str]:  # noqa: ARG002 # as above
+        """There is nothing to list."""
+        return []
+
+    def mtime(self, path: str) -> int:  # noqa: ARG002 # as above
+        """Return 0: the time does not matter."""
+        return 0
+
+    def rm(self, path: str) -> None:
+        """Refuse."""
+        raise PermissionError(path)
+
+    def size(self, path: str) -> int:
+        """Return its size in bytes."""
+        if not self.isfile(path):
+            raise FileNotFoundError(path)
+        return self._content.nbytes

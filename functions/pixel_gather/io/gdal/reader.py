@@ -1,0 +1,328 @@
+"""The fall-back reader: GDAL, in child processes that may crash."""
+
+import itertools
+import json
+import signal
+import struct
+import time
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.source import Cost, Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.tile_coding import TileRange
+from pixel_gather.core.model.window import Transform, Window
+from pixel_gather.io.gdal.children import Child, ChildDiedError, Children, ChildTimeoutError
+from pixel_gather.io.gdal.choose_driver import driver_of
+from pixel_gather.io.gdal.frames import Kind
+from pixel_gather.io.gdal.pinned_object import PinnedObject, RangeReader
+from pixel_gather.io.gdal.settings import GdalSettings
+
+_tokens = itertools.count(1)
+
+_CRASHED: Final = ("GDAL crashed on it", Status.CORRUPT)
+_OF_EXIT_CODES: Final[dict[int, tuple[str, Status]]] = {
+    signal.SIGXCPU: ("GDAL used up its CPU time on it", Status.TIMED_OUT),
+    signal.SIGKILL: ("GDAL's process was killed, as a system short of memory does", Status.UNSUPPORTED),
+}
+
+
+class GdalReader(AbstractAsyncContextManager["GdalReader"]):
+    """Opens sources with GDAL. A ``SourceReader`` of one event loop, which has to be closed there."""
+
+    def __init__(self, objects: RangeReader, *, settings: GdalSettings) -> None:
+        self._objects = objects
+        self._settings = settings
+        self._children = Children(settings)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the child processes."""
+        await self._children.aclose()
+
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, etag: str | None = None
+    ) -> "GdalSource":
+        """Read a source's header.
+
+        Args:
+            href: A checked href.
+            overview: The overview to read from, 0 being the largest. None: full resolution.
+            cost: The cost of this source is added to it, here and in later reads.
+            etag: The version to read, or None for the current one.
+
+        Raises:
+            SourceError: It cannot be opened.
+        """
+        started, nbytes_before = time.perf_counter(), cost.nbytes
+        read_s, decode_s = cost.read_s, cost.decode_s
+        try:
+            pinned = await PinnedObject.open_(
+                self._objects, href, etag=etag, cost=cost, settings=self._settings
+            )
+            session = _Session(
+                token=next(_tokens),
+                pinned=pinned,
+                driver=driver_of(pinned.start, href=href),
+                overview=overview,
+                children=self._children,
+            )
+            header = await session.open_()
+            pinned.keep()
+        finally:
+            cost.open_s += time.perf_counter() - started
+            cost.header_nbytes += cost.nbytes - nbytes_before
+            cost.read_s, cost.decode_s = read_s, decode_s  # the seconds of its requests are in ``open_s``
+        return GdalSource(header, session)
+
+
+class GdalSource:
+    """One source that GDAL has opened. It is opened again if its child has opened another one since."""
+
+    packed_header: bytes | None = None
+    """Always None: GDAL does not say which bytes the header came from."""
+
+    from_packed_header = False
+
+    resampling: str | None = None
+    """Always None: then every way is taken to be possible."""
+
+    def __init__(self, header: Header, session: "_Session") -> None:
+        self.header = header
+        self._session = session
+
+    @property
+    def hides_pixels(self) -> bool:
+        """Whether the last read came with a mask."""
+        return self._session.had_mask
+
+    async def overviews(self) -> tuple["GdalSource", ...]:
+        """Return each overview, largest first; of JPEG2000, its resolution levels.
+
+        Raises:
+            SourceError: An overview cannot be opened.
+        """
+        found = []
+        for overview in range(self._session.n_overviews):
+            session = replace(self._session, token=next(_tokens), overview=overview)
+            found.append(GdalSource(await session.open_(), session))
+        return tuple(found)
+
+    async def stored_span(self, window: Window, bands: Sequence[int]) -> None:
+        """Return None: GDAL chooses its reads itself."""
+        del window, bands
+
+    async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
+        """Refuse: GDAL returns pixels, never stored tiles."""
+        del window, bands
+        raise self._no_tiles()
+
+    async def find_tiles(self, window: Window, bands: Sequence[int]) -> list[list[TileRange | None]]:
+        """Refuse: GDAL does not say where tiles are stored."""
+        del window, bands
+        raise self._no_tiles()
+
+    def _no_tiles(self) -> SourceError:
+        return SourceError(
+            "only GDAL can read it, so its tiles cannot be kept as they are",
+            href=self.header.href,
+            status=Status.UNSUPPORTED,
+        )
+
+    async def read_into(
+        self,
+        out: np.ndarray[Any, Any],
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
+    ) -> None:
+        """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` promises.
+
+        GDAL chooses its reads itself, so ``part_nbytes`` is ignored.
+        """
+        del part_nbytes
+        if out.shape != (len(bands), window.height, window.width) or out.dtype != self.header.dtype:
+            raise ValueError(f"{out.dtype}{out.shape} does not hold this window of {self.header.dtype}")
+        if not all(1 <= band <= self.header.n_bands for band in bands):
+            raise SourceError(
+                f"has {counted(self.header.n_bands, 'band')}, not band {max(bands)}",
+                href=self.header.href,
+                status=Status.UNLIKE,
+            )
+        part = window.clipped(width=self.header.width, height=self.header.height)
+        if part is None:
+            return
+        col, row = part.col_off - window.col_off, part.row_off - window.row_off
+        await self._session.read_into(
+            out[:, row : row + part.height, col : col + part.width], part, bands, masked=masked
+        )
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Session:
+    """The requests about one source. Each goes to any free child."""
+
+    token: int
+    pinned: PinnedObject
+    driver: str
+    overview: int | None
+    children: Children
+    n_overviews: int = 0
+    """Overviews of the whole file, once it is open at full resolution."""
+
+    had_mask: bool = False
+    """Whether the last read came with a mask."""
+
+    async def open_(self) -> Header:
+        """Have a child open the source. Return its header."""
+        answer: dict[str, Any] = {}
+
+        async def on_frame(child: Child, _kind: Kind, nbytes: int) -> bool:
+            answer.update(json.loads(await child.take(nbytes)))
+            return True
+
+        await self._converse({"op": "open"}, on_frame)
+        geo_transform, overviews = answer.pop("geo_transform"), answer.pop("overviews")
+        self.n_overviews = answer.pop("n_overviews")
+        answer["scales"], answer["offsets"] = tuple(answer["scales"]), tuple(answer["offsets"])
+        return Header(
+            href=self.pinned.href,
+            etag=self.pinned.etag,
+            nbytes=self.pinned.nbytes,
+            transform=None if geo_transform is None else Transform.from_gdal(geo_transform),
+            overviews=tuple((width, height) for width, height in overviews),
+            **answer,
+        )
+
+    async def read_into(
+        self, out: np.ndarray[Any, Any], part: Window, bands: Sequence[int], *, masked: bool
+    ) -> None:
+        """Have a child read a part of the raster into an array of its shape."""
+        masks: list[np.ndarray[Any, Any]] = []
+        self.had_mask = False
+
+        async def on_frame(child: Child, kind: Kind, nbytes: int) -> bool:
+            if kind is Kind.DONE:
+                return True
+            start, stop = struct.unpack("<2Q", await child.take(16))
+            target = out[:, start:stop]
+            if kind is Kind.MASK:
+                n_bands, height, width = target.shape
+                self.had_mask = True
+                n_masks = n_bands if nbytes - 16 == target.size else 1
+                masks.append(np.empty((n_masks, height, width), np.uint8))
+                _check(nbytes - 16, masks[-1].nbytes)
+                await child.take_into(masks[-1])
+            elif masks:
+                pixels = np.empty(target.shape, target.dtype)
+                await _take_array(child, pixels, nbytes - 16)
+                np.copyto(target, pixels, where=masks.pop() != 0)
+            else:
+                await _take_array(child, target, nbytes - 16)
+            return False
+
+        window = (part.col_off, part.row_off, part.width, part.height)
+        try:
+            await self._converse(
+                {"op": "read", "window": window, "bands": list(bands), "masked": masked}, on_frame
+            )
+        finally:
+            self.pinned.trim()
+
+    async def _converse(self, request: dict[str, Any], on_frame: "_OnFrame") -> None:
+        """Send one request and serve the child's reads. Other frames are passed to ``on_frame``."""
+        whole = {
+            **request,
+            "token": self.token,
+            "driver": self.driver,
+            "overview": self.overview,
+            "nbytes": self.pinned.nbytes,
+        }
+        try:
+            async with self.children.child(self.token) as child:
+                child.holds = self.token
+                await child.send(Kind.REQUEST, json.dumps(whole).encode())
+                failure = await self._serve(child, on_frame)
+                self.pinned.cost.decode_s += child.waited_s
+                if failure is not None:
+                    child.holds = None
+        except ChildTimeoutError as error:
+            limit = self.children.settings.timeout_s
+            raise self._error(f"GDAL was still at work after {limit:g} s", Status.TIMED_OUT) from error
+        except ChildDiedError as error:
+            raise self._error(*_OF_EXIT_CODES.get(-error.exit_code, _CRASHED)) from error
+        if failure is not None:
+            raise failure
+
+    async def _serve(self, child: Child, on_frame: "_OnFrame") -> SourceError | None:
+        """Serve the child until its answer is complete. Return the failure of the source, if any."""
+        failure: SourceError | None = None
+        while True:
+            kind, nbytes = await child.receive()
+            if kind in (Kind.NEED, Kind.PREFETCH):
+                flat = struct.unpack(f"<{nbytes // 8}Q", await child.take(nbytes))
+                ranges = list(zip(flat[::2], flat[1::2], strict=True))
+                if not all(start <= stop <= self.pinned.nbytes for start, stop in ranges):
+                    raise ChildDiedError("requested bytes beyond the object's end")
+                try:
+                    content = await self._fetch(kind, ranges)
+                except SourceError as error:
+                    failure = failure or error
+                    await child.send(Kind.NO_BYTES)
+                else:
+                    await child.send(Kind.BYTES, content)
+            elif kind is Kind.FAILED:
+                told = json.loads(await child.take(nbytes))
+                return failure or self._error(told["reason"], Status[told["status"]])
+            elif await on_frame(child, kind, nbytes):
+                return failure
+
+    async def _fetch(self, kind: Kind, ranges: list[tuple[int, int]]) -> bytes:
+        started = time.perf_counter()
+        try:
+            if kind is Kind.PREFETCH:
+                await self.pinned.prefetch(ranges)
+                return b""
+            ((start, stop),) = ranges
+            return await self.pinned.read(start, stop)
+        finally:
+            self.pinned.cost.read_s += time.perf_counter() - started
+
+    def _error(self, reason: str, status: Status) -> SourceError:
+        return SourceError(reason, href=self.pinned.href, status=status)
+
+
+class _OnFrame(Protocol):
+    """Takes the payload of one frame. Returns True at the last frame."""
+
+    async def __call__(self, child: Child, kind: Kind, nbytes: int, /) -> bool: ...
+
+
+async def _take_array(child: Child, target: np.ndarray[Any, Any], nbytes: int) -> None:
+    """Fill an array of shape (band, y, x). A contiguous band is filled without a copy."""
+    _check(nbytes, target.nbytes)
+    for band in target:
+        if band.flags.c_contiguous:
+            await child.take_into(band)
+        else:
+            rows = np.empty(band.shape, band.dtype)
+            await child.take_into(rows)
+            band[...] = rows
+
+
+def _check(announced: int, expected: int) -> None:
+    if announced != expected:
+        raise ChildDiedError("sent another shape")

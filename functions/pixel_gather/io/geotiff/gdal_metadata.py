@@ -1,0 +1,82 @@
+"""GDAL_METADATA: the XML tag that holds each band's scale and offset."""
+
+from typing import TYPE_CHECKING, Final
+
+from pixel_gather.io.geotiff.ifd import Ifd
+from pixel_gather.io.geotiff.tags import Tag
+from pixel_gather.io.geotiff.unsupported import UnsupportedError
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_MAX_NBYTES: Final = 1 << 20
+
+
+def scales_and_offsets(ifd: Ifd, n_bands: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return each band's scale and offset. The defaults are 1.0 and 0.0.
+
+    Raises:
+        UnsupportedError: GDAL may read this XML differently, or it has a document type.
+        NeedBytes: The text has not been fetched yet.
+    """
+    scales, offsets = [1.0] * n_bands, [0.0] * n_bands
+    text = _text(ifd)
+    if b'"scale"' in text or b'"offset"' in text:
+        for item in _items(text):
+            values = {"scale": scales, "offset": offsets}.get(item.get("role", "").lower())
+            if values is not None:
+                _set(values, item)
+    return tuple(scales), tuple(offsets)
+
+
+def mentions_mask(ifd: Ifd) -> bool:
+    """Tell whether the XML may declare an alpha band, or one nodata value for all bands together."""
+    text = _text(ifd).lower()
+    return b"alpha" in text or b"nodata_values" in text
+
+
+def overview_resampling(ifd: Ifd) -> str | None:
+    """Return the method that overviews were made by, in capitals. GDAL names it since version 3.12.
+
+    Raises:
+        UnsupportedError: As in `scales_and_offsets`.
+        NeedBytes: The text has not been fetched yet.
+    """
+    text = _text(ifd)
+    if b"OVERVIEW_RESAMPLING" not in text:
+        return None
+    named = (item.text for item in _items(text) if item.get("name") == "OVERVIEW_RESAMPLING")
+    return next((each.strip().upper() for each in named if each), None)
+
+
+def _text(ifd: Ifd) -> bytes:
+    """Return the XML, or empty bytes."""
+    return ifd.text(Tag.GDAL_METADATA, most=_MAX_NBYTES) or b""
+
+
+def _items(text: bytes) -> list["Element"]:
+    """Parse the items of XML without a document type."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415 # few files declare a scale
+
+    if b"<!" in text or b"<?" in text:
+        raise UnsupportedError("GDAL metadata with a document type")
+    try:
+        return ET.fromstring(text).findall("Item")  # noqa: S314 # no DOCTYPE, so no entities; size bounded
+    except (ET.ParseError, ValueError) as error:
+        raise UnsupportedError("GDAL metadata is not XML") from error
+
+
+def _set(values: list[float], item: "Element") -> None:
+    """Store one item's number for its band."""
+    try:
+        values[_band_index(item, len(values))] = float((item.text or "").strip())
+    except ValueError as error:
+        raise UnsupportedError("scale or offset is not a number") from error
+
+
+def _band_index(item: "Element", n_bands: int) -> int:
+    """Return the band of an item, from 0."""
+    index = int(item.get("sample", "-1"))
+    if not 0 <= index < n_bands:
+        raise UnsupportedError("scale or offset of no band")
+    return index

@@ -1,0 +1,102 @@
+"""CRSs that only GDAL can build. GDAL is asked once for each set of GeoKeys, not for each file."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from time import perf_counter
+from typing import Final, Protocol
+
+from pixel_gather.core.model.source import Cost, Header
+from pixel_gather.io.geotiff.ifd import Ifd
+from pixel_gather.io.geotiff.tags import Tag
+from pixel_gather.io.geotiff.transform import heights_of
+from pixel_gather.io.geotiff.unsupported import UnsupportedError
+
+_MOST_ANSWERS: Final = 1024
+"""Most answers that are kept. A WKT has a few KB."""
+_MAX_NBYTES: Final = 1 << 16
+"""Most bytes of one tag. ``geo_keys_of`` has refused longer ones."""
+
+
+class ReadHeaderByGdal(Protocol):
+    """Reads a header by GDAL."""
+
+    async def __call__(self, href: str, *, overview: int | None, etag: str | None, cost: Cost) -> Header:
+        """Return GDAL's header of one version of a source.
+
+        Raises:
+            SourceError: GDAL cannot open it.
+        """
+
+
+def crs_digest(ifd: Ifd, header: Header) -> bytes:
+    """Return a digest of the tags from which GDAL builds the CRS.
+
+    Files with equal digests have the same CRS. Scales and heights are part of the digest: under a vertical
+    CRS, GDAL takes a band's scale from the height in the pixel scale. So if GDAL agrees with one file's
+    header, it agrees with the headers of all files that have the same digest.
+    """
+    tags = (Tag.GEO_KEY_DIRECTORY, Tag.GEO_DOUBLE_PARAMS, Tag.GEO_ASCII_PARAMS)
+    keys = [ifd.raw(tag, most_nbytes=_MAX_NBYTES) for tag in tags]
+    parts = (ifd.format.byte_order, keys, heights_of(ifd), header.scales, header.offsets)
+    return blake2b(repr(parts).encode(), digest_size=16).digest()
+
+
+@dataclass(slots=True)
+class _Answer:
+    """GDAL's answer for one digest. The first task to hold the lock asks; the others find the answer."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    has_come: bool = False
+    crs: str | None = None
+    differs: bool = False
+    """Whether GDAL's header differed in more than the CRS. GDAL then has to read such files."""
+
+
+@dataclass(slots=True)
+class GdalsCrs:
+    """GDAL's answers so far. Belongs to one event loop."""
+
+    read_header: ReadHeaderByGdal
+    _answers: dict[bytes, _Answer] = field(default_factory=dict, init=False)
+
+    async def crs_of(self, digest: bytes, header: Header, *, overview: int | None, cost: Cost) -> str | None:
+        """Return the CRS that GDAL gives to files with this digest.
+
+        Args:
+            digest: The result of ``crs_digest``.
+            header: The header as this path reads it, without the CRS.
+            overview: The overview that the header describes.
+            cost: The time to wait and to ask is added to it.
+
+        Raises:
+            UnsupportedError: GDAL's header differs in another field.
+            SourceError: GDAL cannot open the file. The next file with this digest asks again.
+        """
+        answer = self._answers.get(digest)
+        if answer is None:
+            if len(self._answers) >= _MOST_ANSWERS:
+                del self._answers[next(iter(self._answers))]
+            answer = self._answers[digest] = _Answer()
+        started = perf_counter()
+        async with answer.lock:
+            cost.open_s += perf_counter() - started
+            if not answer.has_come:
+                gdal_header = await self.read_header(
+                    header.href, overview=overview, etag=header.etag, cost=cost
+                )
+                answer.crs = gdal_header.crs
+                answer.differs = not _is_alike(header, gdal_header)
+                answer.has_come = True
+        if answer.differs:
+            raise UnsupportedError("GDAL reads the header differently")
+        return answer.crs
+
+
+def _is_alike(header: Header, gdal_header: Header) -> bool:
+    """Compare all fields except ``crs`` and ``is_tiled``.
+
+    GDAL cannot tell whether a single column of blocks consists of tiles or of strips.
+    """
+    expected = replace(header, crs=gdal_header.crs, is_tiled=gdal_header.is_tiled)
+    return repr(gdal_header) == repr(expected)  # as text, for NaN equals NaN there

@@ -1,0 +1,110 @@
+"""Build the header of a GeoTIFF from its tags."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pixel_gather.core.model.source import Header
+from pixel_gather.io.geotiff.gdal_metadata import scales_and_offsets
+from pixel_gather.io.geotiff.geo_keys import GeoKeys
+from pixel_gather.io.geotiff.ifd import Ifd, following_ifds
+from pixel_gather.io.geotiff.layout import Layout, layout_of
+from pixel_gather.io.geotiff.nodata_tag import nodata_of
+from pixel_gather.io.geotiff.tags import Tag
+from pixel_gather.io.geotiff.transform import transform_of
+from pixel_gather.io.geotiff.unsupported import UnsupportedError
+
+_REDUCED, _MASK = 1, 4
+
+
+def overviews_of(first: Ifd, full: Layout) -> list[tuple[Ifd, Layout]]:
+    """Return the overviews of the first image in file order, as GDAL does.
+
+    Raises:
+        UnsupportedError: The chain of directories is broken, or an overview is larger than the one before.
+        NeedBytes: A directory has not been fetched yet.
+    """
+    found: list[tuple[Ifd, Layout]] = []
+    last = full
+    for ifd in following_ifds(first):
+        if ifd.integer(Tag.NEW_SUBFILE_TYPE, 0) & (_REDUCED | _MASK) != _REDUCED:
+            continue
+        layout = layout_of(ifd)
+        is_smaller = layout.width <= last.width and layout.height <= last.height
+        if not is_smaller or (layout.n_bands, layout.dtype) != (full.n_bands, full.dtype):
+            raise UnsupportedError("overviews of other kinds or sizes")
+        found.append((ifd, layout))
+        last = layout
+    return found
+
+
+def reduced_header(full: Header, layout: Layout) -> Header:
+    """Return the header of one overview of an image whose header is known."""
+    scaled = full.transform and full.transform.scaled(full.width / layout.width, full.height / layout.height)
+    return replace(
+        full,
+        width=layout.width,
+        height=layout.height,
+        transform=scaled,
+        tile_width=layout.tile_width,
+        tile_height=layout.block_height,
+        is_tiled=layout.is_tiled,
+        coding=layout.coding,
+    )
+
+
+def has_mask(first: Ifd) -> bool:
+    """Tell whether any directory of the file is a mask."""
+    return any(ifd.integer(Tag.NEW_SUBFILE_TYPE, 0) & _MASK for ifd in following_ifds(first))
+
+
+def header_of(
+    ifd: Ifd,
+    layout: Layout,
+    *,
+    href: str,
+    etag: str | None,
+    keys: GeoKeys,
+    crs: str | None,
+    shown: Layout,
+    overviews: Sequence[Layout],
+) -> Header:
+    """Build the header of the full image, or of one of its overviews.
+
+    Args:
+        ifd: The first directory. Only this one is georeferenced.
+        layout: The layout of the full image.
+        href: The href of the source.
+        etag: The version that the directory was read from.
+        keys: The GeoKeys of the directory.
+        crs: The CRS that they name.
+        shown: The layout that windows are read from: the full image's or an overview's.
+        overviews: The overviews that were looked up.
+
+    Raises:
+        UnsupportedError: Only GDAL can tell what the tags mean.
+        NeedBytes: Values have not been fetched yet.
+    """
+    transform = transform_of(ifd, keys)
+    scales, offsets = scales_and_offsets(ifd, layout.n_bands)
+    if transform is not None and shown is not layout:
+        transform = transform.scaled(layout.width / shown.width, layout.height / shown.height)
+    return Header(
+        href=href,
+        etag=etag,
+        nbytes=ifd.header_bytes.object_nbytes,
+        driver="GTiff",
+        width=shown.width,
+        height=shown.height,
+        n_bands=layout.n_bands,
+        dtype=layout.dtype_name,
+        nodata=nodata_of(ifd, layout.dtype),
+        scales=scales,
+        offsets=offsets,
+        transform=transform,
+        crs=crs,
+        tile_width=shown.tile_width,
+        tile_height=shown.block_height,
+        is_tiled=shown.is_tiled,
+        overviews=tuple((each.width, each.height) for each in overviews),
+        coding=shown.coding,
+    )

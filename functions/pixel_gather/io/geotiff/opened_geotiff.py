@@ -1,0 +1,370 @@
+"""Read windows of a GeoTIFF whose header is known: fetch its tiles, decode them and copy their pixels."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.core.in_thread import in_thread
+from pixel_gather.core.model.source import Header
+from pixel_gather.core.model.tile_coding import TileRange
+from pixel_gather.core.model.window import Window
+from pixel_gather.core.task_group import all_of
+from pixel_gather.io.geotiff.decode import check_stored, check_stored_nbytes
+from pixel_gather.io.geotiff.fetch_in_parallel import cut_range, fetch_ranges
+from pixel_gather.io.geotiff.gdal_metadata import mentions_mask, overview_resampling
+from pixel_gather.io.geotiff.header import has_mask, overviews_of, reduced_header
+from pixel_gather.io.geotiff.header_bytes import NeedBytes
+from pixel_gather.io.geotiff.header_read_size import FirstRead
+from pixel_gather.io.geotiff.ifd import Ifd
+from pixel_gather.io.geotiff.layout import Layout
+from pixel_gather.io.geotiff.nodata_tag import declares_nodata, hides_another_value, is_near_nodata
+from pixel_gather.io.geotiff.offset_codec import MAX_TILES
+from pixel_gather.io.geotiff.packed_header import pack
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.geotiff.tiff_file import TiffFile
+from pixel_gather.io.geotiff.tile_reads import (
+    Get,
+    TileRead,
+    join_tile_reads,
+    plan_tile_reads,
+    plan_whole_tiles,
+    tile_spans,
+)
+from pixel_gather.io.geotiff.tiles_into_array import copy_tile, fill_tile
+from pixel_gather.io.geotiff.unsupported import UnsupportedError
+
+type Pixels = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenedGeoTiff:
+    """A GeoTIFF or one of its overviews: a ``ports.OpenedSource`` that may also raise UnsupportedError."""
+
+    header: Header
+    file: TiffFile
+    first: Ifd
+    """The first directory of the file. Its georeference and metadata hold for the whole file."""
+
+    ifd: Ifd
+    """The directory that windows are read from."""
+
+    layout: Layout
+    overview: int | None
+    first_read: FirstRead
+    """Learns from this file, unless it was opened from a packed header."""
+
+    is_masked: bool | None = None
+    """Whether GDAL hides pixels: by a mask, an alpha band or otherwise. None while not checked."""
+
+    packed: bytes | None = None
+    """The packed header that it was opened from, if any. ``file`` may have fetched more since."""
+
+    n_packed_parts: int = 0
+    """How many parts of the header came from ``packed``."""
+
+    window_tiles: tuple[tuple[int, int], ...] = ()
+    """Tiles [first, stop) that the last window touched."""
+
+    @property
+    def from_packed_header(self) -> bool:
+        """Whether it was opened without reading its header."""
+        return self.packed is not None
+
+    @property
+    def packed_header(self) -> bytes | None:
+        """Return the packed header, which opens this version again without reading its header."""
+        is_new = self.packed is None or self.file.header_bytes.n_parts > self.n_packed_parts
+        return self._pack() if is_new else self.packed
+
+    async def read_into(
+        self,
+        out: Pixels,
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
+    ) -> None:
+        """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` says.
+
+        After an error ``out`` may hold anything where the window lies on the raster. With ``masked`` it is
+        unchanged.
+
+        Raises:
+            UnsupportedError: GDAL has to read it, for example because a tile cannot be decoded.
+            SourceError: The object cannot be read.
+        """
+        limits = self.file.settings.in_parts(part_nbytes if self.file.is_pinned else None)
+        inside = window.clipped(width=self.layout.width, height=self.layout.height)
+        if inside is not None:
+            await self._read_inside(inside, out, window, bands, masked=masked, limits=limits)
+        if not self.file.is_seen:  # no read has shown yet that this version still exists
+            await self.file.get(0, 1)
+
+    async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
+        """Return the compressed tiles of a window, as ``ports.OpenedSource`` says.
+
+        Raises:
+            UnsupportedError: An offset or a size is impossible.
+            SourceError: The object cannot be read.
+        """
+        started, limits = perf_counter(), self.file.settings
+        tile_reads = await self._whole_tiles(window, bands)
+        gets = join_tile_reads(
+            [each for each in tile_reads if not each.is_sparse],
+            max_gap_nbytes=limits.max_gap_nbytes,
+            max_joined_nbytes=limits.max_get_nbytes,
+        )
+        stored: dict[TileRead, memoryview] = {}
+
+        async def fetch(get: Get) -> None:
+            content = await self.file.get(get.start, get.stop)
+            for each in get.tile_reads:
+                stored[each] = content[each.start - get.start : each.stop - get.start]
+
+        if len(gets) == 1:  # a task of its own would cost
+            await fetch(gets[0])
+        elif gets:
+            semaphore = asyncio.Semaphore(limits.max_gets_in_flight)
+
+            async def fetch_in_turn(get: Get) -> None:
+                async with semaphore:
+                    await fetch(get)
+
+            await all_of(fetch_in_turn(get) for get in gets)
+        if not self.file.is_seen:  # as after `read_into`
+            await self.file.get(0, 1)
+        for tile in stored.values():
+            check_stored(tile, self.layout)
+        self.file.cost.read_s += perf_counter() - started
+        return [[stored.get(each) for each in of_band] for of_band in self._by_band(tile_reads, bands)]
+
+    async def find_tiles(self, window: Window, bands: Sequence[int]) -> list[list[TileRange | None]]:
+        """Return where the compressed tiles of a window are, as ``ports.OpenedSource`` says.
+
+        Raises:
+            UnsupportedError: An offset or a size is impossible, or the object's version has no name.
+            SourceError: The object cannot be read.
+        """
+        if self.file.etag is None or self.file.etag.startswith("W/"):
+            raise UnsupportedError("its store has no ETag that would tell a later change")
+        tile_reads = await self._whole_tiles(window, bands)
+        for each in tile_reads:
+            if not each.is_sparse:
+                check_stored_nbytes(each.stop - each.start, self.layout)
+        return [
+            [None if each.is_sparse else TileRange(each.start, each.stop - each.start) for each in of_band]
+            for of_band in self._by_band(tile_reads, bands)
+        ]
+
+    async def _whole_tiles(self, window: Window, bands: Sequence[int]) -> list[TileRead]:
+        """Look up the tiles of a window, and fetch the offsets that are not known."""
+        limit = self.file.settings.max_tile_nbytes
+        found = await self.file.parsed(
+            lambda: plan_whole_tiles(self.ifd, self.layout, window, bands, max_tile_nbytes=limit)
+        )
+        self.window_tiles = tile_spans(self.layout, window, bands)
+        if self.packed is None:
+            self.first_read.learn(self.file.header_bytes.seen_stop)
+        return found
+
+    def _by_band(self, tile_reads: Sequence[TileRead], bands: Sequence[int]) -> list[list[TileRead]]:
+        planes = [band - 1 if self.layout.n_planes > 1 else 0 for band in bands]
+        return [[each for each in tile_reads if each.plane == plane] for plane in planes]
+
+    async def _read_inside(
+        self,
+        inside: Window,
+        out: Pixels,
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        limits: GeoTiffSettings,
+    ) -> None:
+        """Fill the part of ``out`` that lies on the raster."""
+        row, col = inside.row_off - window.row_off, inside.col_off - window.col_off
+        part = out[:, row : row + inside.height, col : col + inside.width]
+        if not masked:
+            await self._fill(part, inside, bands, limits)
+            return
+        await self.file.parsed(self._refuse_masks)
+        unmasked = np.empty_like(part)
+        await self._fill(unmasked, inside, bands, limits)
+        if is_near_nodata(unmasked, self.header.nodata):
+            raise UnsupportedError("values close to nodata, which GDAL may hide")
+        if self.header.nodata == 0 and unmasked.dtype.kind in "fc":
+            np.copyto(part, unmasked, where=unmasked != 0)  # GDAL hides -0.0 as well
+        else:
+            part[...] = unmasked
+
+    async def _fill(self, out: Pixels, window: Window, bands: Sequence[int], limits: GeoTiffSettings) -> None:
+        """Fill ``out`` with a window that lies on the raster."""
+        started = perf_counter()
+        tile_reads = await self.file.parsed(lambda: self._cut(window, bands, limits))
+        self.window_tiles = tile_spans(self.layout, window, bands)
+        if self.packed is None:
+            self.first_read.learn(self.file.header_bytes.seen_stop)
+        stored = [tile_read for tile_read in tile_reads if not tile_read.is_sparse]
+        if len(stored) < len(tile_reads):
+            self._fill_sparse([tile_read for tile_read in tile_reads if tile_read.is_sparse], out, bands)
+        gets = join_tile_reads(
+            stored, max_gap_nbytes=limits.max_gap_nbytes, max_joined_nbytes=limits.cut_nbytes
+        )
+        if len(gets) == 1:
+            arrived = await self._read(gets[0], out, bands, limits, most_parts=limits.max_gets_in_flight)
+        elif gets:
+            arrived = await self._read_all(gets, out, bands, limits)
+        else:
+            return
+        self.file.cost.read_s += arrived - started
+
+    def _cut(self, window: Window, bands: Sequence[int], limits: GeoTiffSettings) -> list[TileRead]:
+        return plan_tile_reads(
+            self.ifd,
+            self.layout,
+            window,
+            bands,
+            max_tile_nbytes=limits.max_tile_nbytes,
+            max_row_nbytes=limits.max_get_nbytes,
+            part_nbytes=limits.cut_nbytes,
+        )
+
+    async def _read_all(
+        self, gets: Sequence[Get], out: Pixels, bands: Sequence[int], limits: GeoTiffSettings
+    ) -> float:
+        """Fetch and decode concurrently. Return the time at which the last bytes arrived."""
+        semaphore = asyncio.Semaphore(limits.max_gets_in_flight)
+        most_parts = max(limits.max_gets_in_flight // len(gets), 1)
+
+        async def read_one(get: Get) -> float:
+            async with semaphore:
+                return await self._read(get, out, bands, limits, most_parts=most_parts)
+
+        return max(await all_of(read_one(get) for get in gets))
+
+    async def _read(
+        self, get: Get, out: Pixels, bands: Sequence[int], limits: GeoTiffSettings, *, most_parts: int
+    ) -> float:
+        """Fetch one range and decode its tiles. A long range is fetched in parts.
+
+        Returns:
+            The time at which the bytes arrived.
+        """
+        ranges = cut_range(get.start, get.stop, part_nbytes=limits.part_nbytes, most=most_parts)
+        content = await fetch_ranges(self.file.get, ranges)
+        arrived = perf_counter()
+        seconds = await in_thread(lambda: self._decode(content, get, out, bands))
+        self.file.cost.decode_s += seconds  # `x += await ...` would lose what other tasks add meanwhile
+        return arrived
+
+    def _decode(self, content: memoryview, get: Get, out: Pixels, bands: Sequence[int]) -> float:
+        """Decode the tiles of one range. Return the seconds that it took."""
+        started = perf_counter()
+        for tile_read in get.tile_reads:
+            part = content[tile_read.start - get.start : tile_read.stop - get.start]
+            copy_tile(part, tile_read, self.layout, out=out, bands=bands)
+        return perf_counter() - started
+
+    def _fill_sparse(self, tile_reads: Sequence[TileRead], out: Pixels, bands: Sequence[int]) -> None:
+        """Write the value that GDAL returns for tiles that are not stored."""
+        nodata = self.header.nodata
+        if nodata is None and declares_nodata(self.first):
+            raise UnsupportedError("absent tiles, with a nodata value that the dtype cannot hold")
+        for tile_read in tile_reads:
+            fill_tile(0 if nodata is None else nodata, tile_read, self.layout, out=out, bands=bands)
+
+    def _refuse_masks(self) -> None:
+        """Leave a file to GDAL if more is masked than pixels of exactly the nodata value."""
+        if self.is_masked is None:
+            self.is_masked = (
+                self.layout.has_alpha
+                or mentions_mask(self.first)
+                or hides_another_value(self.first, self.layout.dtype)
+                or has_mask(self.first)
+            )
+        if self.is_masked:
+            raise UnsupportedError("a mask or an alpha band")
+
+    async def overviews(self) -> tuple["OpenedGeoTiff", ...]:
+        """Return each overview, largest first. They share the parts of the file that have been read.
+
+        Raises:
+            UnsupportedError: GDAL has to read it.
+            SourceError: The object cannot be read.
+        """
+        found = await self.file.parsed(lambda: overviews_of(self.first, self.layout))
+        return tuple(
+            replace(
+                self,
+                header=reduced_header(self.header, layout),
+                ifd=ifd,
+                layout=layout,
+                overview=index,
+                packed=None,
+                window_tiles=(),
+            )
+            for index, (ifd, layout) in enumerate(found)
+        )
+
+    def overview_resampling(self) -> str | None:
+        """Return how the file says that its overviews were made, such as ``AVERAGE``; None if it does not."""
+        try:
+            return overview_resampling(self.first)
+        except NeedBytes:  # the header was made from this text, so this is seldom
+            return None
+
+    async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int]:
+        """Return how many bytes the tiles of a window take, and their first byte and the byte after the last.
+
+        Args:
+            window: It lies on the raster.
+            bands: Which bands, from 1.
+
+        Raises:
+            UnsupportedError: GDAL has to read it.
+            SourceError: The object cannot be read.
+        """
+        reads = await self.file.parsed(lambda: self._cut(window, bands, self.file.settings))
+        stored = [read for read in reads if not read.is_sparse]
+        if not stored:
+            return 0, 0, 0
+        nbytes = sum(read.stop - read.start for read in stored)
+        return nbytes, min(read.start for read in stored), max(read.stop for read in stored)
+
+    async def fetch_all_tiles(self) -> None:
+        """Fetch the offsets of all tiles, unless there are more than an index takes.
+
+        Raises:
+            UnsupportedError: GDAL has to read it.
+            SourceError: The object cannot be read.
+        """
+        n_tiles = self.layout.n_across * self.layout.n_down * self.layout.n_planes
+        if n_tiles <= MAX_TILES:
+            await self.file.parsed(lambda: _arrays(self.ifd, self.layout, n_tiles))
+            self.first_read.learn(self.file.header_bytes.seen_stop)
+
+    def _pack(self) -> bytes | None:
+        if self.is_masked is None:
+            with suppress(NeedBytes, UnsupportedError):  # then a later read checks it
+                self._refuse_masks()
+        return pack(
+            self.header,
+            self.layout,
+            first=self.first,
+            ifd=self.ifd,
+            overview=self.overview,
+            is_masked=self.is_masked,
+            wanted=self.window_tiles,
+        )
+
+
+def _arrays(ifd: Ifd, layout: Layout, n_tiles: int) -> None:
+    """Look up all offsets and byte counts, so that `TiffFile.parsed` fetches those that are missing."""
+    ifd.array(layout.offsets_tag, 0, n_tiles)
+    ifd.array(layout.counts_tag, 0, n_tiles)

@@ -1,0 +1,400 @@
+"""Pack the header of a GeoTIFF into few bytes, from which it is opened again without parsing a TIFF.
+
+Packed headers come from a user's index and are not trusted. Their sizes are checked before they cost memory
+or time. They are only used to read the version of the object that they were made from: the caller pins every
+read to their entity tag.
+"""
+
+import math
+import re
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import numpy as np
+
+from pixel_gather.core.model.source import Header
+from pixel_gather.core.model.window import Transform
+from pixel_gather.io.geotiff.header_bytes import HeaderBytes
+from pixel_gather.io.geotiff.ifd import Entry, Ifd, format_of
+from pixel_gather.io.geotiff.layout import (
+    MAX_BANDS,
+    MAX_SIDE,
+    PAIRS_OF_DTYPES,
+    WITH_PREDICTOR,
+    Compression,
+    Layout,
+    Predictor,
+)
+from pixel_gather.io.geotiff.offset_codec import (
+    MAX_TILES,
+    OffsetRun,
+    PackedRun,
+    packed_run,
+    unpacked_run,
+)
+from pixel_gather.io.geotiff.tags import Tag
+
+MAX_PACKED_NBYTES: Final = 1 << 16
+"""Longest packed header that is made or opened."""
+
+_MAX_OBJECT_NBYTES: Final = 1 << 48
+_MAX_RUNS: Final = 8
+_ALL: Final = 1 << 62
+"""More tiles than any file has."""
+
+_CRS: Final = re.compile(r"EPSG:\d{1,6}\Z|[A-Z_0-9]+\[")
+"""The CRSs that readers return. PROJ accepts more, including file names."""
+
+_KINDS: Final = {3: "u2", 4: "u4", 16: "u8"}
+"""NumPy dtype of offsets and byte counts, by TIFF field type."""
+
+_SIZES: Final = {kind: np.dtype(name).itemsize for kind, name in _KINDS.items()}
+
+type _Place = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OBJECT_NBYTES)]
+type _Side = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIDE)]
+type _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_BANDS)]
+
+
+class _Array(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Where the offsets, or the byte counts, lie in the object."""
+
+    kind: Literal[3, 4, 16]
+    start: _Place
+
+
+class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """All fields of a packed header. The version comes first, so that any other is refused at once."""
+
+    version: Literal[1]
+    overview: Annotated[int, msgspec.Meta(ge=0, le=MAX_SIDE)] | None
+    etag: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
+    nbytes: _Place
+    width: _Side
+    height: _Side
+    n_bands: _Count
+    dtypes: str
+    compression: int
+    predictor: int
+    is_tiled: bool
+    tile_width: _Side
+    tile_height: _Side
+    n_planes: _Count
+    has_alpha: bool
+    is_masked: bool | None
+    """None where it has not been checked."""
+
+    declares_nodata: bool
+    nodata: float | int | None
+    scaling: tuple[tuple[float, ...], tuple[float, ...]] | None
+    """None where all scales are 1 and all offsets 0."""
+
+    transform: tuple[float, float, float, float, float, float] | None
+    crs: str | None
+    overviews: tuple[tuple[int, int], ...]
+    byte_order: Literal["<", ">"]
+    is_big: bool
+    first_ifd: _Place
+    next_ifd: _Place
+    """Offset of the second directory, or 0."""
+
+    offsets: _Array
+    byte_counts: _Array
+    runs: Annotated[tuple[PackedRun, ...], msgspec.Meta(max_length=_MAX_RUNS)]
+
+    @property
+    def dtype(self) -> str:
+        """NumPy's name of a pixel's dtype."""
+        return self.dtypes.partition(" ")[2]
+
+    @property
+    def n_tiles(self) -> int:
+        """Tiles or strips of the image. Counted for each band where bands have tiles of their own."""
+        n_across, n_down = -(-self.width // self.tile_width), -(-self.height // self.tile_height)
+        return n_across * n_down * self.n_planes
+
+    @property
+    def n_known_tiles(self) -> int:
+        """Tiles whose offset is known."""
+        return sum(run.n_tiles for run in self.runs)
+
+
+class Restored(msgspec.Struct, frozen=True, gc=False):
+    """A header, with the parts of the directories that reading needs."""
+
+    header: Header
+    layout: Layout
+    first: Ifd
+    """The first directory. It has only the tags that reading looks up."""
+
+    ifd: Ifd
+    """The directory that windows are read from. It has only offsets and byte counts."""
+
+    header_bytes: HeaderBytes
+    is_masked: bool | None
+
+
+_decoder: Final = msgspec.msgpack.Decoder(PackedHeader)
+
+
+def pack(
+    header: Header,
+    layout: Layout,
+    *,
+    first: Ifd,
+    ifd: Ifd,
+    overview: int | None,
+    is_masked: bool | None,
+    wanted: tuple[tuple[int, int], ...] = (),
+) -> bytes | None:
+    """Pack a header, with the offsets and byte counts that have been fetched.
+
+    Args:
+        header: The header of the image or the overview.
+        layout: Its layout.
+        first: The first directory of the file.
+        ifd: The directory that windows are read from.
+        overview: The overview, or None for the full image.
+        is_masked: Whether a mask or an alpha band hides pixels, or None while not checked.
+        wanted: Tiles [first, stop) to pack where all tiles together are too many.
+
+    Returns:
+        The packed header, or None: the object has no strong entity tag, the header is too long, or `unpack`
+        would refuse it.
+    """
+    if header.etag is None or header.etag.startswith("W/") or header.nbytes > _MAX_OBJECT_NBYTES:
+        return None
+    arrays = ifd.entries[layout.offsets_tag], ifd.entries[layout.counts_tag]
+    if not all(each.kind in _KINDS and each.start <= _MAX_OBJECT_NBYTES for each in arrays):
+        return None
+    if first.next_offset > _MAX_OBJECT_NBYTES:
+        return None
+    bare = _without_tiles(header, layout, first=first, ifd=ifd, overview=overview, is_masked=is_masked)
+    for tiles in (((0, _ALL),), wanted):
+        bare["runs"] = _runs(ifd, layout, tiles)
+        packed = msgspec.msgpack.encode(PackedHeader(**bare))
+        if len(packed) <= MAX_PACKED_NBYTES:
+            return packed
+    return None
+
+
+def peek(packed: bytes) -> PackedHeader | None:
+    """Return the fields of a packed header, or None for other bytes. Only their types are checked."""
+    try:
+        return _decoder.decode(packed)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def unpack(packed: bytes, *, href: str, overview: int | None) -> Restored | None:
+    """Open a packed header. Return None where it is invalid, or belongs to another overview."""
+    if len(packed) > MAX_PACKED_NBYTES:
+        return None
+    try:
+        decoded = _decoder.decode(packed)
+        if decoded.overview != overview:
+            return None
+        return _restored(decoded, href)
+    except (msgspec.MsgspecError, ValueError, KeyError, OverflowError):
+        return None
+
+
+def _without_tiles(
+    header: Header, layout: Layout, *, first: Ifd, ifd: Ifd, overview: int | None, is_masked: bool | None
+) -> dict[str, Any]:
+    """Return all fields of a packed header but the runs of tiles."""
+    is_plain = set(header.scales) == {1.0} and set(header.offsets) == {0.0}
+    return {
+        "version": 1,
+        "overview": overview,
+        "etag": header.etag or "",
+        "nbytes": header.nbytes,
+        "width": layout.width,
+        "height": layout.height,
+        "n_bands": layout.n_bands,
+        "dtypes": layout.dtypes,
+        "compression": layout.compression,
+        "predictor": layout.predictor,
+        "is_tiled": layout.is_tiled,
+        "tile_width": layout.tile_width,
+        "tile_height": layout.tile_height,
+        "n_planes": layout.n_planes,
+        "has_alpha": layout.has_alpha,
+        "is_masked": is_masked,
+        "declares_nodata": Tag.GDAL_NODATA in first.entries,
+        "nodata": header.nodata,
+        "scaling": None if is_plain else (header.scales, header.offsets),
+        "transform": header.transform,
+        "crs": header.crs,
+        "overviews": header.overviews,
+        "byte_order": ifd.format.byte_order,
+        "is_big": ifd.format.is_big,
+        "first_ifd": first.format.first_ifd,
+        "next_ifd": first.next_offset,
+        "offsets": _array(ifd, layout.offsets_tag),
+        "byte_counts": _array(ifd, layout.counts_tag),
+    }
+
+
+def _array(ifd: Ifd, tag: Tag) -> _Array:
+    entry = ifd.entries[tag]
+    return _Array(entry.kind, entry.start)  # type: ignore[arg-type] # checked when it is opened
+
+
+def _runs(ifd: Ifd, layout: Layout, wanted: tuple[tuple[int, int], ...]) -> tuple[PackedRun, ...]:
+    """Pack the wanted tiles whose offsets and byte counts have both been fetched, in few runs."""
+    arrays = ifd.entries[layout.offsets_tag], ifd.entries[layout.counts_tag]
+    of_offsets, of_counts = (_fetched(ifd, entry) for entry in arrays)
+    packed: list[PackedRun] = []
+    done, left = 0, MAX_TILES
+    for low, high in sorted(
+        (max(one[0], two[0], want[0]), min(one[1], two[1], want[1]))
+        for one in of_offsets
+        for two in of_counts
+        for want in wanted
+    ):
+        first = max(low, done)
+        stop = min(high, first + left)
+        if first < stop and len(packed) < _MAX_RUNS:
+            done = stop
+            offsets = ifd.array(layout.offsets_tag, first, stop).astype(np.int64)
+            counts = ifd.array(layout.counts_tag, first, stop).astype(np.int64)
+            nbytes = ifd.header_bytes.object_nbytes
+            if min(_lowest(offsets), _lowest(counts)) < 0 or np.maximum.reduce(offsets + counts) > nbytes:
+                continue
+            run = packed_run(OffsetRun(first, offsets, counts))
+            if run is not None:
+                packed.append(run)
+                left -= run.n_tiles
+    return tuple(packed)
+
+
+def _lowest(values: np.ndarray[Any, Any]) -> int:
+    return int(np.minimum.reduce(values))
+
+
+def _fetched(ifd: Ifd, entry: Entry) -> list[tuple[int, int]]:
+    """Return the spans [first, stop) of a tag's values that have been fetched."""
+    size = _SIZES[entry.kind]
+    spans = []
+    for start, stop in ifd.header_bytes.spans():
+        first = max(-(-(start - entry.start) // size), 0)
+        last = min((stop - entry.start) // size, entry.n_values)
+        if first < last:
+            spans.append((first, last))
+    return spans
+
+
+def _restored(decoded: PackedHeader, href: str) -> Restored:
+    """Rebuild what the parser returned when the header was packed.
+
+    Raises:
+        ValueError: The fields contradict each other.
+        KeyError: There is no such dtype.
+    """
+    layout = _layout(decoded)
+    n_tiles = layout.n_across * layout.n_down * layout.n_planes
+    if n_tiles > decoded.nbytes or decoded.n_known_tiles > MAX_TILES:
+        raise ValueError("more tiles than bytes, or than a packed header may hold")
+    tiff_format = format_of(decoded.byte_order, is_big=decoded.is_big, first_ifd=decoded.first_ifd)
+    header_bytes = HeaderBytes(decoded.nbytes)
+    for packed in decoded.runs:
+        if packed.first + packed.n_tiles > n_tiles:
+            raise ValueError("more tiles than the image has")
+        run = unpacked_run(packed, object_nbytes=decoded.nbytes)
+        _add(header_bytes, decoded.offsets, run.first, run.offsets, decoded.byte_order)
+        _add(header_bytes, decoded.byte_counts, run.first, run.byte_counts, decoded.byte_order)
+    entries: dict[int, Entry] = {
+        layout.offsets_tag: Entry(decoded.offsets.kind, n_tiles, decoded.offsets.start),
+        layout.counts_tag: Entry(decoded.byte_counts.kind, n_tiles, decoded.byte_counts.start),
+    }
+    nodata: dict[int, Entry] = {Tag.GDAL_NODATA: Entry(0, 0, 0)} if decoded.declares_nodata else {}
+    return Restored(
+        header=_header(decoded, layout, href),
+        layout=layout,
+        first=Ifd(
+            entries=nodata, next_offset=decoded.next_ifd, format=tiff_format, header_bytes=header_bytes
+        ),
+        ifd=Ifd(entries=entries, next_offset=0, format=tiff_format, header_bytes=header_bytes),
+        header_bytes=header_bytes,
+        is_masked=decoded.is_masked,
+    )
+
+
+def _add(
+    header_bytes: HeaderBytes, array: _Array, first: int, values: np.ndarray[Any, Any], byte_order: str
+) -> None:
+    """Add values as if they had been fetched."""
+    dtype = np.dtype(byte_order + _KINDS[array.kind])
+    content = values.astype(dtype)
+    header_bytes.add(array.start + first * dtype.itemsize, memoryview(content).cast("B"))
+
+
+def _layout(decoded: PackedHeader) -> Layout:
+    compression, predictor = Compression(decoded.compression), Predictor(decoded.predictor)
+    stored, dtype = PAIRS_OF_DTYPES[decoded.dtypes]
+    if predictor is not Predictor.NONE and (compression not in WITH_PREDICTOR or dtype.kind == "c"):
+        raise ValueError("predictor on this compression or dtype")
+    if predictor is Predictor.FLOAT and stored.kind != "f":
+        raise ValueError("floating point predictor on integers")
+    if decoded.n_planes not in (1, decoded.n_bands):
+        raise ValueError("some planes, but not one for each band")
+    if not decoded.is_tiled and (decoded.tile_width != decoded.width or decoded.tile_height > decoded.height):
+        raise ValueError("strips that are not the image's")
+    _check_nodata(decoded.nodata, dtype)
+    if decoded.crs is not None and not _CRS.match(decoded.crs):
+        raise ValueError("a CRS that is neither EPSG:n nor WKT")
+    if decoded.transform is not None and not all(map(math.isfinite, decoded.transform)):
+        raise ValueError("a transform that is not finite")
+    return Layout(
+        width=decoded.width,
+        height=decoded.height,
+        n_bands=decoded.n_bands,
+        stored=stored,
+        dtype=dtype,
+        compression=compression,
+        predictor=predictor,
+        is_tiled=decoded.is_tiled,
+        tile_width=decoded.tile_width,
+        tile_height=decoded.tile_height,
+        n_planes=decoded.n_planes,
+        has_alpha=decoded.has_alpha,
+    )
+
+
+def _check_nodata(nodata: float | None, dtype: np.dtype[Any]) -> None:
+    """Refuse a nodata value that a pixel cannot hold."""
+    if nodata is None:
+        return
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if not isinstance(nodata, int) or not limits.min <= nodata <= limits.max:
+            raise ValueError("nodata that the dtype cannot hold")
+    elif not isinstance(nodata, float):
+        raise ValueError("nodata of another type")
+
+
+def _header(decoded: PackedHeader, layout: Layout, href: str) -> Header:
+    n_bands = decoded.n_bands
+    scales, offsets = decoded.scaling or ((1.0,) * n_bands, (0.0,) * n_bands)
+    if len(scales) != n_bands or len(offsets) != n_bands:
+        raise ValueError("scales of another number of bands")
+    return Header(
+        href=href,
+        etag=decoded.etag,
+        nbytes=decoded.nbytes,
+        driver="GTiff",
+        width=layout.width,
+        height=layout.height,
+        n_bands=n_bands,
+        dtype=layout.dtype_name,
+        nodata=decoded.nodata,
+        scales=scales,
+        offsets=offsets,
+        transform=None if decoded.transform is None else Transform(*decoded.transform),
+        crs=decoded.crs,
+        tile_width=layout.tile_width,
+        tile_height=layout.block_height,
+        is_tiled=layout.is_tiled,
+        overviews=decoded.overviews,
+        coding=layout.coding,
+    )

@@ -1,0 +1,165 @@
+"""Open GeoTIFFs with one GET of the first bytes. More GETs follow only where the header is longer."""
+
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from pixel_gather.core.model.source import Cost
+from pixel_gather.io.geotiff.crs import crs_of
+from pixel_gather.io.geotiff.gdals_crs import GdalsCrs, crs_digest
+from pixel_gather.io.geotiff.geo_keys import geo_keys_of
+from pixel_gather.io.geotiff.header import header_of, overviews_of
+from pixel_gather.io.geotiff.header_bytes import HeaderBytes
+from pixel_gather.io.geotiff.header_read_size import FirstRead
+from pixel_gather.io.geotiff.ifd import parse_format, parse_ifd
+from pixel_gather.io.geotiff.layout import layout_of
+from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
+from pixel_gather.io.geotiff.packed_header import Restored, unpack
+from pixel_gather.io.geotiff.parsed_headers import Parsed, ParsedHeaders
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.geotiff.tiff_file import Ranges, TiffFile
+from pixel_gather.io.geotiff.transform import has_only_control_points
+from pixel_gather.io.geotiff.unsupported import UnknownCrsError, UnsupportedError
+
+
+@dataclass(slots=True)
+class GeoTiffReader:
+    """Reads GeoTIFFs by ranged GETs: a ``ports.SourceReader`` that may also raise UnsupportedError."""
+
+    objects: Ranges
+    settings: GeoTiffSettings = field(default_factory=GeoTiffSettings, kw_only=True)
+    gdals_crs: GdalsCrs | None = field(default=None, kw_only=True)
+    """Asks GDAL for CRSs that are more than an EPSG code. Without it they raise UnsupportedError."""
+
+    first_read: FirstRead = field(init=False)
+    parsed_headers: ParsedHeaders = field(default_factory=ParsedHeaders, init=False)
+
+    def __post_init__(self) -> None:
+        """Start with the first read of the settings."""
+        self.first_read = FirstRead(self.settings.head_nbytes, is_fixed=not self.settings.learns_head)
+
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
+    ) -> OpenedGeoTiff:
+        """Read a source's header: one GET where it lies in the first bytes of the file.
+
+        With a valid packed header (``known``) of this overview nothing is read. If the object has been
+        replaced since, the first read of pixels fails with status CHANGED.
+
+        Raises:
+            UnsupportedError: GDAL has to open it.
+            SourceError: The object cannot be read.
+        """
+        if packed_header is not None:
+            restored = unpack(packed_header, href=href, overview=overview)
+            if restored is not None:
+                return self._restored(restored, packed_header, overview=overview, cost=cost)
+        opened, digest = await self._parse(href, overview=overview, cost=cost)
+        if digest is not None:
+            if self.gdals_crs is None:
+                raise UnknownCrsError("a CRS that is more than an EPSG code")
+            crs = await self.gdals_crs.crs_of(digest, opened.header, overview=overview, cost=cost)
+            opened.header = replace(opened.header, crs=crs)
+        return opened
+
+    def _restored(
+        self, restored: Restored, packed_header: bytes, *, overview: int | None, cost: Cost
+    ) -> OpenedGeoTiff:
+        header = restored.header
+        file = TiffFile(
+            href=header.href,
+            etag=header.etag,
+            objects=self.objects,
+            settings=self.settings,
+            cost=cost,
+            header_bytes=restored.header_bytes,
+            is_seen=False,
+        )
+        return OpenedGeoTiff(
+            header=header,
+            file=file,
+            first=restored.first,
+            ifd=restored.ifd,
+            layout=restored.layout,
+            overview=overview,
+            first_read=self.first_read,
+            is_masked=restored.is_masked,
+            packed=packed_header,
+            n_packed_parts=restored.header_bytes.n_parts,
+        )
+
+    async def _parse(
+        self, href: str, *, overview: int | None, cost: Cost
+    ) -> tuple[OpenedGeoTiff, bytes | None]:
+        started, nbytes_before = perf_counter(), cost.nbytes
+        try:
+            head = await self.objects.get_range(href, 0, self.first_read.nbytes, etag=None, cost=cost)
+            header_bytes = HeaderBytes(head.object_nbytes)
+            header_bytes.add(0, head.content)
+            file = TiffFile(
+                href=href,
+                etag=head.etag,
+                objects=self.objects,
+                settings=self.settings,
+                cost=cost,
+                header_bytes=header_bytes,
+                is_seen=True,
+            )
+            known = self.parsed_headers.find(file, overview)
+            if known is not None:
+                return known
+            return await file.parsed(lambda: self._parse_anew(file, overview))
+        finally:
+            cost.open_s += perf_counter() - started
+            cost.header_nbytes += cost.nbytes - nbytes_before
+
+    def _parse_anew(self, file: TiffFile, overview: int | None) -> Parsed:
+        viewed: list[tuple[int, int]] = []
+        file.header_bytes.viewed = viewed
+        parsed = _parse(file, overview, self.first_read)
+        file.header_bytes.viewed = None
+        self.parsed_headers.add(parsed, viewed)
+        return parsed
+
+
+def _parse(file: TiffFile, overview: int | None, first_read: FirstRead) -> tuple[OpenedGeoTiff, bytes | None]:
+    """Parse directories, layout and header. Overviews are parsed only where one is requested.
+
+    Returns:
+        The source, and the digest of its CRS if only GDAL can build the CRS.
+    """
+    tiff_format = parse_format(file.header_bytes)
+    first = parse_ifd(file.header_bytes, tiff_format, tiff_format.first_ifd)
+    full = layout_of(first)
+    overviews = [] if overview is None else overviews_of(first, full)
+    ifd, layout = first, full
+    if overview is not None:
+        if not 0 <= overview < len(overviews):
+            raise UnsupportedError("no such overview")
+        ifd, layout = overviews[overview]
+    keys = geo_keys_of(first)
+    crs, is_known = None, True
+    if not has_only_control_points(first):
+        try:
+            crs = crs_of(keys)
+        except UnknownCrsError:
+            is_known = False
+    header = header_of(
+        first,
+        full,
+        href=file.href,
+        etag=file.etag,
+        keys=keys,
+        crs=crs,
+        shown=layout,
+        overviews=[each for _, each in overviews],
+    )
+    opened = OpenedGeoTiff(
+        header=header,
+        file=file,
+        first=first,
+        ifd=ifd,
+        layout=layout,
+        overview=overview,
+        first_read=first_read,
+    )
+    return opened, None if is_known else crs_digest(first, header)

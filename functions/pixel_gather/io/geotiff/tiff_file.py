@@ -1,0 +1,73 @@
+"""One version of one object, and the parts of its header that have been fetched."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.status import Status
+from pixel_gather.io.geotiff.header_bytes import HeaderBytes, NeedBytes
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.geotiff.unsupported import UnsupportedError
+from pixel_gather.io.store.object_store import Fetched
+
+_BEFORE_NBYTES: Final = 4096
+"""Bytes to read before a directory: many writers put its values there."""
+
+
+class Ranges(Protocol):
+    """The part of ``object_store.Objects`` that is used here."""
+
+    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
+        """Read bytes [start, stop) of one version of an object."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TiffFile:
+    """Fetches ranges of the version that the header came from."""
+
+    href: str
+    etag: str | None
+    objects: Ranges
+    settings: GeoTiffSettings
+    cost: Cost
+    header_bytes: HeaderBytes
+    is_seen: bool
+    """Whether any byte of this version came from the store. An index alone does not show that it exists."""
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether several reads are sure to return one version: there is an etag, and it is no local file."""
+        return self.etag is not None and not self.href.startswith("file://")
+
+    async def get(self, start: int, stop: int) -> memoryview:
+        """Fetch bytes [start, stop), which lie inside the object. Fewer are an error."""
+        fetched = await self.objects.get_range(self.href, start, stop, etag=self.etag, cost=self.cost)
+        self.is_seen = True
+        if fetched.object_nbytes != self.header_bytes.object_nbytes:
+            raise SourceError("replaced by a file of another size", href=self.href, status=Status.CHANGED)
+        if fetched.content.nbytes != stop - start:
+            raise UnsupportedError("fewer bytes than asked for")
+        return fetched.content
+
+    async def parsed[T](self, parse: Callable[[], T]) -> T:
+        """Call a pure parser until it succeeds, and fetch the bytes that it asks for by `NeedBytes`."""
+        for _ in range(self.settings.max_header_reads):
+            try:
+                return parse()
+            except NeedBytes as need:
+                start, stop = self._widened(need)
+            self.header_bytes.add(start, await self.get(start, stop))
+        try:
+            return parse()
+        except NeedBytes as need:
+            raise UnsupportedError("a header in too many places") from need
+
+    def _widened(self, need: NeedBytes) -> tuple[int, int]:
+        """Return a wider range, which most likely holds what the parser needs next."""
+        if need.stop - need.start > self.settings.max_header_nbytes:
+            raise UnsupportedError("a header over the size limit") from need
+        start = max(need.start - _BEFORE_NBYTES, 0)
+        stop = max(need.stop, start + self.settings.head_nbytes)
+        return start, min(stop, self.header_bytes.object_nbytes)

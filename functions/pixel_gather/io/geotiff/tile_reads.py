@@ -1,0 +1,226 @@
+"""Which bytes of a file hold the tiles of a window, and where their pixels go. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from pixel_gather.core.model.window import Window
+from pixel_gather.io.geotiff.ifd import Ifd
+from pixel_gather.io.geotiff.layout import Compression, Layout
+from pixel_gather.io.geotiff.unsupported import UnsupportedError
+
+_MAX_OFFSETS_TOGETHER: Final = 32_768
+"""Most offsets that are fetched at once: 256 KiB."""
+
+
+class TileRead(NamedTuple):
+    """The part of one tile that lies in a window. Of an uncompressed tile, only the rows that are needed."""
+
+    start: int
+    stop: int
+    """Bytes [start, stop) of the object. Empty where the tile is not stored."""
+
+    n_rows: int
+    """Rows that the bytes hold."""
+
+    plane: int
+    """Band, from 0, where each band has its own tiles; else 0."""
+
+    rows: slice
+    """The decoded rows that lie inside the window."""
+
+    cols: slice
+    out_rows: slice
+    """The rows of the window that they fill."""
+
+    out_cols: slice
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the tile is not stored, so that its pixels are nodata."""
+        return self.start == self.stop
+
+
+class Get(NamedTuple):
+    """One ranged GET, for one tile or several neighbouring ones."""
+
+    start: int
+    stop: int
+    tile_reads: tuple[TileRead, ...]
+
+
+def plan_tile_reads(
+    ifd: Ifd,
+    layout: Layout,
+    window: Window,
+    bands: Sequence[int],
+    *,
+    max_tile_nbytes: int,
+    max_row_nbytes: int,
+    part_nbytes: int,
+) -> list[TileRead]:
+    """Return a tile read for each tile that a window touches.
+
+    Args:
+        ifd: Holds offsets and byte counts.
+        layout: How tiles are stored.
+        window: Lies wholly on the image.
+        bands: Which bands, from 1.
+        max_tile_nbytes: Largest tile that is decoded at once, compressed or not.
+        max_row_nbytes: Longest row of an uncompressed tile or strip.
+        part_nbytes: An uncompressed tile is read in parts of this size, or row by row where rows are longer.
+
+    Raises:
+        UnsupportedError: A byte range is impossible or over the limit.
+        NeedBytes: The offsets of these tiles have not been fetched yet.
+    """
+    tile_reads: list[TileRead] = []
+    for plane in _fetched_planes(ifd, layout, window, bands):
+        for tile_read in _reads_of_plane(ifd, layout, window, plane):
+            if tile_read.is_sparse:
+                tile_reads.append(tile_read)
+            elif layout.compression is Compression.NONE:
+                tile_reads += _cut_rows(
+                    tile_read, layout, max_row_nbytes=max_row_nbytes, part_nbytes=part_nbytes
+                )
+            elif (
+                max(tile_read.stop - tile_read.start, tile_read.n_rows * layout.row_nbytes) > max_tile_nbytes
+            ):
+                raise UnsupportedError("a tile is over the size limit")
+            else:
+                tile_reads.append(tile_read)
+    return tile_reads
+
+
+def plan_whole_tiles(
+    ifd: Ifd, layout: Layout, window: Window, bands: Sequence[int], *, max_tile_nbytes: int
+) -> list[TileRead]:
+    """Return a tile read for each tile that a window touches, each for all of its bytes.
+
+    Args and errors as in `plan_tile_reads`.
+    """
+    planes = _fetched_planes(ifd, layout, window, bands)
+    found = [each for plane in planes for each in _reads_of_plane(ifd, layout, window, plane)]
+    if any(each.stop - each.start > max_tile_nbytes for each in found):
+        raise UnsupportedError("a tile is over the size limit")
+    return found
+
+
+def tile_spans(layout: Layout, window: Window, bands: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return for each plane a span of tiles [first, stop) that contains the window's tiles."""
+    return tuple(_tile_span(layout, window, plane) for plane in _planes(layout, bands))
+
+
+def _planes(layout: Layout, bands: Sequence[int]) -> tuple[int, ...]:
+    return (0,) if layout.n_planes == 1 else tuple(dict.fromkeys(band - 1 for band in bands))
+
+
+def _tile_span(layout: Layout, window: Window, plane: int) -> tuple[int, int]:
+    """Return the first tile of one plane that the window touches, and the tile after the last."""
+    base = plane * layout.n_across * layout.n_down
+    first = window.row_off // layout.tile_height * layout.n_across + window.col_off // layout.tile_width
+    last_row, last_col = window.row_stop - 1, window.col_stop - 1
+    last = last_row // layout.tile_height * layout.n_across + last_col // layout.tile_width
+    return base + first, base + last + 1
+
+
+def _fetched_planes(ifd: Ifd, layout: Layout, window: Window, bands: Sequence[int]) -> tuple[int, ...]:
+    """Return the planes that hold the bands.
+
+    The offsets of several planes are looked up at once, unless there are too many, so that one GET fetches
+    them.
+    """
+    planes = _planes(layout, bands)
+    if len(planes) > 1:
+        spans = tile_spans(layout, window, bands)
+        first, stop = min(spans)[0], max(spans)[1]
+        if stop - first <= _MAX_OFFSETS_TOGETHER:
+            ifd.array(layout.offsets_tag, first, stop)
+            ifd.array(layout.counts_tag, first, stop)
+    return planes
+
+
+def _reads_of_plane(ifd: Ifd, layout: Layout, window: Window, plane: int) -> Iterator[TileRead]:
+    """Yield one tile read for each tile of a plane that the window touches, row by row."""
+    tile_width, tile_height, n_across = layout.tile_width, layout.tile_height, layout.n_across
+    tile_rows = range(window.row_off // tile_height, (window.row_stop - 1) // tile_height + 1)
+    tile_cols = range(window.col_off // tile_width, (window.col_stop - 1) // tile_width + 1)
+    base = plane * n_across * layout.n_down
+    first, stop = _tile_span(layout, window, plane)
+    starts = ifd.array(layout.offsets_tag, first, stop)
+    counts = ifd.array(layout.counts_tag, first, stop)
+    for tile_row in tile_rows:
+        rows, out_rows = _overlap(tile_row * tile_height, tile_height, window.row_off, window.row_stop)
+        for tile_col in tile_cols:
+            cols, out_cols = _overlap(tile_col * tile_width, tile_width, window.col_off, window.col_stop)
+            at = base + tile_row * n_across + tile_col - first
+            start, nbytes = int(starts[at]), int(counts[at])
+            _check_range(start, nbytes, ifd.header_bytes.object_nbytes)
+            n_rows = layout.tile_rows(tile_row)
+            yield TileRead(start, start + nbytes, n_rows, plane, rows, cols, out_rows, out_cols)
+
+
+def _overlap(start: int, length: int, window_start: int, window_stop: int) -> tuple[slice, slice]:
+    """Return the overlap of a tile and a window along one axis: inside the tile, and inside the window."""
+    first, last = max(start, window_start), min(start + length, window_stop)
+    return slice(first - start, last - start), slice(first - window_start, last - window_start)
+
+
+def _check_range(start: int, nbytes: int, object_nbytes: int) -> None:
+    """Check that a tile lies inside the object. A sparse tile has neither an offset nor a byte count."""
+    if (start == 0) is not (nbytes == 0):
+        raise UnsupportedError("a tile with an offset or a byte count, not both")
+    if start + nbytes > object_nbytes:
+        raise UnsupportedError("a tile lies outside the file")
+
+
+def _cut_rows(
+    tile_read: TileRead, layout: Layout, *, max_row_nbytes: int, part_nbytes: int
+) -> Iterator[TileRead]:
+    """Yield the needed rows of an uncompressed tile, in parts of bounded size."""
+    row_nbytes = layout.row_nbytes
+    if tile_read.stop - tile_read.start != tile_read.n_rows * row_nbytes:
+        raise UnsupportedError("the byte count of an uncompressed tile does not fit its shape")
+    if row_nbytes > max_row_nbytes:
+        raise UnsupportedError("a tile is over the size limit")
+    step = max(1, part_nbytes // row_nbytes)
+    for first in range(tile_read.rows.start, tile_read.rows.stop, step):
+        stop = min(first + step, tile_read.rows.stop)
+        out_first = tile_read.out_rows.start + first - tile_read.rows.start
+        yield tile_read._replace(
+            start=tile_read.start + first * row_nbytes,
+            stop=tile_read.start + stop * row_nbytes,
+            n_rows=stop - first,
+            rows=slice(0, stop - first),
+            out_rows=slice(out_first, out_first + stop - first),
+        )
+
+
+def join_tile_reads(
+    tile_reads: Sequence[TileRead], *, max_gap_nbytes: int, max_joined_nbytes: int
+) -> list[Get]:
+    """Join neighbouring tile reads into GETs, in file order.
+
+    Args:
+        tile_reads: Not sparse.
+        max_gap_nbytes: Most unneeded bytes between two tiles of one GET.
+        max_joined_nbytes: Longest GET of several tiles.
+    """
+    groups: list[list[TileRead]] = []
+    start = stop = 0
+    for tile_read in sorted(tile_reads, key=_start):
+        grown = max(stop, tile_read.stop)
+        if groups and tile_read.start - stop <= max_gap_nbytes and grown - start <= max_joined_nbytes:
+            groups[-1].append(tile_read)
+            stop = grown
+        else:
+            groups.append([tile_read])
+            start, stop = tile_read.start, tile_read.stop
+    return [Get(group[0].start, max(map(_stop, group)), tuple(group)) for group in groups]
+
+
+def _start(tile_read: TileRead) -> int:
+    return tile_read.start
+
+
+def _stop(tile_read: TileRead) -> int:
+    return tile_read.stop

@@ -1,0 +1,1 @@
+"""Lists of sources, read from files and from listings of folders."""

@@ -1,0 +1,159 @@
+"""The list that a search found, frozen as ``sources.parquet`` under a claim, and later beside the cube.
+
+It holds every source that was found, with its status. A ``kept`` source is read. Instead of a ``duplicate``,
+a later processing of the scene is read. ``absent`` means that the scene has no such asset. ``reason`` says
+why a source is not read. A gather that is continued reads this file and does not search again.
+"""
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import batched, chain
+from typing import TYPE_CHECKING, Any, Final
+
+from pixel_gather.core.model.source import LeftOut, Source
+from pixel_gather.core.request.sources import Sources
+from pixel_gather.core.scenes.scene_sources import asset_choices, band_numbers
+from pixel_gather.io.lists.list_columns import Scalar
+from pixel_gather.io.lists.source_list import SourceList
+from pixel_gather.io.parquet.parquet_batches import damage_of, parquet_batches
+
+if TYPE_CHECKING:
+    from arro3.core import RecordBatch, Schema
+
+type _Record = tuple[str | None, str, str | None, Source | LeftOut]
+"""Href, status, reason, and the rest."""
+
+_KEPT: Final = "kept"
+_FIXED: Final = ("href", "band", "scene", "time", "status", "reason")
+_N_PER_BATCH: Final = 8192
+_N_PER_GROUP: Final = 65_536
+_TYPES: Final = {"string": str, "int64": int, "float64": float, "bool": bool}
+
+
+def found_parquet(kept: Iterable[Source], left_out: Sequence[LeftOut], *, dtypes: Mapping[str, str]) -> bytes:
+    """Return the file.
+
+    Args:
+        kept: What the gather reads, in the order of the list.
+        left_out: What it does not read.
+        dtypes: The list's columns and their dtypes.
+    """
+    from arro3.core import RecordBatchReader  # noqa: PLC0415 # only plans of searches need it
+    from arro3.io import write_parquet  # noqa: PLC0415 # as above
+
+    schema = _schema(dtypes)
+    records: Iterator[_Record] = chain(
+        ((each.href, _KEPT, None, each) for each in kept),
+        ((each.href, each.status, each.reason, each) for each in left_out),
+    )
+    batches = (_to_batch(some, schema, dtypes) for some in batched(records, _N_PER_BATCH, strict=False))
+    file = io.BytesIO()
+    write_parquet(
+        RecordBatchReader.from_batches(schema, batches),
+        file,
+        compression="zstd(3)",
+        max_row_group_size=_N_PER_GROUP,
+    )
+    return file.getvalue()
+
+
+def found_sources(content: bytes, sources: Sources) -> SourceList:
+    """Return the list of `found_parquet` again: the same sources in the same order.
+
+    Args:
+        content: The file.
+        sources: The request's, by which it was found.
+    """
+    asked = sources.searched
+    left_out: list[LeftOut] = []
+    return SourceList(
+        name="sources.parquet",
+        is_typed=True,
+        sources=_sources(content, left_out),
+        left_out=left_out,
+        band_numbers={} if asked is None else band_numbers(asset_choices(asked.assets)),
+    )
+
+
+def _sources(content: bytes, left_out: list[LeftOut]) -> Iterator[Source]:
+    for record in _records(content):
+        href, band, scene, time_us, status, reason = (record.pop(name) for name in _FIXED)
+        if status == _KEPT:
+            yield Source(href=href, band=band, scene=scene, time_us=time_us, columns=record)
+        else:
+            left_out.append(
+                LeftOut(
+                    href=href,
+                    band=band,
+                    scene=scene,
+                    time_us=time_us,
+                    columns=record,
+                    status=status,
+                    reason=reason,
+                )
+            )
+
+
+def _records(content: bytes) -> Iterator[dict[str, Any]]:
+    with damage_of("the list that was found (sources.parquet)"):
+        for batch in parquet_batches(io.BytesIO(content), batch_size=_N_PER_BATCH)[1]:
+            yield from _records_of(batch)
+
+
+def _records_of(batch: "RecordBatch") -> Iterator[dict[str, Any]]:
+    from arro3.core import DataType  # noqa: PLC0415 # as above
+
+    names = batch.schema.names
+    columns = [
+        (batch[name].cast(DataType.int64()) if name == "time" else batch[name]).to_pylist() for name in names
+    ]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _schema(dtypes: Mapping[str, str]) -> "Schema":
+    from arro3.core import DataType, Field, Schema  # noqa: PLC0415 # as above
+
+    kinds: dict[str, DataType] = dict.fromkeys(_FIXED, DataType.string())
+    kinds["time"] = DataType.timestamp("us", tz="UTC")
+    arrow = {
+        "string": DataType.string(),
+        "int64": DataType.int64(),
+        "float64": DataType.float64(),
+        "bool": DataType.bool(),
+    }
+    kinds |= {name: arrow[dtype] for name, dtype in dtypes.items()}
+    return Schema([Field(name, kind, nullable=True) for name, kind in kinds.items()])
+
+
+def _to_batch(
+    records: Sequence[_Record],
+    schema: "Schema",
+    dtypes: Mapping[str, str],
+) -> "RecordBatch":
+    from arro3.core import Array, DataType, RecordBatch  # noqa: PLC0415 # as above
+
+    text = DataType.string()
+    times = Array([each.time_us for *_, each in records], DataType.int64())
+    arrays: list[Any] = [
+        Array([href for href, *_ in records], text),
+        Array([each.band for *_, each in records], text),
+        Array([each.scene for *_, each in records], text),
+        times.cast(schema.field("time").type),
+        Array([status for _, status, _, _ in records], text),
+        Array([reason for _, _, reason, _ in records], text),
+    ]
+    arrays += [
+        Array([_fitting(each.columns.get(name), dtype) for *_, each in records], schema.field(name).type)
+        for name, dtype in dtypes.items()
+    ]
+    return RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _fitting(value: Scalar, dtype: str) -> Scalar:
+    """Return a value in its column's type; None where the column of what is read cannot hold it."""
+    if value is None or dtype == "string":
+        return None if value is None else str(value)
+    kinds = (int, float) if dtype == "float64" else _TYPES[dtype]
+    is_bool = isinstance(value, bool)
+    return _TYPES[dtype](value) if isinstance(value, kinds) and is_bool == (dtype == "bool") else None

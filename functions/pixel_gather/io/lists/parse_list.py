@@ -1,0 +1,381 @@
+"""Reads list files as records. A record maps columns to values and describes one source.
+
+The name's ending decides the format. If the ending is unknown, the first line decides.
+"""
+
+import csv
+import io
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date
+from itertools import chain, count
+from os import PathLike, fspath
+from typing import Any, Final, NamedTuple
+
+from arro3.core import Array, DataType, RecordBatch, Table
+
+from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.request.given_rows import is_data_frame
+from pixel_gather.io.lists.list_columns import check_names, format_time
+from pixel_gather.io.parquet.parquet_batches import parquet_batches
+from pixel_gather.io.parquet.parquet_pages import check_pages
+from pixel_gather.io.store.opened_file import PARQUET_MAGIC, Check, no_deadline, parquet_errors
+
+type Record = tuple[int, Mapping[str, object]]
+"""Line number, from 1, and the columns of that line. A row of Parquet counts as a line."""
+
+_TIFF_MAGIC: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_LONGEST_LINE_NBYTES: Final = 1 << 20
+_MOST_EMPTY_LINES: Final = 1_000_000
+_UNREADABLE: Final = (OSError, EOFError, zlib.error, SourceError)
+_N_ROWS_PER_BATCH: Final = 256
+"""Small, because a file of some KB may unpack to the same long text in every row."""
+_DELIMITERS: Final = (",", ";", "\t")
+_BY_ENDING: Final = {
+    ".txt": "text",
+    ".lst": "text",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """The records of one list file."""
+
+    is_typed: bool
+    """Whether the format stores types. If not, every value is text."""
+
+    lines: Iterator[Record]
+
+
+def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadline) -> Records:
+    """Read a list file's records one by one. The file is closed after the last.
+
+    Args:
+        file: At its start. Must be seekable if it is Parquet.
+        name: What errors call the list. Its ending tells the format.
+        check: Called for every line, also blank ones, and for every batch of rows.
+
+    Raises:
+        RequestError: A line is not what the format allows; also raised while iterating.
+        TimeoutError: Raised by ``check``, also while iterating.
+    """
+    if _is_tiff(file):
+        file.close()
+        raise RequestError(
+            "it is an image, not a list: write its name in a list file, or name its folder as prefix, by "
+            "--prefix on the command line",
+            field=name,
+        )
+    kind = next((kind for ending, kind in _BY_ENDING.items() if name.lower().endswith(ending)), None)
+    if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == PARQUET_MAGIC):
+        return Records(is_typed=True, lines=_parquet_records(file, name, check))
+    lines = _lines(file, name, check)
+    if kind in (None, "text"):
+        first = next((line for line in lines if line.is_content), None)
+        if first is not None and (kind is None or _split_header(first.text)):  # list.txt may hold CSV
+            kind = _kind_of_line(first.text, name)
+        lines = chain([first] if first else (), lines)
+    read = {None: _text_records, "text": _text_records, "csv": _csv_records, "jsonl": _jsonl_records}[kind]
+    return Records(is_typed=kind == "jsonl", lines=read(lines, name))
+
+
+def table_records(table: Any, *, name: str, check: Check = no_deadline) -> Records:
+    """Return the records of a table that a program has given.
+
+    Args:
+        table: A data frame of pandas, an Arrow table of any library, or a sequence of dicts.
+        name: What errors call it.
+        check: Called for every row.
+
+    Raises:
+        RequestError: A row is not what a list allows; also raised while iterating.
+    """
+    if isinstance(table, list | tuple):
+        return Records(is_typed=True, lines=_dict_records(table, name, check))
+    if is_data_frame(table):
+        return Records(is_typed=True, lines=_frame_records(table, name, check))
+    return Records(is_typed=True, lines=_arrow_records(table, name, check))
+
+
+def _is_tiff(file: io.BufferedReader) -> bool:
+    try:
+        return file.peek(4)[:4] in _TIFF_MAGIC
+    except _UNREADABLE:  # the first line's error says so
+        return False
+
+
+def _first_bytes(file: io.BufferedReader, name: str, check: Check) -> bytes:
+    try:
+        return file.peek(4)[:4]
+    except _UNREADABLE as error:
+        check()
+        raise RequestError(f"the list cannot be read: {error}", field=name) from error
+
+
+class _Line(NamedTuple):
+    number: int
+    text: str
+    """Without the line break."""
+
+    @property
+    def is_content(self) -> bool:
+        """Whether the line is neither blank nor a comment."""
+        text = self.text.strip()
+        return text != "" and not text.startswith("#")
+
+
+def _lines(file: io.BufferedReader, name: str, check: Check) -> Iterator[_Line]:
+    n_empty = 0
+    with closing(file):
+        for number in count(1):
+            check()
+            field = f"{name} line {number}"
+            try:
+                raw = file.readline(_LONGEST_LINE_NBYTES + 1)
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise RequestError("this line is not UTF-8; save the list as UTF-8", field=field) from error
+            except _UNREADABLE as error:
+                check()
+                raise RequestError(f"the list cannot be read from here on: {error}", field=field) from error
+            if not raw:
+                return
+            if len(raw) > _LONGEST_LINE_NBYTES:
+                raise RequestError(f"this line is longer than {_LONGEST_LINE_NBYTES} bytes", field=field)
+            line = _Line(number, text.rstrip("\r\n"))
+            n_empty = 0 if line.is_content else n_empty + 1
+            if n_empty > _MOST_EMPTY_LINES:
+                raise RequestError(
+                    f"more than {_MOST_EMPTY_LINES:,} lines in a row are blank or comments; leave them out",
+                    field=field,
+                )
+            yield line
+
+
+def _kind_of_line(text: str, name: str) -> str:
+    if text.lstrip().startswith("{"):
+        return "jsonl"
+    if text.lstrip().startswith("["):
+        raise RequestError("this is a JSON array; write one JSON object a line", field=name)
+    return "csv" if len(_split_header(text)) > 1 or text.strip() == "href" else "text"
+
+
+def _text_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:  # noqa: ARG001 # same signature as the other readers
+    for line in lines:
+        if line.is_content:
+            yield line.number, {"href": _unquoted(line.text.strip())}
+
+
+def _unquoted(text: str) -> str:
+    """Remove the quotes that spreadsheets and shells put around a line."""
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if is_quoted else text
+
+
+def _split_header(text: str) -> list[str]:
+    """Return the delimiter that yields a column ``href``, and the names; empty if none does."""
+    for delimiter in _DELIMITERS:
+        try:
+            names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
+        except csv.Error:
+            return []
+        if "href" in names:
+            return [delimiter, *names]
+    return []
+
+
+class _CsvContent:
+    """The lines below a CSV header.
+
+    A quoted value may span many lines, which stay in memory. So the length of a record is limited.
+    """
+
+    def __init__(self, lines: Iterator[_Line], name: str) -> None:
+        self.n_characters = 0
+        """Characters since the last record."""
+
+        self._lines = lines
+        self._name = name
+
+    def lines(self) -> Iterator[str]:
+        for line in self._lines:
+            self.n_characters += len(line.text) + 1
+            if self.n_characters > _LONGEST_LINE_NBYTES:
+                raise RequestError(
+                    f"one record is longer than {_LONGEST_LINE_NBYTES} characters; is a quote missing?",
+                    field=f"{self._name} line {line.number}",
+                )
+            yield line.text + "\n"
+
+
+def _csv_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
+    header = next((line for line in lines if line.text.strip()), None)
+    if header is None:
+        return
+    field = f"{name} line {header.number}"
+    try:
+        delimiter, *names = _split_header(header.text) or [",", *next(csv.reader([header.text]))]
+    except csv.Error as error:
+        raise RequestError(f"this is not CSV: {error}", field=field) from error
+    if twice := next((column for column, n in Counter(names).items() if n > 1), None):
+        raise RequestError(f"there are two columns {twice!r}; rename one", field=field)
+    if "" in names:
+        raise RequestError(f"column {names.index('') + 1} has no name; name it or leave it out", field=field)
+    _check_names(names, field)
+    content = _CsvContent(lines, name)
+    reader = csv.reader(content.lines(), delimiter=delimiter, strict=True)
+    try:
+        for values in reader:
+            content.n_characters = 0
+            if not values:
+                continue
+            number = header.number + reader.line_num
+            if len(values) != len(names):
+                raise RequestError(
+                    f"{len(values)} values stand in {len(names)} columns; "
+                    f"quote values that contain {delimiter!r}",
+                    field=f"{name} line {number}",
+                )
+            yield number, dict(zip(names, map(str.strip, values), strict=True))
+    except csv.Error as error:
+        at = f"{name} line {header.number + reader.line_num}"
+        raise RequestError(f"this is not CSV: {error}", field=at) from error
+
+
+def _dict_records(rows: Sequence[Any], name: str, check: Check) -> Iterator[Record]:
+    check_row = _RowNames()
+    for number, row in enumerate(rows, 1):
+        check()
+        if not isinstance(row, Mapping):
+            raise RequestError("give a dict for each row", field=f"{name} line {number}")
+        record = {str(column): _plain(value) for column, value in row.items()}
+        check_row(record, f"{name} line {number}")
+        yield number, record
+
+
+def _frame_records(frame: Any, name: str, check: Check) -> Iterator[Record]:
+    names = [str(column) for column in frame.columns]
+    _check_names(names, name)
+    for number, values in enumerate(frame.itertuples(index=False, name=None), 1):
+        check()
+        yield number, dict(zip(names, map(_plain, values), strict=True))
+
+
+def _arrow_records(table: Any, name: str, check: Check) -> Iterator[Record]:
+    found = Table.from_arrow(table)
+    names = list(found.schema.names)
+    _check_names(names, name)
+    number = 0
+    for batch in found.to_batches():
+        check()
+        columns = [_to_python(batch[column], column, name) for column in names]
+        for values in zip(*columns, strict=True):
+            number += 1
+            yield number, dict(zip(names, values, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a table as a list file has it: times as text, and None for what is missing."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, date):  # datetimes are dates
+        return value.isoformat()
+    if type(value).__name__ == "datetime64":
+        return None if value != value else str(value)  # noqa: PLR0124 # only NaT differs from itself
+    return value.item() if hasattr(value, "item") else value
+
+
+class _RowNames:
+    """Checks the names of rows that need not all have the same."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def __call__(self, record: Mapping[str, Any], field: str) -> None:
+        if not self._seen.issuperset(record):
+            self._seen.update(record)
+            _check_names([*record, *(self._seen - record.keys() - {"href"})], field)
+        elif "href" not in record:
+            _check_names(list(record), field)
+
+
+def _jsonl_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
+    check_row = _RowNames()
+    for line in lines:
+        if not line.text.strip():
+            continue
+        field = f"{name} line {line.number}"
+        try:
+            record = json.loads(line.text)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"this is not JSON: {error}", field=field) from error
+        if not isinstance(record, dict):
+            raise RequestError('write one JSON object a line, such as {"href": ...}', field=field)
+        check_row(record, field)
+        yield line.number, record
+
+
+def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterator[Record]:
+    with closing(file):
+        if not file.seekable():
+            raise RequestError("Parquet cannot be read from a pipe; name the file instead", field=name)
+        if _first_bytes(file, name, check) != PARQUET_MAGIC:
+            raise RequestError("this is not Parquet, as its name says", field=name)
+        with parquet_errors("this is not Parquet, or is damaged", field=name, check=check):
+            check_pages(file, field=name, check=check)
+            schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH, check=check)
+            names = list(schema.names)
+            _check_names(names, name)
+            number = 0
+            for batch in batches:
+                check()
+                _check_size(batch, name, number)
+                columns = [_to_python(batch[column], column, name) for column in names]
+                for values in zip(*columns, strict=True):
+                    number += 1
+                    yield number, dict(zip(names, values, strict=True))
+
+
+def _check_size(batch: RecordBatch, name: str, number: int) -> None:
+    if batch.nbytes > _N_ROWS_PER_BATCH * _LONGEST_LINE_NBYTES:
+        raise RequestError(
+            f"rows are longer than {_LONGEST_LINE_NBYTES} bytes on the average; leave long columns out",
+            field=f"{name} line {number + 1}",
+        )
+
+
+def _to_python(array: Array, column: str, name: str) -> list[Any]:
+    """Return a column's values. Times and dates become ISO 8601 text."""
+    kind = array.type
+    try:
+        if DataType.is_timestamp(kind) or DataType.is_date(kind):
+            # cast to integers: arro3 needs the system's time zone database to make datetimes
+            zone = kind.tz if DataType.is_timestamp(kind) else None
+            numbers = array.cast(DataType.timestamp("us", tz=zone)).cast(DataType.int64())
+            return [None if us is None else format_time(us) for us in numbers.to_pylist()]
+        if DataType.is_decimal(kind) or DataType.is_binary(kind) or DataType.is_nested(kind):
+            raise RequestError(f"column {column} is {kind}; leave it out or make it text", field=name)
+        return list(array.to_pylist())
+    except OverflowError as error:
+        raise RequestError(f"column {column} has a time outside the years 1 to 9999", field=name) from error
+
+
+def _check_names(names: list[str], field: str) -> None:
+    try:
+        check_names(names)
+    except ValueError as error:
+        raise RequestError(str(error), field=field) from error

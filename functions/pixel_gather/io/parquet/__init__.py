@@ -1,0 +1,1 @@
+"""Parquet files, read in a child process and written."""

@@ -1,0 +1,1 @@
+"""Pictures of pixels: how values become colours."""

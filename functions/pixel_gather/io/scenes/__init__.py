@@ -1,0 +1,1 @@
+"""Scenes, found in catalogs, by STAC APIs, by CMR and in files."""

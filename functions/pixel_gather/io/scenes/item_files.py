@@ -1,0 +1,216 @@
+"""Items from files: a collection of items, one item a line, STAC-GeoParquet, or a static catalog."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import IO, Any, Final
+from urllib.parse import urljoin
+
+import msgspec
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.href_policy import parent_of
+from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
+from pixel_gather.io.scenes.geoparquet import items_of_geoparquet
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.opened_file import PARQUET_MAGIC, Check, no_deadline, open_list_file
+
+LARGEST_JSON_NBYTES: Final = 128 << 20
+MOST_JSON_VALUES: Final = 6_000_000
+"""Values that are decoded at one time. Each takes up to some 100 bytes, however few it takes in the file."""
+
+_TOO_LARGE: Final = "it is too large to be decoded at one time: write one item a line, or STAC-GeoParquet"
+_MOST_DOCUMENTS: Final = 1_000_000
+
+type ReadDocument = Callable[[str], Any]
+"""Returns the JSON at an href that passed the policy."""
+
+
+def items_of_file(
+    href: str,
+    *,
+    objects: Objects,
+    read_document: ReadDocument,
+    check: Check = no_deadline,
+    skipped: SkippedItems | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the items of a file, whichever of the four kinds it is.
+
+    Args:
+        href: Href of the file, checked.
+        objects: Reads what is remote; belongs to the caller.
+        read_document: Reads what a static catalog links to; it refuses hrefs that may not be read.
+        check: Called again and again; raises TimeoutError once time is up.
+        skipped: Gets lines, features and linked documents that are no items.
+
+    Raises:
+        RequestError: It is none of the four, or cannot be read. Or one of these is no item, and ``skipped``
+            is None.
+    """
+    name, file = open_list_file(href, objects=objects, check=check, what="catalog")
+    with closing(file):
+        start = file.peek(len(PARQUET_MAGIC))
+        if start[: len(PARQUET_MAGIC)] == PARQUET_MAGIC:
+            yield from _with_hrefs_made_whole(items_of_geoparquet(file, name=name, skipped=skipped), href)
+            return
+        first_line = _line(file, name)
+        first = _decoded(first_line, name)
+        if isinstance(first, dict) and first.get("type") in ("Feature", "FeatureCollection"):
+            yield from _with_hrefs_made_whole(_of_lines(first, file, name, check, skipped), href)
+            return
+        content = first_line + file.read(LARGEST_JSON_NBYTES + 1 - len(first_line))
+    document = first if isinstance(first, dict) else _decoded(content, name)
+    if not isinstance(document, dict):
+        raise RequestError("this is neither JSON nor Parquet; give STAC items", field=name)
+    yield from _items_of_document(document, href, name, read_document, check, skipped=skipped)
+
+
+def _items_of_document(
+    document: Mapping[str, Any],
+    href: str,
+    name: str,
+    read_document: ReadDocument,
+    check: Check,
+    *,
+    skipped: SkippedItems | None = None,
+) -> Iterator[dict[str, Any]]:
+    if isinstance(document.get("features"), list) or document.get("type") == "Feature":
+        yield from _with_hrefs_made_whole(_features(document, name, skipped), href)
+    elif document.get("type") in ("Catalog", "Collection"):
+        yield from _linked(document, href, read_document, check, skipped)
+    else:
+        raise RequestError(
+            "it holds no STAC items; give a collection of items, one item a line, or a catalog", field=name
+        )
+
+
+def _of_lines(
+    first: dict[str, Any], file: IO[bytes], name: str, check: Check, skipped: SkippedItems | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the items of a file that has an item, or a collection of items, a line."""
+    yield from _features(first, name, skipped)
+    number = 1
+    while line := _line(file, name):
+        number += 1
+        check()
+        if not line.strip():
+            continue
+        document = _decoded(line, name)
+        if isinstance(document, dict):
+            yield from _features(document, f"{name} line {number}", skipped)
+        else:
+            skip(skipped, RequestError("this line is no JSON object", field=f"{name} line {number}"))
+
+
+def _features(
+    document: Mapping[str, Any], name: str, skipped: SkippedItems | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the items of a collection of items, or the one item that the document is."""
+    features = document.get("features")
+    if not isinstance(features, list):
+        yield dict(document)
+        return
+    for number, each in enumerate(features, 1):
+        if isinstance(each, dict):
+            yield each
+        else:
+            skip(skipped, RequestError("it is no JSON object", field=f"{name} feature {number}"))
+
+
+def _line(file: IO[bytes], name: str) -> bytes:
+    line = file.readline(LARGEST_JSON_NBYTES + 1)
+    if len(line) > LARGEST_JSON_NBYTES:
+        raise RequestError(_TOO_LARGE, field=name)
+    return line
+
+
+def _linked(
+    document: Mapping[str, Any],
+    href: str,
+    read_document: ReadDocument,
+    check: Check,
+    skipped: SkippedItems | None,
+) -> Iterator[dict[str, Any]]:
+    """Follow the links of a static catalog, each document once.
+
+    An item that cannot be read is left out. A catalog below that cannot be read ends all, as nobody knows how
+    many items it has.
+    """
+    waiting = deque(_links(document, href))
+    seen = {href}
+    while waiting:
+        check()
+        rel, linked = waiting.popleft()
+        if linked in seen:
+            continue
+        seen.add(linked)
+        if len(seen) > _MOST_DOCUMENTS:
+            raise RequestError(
+                f"the catalog links to more than {_MOST_DOCUMENTS:,} documents", field="catalog"
+            )
+        try:
+            found = _object_at(linked, read_document)
+        except RequestError as error:
+            if rel != "item":
+                raise
+            skip(skipped, error)
+            continue
+        if rel == "item":
+            yield from _with_hrefs_made_whole(iter((found,)), linked)
+        else:
+            waiting.extend(_links(found, linked))
+
+
+def _object_at(href: str, read_document: ReadDocument) -> dict[str, Any]:
+    found = read_document(href)
+    if not isinstance(found, dict):
+        raise RequestError(f"{href[:200]} is no JSON object", field="catalog")
+    return found
+
+
+def _links(document: Mapping[str, Any], href: str) -> Iterator[tuple[str, str]]:
+    links = document.get("links")
+    for link in links if isinstance(links, list) else ():
+        if (
+            isinstance(link, dict)
+            and link.get("rel") in ("item", "child")
+            and isinstance(link.get("href"), str)
+        ):
+            yield link["rel"], _whole(link["href"], href)
+
+
+def _with_hrefs_made_whole(items: Iterator[dict[str, Any]], href: str) -> Iterator[dict[str, Any]]:
+    """Let relative hrefs of assets start from the document that names them, on its host or in its bucket."""
+    for item in items:
+        assets = item.get("assets")
+        for asset in assets.values() if isinstance(assets, dict) else ():
+            if isinstance(asset, dict) and isinstance(asset.get("href"), str):
+                asset["href"] = _whole(asset["href"], href)
+        yield item
+
+
+def _whole(href: str, start: str) -> str:
+    if "://" in href:
+        return href
+    scheme, _, rest = start.partition("://")  # urljoin knows no s3://
+    if rest:
+        return f"{scheme}://{urljoin(f'http://{rest}', href).removeprefix('http://')}"
+    return href if href.startswith("/") else f"{parent_of(start)}/{href}"
+
+
+def _decoded(content: bytes, name: str) -> Any:
+    """Return the JSON; None if it is none.
+
+    Raises:
+        RequestError: It would take too much memory. Each value but the first follows one of three characters.
+    """
+    if len(content) > LARGEST_JSON_NBYTES or sum(map(content.count, (b",", b"[", b"{"))) > MOST_JSON_VALUES:
+        raise RequestError(_TOO_LARGE, field=name)
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            return json.loads(content)  # NaN, which some writers leave
+        except (ValueError, RecursionError):
+            return None

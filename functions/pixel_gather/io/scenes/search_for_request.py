@@ -1,0 +1,155 @@
+"""Runs the search of a request: in a catalog, by a STAC API, by CMR, in a file, or over a program's items."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.source import SearchCost
+from pixel_gather.core.request.href_policy import HrefPolicy, check_href
+from pixel_gather.core.request.sources import CatalogSources, StacSources
+from pixel_gather.core.request.web_address import CMR, CheckUrl
+from pixel_gather.core.scenes.scene_sources import AssetChoice, slimmed
+from pixel_gather.core.scenes.search_criteria import SearchCriteria
+from pixel_gather.core.scenes.skipped_items import SkippedItems
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.scenes.found_scenes import (
+    FoundScenes,
+    Item,
+    catalog_scenes,
+    stac_items,
+    wanted_items,
+    with_latest,
+)
+from pixel_gather.io.scenes.item_files import items_of_file
+from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
+from pixel_gather.io.store.json_http import JsonClient
+from pixel_gather.io.store.object_store import (
+    Objects,
+    Store,
+    StoreSettings,
+    open_store,
+    open_to_read,
+    split_href,
+)
+from pixel_gather.io.store.opened_file import Check, open_list_file
+
+_LARGEST_DOCUMENT_NBYTES: Final = 64 << 20
+
+type Searched = StacSources | CatalogSources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneSearcher:
+    """Searches wherever a request says."""
+
+    objects: Objects
+    policy: HrefPolicy
+    """Where catalogs and files of items may lie."""
+
+    check_api: Callable[[str], CheckUrl]
+    """Makes the check that every address of an API has to pass."""
+
+    check: Check
+
+    def found(
+        self, asked: Searched, wanted: SearchCriteria, choices: tuple[AssetChoice, ...], cost: SearchCost
+    ) -> FoundScenes:
+        """Return the scenes that are wanted, with what is needed of each.
+
+        Args:
+            asked: Where they are looked for.
+            wanted: Which ones.
+            choices: The assets that are read of them.
+            cost: The search's requests are added to it.
+
+        Raises:
+            RequestError: Something that is asked, or an item, is wrong.
+            BudgetError: More scenes are found than wanted at most.
+            StoreError: The catalog or the API cannot be read.
+        """
+
+        def take(item: Item) -> Item:
+            self.check()
+            return slimmed(item, choices, properties=asked.duplicates_by)
+
+        if isinstance(asked, StacSources):
+            skipped = SkippedItems()
+            items = tuple(map(take, self._items(asked, wanted, cost, skipped)))
+            found = FoundScenes(items=items, n_skipped=skipped.n, skipped=tuple(skipped.first))
+        else:
+            href = self._checked(asked.file, "file")
+            store, key = opened_folder(href, self.objects.settings_of(href))
+            found = run(catalog_scenes(wanted, store, key, place=href, take=take))
+            cost.n_gets = found.n_gets
+        return with_latest(found, asked.duplicates, by=asked.duplicates_by)
+
+    def _items(
+        self, asked: StacSources, wanted: SearchCriteria, cost: SearchCost, skipped: SkippedItems
+    ) -> Iterator[Item]:
+        """Yield the items of an API, of CMR, of a file or of the request itself."""
+        if asked.api is not None or asked.cmr is not None:
+            client = JsonClient(self.check_api(asked.api or CMR))
+            yield from self._asked_items(asked, wanted, client, skipped)
+            cost.n_pages = client.n_requests
+        elif isinstance(asked.items, tuple):
+            yield from wanted_items(asked.items, wanted, name="item", skipped=skipped)
+        else:
+            found = items_of_file(
+                self._checked(asked.items or "", "items"),
+                objects=self.objects,
+                read_document=self._read_document,
+                check=self.check,
+                skipped=skipped,
+            )
+            yield from wanted_items(found, wanted, name="item", skipped=skipped)
+
+    def _asked_items(
+        self, asked: StacSources, wanted: SearchCriteria, client: JsonClient, skipped: SkippedItems
+    ) -> Iterator[Item]:
+        if asked.api is not None:
+            return stac_items(wanted, asked.api, client, skipped=skipped)
+        assert asked.cmr is not None  # noqa: S101 # it is one of the two
+        collection = CmrSearch(
+            **asked.cmr.model_dump(), area=wanted.area, times=wanted.times, most=wanted.most, root=CMR
+        )
+        granules = cmr_items(collection, client, skipped=skipped)
+        return wanted_items(granules, wanted, name="granule", skipped=skipped)
+
+    def _read_document(self, href: str) -> Any:
+        """Return a document that a static catalog links to."""
+        name, file = open_list_file(
+            self._checked(href, "items"), objects=self.objects, check=self.check, what="catalog"
+        )
+        with closing(file):
+            try:
+                return msgspec.json.decode(file.read(_LARGEST_DOCUMENT_NBYTES))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise RequestError(f"{name} is no JSON: {error}", field="items") from error
+
+    def _checked(self, place: str, field: str) -> str:
+        """Return the href of a file that describes scenes."""
+        try:
+            return check_href(place, policy=self.policy)
+        except ValueError as error:
+            raise RequestError(str(error), field=field) from error
+
+
+def opened_folder(href: str, settings: StoreSettings) -> tuple[Store, str]:
+    """Open the store of a catalog that is to be read; no folder is made.
+
+    Args:
+        href: Href of the catalog's Parquet file, checked.
+        settings: How the store is reached.
+
+    Returns:
+        The store, and the catalog's key in it.
+    """
+    root, path = split_href(href)
+    if root == "file://":
+        return open_store(root, settings), path
+    folder, _, name = href.rpartition("/")
+    return open_to_read(folder, settings), name

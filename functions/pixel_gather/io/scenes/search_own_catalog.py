@@ -1,0 +1,340 @@
+"""Searches a catalog by its columns. Items are read only for the scenes of the answer.
+
+A catalog of up to 4,000,000 scenes is held in memory (48 bytes a scene). Of a larger one, only the table of
+blocks is held. Blocks are fetched by range when a query needs them.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import batched
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import obstore
+
+from pixel_gather.core.area import check_box, unwrapped
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
+from pixel_gather.core.scenes.columns import (
+    N_PER_BLOCK,
+    BlockTable,
+    Columns,
+    Matches,
+    block_nbytes,
+    block_of_bytes,
+    matches_in,
+)
+from pixel_gather.core.scenes.duplicates import without_duplicates
+from pixel_gather.io.scenes.catalog_format import (
+    HEAD_NBYTES,
+    N_PER_GROUP,
+    Header,
+    Parts,
+    columns_key,
+    group_of_bytes,
+    header_nbytes_of,
+    header_of,
+)
+from pixel_gather.io.store.object_store import Store
+
+type Item = dict[str, Any]
+
+
+class ReplacedError(StoreError):
+    """The version of the catalog that was opened is gone: open it again."""
+
+
+MOST_IN_MEMORY: Final = 4_000_000
+_BLOCKS_KEPT_NBYTES: Final = 40 << 20
+_GROUPS_KEPT_NBYTES: Final = 24 << 20
+"""A group of 64 items of Sentinel-2 takes 700 kB."""
+
+_N_AT_A_TIME: Final = 16
+_N_LOOKED_AT: Final = 256
+_N_GETS_TO_OPEN: Final = 3
+_MOST_TIMES_REPLACED: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some scenes of an answer, newest first."""
+
+    items: tuple[Item, ...]
+    next: Position | None
+    """Where the next page begins; None where this is the last one."""
+
+
+@dataclass(slots=True)
+class _Kept[K, V]:
+    """What was fetched last, up to a number of bytes."""
+
+    most_nbytes: int
+    values: OrderedDict[K, tuple[V, int]] = field(default_factory=OrderedDict)
+    nbytes: int = 0
+
+    def get(self, key: K) -> V | None:
+        """Return a value and keep it longer."""
+        if key not in self.values:
+            return None
+        self.values.move_to_end(key)
+        return self.values[key][0]
+
+    def put(self, key: K, value: V, nbytes: int) -> None:
+        """Keep a value; those that were not asked for longest go."""
+        _, replaced_nbytes = self.values.pop(key, (None, 0))
+        self.values[key] = value, nbytes
+        self.nbytes += nbytes - replaced_nbytes
+        while self.nbytes > self.most_nbytes:
+            _, (_, freed_nbytes) = self.values.popitem(last=False)
+            self.nbytes -= freed_nbytes
+
+
+class Catalog:
+    """One version of a catalog, open for searches; belongs to one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        key: str,
+        etag: str | None,
+        header: Header,
+        table: BlockTable,
+        offsets: np.ndarray[Any, Any],
+        parts: Parts,
+        blocks: memoryview | None,
+    ) -> None:
+        """Use `open_catalog`."""
+        self.header = header
+        self.etag = etag
+        """ETag of the columns. It changes with every version."""
+
+        self.n_gets = _N_GETS_TO_OPEN
+        """Requests sent so far."""
+
+        self._store = store
+        self._key = key
+        self._items_key = str(PurePosixPath(key).with_name(header.items_key))
+        self._table = table
+        self._offsets = offsets
+        self._parts = parts
+        self._blocks = blocks
+        self._fetched = _Kept[int, Columns](_BLOCKS_KEPT_NBYTES)
+        self._groups = _Kept[int, list[bytes]](_GROUPS_KEPT_NBYTES)
+
+    async def matches(self, query: SceneQuery) -> Matches:
+        """Return the scenes whose columns fit a query; of some, footprint or properties may still decide."""
+        query = replace(query, known_collections=self.header.collections)
+        found = []
+        numbers = self._table.may_match(query).tolist()
+        for some in batched(numbers, _N_AT_A_TIME, strict=False):
+            blocks = await self._blocks_of(some)
+            for number, block in zip(some, blocks, strict=True):
+                first_row = number * N_PER_BLOCK
+                found.append(
+                    matches_in(block, query, first_row=first_row, collections=self.header.collections)
+                )
+        return Matches.joined(found)
+
+    async def scenes(
+        self, query: SceneQuery, *, n_expected: int = _N_LOOKED_AT
+    ) -> AsyncIterator[tuple[Position, Item]]:
+        """Yield the scenes of a query, newest first.
+
+        Args:
+            query: What is wanted.
+            n_expected: How many scenes the caller will most likely take; so many items are read at first.
+        """
+        # which processing is the latest may be decided by a scene of an earlier page
+        matches = await self.matches(replace(query, after=None) if query.is_latest else query)
+        rivals = matches.rivals() if query.is_latest else {}
+        if query.is_latest and query.after is not None:
+            matches = matches.after(query.after)
+        latest: dict[tuple[int, ...], set[int]] = {}
+        n = n_expected
+        ordered = matches.newest_first()
+        while some := _take(ordered, n):
+            items = await self._items([row for row, _, _ in some])
+            for (row, position, is_exact), item in zip(some, items, strict=True):
+                if not _fits(item, query, is_exact=is_exact):
+                    continue
+                if (rows := rivals.get(row)) is not None:
+                    if rows not in latest:
+                        latest[rows] = await self._latest(rows, query)
+                    if row not in latest[rows]:
+                        continue
+                yield position, item
+            n = _N_LOOKED_AT
+
+    async def _latest(self, rows: tuple[int, ...], query: SceneQuery) -> set[int]:
+        """Return those rows that fit a query and are the latest processing of their scene."""
+        items = await self._items(list(rows))
+        row_of = {
+            id(item): row for row, item in zip(rows, items, strict=True) if _fits(item, query, is_exact=False)
+        }
+        fitting = [item for item in items if id(item) in row_of]
+        return {row_of[id(item)] for item in without_duplicates(fitting).items}
+
+    async def all_items(self) -> AsyncIterator[list[Item]]:
+        """Yield every item in the catalog's order, a few groups at a time; none is kept."""
+        for numbers in batched(range(self.header.n_groups), _N_AT_A_TIME, strict=False):
+            for group in await asyncio.gather(*(self._fetched_group(number) for number in numbers)):
+                yield [msgspec.json.decode(content) for content in group]
+
+    async def page(self, query: SceneQuery, *, limit: int) -> Page:
+        """Return the first scenes of a query.
+
+        Args:
+            query: Begins behind its ``after``.
+            limit: Most scenes of the page.
+        """
+        found: list[Item] = []
+        last = None
+        async for position, item in self.scenes(query, n_expected=limit + 1):
+            if len(found) == limit:
+                return Page(items=tuple(found), next=last)
+            found.append(item)
+            last = position
+        return Page(items=tuple(found), next=None)
+
+    async def _blocks_of(self, numbers: tuple[int, ...]) -> list[Columns]:
+        if (held := self._blocks) is not None:
+            return [
+                block_of_bytes(held[slice(*self._extent(number))], self.header.n_in_block(number))
+                for number in numbers
+            ]
+        return await asyncio.gather(*(self._block(number) for number in numbers))
+
+    def _extent(self, number: int) -> tuple[int, int]:
+        """Return the bytes of a block, from the beginning of the first one."""
+        start = block_nbytes(number * N_PER_BLOCK)
+        return start, start + block_nbytes(self.header.n_in_block(number))
+
+    async def _block(self, number: int) -> Columns:
+        n = self.header.n_in_block(number)
+        start, stop = self._extent(number)
+        if (kept := self._fetched.get(number)) is not None:
+            return kept
+        self.n_gets += 1
+        first = self._parts.blocks
+        content = await _range(self._store, columns_key(self._key), first + start, first + stop, self.etag)
+        block = block_of_bytes(content, n)
+        self._fetched.put(number, block, stop - start)
+        return block
+
+    async def _items(self, rows: list[int]) -> list[Item]:
+        numbers = sorted({row // N_PER_GROUP for row in rows})
+        groups = dict(zip(numbers, await asyncio.gather(*map(self._group, numbers)), strict=True))
+        return [msgspec.json.decode(groups[row // N_PER_GROUP][row % N_PER_GROUP]) for row in rows]
+
+    async def _group(self, number: int) -> list[bytes]:
+        if (kept := self._groups.get(number)) is not None:
+            return kept
+        group = await self._fetched_group(number)
+        self._groups.put(number, group, sum(map(len, group)))
+        return group
+
+    async def _fetched_group(self, number: int) -> list[bytes]:
+        self.n_gets += 1
+        start, stop = int(self._offsets[number]), int(self._offsets[number + 1])
+        content = await _range(self._store, self._items_key, start, stop, None)
+        return group_of_bytes(content, name=self._items_key)
+
+
+async def open_catalog(
+    store: Store, key: str, *, place: str | None = None, most_in_memory: int = MOST_IN_MEMORY
+) -> Catalog:
+    """Open the newest version of a catalog; again if it is replaced meanwhile.
+
+    Args:
+        store: Where it lies.
+        key: Key of its Parquet file; the search reads the files beside it.
+        place: What errors call that file, its key if not given.
+        most_in_memory: Scenes up to which all columns are held.
+
+    Raises:
+        StoreError: There is none, or it is damaged.
+    """
+    for _ in range(_MOST_TIMES_REPLACED):
+        with suppress(ReplacedError):
+            return await _opened(store, key, place or key, most_in_memory)
+    return await _opened(store, key, place or key, most_in_memory)
+
+
+async def _opened(store: Store, key: str, place: str, most_in_memory: int) -> Catalog:
+    folder, slash, file = place.rpartition("/")
+    columns, name = columns_key(key), f"{folder}{slash}{columns_key(file)}"
+    try:
+        answer = await obstore.get_async(store, columns, options={"range": (0, HEAD_NBYTES)})
+        etag = answer.meta["e_tag"]
+        nbytes = answer.meta["size"]
+        header_nbytes = header_nbytes_of(bytes(await answer.bytes_async()), name=name)
+    except FileNotFoundError as error:
+        raise StoreError(f"there is no catalog at {place}; make one with pixel-gather catalog") from error
+    except (obstore.exceptions.BaseError, OSError) as error:
+        raise _in_words(name, error) from error
+    content = await _range(store, columns, HEAD_NBYTES, HEAD_NBYTES + header_nbytes, etag)
+    header = header_of(content, name=name)
+    parts = Parts.after(header_nbytes, header)
+    if nbytes != parts.stop:
+        raise StoreError(f"{name} is damaged: it has {nbytes:,} bytes instead of {parts.stop:,}")
+    is_held = header.n_scenes <= most_in_memory
+    content = await _range(store, columns, parts.table, parts.stop if is_held else parts.blocks, etag)
+    n_before_blocks = parts.blocks - parts.table
+    return Catalog(
+        store,
+        key=key,
+        etag=etag,
+        header=header,
+        table=BlockTable.of_bytes(content, header.n_blocks),
+        offsets=np.frombuffer(content, "<u8", count=header.n_groups + 1, offset=parts.offsets - parts.table),
+        parts=parts,
+        blocks=content[n_before_blocks:] if is_held else None,
+    )
+
+
+def _fits(item: Item, query: SceneQuery, *, is_exact: bool) -> bool:
+    """Look at what the columns do not tell: properties, the id itself, the footprint."""
+    if query.ids and item["id"] not in query.ids:
+        return False
+    if not all(condition.holds_for(item["properties"]) for condition in query.where):
+        return False
+    if is_exact or query.area is None:
+        return True
+    from shapely.geometry import box, shape  # noqa: PLC0415 # a quarter of a function's start, seldom needed
+
+    geometry = item.get("geometry")
+    if geometry is None:
+        return query.area.meets(box(*unwrapped(check_box(item["bbox"], field="bbox"))))
+    return query.area.meets(shape(geometry))
+
+
+def _take[T](values: Iterator[T], n: int) -> list[T]:
+    return [value for _, value in zip(range(n), values, strict=False)]
+
+
+async def _range(store: Store, key: str, start: int, stop: int, etag: str | None) -> memoryview:
+    """Read bytes [start, stop) of one version of a file, without a copy."""
+    if start == stop:
+        return memoryview(b"")
+    options: dict[str, Any] = {"range": (start, stop)}
+    if etag is not None and not etag.startswith("W/"):
+        options["if_match"] = etag
+    try:
+        answer = await obstore.get_async(store, key, options=options)  # type: ignore[arg-type] # a plain dict
+        return memoryview(await answer.bytes_async())
+    except FileNotFoundError as error:
+        raise ReplacedError(f"{key} is gone: the catalog was replaced; search again") from error
+    except obstore.exceptions.PreconditionError as error:
+        raise ReplacedError(f"{key} was replaced; search again") from error
+    except (obstore.exceptions.BaseError, OSError) as error:
+        raise _in_words(key, error) from error
+
+
+def _in_words(key: str, error: Exception) -> StoreError:
+    return StoreError(f"{key} could not be read: {str(error).partition(chr(10))[0]}")

@@ -1,0 +1,203 @@
+"""Searches of a STAC API, page by page, as one stream of items.
+
+What the server cannot filter is filtered here, so no condition is ignored. A server that repeats a
+page, that never ends or that sends us elsewhere is stopped.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+
+from pixel_gather.core.errors import BudgetError, RequestError, StoreError
+from pixel_gather.core.request.web_address import shown_url, with_query_of, without_query
+from pixel_gather.core.scenes.item import scene_key
+from pixel_gather.core.scenes.search_criteria import SearchCriteria, is_wanted
+from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
+from pixel_gather.core.time_range import format_range
+from pixel_gather.core.where import to_query
+from pixel_gather.io.store.json_http import JsonAnswer, JsonClient
+
+_PAGE: Final = 250
+_MOST_EMPTY_PAGES: Final = 20
+_MOST_LOOKED_AT: Final = 1_000_000
+"""Items that a server may send of which none is wanted, before the search ends."""
+
+_QUERY_CLASS: Final = "item-search#query"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StacSearch(SearchCriteria):
+    """What is asked of a STAC API."""
+
+    api: str
+    """Address of its landing page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """One request of a paged search."""
+
+    method: str
+    url: str
+    body: dict[str, Any] | None = None
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(
+            json.dumps([self.method, self.url, self.body], sort_keys=True).encode()
+        ).hexdigest()
+
+
+def search_items(
+    search: StacSearch, client: JsonClient, *, skipped: SkippedItems | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the items that an API finds, each once, in its order.
+
+    Args:
+        search: What is asked.
+        client: Asks.
+        skipped: Gets what is no STAC item.
+
+    Raises:
+        RequestError: The API refuses the search or is no STAC API. Or it sends what is no STAC item, and
+            ``skipped`` is None.
+        BudgetError: It finds more items than ``search.most``.
+        StoreError: It repeats pages, or does not answer with a page of items.
+        ThrottledError, DeniedError, UnreachableError: As the client's.
+    """
+    n = n_looked_at = 0
+    seen: set[int] = set()
+    host = urlsplit(search.api).netloc
+    for page in _pages(_first(search, client), client, key_of=search.api):
+        for item in page:
+            n_looked_at += 1
+            if n_looked_at > max(_MOST_LOOKED_AT, search.most):
+                raise StoreError(f"{host} sends items without end that the search does not want")
+            if not isinstance(item, dict):
+                skip(skipped, RequestError("it is no JSON object", field=f"an item of {host}"))
+                continue
+            try:
+                key = scene_key(item, name=f"an item of {host}")
+                if key.hash in seen or not is_wanted(item, key, search):
+                    continue
+            except RequestError as error:
+                skip(skipped, error, item)
+                continue
+            seen.add(key.hash)
+            n += 1
+            if n > search.most:
+                raise BudgetError(
+                    f"more than {search.most:,} scenes are found: narrow the area or the time, or raise most"
+                )
+            yield item
+
+
+def _first(search: StacSearch, client: JsonClient) -> _Asked:
+    landing = _mapping(client.get(search.api), search.api)
+    links = [
+        each for each in landing.get("links", ()) if isinstance(each, Mapping) and each.get("rel") == "search"
+    ]
+    if not links:
+        raise RequestError(
+            f"{shown_url(search.api)} has no search, so it is no STAC API; give the address of its "
+            "landing page",
+            field="stac.api",
+        )
+    posts = next((each for each in links if str(each.get("method", "GET")).upper() == "POST"), None)
+    found = urljoin(_as_folder(without_query(search.api)), str((posts or links[0]).get("href", "")))
+    url = with_query_of(found, search.api)
+    body = _body(search, can_query=any(_QUERY_CLASS in str(each) for each in landing.get("conformsTo", ())))
+    if posts is not None:
+        return _Asked(method="POST", url=url, body=body)
+    return _Asked(method="GET", url=_with_parameters(url, body))
+
+
+def _body(search: StacSearch, *, can_query: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {"limit": min(_PAGE, search.most + 1)}
+    if search.collections:
+        body["collections"] = list(search.collections)
+    if search.ids:
+        body["ids"] = list(search.ids)
+    if (times := format_range(search.times)) is not None:
+        body["datetime"] = times
+    if search.area is not None:
+        body["bbox"] = list(search.area.box)
+    if search.where and can_query:
+        body["query"] = to_query(search.where)
+    return body
+
+
+def _with_parameters(url: str, body: Mapping[str, Any]) -> str:
+    values = {
+        name: json.dumps(value)
+        if isinstance(value, dict)
+        else ",".join(map(str, value))
+        if isinstance(value, list)
+        else str(value)
+        for name, value in body.items()
+    }
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(query=urlencode([*parse_qsl(parts.query), *values.items()])))
+
+
+def _pages(first: _Asked, client: JsonClient, *, key_of: str) -> Iterator[list[dict[str, Any]]]:
+    asked: _Asked | None = first
+    seen: set[str] = set()
+    n_empty = 0
+    while asked is not None:
+        if asked.digest in seen:
+            raise StoreError(
+                f"{urlsplit(asked.url).netloc} repeats its pages; the search cannot be completed"
+            )
+        seen.add(asked.digest)
+        answer = client.get(asked.url) if asked.body is None else client.post(asked.url, asked.body)
+        page = _mapping(answer, asked.url)
+        items = page.get("features")
+        if not isinstance(items, list) or (items and not any(isinstance(item, dict) for item in items)):
+            raise StoreError(f"{shown_url(asked.url)} does not answer with a page of STAC items")
+        content = hashlib.sha256(json.dumps(items, sort_keys=True).encode()).hexdigest()
+        if items and content in seen:
+            raise StoreError(
+                f"{urlsplit(asked.url).netloc} sends one page again and again; the search cannot be completed"
+            )
+        seen.add(content)
+        n_empty = 0 if items else n_empty + 1
+        if n_empty > _MOST_EMPTY_PAGES:
+            raise StoreError(f"{urlsplit(asked.url).netloc} sends empty pages without end")
+        yield items
+        asked = _next(page, asked, key_of)
+
+
+def _next(page: Mapping[str, Any], asked: _Asked, key_of: str) -> _Asked | None:
+    links = page.get("links")
+    link = (
+        next((each for each in links if isinstance(each, Mapping) and each.get("rel") == "next"), None)
+        if isinstance(links, list)
+        else None
+    )
+    if link is None or not isinstance(link.get("href"), str):
+        return None
+    try:
+        url = with_query_of(urljoin(asked.url, link["href"]), key_of)
+    except ValueError as error:
+        raise StoreError(f"{urlsplit(asked.url).netloc} names a next page that is no address") from error
+    if str(link.get("method", "GET")).upper() != "POST":
+        return _Asked(method="GET", url=url)
+    given = link.get("body")
+    body = dict(given) if isinstance(given, Mapping) else {}
+    if link.get("merge"):
+        body = (asked.body or {}) | body
+    return _Asked(method="POST", url=url, body=body or asked.body)
+
+
+def _mapping(answer: JsonAnswer, url: str) -> Mapping[str, Any]:
+    if not isinstance(answer.body, Mapping):
+        raise StoreError(f"{shown_url(url)} does not answer with a JSON object")
+    return answer.body
+
+
+def _as_folder(url: str) -> str:
+    return url if url.endswith("/") else f"{url}/"

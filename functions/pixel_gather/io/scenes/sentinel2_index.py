@@ -1,0 +1,102 @@
+"""Scenes of the public Sentinel-2 index, a CSV of one line a granule.
+
+Columns as Google publishes them with its copy of Sentinel-2: GRANULE_ID, PRODUCT_ID, DATATAKE_IDENTIFIER,
+MGRS_TILE, SENSING_TIME, TOTAL_SIZE, CLOUD_COVER, GEOMETRIC_QUALITY_FLAG, GENERATION_TIME, NORTH_LAT,
+SOUTH_LAT, WEST_LON, EAST_LON, BASE_URL. The index names folders, not images: an item's one asset ``images``
+is the folder of its images, which a search may list.
+"""
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, Final, cast
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scenes.folders import FOLDER_TYPE
+from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
+
+COLLECTION: Final = "sentinel-2"
+FOLDER_ASSET: Final = "images"
+_NEEDED: Final = ("GRANULE_ID", "SENSING_TIME", "NORTH_LAT", "SOUTH_LAT", "WEST_LON", "EAST_LON", "BASE_URL")
+_GZIP: Final = b"\x1f\x8b"
+
+
+def items_of_index(
+    file: BinaryIO, *, name: str, skipped: SkippedItems | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield one item a line.
+
+    Args:
+        file: The CSV, gzipped or not.
+        name: What errors call it.
+        skipped: Gets lines without a place or a time.
+
+    Raises:
+        RequestError: It cannot be read, or a column is missing. Or a line has no place or no time, and
+            ``skipped`` is None.
+    """
+    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", file))
+    is_gzipped = buffered.peek(2)[:2] == _GZIP
+    plain = cast("io.BufferedReader", gzip.GzipFile(fileobj=buffered)) if is_gzipped else buffered
+    text = io.TextIOWrapper(plain, "utf-8", newline="")
+    lines = csv.DictReader(text)
+    try:
+        yield from _items(lines, name, skipped)
+    except (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
+        raise RequestError(
+            f"it cannot be read: {error}", field=f"{name} line {lines.line_num + 1}"
+        ) from error
+
+
+def _items(lines: "csv.DictReader[str]", name: str, skipped: SkippedItems | None) -> Iterator[dict[str, Any]]:
+    names = lines.fieldnames or ()
+    if missing := [column for column in _NEEDED if column not in names]:
+        raise RequestError(f"this is no Sentinel-2 index: it has no column {', '.join(missing)}", field=name)
+    for line in lines:
+        try:
+            item = _item(line)
+        except (ValueError, TypeError, AttributeError) as error:
+            said = RequestError(f"a number cannot be read: {error}", field=f"{name} line {lines.line_num}")
+            skip(skipped, said, {"id": line["GRANULE_ID"], "collection": COLLECTION})
+        else:
+            yield item
+
+
+def _item(line: Mapping[str, str]) -> dict[str, Any]:
+    granule = line["GRANULE_ID"]
+    west, south, east, north = (
+        float(line[name]) for name in ("WEST_LON", "SOUTH_LAT", "EAST_LON", "NORTH_LAT")
+    )
+    properties: dict[str, Any] = {"datetime": line["SENSING_TIME"]}
+    optional = {
+        "eo:cloud_cover": ("CLOUD_COVER", float),
+        "s2:mgrs_tile": ("MGRS_TILE", str),
+        "s2:datatake_id": ("DATATAKE_IDENTIFIER", str),
+        "s2:product_uri": ("PRODUCT_ID", str),
+        "created": ("GENERATION_TIME", str),
+    }
+    for name, (column, kind) in optional.items():
+        if line.get(column):
+            properties[name] = kind(line[column])
+    href = line["BASE_URL"].replace("gs://", "https://storage.googleapis.com/", 1).rstrip("/")
+    return {
+        "type": "Feature",
+        "stac_version": "1.0.0",
+        "id": granule,
+        "collection": COLLECTION,
+        "bbox": [west, south, east, north],
+        "geometry": {
+            "type": "Polygon",
+            "coordinates": [[[west, south], [east, south], [east, north], [west, north], [west, south]]],
+        },
+        "properties": properties,
+        "assets": {
+            FOLDER_ASSET: {
+                "href": f"{href}/GRANULE/{granule}/IMG_DATA/",
+                "type": FOLDER_TYPE,
+                "roles": ["data"],
+            }
+        },
+    }

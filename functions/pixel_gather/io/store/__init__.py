@@ -1,0 +1,1 @@
+"""Objects on S3, by HTTP and on disk."""

@@ -1,0 +1,166 @@
+"""JSON from web servers: bounded in size and time, to allowed hosts only, redirects refused.
+
+A catalog's answers name the next address to ask, so every address passes the same check as the first one.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from pixel_gather.core.errors import DeniedError, RequestError, StoreError, ThrottledError, UnreachableError
+from pixel_gather.core.request.web_address import CheckUrl, shown_url
+from pixel_gather.io.store.retry_after import retry_after_s
+
+_LARGEST_ANSWER_NBYTES: Final = 64 << 20
+_CONNECT_S: Final = 5.0
+_SILENCE_S: Final = 30.0
+_ANSWER_S: Final = 60.0
+_TRIES: Final = 5
+_LONGEST_WAIT_S: Final = 30.0
+_FIRST_WAIT_S: Final = 0.5
+_CHUNK_NBYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonAnswer:
+    """What a server answered."""
+
+    body: Any
+    headers: Mapping[str, str]
+    """Names in lower case."""
+
+
+class JsonClient:
+    """Asks for JSON; one for all requests of a search."""
+
+    def __init__(
+        self,
+        check_url: CheckUrl,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Connect when first asked.
+
+        Args:
+            check_url: Passed by every address.
+            sleep: Waits between two tries.
+            headers: Sent with every request, such as an API key.
+        """
+        import urllib3  # noqa: PLC0415 # 40 ms that only catalogs pay
+
+        self.check_url = check_url
+        self.n_requests = 0
+        self._sleep = sleep
+        self._headers = {
+            "accept": "application/json, application/geo+json",
+            "user-agent": "pixel-gather",
+        } | dict(headers or {})
+        self._pool = urllib3.PoolManager(
+            retries=False, timeout=urllib3.Timeout(connect=_CONNECT_S, read=_SILENCE_S)
+        )
+
+    def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> JsonAnswer:
+        """Ask by GET; errors are those of `post`."""
+        return self._ask("GET", url, None, headers or {})
+
+    def post(self, url: str, body: Any, *, headers: Mapping[str, str] | None = None) -> JsonAnswer:
+        """Ask by POST with a body of JSON.
+
+        Raises:
+            RequestError: The address may not be asked, or the server refuses the request.
+            DeniedError: The server wants credentials.
+            ThrottledError: The server is busy, also after several tries.
+            UnreachableError: There is no answer.
+            StoreError: The answer is no JSON, or too large.
+        """
+        return self._ask(
+            "POST", url, json.dumps(body).encode(), dict(headers or {}) | {"content-type": "application/json"}
+        )
+
+    def _ask(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> JsonAnswer:
+        self.check_url(url)
+        for attempt in range(_TRIES):
+            try:
+                status, answered, content = self._once(method, url, body, headers)
+            except UnreachableError:
+                if attempt == _TRIES - 1:
+                    raise
+                self._sleep(_FIRST_WAIT_S * 2**attempt)
+                continue
+            if status not in (429, 500, 502, 503, 504) or attempt == _TRIES - 1:
+                return _judged(status, answered, content, url)
+            self._sleep(_wait_s(answered, attempt))
+        raise AssertionError("the last try returns or raises")
+
+    def _once(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[int, dict[str, str], bytes]:
+        import urllib3  # noqa: PLC0415 # as above
+
+        self.n_requests += 1
+        try:
+            answer = self._pool.request(
+                method,
+                url,
+                body=body,
+                headers=self._headers | dict(headers),
+                redirect=False,
+                preload_content=False,
+            )
+            content = _bounded(answer, url)
+            answer.release_conn()
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(f"{urlsplit(url).netloc} does not answer: {_short(error)}") from error
+        return answer.status, {name.lower(): value for name, value in answer.headers.items()}, content
+
+
+def _bounded(answer: Any, url: str) -> bytes:
+    """Read an answer, but neither more than is allowed nor for longer."""
+    until = time.monotonic() + _ANSWER_S
+    parts, n = [], 0
+    while part := answer.read1(_CHUNK_NBYTES):  # whatever is there: a slow server is noticed in time
+        n += len(part)
+        if n > _LARGEST_ANSWER_NBYTES:
+            answer.close()
+            raise StoreError(f"{shown_url(url)} answers with more than {_LARGEST_ANSWER_NBYTES >> 20} MiB")
+        if time.monotonic() > until:
+            answer.close()
+            raise UnreachableError(f"{shown_url(url)} takes longer than {_ANSWER_S:.0f} s to answer")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _judged(status: int, headers: dict[str, str], content: bytes, url: str) -> JsonAnswer:
+    host = urlsplit(url).netloc
+    if status in (429, 500, 502, 503, 504):
+        raise ThrottledError(
+            f"{host} is busy ({status}); ask again later",
+            retry_after_s=retry_after_s(headers.get("retry-after", "")),
+        )
+    if status in (401, 403):
+        raise DeniedError(f"{host} refuses access ({status}); give credentials that it knows")
+    if 300 <= status < 400:  # noqa: PLR2004 # redirects
+        raise RequestError(f"{host} redirects to another address ({status}); write that one", field="stac")
+    if status >= 400:  # noqa: PLR2004 # the request's fault
+        said = content[:300].decode(errors="replace").replace("\n", " ")
+        raise RequestError(f"{host} refuses the request ({status}): {said}", field="stac")
+    try:
+        return JsonAnswer(body=msgspec.json.decode(content), headers=headers)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise StoreError(f"{shown_url(url)} does not answer with JSON: {_short(error)}") from error
+
+
+def _wait_s(headers: Mapping[str, str], attempt: int) -> float:
+    asked = retry_after_s(headers.get("retry-after", ""))
+    return min(asked if asked is not None else _FIRST_WAIT_S * 2**attempt, _LONGEST_WAIT_S)
+
+
+def _short(error: Exception) -> str:
+    return re.sub(r"\?\S+", "?…", str(error).partition("\n")[0])[:200]  # a query may hold a key

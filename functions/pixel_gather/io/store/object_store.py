@@ -1,0 +1,355 @@
+"""Ranged GETs from S3, HTTP and local files, pinned to one version of each object.
+
+obstore does the transport. This module finds the store of an href, retries, and counts what each request
+cost.
+"""
+
+import asyncio
+import atexit
+import functools
+import logging
+import os
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from tempfile import TemporaryFile
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from obstore.store import HTTPStore, LocalStore, S3Store
+
+from pixel_gather.core.errors import DeniedError, MissingExtraError, SourceError, StoreError
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.status import Status
+from pixel_gather.io.store.exit_wait import wait_for_native_threads
+from pixel_gather.io.store.hedge_policy import HedgeSettings
+from pixel_gather.io.store.no_redirect_http import PAST_THE_END, FixedHost
+from pixel_gather.io.store.ranged_gets import STORE_ERRORS, Client, Pace, RangedGets, Wanted
+from pixel_gather.io.store.s3_credentials import find_credentials
+from pixel_gather.io.store.signing import Containers, Signing
+from pixel_gather.io.store.store_error_status import EMPTY, classify_store_error
+
+_log: Final = logging.getLogger(__name__)
+
+atexit.register(wait_for_native_threads)
+
+type Store = S3Store | HTTPStore | LocalStore
+
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+"""The first that is set counts. The AWS tools know the first two."""
+
+_UNSIGNED: Final = {"skip_signature": True, "access_key_id": "none", "secret_access_key": "none"}
+"""The keys are not used. Without them obstore refuses half a pair of keys in the environment."""
+
+_POOL_IDLE_TIMEOUT: Final = "15s"
+"""Longest idle time of a connection. Later the server may have closed it while Lambda was frozen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """How object stores are reached. None leaves a setting to the environment, as the AWS tools do."""
+
+    region: str | None = None
+    endpoint: str | None = None
+    profile: str | None = None
+    unsigned: bool = False
+    """Send S3 requests without credentials, as public buckets allow."""
+
+    requester_pays: bool = False
+    signing: Signing | None = None
+    """How reads of some back ends are signed. None: by the AWS credentials alone."""
+
+    stays_on_host: bool = False
+    """Refuse redirects of http and https, as a deployment must. obstore follows them to any host."""
+
+    connect_timeout_s: float = 5.0
+    first_byte_timeout_s: float = 10.0
+    """Longest wait for the first byte of a range. More than ``stall_timeout_s`` has no effect."""
+
+    stall_timeout_s: float = 10.0
+    """Longest silence within a range. After it the request is given up and sent again."""
+
+    request_timeout_s: float = 30.0
+    """Longest time for one request, including its body."""
+
+    hedging: HedgeSettings | None = field(default_factory=HedgeSettings)
+    """Which late ranges are requested a second time. None: no hedges."""
+
+    write_timeout_s: float = 300.0
+    """Longest time for one PUT, including its body: a whole shard over a slow link."""
+
+    max_retries: int = 6
+    """Most retries where a store is busy or a connection breaks."""
+
+    first_backoff_s: float = 0.1
+    """Upper bound of the first random pause. It doubles at each retry, up to 5 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """The bytes of one range, and the version and size of their object."""
+
+    content: memoryview
+    """Shorter than the range where the object ends earlier."""
+
+    start: int
+    etag: str | None
+    object_nbytes: int
+
+
+@functools.lru_cache(maxsize=512)  # of each source in flight it is asked three times
+def split_href(href: str) -> tuple[str, str]:
+    """Split a checked href into a path and its root: ``s3://bucket``, ``https://host`` or ``file://``."""
+    scheme, _, rest = href.partition("://")
+    if scheme == "file":
+        return "file://", unquote(rest).lstrip("/")
+    host, _, path = rest.partition("/")
+    return f"{scheme}://{host}", path if scheme == "s3" else unquote(path)
+
+
+def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None) -> Store:
+    """Create the client that reads from ``s3://bucket``, ``https://host`` or ``file://``."""
+    return _open_store(
+        root,
+        settings,
+        prefix=prefix,
+        timeouts={
+            "timeout": _milliseconds(settings.request_timeout_s),
+            "read_timeout": _milliseconds(settings.stall_timeout_s),
+        },
+        retry={"max_retries": 0},
+    )
+
+
+def open_place(href: str, settings: StoreSettings) -> Store:
+    """Create the client that writes below a folder: ``s3://bucket/prefix`` or ``file:///folder``.
+
+    It has the same time-outs for reading and writing.
+
+    Raises:
+        StoreError: The folder cannot be created, or takes no files.
+    """
+    root, path = split_href(href)
+    if root == "file://":
+        try:
+            store = LocalStore(f"/{path}", mkdir=True, automatic_cleanup=True)
+            with TemporaryFile(dir=f"/{path}"):
+                pass  # obstore would try to make such a file for ever, as in /proc
+        except OSError as error:
+            said = error.strerror or str(error).partition("\n")[0]
+            raise StoreError(f"/{path} cannot be written to: {said}; choose another place") from error
+        return store
+    retry = {
+        "max_retries": settings.max_retries,
+        "retry_timeout": timedelta(seconds=settings.write_timeout_s),
+    }
+    timeouts = {
+        "timeout": _milliseconds(settings.write_timeout_s)
+    }  # no stall time-out: a store is silent during an upload
+    return _open_store(root, settings, prefix=path or None, timeouts=timeouts, retry=retry)
+
+
+def open_to_read(href: str, settings: StoreSettings) -> Store:
+    """Create the client that reads below a folder: ``s3://bucket/prefix`` or ``file:///folder``.
+
+    An object may be as long as a shard. A store that is silent is given up after about a minute.
+    """
+    root, path = split_href(href)
+    if root == "file://":
+        return LocalStore(f"/{path}")
+    retry = {
+        "max_retries": settings.max_retries,
+        "retry_timeout": timedelta(seconds=2 * settings.request_timeout_s),
+    }
+    timeouts = {
+        "timeout": _milliseconds(settings.write_timeout_s),
+        "read_timeout": _milliseconds(settings.stall_timeout_s),
+    }
+    return _open_store(root, settings, prefix=path or None, timeouts=timeouts, retry=retry)
+
+
+def _open_store(
+    root: str,
+    settings: StoreSettings,
+    *,
+    prefix: str | None,
+    timeouts: dict[str, str],
+    retry: dict[str, Any],
+) -> Store:
+    scheme = urlsplit(root).scheme
+    if scheme == "file":
+        return LocalStore(prefix)
+    client_options = _client_options(root, settings, timeouts)
+    if scheme in ("http", "https"):
+        return HTTPStore(root, client_options=client_options, retry_config=retry)  # type: ignore[arg-type] # a plain dict is what it takes
+    options: dict[str, Any] = {
+        "region": settings.region,
+        "endpoint": endpoint_of(settings),
+        "request_payer": settings.requester_pays or None,
+    }
+    options |= _UNSIGNED if settings.unsigned else {"credential_provider": find_credentials(settings.profile)}
+    given = {name: value for name, value in options.items() if value is not None}
+    bucket = urlsplit(root).netloc
+    return S3Store(bucket, prefix=prefix, client_options=client_options, retry_config=retry, **given)  # type: ignore[arg-type] # as above
+
+
+def _client_options(root: str, settings: StoreSettings, timeouts: dict[str, str]) -> dict[str, Any]:
+    return timeouts | {
+        "connect_timeout": _milliseconds(settings.connect_timeout_s),
+        "pool_idle_timeout": _POOL_IDLE_TIMEOUT,
+        "allow_http": root.startswith("http://") or (endpoint_of(settings) or "").startswith("http://"),
+    }
+
+
+def _open_signed(root: str, settings: StoreSettings, signing: Signing) -> Client:
+    """Create the client that reads what a service signs for."""
+    timeouts = {
+        "timeout": _milliseconds(settings.request_timeout_s),
+        "read_timeout": _milliseconds(settings.stall_timeout_s),
+    }
+    options: dict[str, Any] = {
+        "client_options": _client_options(root, settings, timeouts),
+        "retry_config": {"max_retries": 0},
+    }
+    if not root.startswith("s3://"):
+        if (signing.blob_endpoint or "").startswith("http://"):
+            options["client_options"]["allow_http"] = True
+        return Containers(root, signing, options)
+    endpoint = endpoint_of(settings)
+    return signing.bucket(root, options if endpoint is None else options | {"endpoint": endpoint})
+
+
+def endpoint_of(settings: StoreSettings) -> str | None:
+    """Return the address of S3, if not AWS's own. obstore would read it too, but not allow plain http."""
+    named = (os.environ.get(name) for name in _ENDPOINTS)
+    return settings.endpoint or next(filter(None, named), None)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f}ms"
+
+
+@dataclass(slots=True)
+class Objects:
+    """Reads ranges of any object by href. Has one client per bucket or host."""
+
+    settings: StoreSettings
+    by_root: Mapping[str, StoreSettings] = field(default_factory=dict)
+    """Other settings for some back ends, by ``s3://bucket`` or ``https://host``."""
+
+    pace: Pace | None = None
+    _stores: dict[str, Client] = field(default_factory=dict)
+    _back_ends: dict[str, RangedGets] = field(default_factory=dict)
+
+    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
+        """Read bytes [start, stop) of one version of an object.
+
+        Args:
+            href: A checked href.
+            start: First byte, from 0.
+            stop: Byte after the last. It may lie beyond the object's end.
+            etag: The version to read, or None for the current one.
+            cost: The requests, retries, hedges and bytes of this call are added to it.
+
+        Raises:
+            SourceError: With status MISSING, DENIED, CHANGED, TIMED_OUT, CORRUPT (the range begins
+                beyond the end) or UNSUPPORTED (the server does not answer ranges).
+        """
+        wanted = Wanted(start=start, stop=stop, if_match=_strong(etag))
+        root, path = split_href(href)
+        back_end = self._opened(root, href)
+        failures = Counter[str]()
+        while True:
+            if self.pace is not None:
+                await self.pace.turn(root)
+            cost.requests += 1
+            try:
+                answer = await back_end.get(path, wanted, cost)
+            except STORE_ERRORS as error:
+                status, reason, tries = classify_store_error(error)
+                if reason == PAST_THE_END and start == 0:
+                    reason = EMPTY
+                failures[reason] += 1
+                n_failed = failures.total()
+                if failures[reason] > tries or n_failed > self.settings.max_retries:
+                    raise SourceError(reason, href=href, status=status) from error
+                cost.retries += 1
+                _log.debug("%s: %s; try %d follows", href, reason, n_failed + 1)
+                await asyncio.sleep(self._pause_s(n_failed))
+                continue
+            cost.nbytes += answer.content.nbytes
+            if etag is not None and answer.etag != etag:
+                raise SourceError("replaced while it was being read", href=href, status=Status.CHANGED)
+            return Fetched(
+                content=answer.content, start=start, etag=answer.etag, object_nbytes=answer.object_nbytes
+            )
+
+    def open_(self, href: str) -> None:
+        """Open the store of a checked href. No request is sent.
+
+        Raises:
+            DeniedError: There are no credentials for it, or the profile does not exist.
+            MissingExtraError: Its credentials need a package that is not installed.
+        """
+        self._back_end(split_href(href)[0])
+
+    def settings_of(self, href: str) -> StoreSettings:
+        """Return how the store of a checked href is reached."""
+        return self.by_root.get(split_href(href)[0], self.settings)
+
+    def signed(self, signing: Signing) -> "Objects":
+        """Return another reader of the same objects, which signs."""
+        return Objects(
+            replace(self.settings, signing=signing),
+            by_root={root: replace(each, signing=signing) for root, each in self.by_root.items()},
+            pace=self.pace,
+        )
+
+    def _opened(self, root: str, href: str) -> RangedGets:
+        try:
+            return self._back_end(root)
+        except (DeniedError, MissingExtraError) as error:
+            raise SourceError(str(error), href=href, status=Status.DENIED) from error
+
+    def _back_end(self, root: str) -> RangedGets:
+        if root not in self._back_ends:
+            settings = self.by_root.get(root, self.settings)
+            self._back_ends[root] = RangedGets(
+                root,
+                self._store(root, settings),
+                hedging=settings.hedging,
+                first_byte_timeout_s=settings.first_byte_timeout_s,
+                pace=self.pace,
+            )
+        return self._back_ends[root]
+
+    def _store(self, root: str, settings: StoreSettings) -> Client:
+        signing = settings.signing
+        if root not in self._stores and signing is not None and signing.is_for(root):
+            self._stores[root] = _open_signed(root, settings, signing)
+        elif root not in self._stores:
+            is_http = root.startswith(("http://", "https://"))
+            self._stores[root] = (
+                FixedHost(
+                    root,
+                    connect_timeout_s=settings.connect_timeout_s,
+                    first_byte_timeout_s=settings.first_byte_timeout_s,
+                    stall_timeout_s=settings.stall_timeout_s,
+                    request_timeout_s=settings.request_timeout_s,
+                )
+                if is_http and settings.stays_on_host
+                else open_store(root, settings)
+            )
+        return self._stores[root]
+
+    def _pause_s(self, attempt: int) -> float:
+        """Return a pause with full jitter."""
+        longest = min(self.settings.first_backoff_s * 2 ** (attempt - 1), 5.0)
+        return random.uniform(0, longest)  # noqa: S311 # not for secrets
+
+
+def _strong(etag: str | None) -> str | None:
+    """Return the value of If-Match. A weak tag never matches (RFC 9110, section 13.1.1)."""
+    return None if etag is None or etag.startswith("W/") else etag

@@ -1,0 +1,135 @@
+"""Opens a list file, local or remote, as a binary stream."""
+
+import asyncio
+import gzip
+import io
+import re
+import sys
+from collections.abc import Buffer, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, Final, cast, override
+
+from pixel_gather.core.errors import GatherError, RequestError, SourceError
+from pixel_gather.core.model.source import Cost
+from pixel_gather.io.store.object_store import Objects, split_href
+from pixel_gather.io.store.ranged_file import RangedFile
+
+STDIN: Final = "-"
+_BLOCK_NBYTES: Final = 4 << 20
+PARQUET_MAGIC: Final = b"PAR1"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_S_BETWEEN_CHECKS: Final = 0.5
+
+type Check = Callable[[], None]
+"""Called repeatedly while a list is read. Raises TimeoutError when the time limit has passed."""
+
+
+def no_deadline() -> None:
+    """Set no time limit."""
+
+
+def open_list_file(
+    place: str,
+    *,
+    objects: Objects,
+    stdin: BinaryIO | None = None,
+    check: Check = no_deadline,
+    what: str = "list",
+) -> tuple[str, io.BufferedReader]:
+    """Open a list file. Gzip is unpacked.
+
+    Reading a remote list runs its own event loop, so call it in a thread that has none.
+
+    Args:
+        place: A checked href, or ``-``.
+        objects: Reads what is remote; belongs to the caller.
+        stdin: Read for ``-`` instead of the process's standard input.
+        check: Called before and during each request for a part of a remote list.
+        what: What error messages call the file.
+
+    Returns:
+        The file's name for error messages, with the ending of its format, and the file.
+
+    Raises:
+        RequestError: The file cannot be read.
+        TimeoutError: Raised by ``check``, also later while reading.
+    """
+    if place == STDIN:
+        return _gunzipped("stdin", io.BufferedReader(cast("io.RawIOBase", stdin or sys.stdin.buffer)))
+    root, path = split_href(place)
+    name = PurePosixPath(path).name
+    try:
+        raw = open(f"/{path}", "rb") if root == "file://" else _open_remote(place, objects, check)  # noqa: SIM115, PTH123 # the caller closes it
+        return _gunzipped(name, raw)
+    except (OSError, SourceError) as error:
+        check()
+        if isinstance(error, IsADirectoryError):
+            reason = "it is a folder: give it as prefix, by --prefix on the command line"
+        else:
+            reason = error.reason if isinstance(error, SourceError) else (error.strerror or str(error))
+            if "*" in name and what == "list":
+                folder = place.rpartition("/")[0].removeprefix("file://")
+                reason += f"; for a pattern use --prefix {folder}/ --glob '{name}'"
+        raise RequestError(f"the {what} cannot be read: {reason} ({place})", field=name) from error
+
+
+@contextmanager
+def parquet_errors(says: str, *, field: str, check: Check) -> Iterator[None]:
+    """Turn errors of a Parquet file into a ``RequestError``.
+
+    Args:
+        says: Start of the message; arro3's own message follows.
+        field: What the error names.
+        check: Called first. Raises if the time limit was the real cause.
+    """
+    try:
+        yield
+    except (GatherError, TimeoutError):
+        raise
+    except Exception as error:
+        check()
+        raise RequestError(f"{says}: {_parquet_problem(error)}", field=field) from error
+
+
+def _parquet_problem(error: BaseException) -> str:
+    """Return arro3's message without its Rust syntax."""
+    said = re.search(r'\("(.+)"\)', str(error))
+    return said[1] if said else str(error)
+
+
+def _gunzipped(name: str, raw: io.BufferedReader) -> tuple[str, io.BufferedReader]:
+    if raw.peek(2)[:2] == _GZIP_MAGIC:
+        return name.removesuffix(".gz"), io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)))
+    return name, raw
+
+
+def _open_remote(href: str, objects: Objects, check: Check) -> io.BufferedReader:
+    return io.BufferedReader(_RemoteFile(href, objects, check), buffer_size=_BLOCK_NBYTES)
+
+
+class _RemoteFile(RangedFile):
+    """One version of an object, read by ranges. ``Objects`` retries failed requests."""
+
+    def __init__(self, href: str, objects: Objects, check: Check) -> None:
+        self._href = href
+        self._objects = objects
+        self._check = check
+        self._cost = Cost()
+        first = asyncio.run(_watched(objects.get_range(href, 0, 1, etag=None, cost=self._cost), check))
+        self._etag = first.etag
+        super().__init__(first.object_nbytes)
+
+    @override
+    def fetch(self, start: int, stop: int) -> Buffer:
+        ask = self._objects.get_range(self._href, start, stop, etag=self._etag, cost=self._cost)
+        return asyncio.run(_watched(ask, self._check)).content
+
+
+async def _watched[T](work: Coroutine[Any, Any, T], check: Check) -> T:
+    """Wait for a request and its retries until ``check`` raises."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        check()
+        await asyncio.wait((task,), timeout=_S_BETWEEN_CHECKS)
+    return task.result()

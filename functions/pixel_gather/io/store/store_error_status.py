@@ -1,0 +1,121 @@
+"""Translate a store's error: what it means for a source, and whether a retry may help."""
+
+import re
+from typing import Final
+
+from obstore.exceptions import (
+    BaseError,
+    NotSupportedError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+
+from pixel_gather.core.model.status import Status
+from pixel_gather.io.aws.sign_in import HOW_TO_SIGN_IN, NO_CREDENTIALS
+from pixel_gather.io.store.no_redirect_http import PAST_THE_END, HttpRefusedError
+from pixel_gather.io.store.token_session import BUSY, EXPIRED, ODD, REFUSED, SETTINGS_FILE
+
+_REFUSED: Final = (
+    "the store refused access (403). S3 also answers so for a missing object if you may not list the bucket"
+)
+EMPTY: Final = "it is empty: it has no bytes at all"
+_QUERY: Final = re.compile(r"\?\S+")
+"""May hold a signature."""
+
+_MANY: Final = 100
+"""More retries than any setting allows, so the setting decides."""
+
+type _Verdict = tuple[Status, str, int]
+_OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+    # Wrong for every object of the bucket. S3's own codes; for a redirect, obstore's words.
+    (("<Code>NoSuchBucket<",), (Status.MISSING, "there is no such bucket: check its name", 0)),
+    (
+        ("<Code>InvalidAccessKeyId<", "<Code>SignatureDoesNotMatch<", "<Code>InvalidToken<"),
+        (Status.DENIED, f"AWS does not know these credentials: {HOW_TO_SIGN_IN}", 0),
+    ),
+    *(((said,), (Status.DENIED, said, 0)) for said in (REFUSED, EXPIRED, ODD, SETTINGS_FILE)),
+    ((BUSY,), (Status.TIMED_OUT, BUSY, 0)),
+    (("<Code>ExpiredToken<",), (Status.DENIED, f"the AWS credentials have expired: {HOW_TO_SIGN_IN}", 0)),
+    (
+        ("<Code>PermanentRedirect<", "<Code>AuthorizationHeaderMalformed<", "without LOCATION"),
+        (Status.DENIED, "the bucket lies in another Region: give --region or set AWS_REGION", 0),
+    ),
+    (("/latest/api/token", "/latest/meta-data"), (Status.DENIED, NO_CREDENTIALS, 1)),  # no instance role
+)
+_BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
+    (FileNotFoundError, (Status.MISSING, "no such object", 0)),
+    (PermissionError, (Status.DENIED, "this file may not be read", 0)),
+    (PermissionDeniedError, (Status.DENIED, _REFUSED, 0)),
+    (UnauthenticatedError, (Status.DENIED, "the store wants credentials (401)", 0)),
+    (PreconditionError, (Status.CHANGED, "replaced while it was being read", 0)),
+    (TimeoutError, (Status.TIMED_OUT, "no answer in time", _MANY)),
+    (NotSupportedError, (Status.UNSUPPORTED, "the server does not answer byte ranges", 0)),
+    (ValueError, (Status.MISSING, "no object can have this path", 0)),
+)
+_OF_THE_WAY: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+    (("kind: Timeout",), (Status.TIMED_OUT, "no answer in time", _MANY)),
+    (("kind: Connect",), (Status.TIMED_OUT, "no connection to the server", _MANY)),
+    (
+        ("status code: 503", "status code: 429", "status code: 50", "status code: 408"),
+        (Status.TIMED_OUT, "the store stayed busy (5xx)", _MANY),
+    ),
+)
+_BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+    # obstore 0.12 raises GenericError for all of these; only its text differs.
+    (("StartTooLarge", "status code: 416"), (Status.CORRUPT, PAST_THE_END, 0)),
+    (("Not a directory",), (Status.MISSING, "no such object", 0)),
+    (
+        ("non-partial response",),  # of S3; other stores raise NotSupportedError
+        (Status.UNSUPPORTED, "the server does not answer byte ranges", 0),
+    ),
+    (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
+    (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", _MANY)),
+    # Listings have no class of their own for these.
+    (("status code: 403",), (Status.DENIED, "the store refused to list it (403)", 0)),
+    (("status code: 401",), (Status.DENIED, "the store wants credentials (401)", 0)),
+    (("status code: 404",), (Status.MISSING, "the store does not know it (404)", 0)),
+    *_OF_THE_WAY,
+    (("PermissionDenied", "Permission denied"), (Status.DENIED, "this file may not be read", 0)),
+    (("NoCredentials", "credential"), (Status.DENIED, "no credentials for this store were found", 0)),
+    (("kind: Request", "kind: Decode", "kind: Unknown"), (Status.TIMED_OUT, "the request failed", _MANY)),
+)
+_THROTTLING: Final = ("status code: 503", "status code: 429", "SlowDown")
+
+
+def classify_store_error(error: Exception) -> tuple[Status, str, int]:
+    """Return the status, a sentence, and how many retries are worthwhile after errors of this kind."""
+    if isinstance(error, HttpRefusedError):
+        return error.status, error.reason, error.tries
+    text = str(error)
+    for marks, verdict in _OF_THE_STORE:
+        if any(mark in text for mark in marks):
+            return verdict
+    for kinds, verdict in _BY_CLASS:
+        if isinstance(error, kinds):
+            return verdict
+    for marks, verdict in _BY_TEXT:
+        if any(mark in text for mark in marks):
+            return verdict
+    return Status.TIMED_OUT, _QUERY.sub("?…", text.partition("\n")[0])[:300], 2
+
+
+def said_of_place(error: Exception) -> str:
+    """Say what an error means for a place that is written to. A disk's error keeps its own words."""
+    text = str(error)
+    for marks, (_, reason, _) in (*_OF_THE_STORE, *_OF_THE_WAY):
+        if any(mark in text for mark in marks):
+            return reason
+    return text.partition("\n")[0] or type(error).__name__
+
+
+def is_of_the_store(error: Exception) -> bool:
+    """Tell whether every other object would fail with the same error: no bucket, no credentials."""
+    return any(mark in str(error) for marks, _ in _OF_THE_STORE for mark in marks)
+
+
+def is_throttling(error: Exception) -> bool:
+    """Tell whether an error says that there were too many requests."""
+    if isinstance(error, HttpRefusedError):
+        return error.throttles
+    return isinstance(error, BaseError) and any(mark in str(error) for mark in _THROTTLING)

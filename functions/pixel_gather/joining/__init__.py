@@ -1,1 +1,0 @@
-"""Joins cubes: what makes them fit, where each one's rows and shards lie in the whole. Pure."""

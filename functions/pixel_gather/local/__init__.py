@@ -1,1 +1,0 @@
-"""Gathers in one process, on this machine."""

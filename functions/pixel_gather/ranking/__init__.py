@@ -1,1 +1,0 @@
-"""Rank scenes by what their pixels show in an area, and say how sure each rank is. Pure but for reading."""

@@ -1,1 +1,0 @@
-"""From shard results to coordinates, figures and the report."""

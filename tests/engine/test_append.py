@@ -1,0 +1,580 @@
+"""Appends over fakes: their result, how they go on after a crash, and what two of them do at once."""
+
+import asyncio
+import itertools
+import json
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, override
+
+import numpy as np
+import obstore
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pixel_gather.core.errors import AlreadyCommittedError, AppendRunningError, ArrayExistsError, RequestError
+from pixel_gather.core.model.source import CubeRow, ListColumn, Source
+from pixel_gather.core.model.window import Transform
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.stores import Content
+from pixel_gather.engine import publish, row_claim
+from pixel_gather.engine.append import complete_cube, found_list_of_append, plan_append
+from pixel_gather.features.verify.check_cube import check_cube
+from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from support.appends import GrownPlace, equal_but_for_clocks
+from support.fakes import UTM, FakeControl, FakeImage, FakeProjector, FakeTable
+from support.yielding_cube import YieldingCube
+
+N = 14
+FAKE_PUT = FakeControl.put
+RNG = np.random.default_rng(14)
+IMAGES = {f"s3://b/{n}": RNG.integers(0, 999, (1, 20, 20), "uint16") for n in range(N)}
+
+
+def rows(*numbers: int, digest: str = "") -> FakeTable:
+    """Return a list of images by their number, with times."""
+    made = tuple(
+        CubeRow(time_us=n * 1_000_000, sources=(Source(href=f"s3://b/{n}", time_us=n * 1_000_000),))
+        for n in numbers
+    )
+    return FakeTable(made, has_time=True, digest=(digest or "-".join(map(str, numbers))).ljust(64, "0"))
+
+
+def place(chunk_rows: int = 2, shard_rows: int = 4, **request: Any) -> GrownPlace:
+    """Return an empty place for a cube with small chunks."""
+    layout = {"chunk": [chunk_rows, 4, 4], "shard_rows": shard_rows}
+    return GrownPlace(
+        images=IMAGES, request={"output": {"layout": layout} | request.pop("output", {})} | request
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=4, deadline=None)
+@given(
+    cuts=st.sets(st.integers(1, N - 1), min_size=1, max_size=4),
+    chunk_rows=st.sampled_from([1, 2, 3]),
+    n_chunks=st.integers(1, 3),
+    codec=st.sampled_from(["blosc-lz4", "blosc-zstd", "zstd", "none"]),
+)
+def test_appends_equal_one_gather(cuts: set[int], chunk_rows: int, n_chunks: int, codec: str) -> None:
+    """Pixels, coordinates and digests are those of one gather of all sources."""
+    ends = [*sorted(cuts), N]
+    shard_rows = chunk_rows * n_chunks
+    grown = place(min(chunk_rows, ends[0]), shard_rows, output={"codec": codec})
+    whole = place(min(chunk_rows, ends[0]), shard_rows, output={"codec": codec})
+
+    report = grown.gather(rows(*range(ends[0])))
+    for start, stop in itertools.pairwise(ends):
+        appended = grown.append(rows(*range(start, stop)))
+        assert appended is not None
+        report = appended
+    expected = whole.gather(rows(*range(N)))
+
+    assert equal_but_for_clocks(grown.open(), whole.open())
+    assert (report.digest, report.shape) == (expected.digest, expected.shape)
+    assert (report.requests, report.status_counts) == (expected.requests, expected.status_counts)
+    assert check_cube(grown.store, place="grown").differences == ()
+
+
+def test_sources_that_the_cube_has_are_left_out() -> None:
+    """The receipt and the list of versions count them. Nothing is left of a list that the cube has."""
+    grown = place()
+    grown.gather(rows(0, 1, 2))
+
+    report = grown.append(rows(1, 2, 3))
+
+    assert report is not None
+    assert (report.n_sources, report.shape[0]) == (4, 4)
+    (version,) = asyncio.run(complete_cube(grown.growing)).versions[1:]
+    assert (version.number, version.n_rows, version.n_sources, version.n_skipped) == (2, 4, 1, 2)
+    receipt = json.loads(asyncio.run(read(grown, "receipt.json")))
+    assert [(each["rows"], each["n_skipped"]) for each in receipt["appends"]] == [([3, 4], 2)]
+    assert grown.append(rows(0, 3)) is None
+
+
+def test_the_same_request_again_appends_nothing() -> None:
+    """This holds even if it asks for duplicates: its digest is among the cube's versions."""
+    grown = place()
+    grown.gather(rows(0, 1))
+
+    assert grown.append(rows(0, 1), duplicates="again") is not None
+    assert grown.append(rows(0, 1), duplicates="again") is None
+    assert grown.open().sizes["time"] == 4
+    with pytest.raises(RequestError, match="the cube already has 1 row of this list, such as s3://b/1"):
+        grown.append(rows(1, 5), duplicates="fail")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        (
+            {"window": {"pixels": [0, 0, 3, 3]}},
+            "window: the cube has .* pixels; the new rows would have 3 x 3",
+        ),
+        ({"bands": [1], "nodata": 7}, "nodata: the cube has none; the new rows would have 7"),
+        ({"output": {"append_to": "place", "codec": "zstd"}}, "output.codec: the cube has blosc-lz4"),
+    ],
+)
+def test_a_wrong_request_is_refused_though_the_cube_has_all_its_sources(
+    wrong: dict[str, Any], match: str
+) -> None:
+    """The same request with a new source is refused, too."""
+    grown = place()
+    grown.gather(rows(0, 1, 2))
+    with pytest.raises(RequestError, match=match):
+        grown.append(rows(0, 1), **wrong)
+    with pytest.raises(RequestError, match=match):
+        grown.append(rows(0, 3), **wrong)
+
+
+def test_a_list_that_the_cube_has_opens_no_header_if_its_request_asks_for_the_same_pixels() -> None:
+    """So a schedule that finds nothing new costs no request to the sources."""
+    grown = place()
+    grown.gather(rows(0, 1, 2))
+    grown.images = {}
+    grown.__post_init__()
+
+    assert grown.append(rows(0, 1), limits={"files": 1}) is None
+    with pytest.raises(RequestError, match="none of the 2 sources that were tried can be opened"):
+        grown.append(rows(0, 1), window={"pixels": [0, 0, 3, 3]})
+
+
+def test_limits_of_cost_do_not_refuse_a_list_that_the_cube_has() -> None:
+    """Nothing is read, also if headers are opened to compare the windows."""
+    grown = place()
+    grown.gather(rows(0, 1, 2))
+
+    assert grown.append(rows(0, 1), grid="same", limits={"files": 1, "usd": 0}) is None
+
+
+def test_scenes_that_the_cube_has_are_left_out() -> None:
+    """A scene is known by its id, though its files have moved."""
+
+    def scene(n: int, name: str) -> CubeRow:
+        return CubeRow(time_us=None, sources=(Source(href=f"s3://b/{n}", scene=name),))
+
+    def listed(*made: CubeRow) -> FakeTable:
+        columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
+        return FakeTable(made, columns=columns, digest=f"{len(made)}".ljust(64, "0"))
+
+    grown = place()
+    grown.gather(listed(scene(0, "A"), scene(1, "B")))
+    grown.append(listed(scene(5, "B"), scene(6, "C"), scene(7, "D")))
+
+    assert grown.open()["scene"].values.tolist() == ["A", "B", "C", "D"]
+
+
+def test_rows_out_of_order_are_told() -> None:
+    """They stay where they were appended."""
+    grown = place()
+    grown.gather(rows(5, 6))
+    assert "comment" not in grown.open().attrs
+
+    grown.append(rows(2))
+
+    assert "not in the order of their times" in grown.open().attrs["comment"]
+
+
+def test_a_cube_must_be_there_and_complete() -> None:
+    """The error names the field."""
+    with pytest.raises(RequestError, match=r"output\.append_to: place holds no cube"):
+        place().append(rows(1))
+
+
+def test_sources_off_the_grid_are_unlike_and_the_stack_stays_aligned() -> None:
+    """The cube keeps its place on the map."""
+    off = FakeImage(pixels=IMAGES["s3://b/3"], header={"transform": replace_x(5.0)})
+    grown = place()
+    grown.images = {**IMAGES, "s3://b/3": off}
+    grown.__post_init__()
+    grown.gather(rows(0, 1))
+
+    report = grown.append(rows(2, 4, 3))
+
+    assert report is not None
+    assert report.status_counts == {"ok": 4, "unlike": 1}
+    assert report.is_aligned
+    assert "x" in grown.open().coords
+
+
+def test_rows_without_a_common_grid_grow_too() -> None:
+    """An unaligned stack takes any window of its size. What differs becomes a coordinate."""
+    grown = place()
+    images = {
+        href: FakeImage(pixels=pixels, header={"transform": replace_x(n * 7.0), "nodata": n % 2})
+        for n, (href, pixels) in enumerate(IMAGES.items())
+    }
+    grown.images = images
+    grown.__post_init__()
+    whole = place()
+    whole.images = images
+    whole.__post_init__()
+    grown.gather(rows(0, 2))
+    grown.append(rows(4, 1, 3))
+    whole.gather(rows(0, 2, 4, 1, 3))
+
+    assert equal_but_for_clocks(grown.open(), whole.open())
+    assert grown.open()["nodata"].values.tolist() == [0, 0, 0, 1, 1]
+
+
+def test_several_measurements_grow_together() -> None:
+    """A list with bands adds a scene to every array."""
+
+    def scenes(*numbers: int) -> FakeTable:
+        made = tuple(
+            CubeRow(
+                time_us=None,
+                sources=tuple(
+                    Source(href=f"s3://b/{2 * n + at}", band=band, scene=f"S{n}")
+                    for at, band in enumerate(("red", "nir"))
+                ),
+            )
+            for n in numbers
+        )
+        columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
+        digest = "-".join(map(str, numbers)).ljust(64, "0")
+        return FakeTable(made, bands=("red", "nir"), columns=columns, digest=digest)
+
+    grown, whole = place(), place()
+    grown.gather(scenes(0, 1, 2))
+    report = grown.append(scenes(3, 4, 5))
+    expected = whole.gather(scenes(0, 1, 2, 3, 4, 5))
+
+    assert equal_but_for_clocks(grown.open(), whole.open())
+    assert report is not None
+    assert report.digest == expected.digest
+
+
+type State = tuple[dict[str, bytes], dict[str, bytes]]
+"""All objects of the store of a cube, and of its control files."""
+
+
+def states_of_an_append(grown: GrownPlace, table: FakeTable, monkeypatch: pytest.MonkeyPatch) -> list[State]:
+    """Append, and return what was stored before each PUT that changes something. Other steps only read."""
+    states: list[State] = []
+
+    def note(store: Any) -> None:
+        if store in (grown.store, grown.control) and (now := state_of(grown)) not in states[-1:]:
+            states.append(now)
+
+    def watched(put: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(store: Any, *arguments: Any, **named: Any) -> Any:
+            note(store)
+            return put(store, *arguments, **named)
+
+        return noted
+
+    def put_control(store: FakeControl, key: str, content: bytes) -> Any:
+        note(grown.control)
+        return FAKE_PUT(store, key, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(obstore, "put", watched(obstore.put))
+        patch.setattr(obstore, "put_async", watched(obstore.put_async))
+        patch.setattr(FakeControl, "put", put_control)
+        patch.setattr(publish, "_AT_ONCE", 1)  # so that each PUT has its own state, however slow it is
+        assert grown.append(table) is not None
+    return states
+
+
+BEGUN = (
+    "version 2 was begun and is not committed: an append or a compaction was stopped before its commit, "
+    "or is at work; run it again"
+)
+
+
+@pytest.mark.slow
+def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is killed before each of its PUTs in turn. A process that starts anew knows only what is stored."""
+    base = place(2, 4)
+    base.gather(rows(0, 1, 2))
+    whole = copied(base)
+    old = base.digest()
+    states = states_of_an_append(whole, rows(3, 4), monkeypatch)
+    new = whole.digest()
+
+    for n, state in enumerate(states):
+        grown = GrownPlace(images=base.images, request=base.request)
+        restore(grown, state)
+        assert grown.digest() == old, n
+        assert set(check_cube(grown.store, place="grown").differences) <= {BEGUN}, n
+        assert grown.append(rows(3, 4)) is not None, n
+        assert grown.digest() == new, n
+        if n % 10 == 0:
+            assert check_cube(grown.store, place="grown").differences == ()
+    assert len(states) >= 50
+
+
+def test_what_a_stopped_append_has_put_does_not_hide_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its commit, an append has replaced files beside the arrays. A damaged one is still told."""
+    base = place(2, 4)
+    base.gather(rows(0, 1, 2))
+    whole = copied(base)
+    *_, stopped = states_of_an_append(whole, rows(3, 4), monkeypatch)
+    grown = GrownPlace(images=base.images, request=base.request)
+    restore(grown, stopped)
+    table = bytearray(obstore.get(grown.store, "rows.parquet").bytes())
+    table[len(table) // 3] ^= 1
+    obstore.put(grown.store, "rows.parquet", bytes(table))
+    found = check_cube(grown.store, place="grown").differences
+
+    assert found == (BEGUN, "rows.parquet has another content than the receipt says")
+
+
+def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The former owner finds that out before it changes anything, however late it wakes up."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    late = asyncio.run(grown.planned(rows(3, 4)))
+    assert late is not None
+    plan, tasks = late
+    for task in tasks:
+        asyncio.run(grown.shard(task, plan))
+    with pytest.raises(AppendRunningError, match="another append is at work"):
+        grown.append(rows(5, 6, 7))
+
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+    assert grown.append(rows(5, 6, 7)) is not None
+
+    digest, before = grown.digest(), state_of(grown)
+    with pytest.raises(ArrayExistsError, match="another append"):
+        asyncio.run(grown.finished(plan, tasks))
+    assert grown.digest() == digest
+    assert state_of(grown) == before
+    assert check_cube(grown.store, place="grown").differences == ()
+    assert grown.append(rows(3, 4)) is not None
+    assert [int(each) for each in grown.open()["time"].values.astype("datetime64[s]").astype(int)] == [
+        *(0, 1, 2),
+        *(5, 6, 7),
+        *(3, 4),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class LateCube(GrowingZarrCube):
+    """A cube whose PUTs of pixels arrive late."""
+
+    meanwhile: Callable[[], Awaitable[None]]
+
+    @override
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
+        if "/c/" in key:
+            await self.meanwhile()
+        return await GrowingZarrCube.put_object(self, key, content, replaces=replaces)
+
+
+def test_a_late_worker_of_an_append_changes_no_committed_rows() -> None:
+    """Its source was another version. Its PUT arrives when another worker's rows are part of the cube."""
+    grown, other = place(2, 4), place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    other.store, other.control = grown.store, grown.control
+    other.images = {href: pixels + 1 for href, pixels in IMAGES.items()}
+    other.__post_init__()
+    planned = asyncio.run(grown.planned(rows(3)))
+    assert planned is not None
+    plan, (task,) = planned
+    has_run = False
+
+    async def finish_first() -> None:
+        nonlocal has_run
+        if not has_run:
+            has_run = True
+            await other.shard(task, plan)
+            await other.finished(plan, (task,))
+
+    grown.watch = lambda store: LateCube(store, "place", finish_first)
+    with pytest.raises(AlreadyCommittedError):
+        asyncio.run(grown.shard(task, plan))
+
+    grown.watch = lambda store: GrowingZarrCube(store, "place")
+    np.testing.assert_array_equal(grown.open()["band_1"][3], IMAGES["s3://b/3"][0, 3:9, 2:10] + 1)
+    np.testing.assert_array_equal(grown.open()["band_1"][2], IMAGES["s3://b/2"][0, 3:9, 2:10])
+    assert check_cube(grown.store, place="grown").differences == ()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_appends_at_once_lose_nothing(seed: int) -> None:
+    """Each waits where the other is at work. A random one of them goes on after each operation."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    choose = random.Random(seed)  # noqa: S311 # no secret
+
+    async def one(*numbers: int) -> None:
+        while True:
+            for _ in range(choose.randrange(4)):
+                await asyncio.sleep(0)
+            try:
+                await grown.appended(rows(*numbers))
+            except AppendRunningError:
+                await asyncio.sleep(0.001)
+            else:
+                return
+
+    async def both() -> None:
+        await asyncio.gather(one(3, 4), one(5, 6, 7))
+
+    grown.watch = lambda store: YieldingCube(store, "place")
+    asyncio.run(both())
+
+    times = grown.open()["time"].values.astype("datetime64[s]").astype(int).tolist()
+    assert times in ([0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 5, 6, 7, 3, 4])
+    for row, n in enumerate(times):
+        np.testing.assert_array_equal(grown.open()["band_1"][row], IMAGES[f"s3://b/{n}"][0, 3:9, 2:10])
+    assert check_cube(grown.store, place="grown").differences == ()
+
+
+def test_an_append_that_goes_on_reads_the_list_that_it_has_found() -> None:
+    """It does not search again. Another request does, and so does one whose append is committed."""
+    grown = place()
+    grown.gather(rows(0, 1))
+    searched: dict[str, Any] = {"sources": {"catalog": {"file": "s3://c/x.parquet", "assets": ["red"]}}}
+    table = replace(rows(2, 3), found=b"the scenes")
+
+    def found(**request: Any) -> bytes | None:
+        given = {"window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
+        asked = parse_request(given | searched | request)
+        return asyncio.run(found_list_of_append(asked, cube=grown.growing, control=grown.control))
+
+    assert found() is None
+    unasked: Any = None
+    given = parse_request(
+        {"sources": "l", "window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
+    )
+    assert asyncio.run(found_list_of_append(given, cube=unasked, control=unasked)) is None
+    plan = asyncio.run(grown.planned(table, **searched))
+    assert plan is not None
+
+    assert found() == b"the scenes"
+    assert found(sources="list") is None
+    assert found(nodata=7) is None
+    assert grown.append(table, **searched) is not None
+    assert found() is None
+
+
+def test_an_append_that_loses_its_claim_before_its_finish_writes_nothing() -> None:
+    """Not even a file that nobody would find."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    planned = asyncio.run(grown.planned(rows(5, 6)))
+    assert planned is not None
+    plan, tasks = planned
+    for task in tasks:
+        asyncio.run(grown.shard(task, plan))
+    obstore.delete(grown.store, "versions/00002.claim")
+    before = state_of(grown)
+
+    with pytest.raises(ArrayExistsError, match="another append has taken over"):
+        asyncio.run(grown.finished(*planned))
+
+    assert state_of(grown) == before
+
+
+def test_clock_of_an_append_begins_where_the_rows_before_it_end() -> None:
+    """So the report of a grown cube shows its gathers one after another."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    grown.append(rows(3, 4))
+    report = grown.append(rows(5))
+
+    ends, starts = (grown.open()[name].values for name in ("end", "start"))
+    assert report is not None
+    assert report.wall_s == pytest.approx(
+        ends[:3].max() + ends[3:5].max() + ends[5:].max() - starts[:3].min(), rel=1e-3
+    )
+
+
+def test_finish_of_a_committed_append_returns_its_report() -> None:
+    """A second try writes nothing."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    planned = asyncio.run(grown.planned(rows(3)))
+    assert planned is not None
+    plan, tasks = planned
+    for task in tasks:
+        asyncio.run(grown.shard(task, plan))
+    report = asyncio.run(grown.finished(*planned))
+    before = state_of(grown)
+
+    assert asyncio.run(grown.finished(*planned)) == report
+    assert state_of(grown) == before
+
+
+def test_a_dry_append_claims_and_writes_nothing() -> None:
+    """It only says what would be."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    before = state_of(grown)
+
+    found = asyncio.run(
+        plan_append(
+            parse_request(
+                {"sources": "l", "window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
+            ),
+            table=rows(2, 3, 4),
+            reader=grown.reader,
+            projector=FakeProjector(),
+            cube=grown.growing,
+            control=grown.control,
+            max_task_nbytes=2**24,
+            is_dry=True,
+        )
+    )
+
+    assert found is not None
+    plan, tasks = found
+    assert tasks == ()
+    assert plan.append is not None
+    assert (plan.append.version, plan.first_row, plan.n_rows, plan.append.n_skipped) == (2, 3, 5, 1)
+    assert plan.append.tails == ("band_1/c/0/0/0",)
+    assert plan.append.chunk_rows == 1024
+    assert [each.number for each in plan.append.versions] == [1]
+    assert state_of(grown) == before
+
+
+def test_an_append_behind_full_shards_continues_none() -> None:
+    """Its rows are in shards of their own."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2, 3))
+
+    planned = asyncio.run(grown.planned(rows(4)))
+
+    assert planned is not None
+    assert planned[0].append is not None
+    assert planned[0].append.tails == ()
+
+
+async def read(grown: GrownPlace, key: str) -> bytes:
+    """Return an object of the cube."""
+    there = await grown.growing.read_object(key)
+    assert there is not None
+    return there.content
+
+
+def state_of(grown: GrownPlace) -> State:
+    """Return everything that is stored."""
+    paths = [item["path"] for page in obstore.list(grown.store) for item in page]
+    return {path: bytes(obstore.get(grown.store, path).bytes()) for path in paths}, dict(grown.control.files)
+
+
+def restore(grown: GrownPlace, state: State) -> None:
+    """Store everything again."""
+    objects, files = state
+    for path, content in objects.items():
+        obstore.put(grown.store, path, content)
+    grown.control.files.update(files)
+
+
+def copied(base: GrownPlace) -> GrownPlace:
+    """Return a copy of a place with its cube."""
+    copy = GrownPlace(images=base.images, request=base.request)
+    restore(copy, (state_of(base)[0], {}))
+    return copy
+
+
+def replace_x(east: float) -> Transform:
+    """Return the usual transform, moved to the east."""
+    return UTM._replace(c=UTM.c + east)

@@ -1,0 +1,289 @@
+"""Two workers of one task: what the first has committed stays, however late the second one's PUTs arrive."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import obstore
+import pytest
+from obstore.store import MemoryStore
+
+from pixel_gather.core.errors import BusyError, StoreError
+from pixel_gather.core.model.outcome import ShardResult
+from pixel_gather.core.plan.shards import cut_tasks
+from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.stores import StoredShard
+from pixel_gather.engine import commit_shard as module
+from pixel_gather.engine.commit_shard import commit_shard
+from pixel_gather.engine.step_files import PLAN_KEY, committed_result, sidecar_key
+from pixel_gather.io.cube.shard_codec import chunks_of
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from support.fakes import FakeControl, FakeReader, table_of
+from support.plans import planned
+
+_PLAN = planned(
+    FakeReader({"s3://b/a.tif": np.ones((2, 16, 16), "uint16")}),
+    table_of("s3://b/a.tif"),
+    window={"pixels": [0, 0, 16, 16]},
+    output={"codec": "none"},
+)
+(_TASK,) = cut_tasks(_PLAN, [0])
+_FIRST, _SECOND = _TASK.object_keys(_PLAN)
+
+
+def _in_memory() -> Any:
+    return MemoryStore()
+
+
+def _filled(value: int) -> Pixels:
+    return np.full((1, 16, 16), value, "uint16")
+
+
+@dataclass
+class Place:
+    """A cube with two arrays, and the control files of its gather."""
+
+    store: Any = field(default_factory=_in_memory)
+    control: Any = field(default_factory=lambda: FakeControl(files={PLAN_KEY: b"planned"}))
+
+    @property
+    def cube(self) -> ZarrCube:
+        """Return the cube."""
+        return ZarrCube(self.store, "place")
+
+    async def commit(self, value: int, before_put: Callable[[int], Any] | None = None) -> ShardResult:
+        """Do the task as a worker whose sources all have this value. Return the committed result."""
+        encoders = [self.cube.encoder(_PLAN, each, _filled(value)) for each in _PLAN.measurements]
+        for each in encoders:
+            await each.encode_rows(0, 1)
+
+        async def put(index: int, replaces: str | None) -> StoredShard | None:
+            if before_put is not None:
+                await before_put(index)
+            key = _TASK.shard_key(_PLAN)
+            return await self.cube.write_shard(
+                _PLAN.measurements[index], key, encoders[index], replaces=replaces
+            )
+
+        async def check() -> None:
+            """The place is ours."""
+
+        committed, _ = await commit_shard(
+            _TASK,
+            plan=_PLAN,
+            cube=self.cube,
+            control=self.control,
+            put=put,
+            check_claim=check,
+            result_of=lambda stored: _result(value, stored),
+        )
+        return committed
+
+    def values(self) -> list[int]:
+        """Return the value of each array's pixels."""
+        found = []
+        for key in (_FIRST, _SECOND):
+            (chunk,) = chunks_of(memoryview(bytes(obstore.get(self.store, key).bytes())), n=1)
+            assert chunk is not None
+            (value,) = set(np.frombuffer(chunk, "uint16").tolist())
+            found.append(value)
+        return found
+
+    def told(self) -> ShardResult | None:
+        """Return the result that a finish finds."""
+        return asyncio.run(committed_result(_TASK, plan=_PLAN, cube=self.cube, control=self.control))
+
+
+def _result(value: int, stored: Sequence[StoredShard]) -> ShardResult:
+    return ShardResult(
+        index=value, rows=[], read_s=0, measure_s=0, write_s=0, stored_nbytes=len(stored), peak_rss_mib=0
+    )
+
+
+@pytest.fixture(autouse=True)
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LONGEST_PAUSE_S", 0.0)
+
+
+@pytest.mark.parametrize("moment", [0, 1])
+def test_a_put_that_arrives_late_changes_nothing(moment: int) -> None:
+    """The late worker looked before the other one began. It returns the other's result."""
+    place = Place()
+
+    async def other_is_faster(index: int) -> None:
+        if index == moment and not place.control.keys_put:
+            await place.commit(2)
+
+    result = asyncio.run(place.commit(1, other_is_faster))
+
+    assert place.values() == [2, 2]
+    assert (result.index, place.told()) == (2, result)
+
+
+def test_what_a_dead_worker_left_is_replaced_and_can_never_be_committed() -> None:
+    """It had put both objects. Its sidecar arrives after the other worker has looked."""
+    place = Place()
+    asyncio.run(_leave_objects(place, 1))
+    left = [obstore.head(place.store, key)["e_tag"] for key in (_FIRST, _SECOND)]
+
+    result = asyncio.run(place.commit(2))
+    arrives = asyncio.run(place.control.put_new(sidecar_key(_TASK.index, str(left[0])), b"late"))
+
+    assert not arrives
+    assert place.values() == [2, 2]
+    assert (result.index, place.told()) == (2, result)
+
+
+def test_an_object_that_replaces_another_has_bytes_of_its_own() -> None:
+    """Otherwise it could have the ETag of an earlier one, for which a PUT may still be on its way."""
+    place, other = Place(), Place()
+    for each in (place, other):
+        asyncio.run(_leave_objects(each, 1))
+    before = bytes(obstore.get(place.store, _FIRST).bytes())
+
+    for each in (place, other):
+        asyncio.run(each.commit(1))
+
+    after = [bytes(obstore.get(each.store, _FIRST).bytes()) for each in (place, other)]
+    assert len({before, *after}) == 3
+    assert place.values() == [1, 1]
+
+
+def test_a_sidecar_that_was_cleared_away_is_not_taken_for_none() -> None:
+    """The gather was completed in this moment. Its pixels stay."""
+    place = Place()
+    asyncio.run(place.commit(2))
+    place.control.files.clear()
+
+    with pytest.raises(StoreError, match="completed meanwhile"):
+        asyncio.run(place.commit(1))
+
+    assert place.values() == [2, 2]
+
+
+async def _leave_objects(place: Place, value: int) -> None:
+    """Put the objects of a task, and end before its sidecar."""
+    for measurement in _PLAN.measurements:
+        encoder = place.cube.encoder(_PLAN, measurement, _filled(value))
+        await encoder.encode_rows(0, 1)
+        await place.cube.write_shard(measurement, _TASK.shard_key(_PLAN), encoder, replaces=None)
+
+
+async def _leave_alone() -> None:
+    """The place is ours."""
+
+
+def _commit(
+    place: Place, put: Callable[[int, str | None], Any], cube: Any = None
+) -> tuple[ShardResult, bool]:
+    """Do the task with another way to put objects."""
+    committing = commit_shard(
+        _TASK,
+        plan=_PLAN,
+        cube=cube or place.cube,
+        control=place.control,
+        put=put,
+        check_claim=_leave_alone,
+        result_of=lambda stored: _result(7, stored),
+    )
+    return asyncio.run(committing)
+
+
+def test_a_worker_tells_whether_it_was_the_one() -> None:
+    """The second one has the result of the first."""
+    place = Place()
+
+    async def put(index: int, replaces: str | None) -> StoredShard | None:
+        assert replaces is None
+        obstore.put(place.store, (_FIRST, _SECOND)[index], b"x")
+        etag = await place.cube.shard_etag((_FIRST, _SECOND)[index])
+        assert etag is not None
+        return StoredShard(nbytes=5, etag=etag)
+
+    first, is_first = _commit(place, put)
+    second, is_second = _commit(place, put)
+
+    assert (is_first, is_second) == (True, False)
+    assert first == second
+    assert first.stored_nbytes == 2
+
+
+def test_a_worker_gives_up_if_others_are_faster_again_and_again() -> None:
+    """It is not an endless loop. Nothing of it is left."""
+    place, asked = Place(), []
+
+    async def never(index: int, replaces: str | None) -> None:
+        asked.append((index, replaces))
+
+    with pytest.raises(BusyError, match=f"others write shard {_TASK.index} at the same time: run again"):
+        _commit(place, never)
+
+    assert set(asked) == {(0, None)}
+    assert place.control.keys_put == []
+
+
+def test_a_sidecar_that_is_neither_put_nor_there_is_waited_for() -> None:
+    """Another PUT is on its way. If it never arrives, the worker gives up."""
+    place, tries = Place(), []
+
+    class Slow(FakeControl):
+        """Refuses files that nobody sees, for some time."""
+
+        async def put_new(self, key: str, content: bytes) -> bool:
+            tries.append(key)
+            return len(tries) > 3 and await super().put_new(key, content)
+
+    async def put(index: int, replaces: str | None) -> StoredShard | None:
+        assert replaces is None
+        return StoredShard(nbytes=5, etag=f"{index}")
+
+    place.control = Slow(files={PLAN_KEY: b"planned"})
+    assert _commit(place, put)[1]
+    assert tries == [sidecar_key(_TASK.index, "0")] * 4
+
+    place.control = Slow(files={PLAN_KEY: b"planned"})
+    place.control.put_new = _refuse
+    with pytest.raises(BusyError, match="run again"):
+        _commit(place, put)
+
+
+async def _refuse(key: str, content: bytes) -> bool:
+    assert key
+    assert content
+    return False
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_an_object_that_changes_between_is_put_again_only_in_ones_own_turn(*, is_ours: bool) -> None:
+    """The first object says whose turn it is."""
+    place, puts = Place(), []
+    etags: dict[str, str | None] = {_FIRST: None, _SECOND: None}
+
+    class Cube:
+        """Knows the ETags of objects."""
+
+        async def shard_etag(self, key: str) -> str | None:
+            return etags[key]
+
+    async def put(index: int, replaces: str | None) -> StoredShard | None:
+        puts.append((index, replaces))
+        if index == 0:
+            etags[_FIRST] = "ours"
+            return StoredShard(nbytes=5, etag="ours")
+        if replaces is None:
+            etags[_SECOND] = "theirs"
+            if not is_ours:
+                etags[_FIRST] = "theirs"
+                place.control.files[sidecar_key(_TASK.index, "theirs")] = msgspec.msgpack.encode(
+                    _result(9, ())
+                )
+            return None
+        return StoredShard(nbytes=5, etag="second")
+
+    result, is_new = _commit(place, put, Cube())
+
+    assert puts == ([(0, None), (1, None), (1, "theirs")] if is_ours else [(0, None), (1, None)])
+    assert (result.index, is_new) == ((7, True) if is_ours else (9, False))

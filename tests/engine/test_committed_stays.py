@@ -1,0 +1,297 @@
+"""What is committed stays, whoever comes back later: workers, finishes and compactions of older versions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, override
+
+import numpy as np
+import pytest
+
+from pixel_gather.core.errors import AlreadyCommittedError, AppendRunningError
+from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.read.time_limits import ShardTimes
+from pixel_gather.core.results.report import Report
+from pixel_gather.core.stores import Content
+from pixel_gather.engine.compact import compact_cube
+from pixel_gather.engine.gather_shards import LastPlan, gather_shards
+from pixel_gather.features.verify.check_cube import check_cube
+from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from support.appends import GrownPlace
+from support.fakes import FakeLimiter, FakeProjector, FakeTable
+
+type Planned = tuple[CubePlan, tuple[ShardTask, ...]]
+
+_RNG: Final = np.random.default_rng(14)
+_IMAGES: Final = {f"s3://b/{n}": _RNG.integers(1, 999, (1, 20, 20), "uint16") for n in range(14)}
+
+
+def rows(*numbers: int) -> FakeTable:
+    """Return a list of one source a row, named and dated by its number."""
+    made = tuple(
+        CubeRow(time_us=n * 1_000_000, sources=(Source(href=f"s3://b/{n}", time_us=n * 1_000_000),))
+        for n in numbers
+    )
+    return FakeTable(made, has_time=True, digest="-".join(map(str, numbers)).ljust(64, "0"))
+
+
+def place() -> GrownPlace:
+    """Return an empty place. A shard has four rows, a chunk two."""
+    return GrownPlace(images=_IMAGES, request={"output": {"layout": {"chunk": [2, 4, 4], "shard_rows": 4}}})
+
+
+def check_rows(grown: GrownPlace, *numbers: int) -> None:
+    """Assert that the cube has these sources with their pixels, and nothing else to tell."""
+    opened = grown.open()
+
+    assert opened["href"].values.tolist() == [f"s3://b/{n}" for n in numbers]
+    assert opened["status"].values.tolist() == [0] * len(numbers)
+    wanted = np.stack([_IMAGES[f"s3://b/{n}"][0, 3:9, 2:10] for n in numbers])
+    np.testing.assert_array_equal(opened["band_1"].values, wanted)
+    assert check_cube(grown.store, place="grown").differences == ()
+
+
+async def begun(grown: GrownPlace, *numbers: int) -> Planned:
+    """Plan a first gather, and fill its shards."""
+    planned = await grown.planned_first(rows(*numbers))
+    await grown.fill(*planned)
+    return planned
+
+
+async def appended_to(grown: GrownPlace, *numbers: int) -> Planned:
+    """Plan an append, and fill its shards."""
+    planned = await grown.planned(rows(*numbers))
+    assert planned is not None
+    await grown.fill(*planned)
+    return planned
+
+
+async def redrive(grown: GrownPlace, plan: CubePlan, tasks: Sequence[ShardTask]) -> list[bool]:
+    """Run all tasks of a plan once more from their start, as the state machine does."""
+    were_new: list[bool] = []
+    await gather_shards(
+        tasks,
+        gather=f"place/{plan.claim}",
+        last_plan=LastPlan(),
+        reader_of=lambda _: grown.reader,
+        projector=FakeProjector(),
+        limiter=FakeLimiter(),
+        cube=ZarrCube(grown.store, "place"),
+        control=grown.control.below(plan.claim),
+        growing=grown.growing,
+        times=ShardTimes(left_s=800, limit_s=None, late_s=100),
+        on_shard=lambda _, __, filled: were_new.append(filled.is_new),
+    )
+    return were_new
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_redriven_tasks_of_a_version_read_and_write_nothing_after_an_append(version: int) -> None:
+    """The append has continued their last shard. To them it looks like an object that nobody committed."""
+    grown = place()
+
+    async def all_of_it() -> Planned:
+        planned = await begun(grown, 0, 1)
+        await grown.finished(*planned)
+        if version == 2:
+            planned = await appended_to(grown, 2)
+            await grown.finished(*planned)
+        await grown.appended(rows(7))
+        return planned
+
+    plan, tasks = asyncio.run(all_of_it())
+    before, n_opened = grown.contents(), len(grown.reader.opened)
+
+    assert asyncio.run(redrive(grown, plan, tasks)) == []
+    assert asyncio.run(grown.finished(plan, tasks)).shape[0] == version + 2
+
+    assert grown.contents() == before
+    assert len(grown.reader.opened) == n_opened
+    check_rows(grown, *([0, 1] if version == 1 else [0, 1, 2]), 7)
+
+
+@dataclass(frozen=True, slots=True)
+class PausingCube(GrowingZarrCube):
+    """A cube one of whose PUTs waits until the rest of the world has gone on."""
+
+    pauses: Callable[[str], bool]
+    """Returns whether the PUT of a key is the one."""
+
+    meanwhile: Callable[[], Awaitable[None]]
+    moment: str
+    """``look`` before the object is looked at, ``put`` between the look and the PUT."""
+
+    @override
+    async def etag_of(self, key: str) -> str | None:
+        if self.moment == "look":
+            await self._pause(key)
+        return await GrowingZarrCube.etag_of(self, key)
+
+    @override
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
+        if self.moment == "put":
+            await self._pause(key)
+        return await GrowingZarrCube.put_object(self, key, content, replaces=replaces)
+
+    async def _pause(self, key: str) -> None:
+        if self.pauses(key):
+            await self.meanwhile()
+
+
+def paused(grown: GrownPlace, meanwhile: Callable[[], Awaitable[None]], at: tuple[str, str]) -> None:
+    """Let the next look at a key, or the next PUT of it, wait until something else has been done."""
+    former = grown.watch
+    moment, key = at
+    left = [key]
+
+    def is_the_one(touched: str) -> bool:
+        if touched in left:
+            left.remove(touched)
+            grown.watch = former
+            return True
+        return False
+
+    grown.watch = lambda store: PausingCube(store, "place", is_the_one, meanwhile, moment)
+
+
+_KEYS: Final = (
+    "href/c/0",
+    "status/c/0",
+    "band_1/zarr.json",
+    "href/zarr.json",
+    "rows.parquet",
+    "headers.parquet",
+    "receipt.json",
+    "zarr.json",
+)
+_PUTS: Final = tuple(("put", key) for key in _KEYS)
+_LOOKS: Final = tuple(("look", key) for key in _KEYS)
+
+
+@pytest.mark.parametrize("at", [*_PUTS, ("look", "band_1/zarr.json"), ("look", "zarr.json")])
+def test_late_finish_of_a_first_gather_changes_nothing(at: tuple[str, str]) -> None:
+    """It sleeps before one of its PUTs. Another finish completes the cube, and an append is committed."""
+    grown = place()
+
+    async def whole() -> Report:
+        planned = await begun(grown, 0, 1, 2)
+
+        async def meanwhile() -> None:
+            await grown.finished(*planned)
+            await grown.appended(rows(3, 4))
+
+        paused(grown, meanwhile, at)
+        return await grown.finished(*planned)
+
+    report = asyncio.run(whole())
+
+    assert report.shape[0] == 5
+    check_rows(grown, 0, 1, 2, 3, 4)
+    grown.append(rows(5))
+    check_rows(grown, 0, 1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("at", [*_PUTS, *_LOOKS, ("put", "versions/00001.json")])
+def test_late_finish_of_an_append_changes_nothing(at: tuple[str, str]) -> None:
+    """It sleeps before one of its PUTs. Another finish commits the append, and the next one is committed."""
+    grown = place()
+    grown.gather(rows(0, 1))
+
+    async def whole() -> Report:
+        planned = await appended_to(grown, 2)
+
+        async def meanwhile() -> None:
+            await grown.finished(*planned)
+            await grown.appended(rows(3, 4))
+
+        paused(grown, meanwhile, at)
+        return await grown.finished(*planned)
+
+    report = asyncio.run(whole())
+
+    assert report.shape[0] == 5
+    check_rows(grown, 0, 1, 2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        *(("put", key) for key in ("band_1/c/0/0/0", "versions/00004.json")),
+        *(
+            (moment, key)
+            for key in ("rows.parquet", "receipt.json", "zarr.json")
+            for moment in ("look", "put")
+        ),
+    ],
+)
+def test_late_compaction_changes_nothing(at: tuple[str, str]) -> None:
+    """It sleeps before one of its PUTs. Another compaction of the version is done, and an append as well."""
+    grown = place()
+    grown.gather(rows(0, 1, 2))
+    for number in (3, 4, 5):
+        grown.append(rows(number))
+
+    async def whole() -> None:
+        async def meanwhile() -> None:
+            await compact_cube(grown.growing)
+            await grown.appended(rows(6, 7))
+
+        paused(grown, meanwhile, at)
+        await compact_cube(grown.growing)
+
+    with pytest.raises(AppendRunningError, match="run again"):
+        asyncio.run(whole())
+
+    check_rows(grown, *range(8))
+    grown.append(rows(8))
+    check_rows(grown, *range(9))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_late_worker_changes_nothing(version: int) -> None:
+    """It reads its sources while another one commits the task, and an append continues the shard."""
+    grown = place()
+
+    async def whole() -> None:
+        plan, tasks = await grown.planned_first(rows(0, 1))
+        if version == 2:
+            await grown.fill(plan, tasks)
+            await grown.finished(plan, tasks)
+            planned = await grown.planned(rows(2))
+            assert planned is not None
+            plan, tasks = planned
+        opens = grown.reader.open_
+        is_first = True
+
+        async def late(*arguments: Any, **named: Any) -> Any:
+            nonlocal is_first
+            if is_first:
+                is_first = False
+                await grown.fill(plan, tasks)
+                await grown.finished(plan, tasks)
+                await grown.appended(rows(7, 8))
+            return await opens(*arguments, **named)
+
+        grown.reader.open_ = late  # type: ignore[method-assign] # the moment of it
+        with pytest.raises(AlreadyCommittedError):
+            await grown.shard(tasks[0], plan)
+
+    asyncio.run(whole())
+
+    check_rows(grown, *([0, 1] if version == 1 else [0, 1, 2]), 7, 8)
+
+
+def test_late_plan_of_a_first_gather_leaves_the_metadata_of_a_grown_cube() -> None:
+    """It has found the claim of its twin before the cube was complete, and describes the arrays at last."""
+    grown = place()
+    plan, tasks = asyncio.run(begun(grown, 0, 1))
+    asyncio.run(grown.finished(plan, tasks))
+    grown.append(rows(2))
+    before = grown.contents()
+
+    ZarrCube(grown.store, "place")._create_measurements(plan)
+
+    assert grown.contents() == before

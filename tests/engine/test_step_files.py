@@ -1,0 +1,137 @@
+"""The control files that steps leave for one another, and what they find committed."""
+
+import asyncio
+from dataclasses import replace
+from hashlib import blake2b
+
+import msgspec
+import numpy as np
+import pytest
+from obstore.store import MemoryStore
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.model.outcome import ShardResult
+from pixel_gather.core.plan.shards import cut_tasks
+from pixel_gather.engine.step_files import (
+    LIST_KEY,
+    PLAN_KEY,
+    TASKS_KEY,
+    both,
+    committed_result,
+    committed_sidecars,
+    is_planned,
+    load_tasks,
+    rows_of,
+    sidecar_key,
+)
+from pixel_gather.io.cube.control_files import ObjectControlStore
+from support.fakes import FakeControl, FakeCube, FakeReader, table_of
+from support.plans import planned
+
+
+def test_is_planned_tells_whether_the_plan_is_there() -> None:
+    """It is there as soon as its file is."""
+    control = ObjectControlStore(MemoryStore(), "gather/")  # type: ignore[arg-type] # serves as any other, in tests only
+
+    assert asyncio.run(is_planned(control)) is False
+    asyncio.run(control.put(PLAN_KEY, b"plan"))
+    assert asyncio.run(is_planned(control)) is True
+
+
+A = np.zeros((2, 8, 8), "uint8")
+PLAN = planned(FakeReader({"a": A}), table_of("a"))
+(TASK,) = cut_tasks(PLAN, [0])
+RED, NIR = TASK.object_keys(PLAN)
+RESULT = ShardResult(index=0, rows=[], read_s=1, write_s=2, stored_nbytes=3, peak_rss_mib=4)
+
+
+def stored(
+    etags: dict[str, str], sidecars: dict[str, bytes]
+) -> tuple[dict[int, str], ShardResult | Exception | None]:
+    """Return which tasks a finish and a worker find committed."""
+    cube, control = FakeCube(etags=etags), FakeControl(files=dict(sidecars))
+
+    async def work() -> tuple[dict[int, str], ShardResult | Exception | None]:
+        found = await committed_sidecars(PLAN, (TASK,), cube=cube, control=control)
+        try:
+            return found, await committed_result(TASK, plan=PLAN, cube=cube, control=control)
+        except StoreError as error:
+            return found, error
+
+    return asyncio.run(work())
+
+
+def test_task_is_committed_if_all_objects_are_there_and_the_sidecar_is_of_the_first() -> None:
+    """Otherwise a worker fills it again. An empty sidecar says that its version was given up."""
+    key, content = sidecar_key(0, "1"), msgspec.msgpack.encode(RESULT)
+
+    assert stored({RED: "1", NIR: "2"}, {key: content}) == ({0: key}, RESULT)
+    assert stored({RED: "1"}, {key: content}) == ({}, None)
+    assert stored({NIR: "2"}, {key: content}) == ({}, None)
+    assert stored({}, {key: content}) == ({}, None)
+    assert stored({RED: "9", NIR: "2"}, {key: content}) == ({}, None)
+    assert stored({RED: "1", NIR: "9"}, {key: content}) == ({0: key}, RESULT)
+    assert stored({RED: "1", NIR: "2"}, {key: b""}) == ({}, None)
+    assert stored({RED: "1", NIR: "2"}, {}) == ({}, None)
+
+
+def test_damaged_sidecar_is_named() -> None:
+    """It is not taken for none."""
+    key = sidecar_key(0, "1")
+    _, error = stored({RED: "1", NIR: "2"}, {key: b"\xc1"})
+
+    assert isinstance(error, StoreError)
+    assert str(error).startswith(f"{key} is damaged")
+
+
+def test_sidecar_has_a_key_of_its_task_and_of_the_version_of_its_object() -> None:
+    """In the order of the tasks."""
+    version = blake2b(b'"a"', digest_size=8).hexdigest()
+    assert sidecar_key(7, '"a"') == f"shards/00007-{version}.msgpack"
+    assert sidecar_key(7, "a") != sidecar_key(7, "b")
+    assert sorted(sidecar_key(n, "a") for n in (10, 9, 100)) == [sidecar_key(n, "a") for n in (9, 10, 100)]
+
+
+def test_rows_of_a_task_are_its_part_of_the_list() -> None:
+    """Another number of rows is an error: the list would not be that of the plan."""
+    rows = list(table_of("a", "b", "c").all_rows)
+    parts = [msgspec.msgpack.encode(rows[:1]), msgspec.msgpack.encode(rows[1:])]
+    control = FakeControl(files={LIST_KEY: b"".join(parts)})
+    task = replace(TASK, row_start=1, row_stop=3, list_start=len(parts[0]), list_stop=len(b"".join(parts)))
+
+    assert asyncio.run(rows_of(task, control)) == rows[1:]
+    with pytest.raises(StoreError, match="task 0 has 4 rows, its part of the list 2"):
+        asyncio.run(rows_of(replace(task, row_stop=5), control))
+    with pytest.raises(StoreError, match=r"plan.msgpack is damaged"):
+        asyncio.run(rows_of(replace(task, list_start=1), control))
+
+
+def test_damaged_tasks_are_named_by_the_file_whose_removal_writes_them_again() -> None:
+    """That is the plan."""
+    with pytest.raises(StoreError, match=r"plan.msgpack is damaged"):
+        asyncio.run(load_tasks(FakeControl(files={TASKS_KEY: b"[{"})))
+    with pytest.raises(StoreError, match=r"tasks\.json is missing"):
+        asyncio.run(load_tasks(FakeControl()))
+
+
+def test_both_have_ended_before_an_error_is_raised() -> None:
+    """Of two errors, it is the first one's."""
+    ended = []
+
+    async def work(name: str, *, fails: bool, pauses: int) -> str:
+        for _ in range(pauses):
+            await asyncio.sleep(0)
+        ended.append(name)
+        if fails:
+            raise StoreError(name)
+        return name
+
+    async def run(*, first: bool, second: bool) -> tuple[str, str]:
+        ended.clear()
+        return await both(work("a", fails=first, pauses=1), work("b", fails=second, pauses=5))
+
+    assert asyncio.run(run(first=False, second=False)) == ("a", "b")
+    for first, second, name in ((True, False, "a"), (False, True, "b"), (True, True, "a")):
+        with pytest.raises(StoreError, match=f"^{name}$"):
+            asyncio.run(run(first=first, second=second))
+        assert ended == ["a", "b"]

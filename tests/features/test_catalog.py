@@ -1,0 +1,317 @@
+"""Making catalogs in this process: whose files are whose, and what several writers leave."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from obstore.store import LocalStore
+
+from pixel_gather import RequestError, StoreError, make_plan, remove_scenes, search
+from pixel_gather.features.catalog.catalog import make_catalog, refresh_catalog
+from pixel_gather.features.catalog.catalog_writer import PresentVersion, replace_version, write_search_files
+from pixel_gather.io.scenes.geoparquet import items_of_geoparquet
+from pixel_gather.io.scenes.spooled_items import SpooledItems
+from scenes.scenes import item
+from scenes.stac_server import Answer, landing, page, serving
+
+
+def ids(place: Path) -> list[str]:
+    """Return the ids of all scenes that a search of a catalog finds."""
+    return sorted(each["id"] for each in search(catalog=place, duplicates="all").items)
+
+
+def ids_in_parquet(place: Path) -> list[str]:
+    """Return the ids of the rows of a catalog's Parquet file."""
+    with place.open("rb") as file:
+        return sorted(each["id"] for each in items_of_geoparquet(file, name="catalog"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("s2.2024.parquet", "s2.parquet"), ("z.2023", "z.2024"), ("a.parquet", "a.0123456789abcdef.parquet")],
+)
+def test_catalogs_of_one_folder_have_files_of_their_own(tmp_path: Path, one: str, other: str) -> None:
+    """A catalog's name may begin with the name of another one. Updates of one leave the other as it is."""
+    make_catalog([item("a")], to=tmp_path / one)
+    for n in range(4):
+        make_catalog([item(f"b{n}")], to=tmp_path / other, add=True)
+
+    assert ids(tmp_path / one) == ids_in_parquet(tmp_path / one) == ["a"]
+    assert ids(tmp_path / other) == ids_in_parquet(tmp_path / other) == ["b0", "b1", "b2", "b3"]
+    make_catalog([item("a2")], to=tmp_path / one, add=True)
+    assert ids(tmp_path / one) == ["a", "a2"]
+
+
+def test_what_others_add_meanwhile_is_kept(tmp_path: Path) -> None:
+    """Scenes may take hours to come from a server. What the catalog got in these hours stays."""
+    place = tmp_path / "catalog.parquet"
+    make_catalog([item("first")], to=place)
+
+    def slowly() -> Iterator[dict[str, Any]]:
+        yield item("mine")
+        make_catalog([item("theirs")], to=place, add=True)
+        yield item("mine too")
+
+    make_catalog(slowly(), to=place, add=True)
+
+    assert ids(place) == ids_in_parquet(place) == ["first", "mine", "mine too", "theirs"]
+
+
+def test_all_who_add_at_one_time_succeed(tmp_path: Path) -> None:
+    """Whoever is slower takes what the faster one wrote and adds to it."""
+    place = tmp_path / "catalog.parquet"
+    names = [f"scene {n}" for n in range(5)]
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(lambda name: make_catalog([item(name)], to=place, add=True), names))
+
+    assert ids(place) == ids_in_parquet(place) == names
+    assert len(list(tmp_path.glob("*.items"))) == 2
+
+
+def test_a_version_replaces_only_the_one_that_it_was_made_from(tmp_path: Path) -> None:
+    """Otherwise nothing is written, and the items that nobody names are removed."""
+    store, key = LocalStore(tmp_path), "catalog.parquet"
+    with SpooledItems() as spooled:
+        spooled.add([item("theirs")], name="items")
+        write_search_files(spooled, store, key)
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+
+    with SpooledItems() as spooled:
+        spooled.add([item("mine")], name="items")
+        written = replace_version(spooled, store, key, origins=(), present=PresentVersion(etag=None))
+
+    assert written is None
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
+
+
+def test_a_damaged_catalog_can_be_made_anew(tmp_path: Path) -> None:
+    """What cannot be read does not stand in the way of what replaces it."""
+    place = tmp_path / "catalog.parquet"
+    make_catalog([item("old")], to=place)
+    place.with_suffix(".columns").write_bytes(b"rubbish")
+
+    make_catalog([item("new")], to=place)
+
+    assert ids(place) == ["new"]
+
+
+IMAGES = sorted((Path(__file__).parents[1] / "data/series/files/stactools-nclimgrid").glob("*.tif"))[:2]
+ODD = (
+    item("too far", box=(179.0, 46.0, 181.5, 47.0)),
+    item("no time", time=None),
+    item("no shape", geometry={"type": "Blob"}),
+    {**item("no place"), "bbox": None, "geometry": None},
+    {"id": "nothing else"},
+)
+GOOD = [item(f"good {n}", time=f"2024-06-0{n + 1}T00:00:00Z") for n in range(3)]
+MIXED = [GOOD[0], *ODD[:3], GOOD[1], *ODD[3:], GOOD[2]]
+ALL_GOOD = ["good 0", "good 1", "good 2"]
+
+
+def test_odd_items_end_no_catalog(tmp_path: Path) -> None:
+    """They are left out, counted and named."""
+    made = make_catalog(MIXED, to=tmp_path / "catalog.parquet")
+
+    assert ids(tmp_path / "catalog.parquet") == ALL_GOOD
+    assert (made.n_scenes, made.n_left_out) == (3, 5)
+    named = " ".join(f"{name}: {reason}" for name, reason in made.left_out)
+    assert all(each["id"] in named for each in ODD)
+    assert "bbox: west is 179 and east is 181.5" in named
+
+
+def test_odd_items_end_no_search_of_an_api(tmp_path: Path) -> None:
+    """Neither a search nor a catalog nor a gather."""
+    urls: list[str] = []
+    place = (11.5, 46.5)
+
+    def answer(asked: Any) -> Answer:
+        return Answer(body=landing(urls[0])) if asked.path == "/" else page([*MIXED, 7])
+
+    with serving(answer) as server:
+        urls.append(server.url)
+        found = search(stac=server.url, point=place)
+        made = make_catalog(stac=server.url, to=tmp_path / "catalog.parquet")
+
+    assert sorted(each["id"] for each in found.items) == ALL_GOOD
+    assert found.n_skipped == made.n_left_out == len(found.skipped) == 6
+    assert ids(tmp_path / "catalog.parquet") == ALL_GOOD
+
+
+def test_odd_items_end_no_gather() -> None:
+    """The plan warns of them. The rest of the search is as without them."""
+    assets = {"red": {"href": str(IMAGES[0])}}
+    given = [item("good", box=(-125.0, 24.0, -66.0, 50.0), assets=assets), *ODD]
+    asked = {"assets": ["red"], "area": "window"}
+    request = {"sources": {"stac": {"items": given, **asked}}, "window": {"point": [-96, 37]}}
+
+    warnings = " ".join(make_plan(request).warnings)
+
+    assert "4 items left out that cannot be used; the first: item too far: bbox: west is 179" in warnings
+    request["sources"] = {"stac": {"items": list(ODD), **asked}}
+    with pytest.raises(RequestError, match=r"no scene was found: .*; 4 items left out .* too far"):
+        make_plan(request)
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        (-180.00000000000003, -90, 180, 90),
+        (-180, -90, 180.000000001, 90.000000001),
+        (179, 46, 180.0000001, 47),
+    ],
+)
+def test_noise_of_computing_is_no_reason(tmp_path: Path, box: tuple[float, float, float, float]) -> None:
+    """A box may end some 1e-9 degrees behind the edge of the map."""
+    made = make_catalog([item("edge", box=box)], to=tmp_path / "catalog.parquet")
+
+    assert made.n_left_out == 0
+    found = search(catalog=tmp_path / "catalog.parquet", point=(180, 46.5)).items
+    assert [each["id"] for each in found] == ["edge"]
+
+
+def lines(*documents: Any) -> bytes:
+    """Return a file with a document a line."""
+    return b"".join(json.dumps(each).encode() + b"\n" for each in documents)
+
+
+@pytest.mark.parametrize(
+    ("content", "n_left_out"),
+    [
+        (lines({"type": "FeatureCollection", "features": GOOD}), 0),
+        (lines(*({"type": "FeatureCollection", "features": [each]} for each in GOOD)), 0),
+        (lines(GOOD[0], {"type": "FeatureCollection", "features": GOOD[1:]}), 0),
+        (lines({"type": "FeatureCollection", "features": [*GOOD, 7, None]}), 2),
+        (lines(*GOOD[:2], 5) + b"{not JSON\n" + lines(GOOD[2]), 2),
+    ],
+    ids=["one line", "a page a line", "mixed", "odd features", "odd lines"],
+)
+def test_files_of_items_are_read_whole(tmp_path: Path, content: bytes, n_left_out: int) -> None:
+    """An API's pages may be kept one a line."""
+    (tmp_path / "items.ndjson").write_bytes(content)
+
+    made = make_catalog(items_file=tmp_path / "items.ndjson", to=tmp_path / "catalog.parquet")
+
+    assert ids(tmp_path / "catalog.parquet") == ALL_GOOD
+    assert made.n_left_out == n_left_out
+
+
+def test_an_item_that_a_static_catalog_links_to_in_vain_is_left_out(tmp_path: Path) -> None:
+    """A catalog below that cannot be read ends all: nobody knows what it has."""
+    for each in GOOD:
+        (tmp_path / f"{each['id']}.json").write_text(json.dumps(each))
+    hrefs = ["good 0.json", "nosuch.json", "good 1.json", "good 2.json"]
+    links = [{"rel": "item", "href": href} for href in hrefs]
+    (tmp_path / "catalog.json").write_text(json.dumps({"type": "Catalog", "links": links}))
+    place = tmp_path / "catalog.parquet"
+
+    made = make_catalog(items_file=tmp_path / "catalog.json", to=place)
+
+    assert (ids(place), made.n_left_out) == (ALL_GOOD, 1)
+    assert "nosuch.json" in str(made.left_out)
+    (tmp_path / "good 1.json").unlink()
+    refreshed = refresh_catalog(to=place)
+    assert (ids(place), refreshed.n_kept) == (ALL_GOOD, 3)
+    links.append({"rel": "child", "href": "nosuch/catalog.json"})
+    (tmp_path / "catalog.json").write_text(json.dumps({"type": "Catalog", "links": links}))
+    with pytest.raises(RequestError, match="nosuch/catalog"):
+        refresh_catalog(to=place)
+
+
+def test_an_item_that_was_fine_once_stays_at_a_refresh(tmp_path: Path) -> None:
+    """Its provider may mend it. What is no longer named goes."""
+    file, place = tmp_path / "items.json", tmp_path / "catalog.parquet"
+    file.write_bytes(lines(*GOOD))
+    make_catalog(items_file=file, to=place)
+    file.write_bytes(lines(GOOD[0], GOOD[1] | {"bbox": None, "geometry": None}))
+
+    made = refresh_catalog(to=place)
+
+    assert ids(place) == ids_in_parquet(place) == ["good 0", "good 1"]
+    assert (made.n_left_out, made.n_kept) == (1, 1)
+
+
+def test_a_scene_stays_as_it_was_while_a_file_of_it_cannot_be_read(tmp_path: Path) -> None:
+    """A refresh neither removes it nor takes a band from it."""
+    rows = ["href,time,band,scene"]
+    for scene in ("a", "b", "c"):
+        for band in ("red", "nir"):
+            file = tmp_path / f"{scene}_{band}.tif"
+            file.write_bytes(IMAGES[0].read_bytes())
+            rows.append(f"{file},2024-06-01,{band},{scene}")
+    (tmp_path / "list.csv").write_text("\n".join(rows))
+    place = tmp_path / "catalog.parquet"
+    make_catalog(sources={"list": str(tmp_path / "list.csv")}, to=place)
+    before = {each["id"]: each for each in search(catalog=place).items}
+    (tmp_path / "a_red.tif").write_bytes(b"")
+    for band in ("red", "nir"):
+        (tmp_path / f"b_{band}.tif").write_bytes(b"")
+    (tmp_path / "list.csv").write_text("\n".join(rows[:5]))
+
+    made = refresh_catalog(to=place)
+
+    after = {each["id"]: each for each in search(catalog=place).items}
+    assert after == {name: before[name] for name in ("a", "b")}
+    assert (made.n_left_out, made.n_kept, made.n_scenes) == (3, 2, 2)
+    for name in ("a_red", "b_red", "b_nir"):
+        (tmp_path / f"{name}.tif").write_bytes(IMAGES[1].read_bytes())
+    assert refresh_catalog(to=place).n_kept == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left"),
+    [
+        ({"ids": ["good 0", "nosuch"]}, ["good 1", "good 2"]),
+        ({"where": "eo:cloud_cover>5"}, ["good 0"]),
+        ({"where": "eo:cloud_cover>5", "datetime": "2024-06-02"}, ["good 0", "good 2"]),
+        ({"ids": ["nosuch"]}, ALL_GOOD),
+    ],
+)
+def test_scenes_are_removed_by_id_and_by_condition(
+    tmp_path: Path, wanted: dict[str, Any], left: list[str]
+) -> None:
+    """Those go that meet all of it. Origins stay."""
+    file, place = tmp_path / "items.json", tmp_path / "catalog.parquet"
+    clouds = [
+        {**each, "properties": each["properties"] | {"eo:cloud_cover": 10 * n}} for n, each in enumerate(GOOD)
+    ]
+    file.write_bytes(lines(*clouds))
+    make_catalog(items_file=file, to=place)
+
+    made = remove_scenes(to=place, search=wanted)
+
+    assert ids(place) == ids_in_parquet(place) == left
+    assert (made.n_removed, made.n_scenes) == (3 - len(left), len(left))
+    assert refresh_catalog(to=place).n_scenes == 3
+
+
+@pytest.mark.parametrize("name", ["cloud_cover", "EO:cloud_cover", "eo:cloudcover"])
+def test_a_condition_on_what_no_scene_has_is_told(tmp_path: Path, name: str) -> None:
+    """A misspelt property finds nothing, and nobody would know why."""
+    place = tmp_path / "catalog.parquet"
+    make_catalog([item("a", eo__cloud_cover=10), item("b")], to=place)
+
+    with pytest.raises(
+        RequestError, match=f"where: no scene .* property {name}; did you mean eo:cloud_cover"
+    ):
+        search(catalog=place, where=f"{name}<40")
+    with pytest.raises(RequestError, match=r"no scene .* property x; there are datetime, eo:cloud_cover"):
+        search(catalog=place, where="x=1")
+    assert search(catalog=place, where="eo:cloud_cover<4").items == ()
+
+
+def test_neither_all_scenes_nor_any_are_removed_by_mistake(tmp_path: Path) -> None:
+    """A removal says which scenes, and leaves some."""
+    place = tmp_path / "catalog.parquet"
+    make_catalog(GOOD, to=place)
+
+    with pytest.raises(RequestError, match="say which scenes"):
+        remove_scenes(to=place, search={})
+    with pytest.raises(RequestError, match="all 3 scenes meet this; to remove them all"):
+        remove_scenes(to=place, search={"datetime": "2024"})
+    with pytest.raises(StoreError, match="there is no catalog"):
+        remove_scenes(to=tmp_path / "nosuch.parquet", search={"ids": ["a"]})
+    assert ids(place) == ALL_GOOD

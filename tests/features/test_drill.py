@@ -1,0 +1,154 @@
+"""Drills and indexes report to the limiter which sources were read."""
+
+import asyncio
+import math
+
+import numpy as np
+import pytest
+
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.source import Cost, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import WindowRule
+from pixel_gather.features.drill.read_pixels import DrilledPixel, drill
+from pixel_gather.features.index.read_headers import index_sources
+from support.fakes import FakeImage, FakeLimiter, FakeProjector, FakeReader
+
+A = np.arange(50 * 40, dtype="uint16").reshape(1, 50, 40)
+SOURCES = (Source(href="a"), Source(href="missing"), Source(href="b"))
+MISSING = SourceError("no such object", href="missing", status=Status.MISSING)
+
+
+class _HeaderPacker:
+    """Packs headers. Each source takes three requests: a needed one, a retry and a hedge."""
+
+    async def packed_header_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
+        """Count the requests and return a packed header, unless the source is missing."""
+        del overview
+        cost.requests += 3
+        cost.retries, cost.hedges = 1, 1
+        if href == "missing":
+            raise MISSING
+        return b"known"
+
+
+def test_drill_says_which_sources_were_read() -> None:
+    """Only sources that were read are reported. The time of others is no measure."""
+    limiter = FakeLimiter()
+    reader = FakeReader({"a": A, "missing": FakeImage(pixels=A, open_error=MISSING), "b": A})
+
+    async def run() -> list[Status]:
+        pixels = drill(
+            SOURCES,
+            WindowRule(pixels=(3, 4, 1, 1)),
+            bands=None,
+            reader=reader,
+            projector=FakeProjector(),
+            limiter=limiter,
+            most_ahead=8,
+        )
+        return [pixel.status async for pixel in pixels]
+
+    assert asyncio.run(run()) == [Status.OK, Status.MISSING, Status.OK]
+    assert sorted(limiter.read) == [("a", 2), ("b", 2)]
+
+
+def test_index_sources_says_which_sources_were_opened() -> None:
+    """Only opened sources are reported. A request that was hedged counts once."""
+    limiter = FakeLimiter()
+
+    async def run() -> list[Status]:
+        indexed = index_sources(
+            SOURCES, overview=None, reader=_HeaderPacker(), limiter=limiter, most_ahead=8, source_timeout_s=5
+        )
+        return [each.status async for each in indexed]
+
+    assert asyncio.run(run()) == [Status.OK, Status.MISSING, Status.OK]
+    assert sorted(limiter.read) == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("value", "nodata", "is_nodata"),
+    [
+        (0, 0, True),
+        (1, 0, False),
+        (math.nan, None, True),
+        (math.nan, 0, True),
+        (0, None, False),
+        (0, math.nan, False),
+    ],
+)
+def test_nan_and_the_sources_nodata_are_no_pixel(
+    value: float, nodata: float | None, *, is_nodata: bool
+) -> None:
+    """Other values are, though the source declares NaN."""
+    pixel = DrilledPixel(source=Source(href="a"), status=Status.OK, nodata=nodata)
+
+    assert pixel.is_nodata(value) is is_nodata
+
+
+def test_a_source_that_opens_too_late_is_told_apart() -> None:
+    """The others are indexed. The reason says how long was waited."""
+
+    class Slow(_HeaderPacker):
+        async def packed_header_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
+            if href == "b":
+                await asyncio.sleep(60)
+            return await super().packed_header_of(href, overview=overview, cost=cost)
+
+    async def run() -> list[tuple[Status, str | None, bytes | None]]:
+        indexed = index_sources(
+            SOURCES, overview=None, reader=Slow(), limiter=FakeLimiter(), most_ahead=8, source_timeout_s=0.05
+        )
+        return [(each.status, each.reason, each.packed_header) async for each in indexed]
+
+    assert asyncio.run(run()) == [
+        (Status.OK, None, b"known"),
+        (Status.MISSING, "no such object", None),
+        (Status.TIMED_OUT, "not opened within 0.05 s", None),
+    ]
+
+
+def test_a_drilled_pixel_has_the_wanted_bands() -> None:
+    """All bands if none are wanted. A source without one of them is told apart."""
+    two = np.stack([A[0], A[0] + 1])
+
+    async def run(bands: tuple[int, ...] | None) -> list[DrilledPixel]:
+        pixels = drill(
+            (Source(href="a"), Source(href="two")),
+            WindowRule(pixels=(3, 4, 1, 1)),
+            bands=bands,
+            reader=FakeReader({"a": A, "two": two}),
+            projector=FakeProjector(),
+            limiter=FakeLimiter(),
+            most_ahead=8,
+        )
+        return [pixel async for pixel in pixels]
+
+    one, other = asyncio.run(run(None))
+    assert (one.values, one.bands, one.col, one.row) == ((A[0, 4, 3],), (1,), 3, 4)
+    assert (other.values, other.bands) == ((A[0, 4, 3], A[0, 4, 3] + 1), (1, 2))
+    one, other = asyncio.run(run((2, 1)))
+    assert (one.status, one.reason, one.values) == (Status.UNLIKE, "it has 1 band, not 2", ())
+    assert other.values == (A[0, 4, 3] + 1, A[0, 4, 3])
+
+
+def test_a_point_without_a_way_to_the_sources_crs_is_told() -> None:
+    """The other sources are read."""
+
+    async def run() -> list[DrilledPixel]:
+        pixels = drill(
+            (Source(href="a"),),
+            WindowRule(point=(11.0, 46.0), size=(1, 1), crs="EPSG:4326"),
+            bands=None,
+            reader=FakeReader({"a": FakeImage(pixels=A, header={"crs": "EPSG:3857"})}),
+            projector=FakeProjector(unknown=frozenset({"EPSG:3857"})),
+            limiter=FakeLimiter(),
+            most_ahead=8,
+        )
+        return [pixel async for pixel in pixels]
+
+    (pixel,) = asyncio.run(run())
+
+    assert pixel.status is Status.UNSUPPORTED
+    assert pixel.reason == "crs: no way to EPSG:3857"

@@ -1,0 +1,408 @@
+"""A cube in other formats, read back by the libraries of those formats."""
+
+import csv
+import os
+from pathlib import Path
+from typing import Any
+
+import av
+import duckdb
+import numpy as np
+import pytest
+import rasterio
+import xarray as xr
+import zarr
+from click.testing import CliRunner
+from PIL import Image
+from rasterio.transform import from_origin
+
+from pixel_gather import RequestError, StoreError, export, join
+from pixel_gather_cli.main import command
+from support.undrawn import gather_undrawn
+
+DAYS = 4
+BANDS = ("red", "green", "blue")
+NODATA = -9
+
+
+def _pixels(day: int, band: int) -> np.ndarray[Any, np.dtype[np.int16]]:
+    ramp = np.arange(48, dtype="int16").reshape(6, 8)
+    pixels = (ramp * (day + 1) + 1000 * band).astype("int16")
+    pixels[0, 0] = NODATA
+    return pixels
+
+
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cube of four days and three bands, 6 x 8 pixels. Of the third day, no file is there."""
+    folder = tmp_path_factory.mktemp("export")
+    lines = ["href,time,band,cloud_cover"]
+    for day in range(DAYS):
+        for band, name in enumerate(BANDS):
+            path = folder / f"{day}-{name}.tif"
+            lines.append(f"{path},2024-05-0{day + 1},{name},{10 * day}")
+            if day != 2:
+                with rasterio.open(
+                    path, "w", driver="GTiff", width=8, height=6, count=1, dtype="int16", nodata=NODATA,
+                    crs="EPSG:32632", transform=from_origin(600_000, 5_000_000, 10, 10),
+                ) as file:  # fmt: skip
+                    file.write(_pixels(day, band), 1)
+    (folder / "list.csv").write_text("\n".join(lines))
+    gather_undrawn(
+        {"sources": str(folder / "list.csv"), "window": {"pixels": [0, 0, 8, 6]}}, to=folder / "cube.zarr"
+    )
+    return folder / "cube.zarr"
+
+
+def test_geotiffs_have_the_pixels_place_and_time_of_their_rows(cube: Path, tmp_path: Path) -> None:
+    """A row without a source that was read has no file."""
+    files = export(cube, to=tmp_path / "x.tif")
+
+    assert [file.name for file in files] == [f"x-0000{d}-2024-05-0{d + 1}.tif" for d in (0, 1, 3)]
+    assert sorted(tmp_path.iterdir()) == files
+    for day, path in zip((0, 1, 3), files, strict=True):
+        with rasterio.open(path) as file:
+            expected = np.stack([_pixels(day, band) for band in range(3)])
+            np.testing.assert_array_equal(file.read(), expected)
+            assert file.descriptions == BANDS
+            assert (file.crs.to_epsg(), file.nodata) == (32632, NODATA)
+            assert file.transform == from_origin(600_000, 5_000_000, 10, 10)
+            assert file.tags()["time"] == f"2024-05-0{day + 1}T00:00:00+00:00"
+            assert file.tags()["href"].count(".tif") == 3
+            assert file.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+
+
+def _tiff(
+    path: Path, *, count: int = 1, scaling: tuple[float, float] = (1, 0), x: float = 600_000, **told: Any
+) -> str:
+    """Write a GeoTIFF of 8 x 6 pixels, each of them 4, and return its path."""
+    profile = {"dtype": "int16", "nodata": NODATA} | told
+    with rasterio.open(
+        path, "w", driver="GTiff", width=8, height=6, crs="EPSG:32632",
+        transform=from_origin(x, 5_000_000, 10, 10), count=count, **profile,
+    ) as file:  # fmt: skip
+        file.write(np.full((count, 6, 8), 4).astype(str(profile["dtype"])))
+        file.scales, file.offsets = ([each] * count for each in scaling)
+    return str(path)
+
+
+def _gathered(folder: Path, sources: list[str], *, window: tuple[int, ...] = (0, 0, 8, 6)) -> Path:
+    place = folder / "cube.zarr"
+    gather_undrawn({"sources": sources, "window": {"pixels": window}, "grid": "any"}, to=place)
+    return place
+
+
+def test_files_of_several_bands_are_exported_if_windows_overhang_and_nodata_differ(tmp_path: Path) -> None:
+    """Edges and nodata have one value for each row, as one source holds all of its bands."""
+    sources = [_tiff(tmp_path / f"{nodata}.tif", count=2, nodata=nodata) for nodata in (NODATA, 7)]
+    place = _gathered(tmp_path, sources, window=(-2, 0, 8, 6))
+
+    files = export(place, to=tmp_path / "x.tif")
+    export(place, to=tmp_path / "x.nc")
+    export(place, to=tmp_path / "x.png", measurements=["band_2"])
+
+    for path, nodata in zip(files, (NODATA, 7), strict=True):
+        with rasterio.open(path) as file:
+            assert file.nodata == nodata
+            assert file.read_masks(2).any(axis=0).tolist() == [False] * 2 + [True] * 6
+    with xr.open_dataset(tmp_path / "x.nc", mask_and_scale=False) as copy:
+        assert copy.band_2.values[:, 0, 0].tolist() == [NODATA, 7]
+
+
+@pytest.mark.parametrize("other", [(0.5, 2.0), (0.25, 0.0)])
+def test_geotiffs_have_scale_and_offset_of_their_rows(tmp_path: Path, other: tuple[float, float]) -> None:
+    """They are attributes of the measurement, or coordinates if rows differ."""
+    scalings = [(0.5, 2.0), other]
+    sources = [_tiff(tmp_path / f"{i}.tif", count=2, scaling=each) for i, each in enumerate(scalings)]
+
+    files = export(_gathered(tmp_path, sources), to=tmp_path / "x.tif", measurements=["band_2"])
+
+    for path, (scale, offset) in zip(files, scalings, strict=True):
+        with rasterio.open(path) as file:
+            assert (file.scales, file.offsets) == ((scale,), (offset,))
+
+
+def test_geotiffs_of_long_integers_have_their_nodata(tmp_path: Path) -> None:
+    """They are COGs as all others."""
+    source = _tiff(tmp_path / "a.tif", dtype="uint64", nodata=4)
+
+    (path,) = export(_gathered(tmp_path, [source]), to=tmp_path / "x.tif")
+
+    with rasterio.open(path) as file:
+        assert file.nodata == 4
+        assert not file.read_masks(1).any()
+        assert file.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+
+
+@pytest.mark.parametrize(
+    ("odd", "what"),
+    [({"nodata": 4}, "nodata value, row 0 has red -9, nir 4"), ({"x": 0}, "transform")],
+)
+def test_bands_of_a_geotiff_share_nodata_and_place(tmp_path: Path, odd: dict[str, Any], what: str) -> None:
+    """Otherwise pixels of one would be hidden, or in the wrong place. One measurement can be written."""
+    lines = [
+        "href,scene,band",
+        f"{_tiff(tmp_path / 'r.tif')},s,red",
+        f"{_tiff(tmp_path / 'n.tif', **odd)},s,nir",
+    ]
+    (tmp_path / "list.csv").write_text("\n".join(lines))
+    place = tmp_path / "cube.zarr"
+    gather_undrawn({"sources": str(tmp_path / "list.csv"), "window": {"pixels": [0, 0, 8, 6]}}, to=place)
+
+    with pytest.raises(RequestError, match=f"the bands of a GeoTIFF have one {what}.*; choose one"):
+        export(place, to=tmp_path / "x.tif")
+
+    (path,) = export(place, to=tmp_path / "x.tif", measurements=["nir"])
+    with rasterio.open(path) as file:
+        assert (file.nodata, file.transform.c) == (odd.get("nodata", NODATA), odd.get("x", 600_000))
+
+
+def test_netcdf_of_complex_numbers_is_refused(tmp_path: Path) -> None:
+    """The message does not say that the cube is damaged."""
+    place = _gathered(tmp_path, [_tiff(tmp_path / "a.tif", dtype="complex64", nodata=None)])
+
+    with pytest.raises(RequestError, match="netCDF has no complex numbers, and band_1 is complex64"):
+        export(place, to=tmp_path / "x.nc")
+
+
+def test_copies_of_joined_cubes_are_exported_without_their_padding(tmp_path: Path) -> None:
+    """A row of padding is no row: it has no line, no file and no picture."""
+    sources = [_tiff(tmp_path / f"{i}.tif") for i in range(3)]
+    for name in ("a", "b"):
+        gather_undrawn(
+            {
+                "sources": sources, "window": {"pixels": [0, 0, 8, 6]},
+                "output": {"layout": {"chunk": [2, 6, 8], "shard_rows": 4}},
+            },
+            to=tmp_path / f"{name}.zarr",
+        )  # fmt: skip
+    join([tmp_path / "a.zarr", tmp_path / "b.zarr"], to=tmp_path / "both.zarr", copy=True)
+
+    export(tmp_path / "both.zarr", to=tmp_path / "x.csv")
+    export(tmp_path / "both.zarr", to=tmp_path / "x.nc")
+
+    with (tmp_path / "x.csv").open() as file:
+        assert [(line["row"], line["status"]) for line in csv.DictReader(file)] == [
+            (str(row), "ok") for row in (0, 1, 2, 4, 5, 6)
+        ]
+    with xr.open_dataset(tmp_path / "x.nc") as copy:
+        assert copy.band_1.values.tolist() == np.full((6, 6, 8), 4).tolist()
+
+
+@pytest.mark.parametrize("suffix", [".tif", ".nc", ".csv", ".parquet", ".gif", ".mp4"])
+def test_a_full_disk_is_an_error_and_spoils_no_file(cube: Path, tmp_path: Path, suffix: str) -> None:
+    """The former file stays. /dev/full is a disk without space."""
+    path = tmp_path / f"x{suffix}"
+    path.write_text("former")
+    path.with_name(f".x.{os.getpid()}.partial{suffix}").symlink_to("/dev/full")
+
+    with pytest.raises(StoreError, match=rf"x{suffix} cannot be written: "):
+        export(cube, to=path, where="cloud_cover == 10", measurements=["blue"])
+
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert path.read_text() == "former"
+
+
+def test_a_file_that_can_be_neither_written_nor_removed_is_named(cube: Path, tmp_path: Path) -> None:
+    """A read-only folder is such a case. The error does not say that the cube is unreadable."""
+    tmp_path.joinpath(f".x.{os.getpid()}.partial.csv").mkdir()
+
+    with pytest.raises(StoreError, match=r"x\.csv cannot be written: Is a directory"):
+        export(cube, to=tmp_path / "x.csv")
+
+
+def test_what_another_process_writes_meanwhile_is_not_touched(cube: Path, tmp_path: Path) -> None:
+    """Each process has an unfinished file of its own. The last one that is finished stays."""
+    other = tmp_path / f".x.{os.getppid()}.partial.csv"
+    other.write_text("half of another export")
+
+    export(cube, to=tmp_path / "x.csv")
+
+    assert sorted(each.name for each in tmp_path.iterdir()) == [other.name, "x.csv"]
+    assert other.read_text() == "half of another export"
+
+
+def test_one_row_is_one_geotiff_of_the_name_that_was_given(cube: Path, tmp_path: Path) -> None:
+    """``where`` and the measurements choose what is written."""
+    files = export(cube, to=tmp_path / "x.tif", where="cloud_cover == 10", measurements=["blue"])
+
+    assert files == [tmp_path / "x.tif"]
+    with rasterio.open(files[0]) as file:
+        np.testing.assert_array_equal(file.read(), _pixels(1, 2)[None])
+
+
+def test_netcdf_is_the_cube(cube: Path, tmp_path: Path) -> None:
+    """Xarray finds the same values, times and attributes in both."""
+    export(cube, to=tmp_path / "x.nc")
+
+    with xr.open_dataset(tmp_path / "x.nc") as copy, xr.open_zarr(cube) as original:
+        assert set(copy.variables) == set(original.variables)
+        for name in original.variables:
+            np.testing.assert_array_equal(
+                copy[name].values.astype(original[name].dtype), original[name].values, err_msg=str(name)
+            )
+        assert copy.red.attrs["long_name"] == original.red.attrs["long_name"]
+        assert copy.red.encoding["_FillValue"] == NODATA
+        assert set(original.attrs) - set(copy.attrs) == {"pixel_gather", "spatial:dimensions"}
+
+
+def test_netcdf_of_some_rows_and_measurements(cube: Path, tmp_path: Path) -> None:
+    """Coordinates are cut as the pixels are."""
+    export(cube, to=tmp_path / "x.nc", where="cloud_cover >= 10", measurements=["green"])
+
+    with xr.open_dataset(tmp_path / "x.nc") as copy:
+        assert list(copy.data_vars) == ["green"]
+        assert copy.cloud_cover.values.ravel().tolist() == [10, 20, 30]
+        assert copy.green.isel(time=0, y=5, x=7).item() == _pixels(1, 1)[5, 7]
+
+
+def test_tables_have_a_line_for_each_row(cube: Path, tmp_path: Path) -> None:
+    """CSV and Parquet have the same columns. A status is a word, a missing value is empty."""
+    export(cube, to=tmp_path / "x.csv")
+    export(cube, to=tmp_path / "x.parquet")
+
+    with (tmp_path / "x.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["time"][:10] for line in lines] == [f"2024-05-0{day + 1}" for day in range(DAYS)]
+    assert [line["status_red"] for line in lines] == ["ok", "ok", "missing", "ok"]
+    assert float(lines[1]["mean_green"]) == pytest.approx(_pixels(1, 1).ravel()[1:].mean())
+    assert lines[2]["mean_green"] == ""
+    columns = "row, mean_green, epoch_us(time)"
+    table = duckdb.read_parquet(str(tmp_path / "x.parquet"))
+    assert table.columns == list(lines[0])
+    first, _, third, _ = table.select(columns).fetchall()
+    assert first == (0, pytest.approx(_pixels(0, 1).ravel()[1:].mean()), 1_714_521_600_000_000)
+    assert third[1] is None
+
+
+def test_animation_shows_each_row_with_one_stretch(cube: Path, tmp_path: Path) -> None:
+    """White is the given value in every picture, pixels without data are light grey."""
+    export(cube, to=tmp_path / "x.gif", measurements=["red"], stretch=(0, 47), frames_per_second=10)
+
+    with Image.open(tmp_path / "x.gif") as film:
+        assert getattr(film, "n_frames") == DAYS  # noqa: B009 # not in the types
+        assert film.info["duration"] == 100
+        width, height = film.size
+        assert (width % 2, height % 2) == (0, 0)
+        for day in range(DAYS):
+            film.seek(day)
+            picture = np.asarray(film.convert("RGB")).astype(int)
+            zoom = width // 8
+            shown = picture[zoom // 2 : 6 * zoom : zoom, zoom // 2 : width : zoom]
+            valid = _pixels(day, 0) != NODATA if day != 2 else np.zeros((6, 8), dtype=bool)
+            greys = np.clip(_pixels(day, 0).astype(int), 0, 47) / 47 * 255
+            expected = np.where(valid[..., None], greys[..., None].repeat(3, axis=-1), 214)
+            assert np.abs(shown - expected).max() <= 2
+
+
+def test_film_has_a_frame_for_each_row(cube: Path, tmp_path: Path) -> None:
+    """Three measurements are red, green and blue."""
+    export(cube, to=tmp_path / "x.mp4", measurements=BANDS, stretch=(0, 2047), frames_per_second=2)
+
+    with av.open(str(tmp_path / "x.mp4")) as film:
+        frames = [frame.to_ndarray(format="rgb24") for frame in film.decode(video=0)]
+        assert film.streams.video[0].average_rate == 2
+    assert len(frames) == DAYS
+    red, green, blue = frames[0][60, 160].astype(int)
+    assert red < green < blue
+
+
+def test_sheet_has_a_picture_of_each_row(cube: Path, tmp_path: Path) -> None:
+    """Colours are those of matplotlib's colour map."""
+    export(cube, to=tmp_path / "x.png", measurements=["red"], colormap="viridis", stretch=(1, 2))
+
+    with Image.open(tmp_path / "x.png") as sheet:
+        width, height = sheet.size
+        assert width > height / 2
+        assert sheet.convert("RGB").getpixel((300, 200)) == (253, 231, 36)  # the last colour of viridis
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"to": "x.jpg"}, "to: x.jpg: end the name with .gif, .mp4"),
+        ({"to": "x.gif"}, "measurement: the cube has 3 measurements|red, green and blue"),
+        ({"to": "x.gif", "measurements": ["nir"]}, "no measurement 'nir'; it has red, green, blue"),
+        ({"to": "x.gif", "measurements": ["red", "blue"]}, "choose one by its name, or three"),
+        ({"to": "x.png", "measurements": ["red"], "colormap": "rainbows"}, "no colour map 'rainbows'"),
+        ({"to": "x.png", "measurements": ["red"], "stretch": (3, 3)}, "black .3. must be less than white"),
+        (
+            {"to": "x.mp4", "measurements": ["red"], "frames_per_second": 0},
+            "frames_per_second is more than 0",
+        ),
+        ({"to": "x.csv", "where": "clouds < 1"}, "no coordinate 'clouds'"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else "",
+)
+def test_what_does_not_fit_is_refused(cube: Path, tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    """The message names the field. No file is written or replaced."""
+    to = tmp_path / options.pop("to")
+    to.write_text("earlier")
+    if said.startswith("measurement"):
+        options["measurements"] = ["red", "green"]
+
+    with pytest.raises(RequestError, match=said.rpartition("|")[2]):
+        export(cube, to=to, **options)
+
+    assert [each.name for each in tmp_path.iterdir()] == [to.name]
+    assert to.read_text() == "earlier"
+
+
+def test_rows_that_nobody_read_are_no_geotiffs(cube: Path, tmp_path: Path) -> None:
+    """A message says so; the table still has them."""
+    with pytest.raises(StoreError, match="no source of these rows was read"):
+        export(cube, to=tmp_path / "x.tif", where="cloud_cover == 20")
+    with pytest.raises(StoreError, match="no row of the cube is left"):
+        export(cube, to=tmp_path / "x.csv", where="cloud_cover == 11")
+    with pytest.raises(StoreError, match="there is no folder"):
+        export(cube, to=tmp_path / "none" / "x.csv")
+
+
+def test_a_full_disk_leaves_the_earlier_file(
+    cube: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new file replaces the earlier one only when it is complete."""
+    (tmp_path / "x.csv").write_text("earlier")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pixel_gather.features.export.row_statistics.write_csv", fail)
+    with pytest.raises(StoreError, match="cannot be written: No space left"):
+        export(cube, to=tmp_path / "x.csv")
+
+    assert [each.name for each in tmp_path.iterdir()] == ["x.csv"]
+    assert (tmp_path / "x.csv").read_text() == "earlier"
+
+
+def test_large_windows_are_thinned_and_read_in_blocks(tmp_path: Path) -> None:
+    """A picture has at most 1,024 pixels along a side, whatever the window has."""
+    group = zarr.create_group(tmp_path / "cube.zarr", attributes={"complete": True})
+    dims = ("source", "y", "x")
+    pixels = group.create_array(
+        "band_1", shape=(2, 2100, 30), chunks=(2, 700, 30), dtype="uint8", dimension_names=dims
+    )
+    pixels[:] = np.broadcast_to(np.arange(30, dtype="uint8"), pixels.shape)
+    status = group.create_array("status", shape=(2,), dtype="uint8", dimension_names=("source",))
+    status[:] = 0
+
+    export(tmp_path / "cube.zarr", to=tmp_path / "x.gif", stretch=(0, 29))
+
+    with Image.open(tmp_path / "x.gif") as film:
+        assert film.size == (10, 700 + 18)
+
+
+def test_command_prints_the_files(cube: Path, tmp_path: Path) -> None:
+    """``--rgb`` chooses three measurements; a half one is refused."""
+    to = str(tmp_path / "x.png")
+    ended = CliRunner().invoke(
+        command, ["export", str(cube), "--to", to, "--rgb", "red,green,blue", "--json"]
+    )
+    assert ended.exit_code == 0
+    assert to in ended.stdout
+    for wrong in (
+        ["--rgb", "red,green"],
+        ["--stretch", "1"],
+        ["--rgb", "red,green,blue", "--measurement", "red"],
+    ):
+        assert CliRunner().invoke(command, ["export", str(cube), "--to", to, *wrong]).exit_code == 2

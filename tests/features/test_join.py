@@ -1,0 +1,532 @@
+"""Cubes joined by references: the same pixels and rows as in the cubes, with two GETs a cube."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from click.testing import CliRunner
+
+from pixel_gather import (
+    ArrayExistsError,
+    RequestError,
+    StoreError,
+    join,
+    joined_members,
+    joined_versions,
+    open_cube,
+    open_joined,
+    presence,
+    replay,
+    rows_where,
+    verify,
+    versions,
+)
+from pixel_gather.features.join.repository import _ROOT_ID
+from pixel_gather_cli.main import command
+from support.joined_cubes import FILES, gather_member
+from support.undrawn import gather_undrawn
+
+ROWS = (4, 5, 6)
+
+
+@pytest.fixture(scope="module")
+def cubes(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three cubes of one place and shards of four rows, and one of another place."""
+    folder = tmp_path_factory.mktemp("members")
+    found = [folder / f"t{n}.zarr" for n in range(len(ROWS))]
+    for n, (n_rows, cube) in enumerate(zip(ROWS, found, strict=True)):
+        gather_member(cube, n_rows=n_rows, year=2020 + n, folder=folder)
+    gather_member(folder / "other.zarr", n_rows=3, col=16, folder=folder)
+    return [*found, folder / "other.zarr"]
+
+
+@pytest.fixture
+def own(cubes: list[Path], tmp_path: Path) -> list[Path]:
+    """Copies of the cubes that a test may change. Their shards keep their times."""
+    return [Path(shutil.copytree(cube, tmp_path / cube.name)) for cube in cubes]
+
+
+@pytest.fixture(scope="module")
+def joined(cubes: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The three cubes: two were joined, the third was added. A grid of presence is stored."""
+    place = tmp_path_factory.mktemp("joined") / "all.icechunk"
+    join(cubes[:2], to=place, by=["month, member"], keep=["cloud", "sat"])
+    join(cubes[2:3], to=place, add=True)
+    return place
+
+
+def members(cubes: list[Path]) -> list[xr.Dataset]:
+    """Open cubes one by one."""
+    return [xr.open_zarr(cube) for cube in cubes]
+
+
+def together(cubes: list[Path], name: str) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return an array of the cubes, one after the other."""
+    return np.concatenate([each[name].values for each in members(cubes)])
+
+
+def test_joined_cubes_have_the_rows_of_their_members(cubes: list[Path], joined: Path) -> None:
+    """Rows that fill up a member's last shard are not seen. Axes and the place on the map are the same."""
+    found = open_joined(joined)
+
+    assert dict(found.sizes) == {"time": sum(ROWS), "y": 12, "x": 16}
+    for name in ("band_1", "time", "href", "status", "valid_fraction", "cloud", "sat"):
+        np.testing.assert_array_equal(found[name].values, together(cubes[:3], name), err_msg=name)
+    for name in ("x", "y", "spatial_ref"):
+        xr.testing.assert_equal(found[name], members(cubes)[0][name])
+    assert found.band_1.attrs.get("scale_factor") is None
+    assert found.spatial_ref.attrs == members(cubes)[0].spatial_ref.attrs
+    assert found.member.values.tolist() == [0] * 4 + [1] * 5 + [2] * 6
+
+
+def test_one_pixel_and_some_rows_are_read_lazily(cubes: list[Path], joined: Path) -> None:
+    """Any selection equals that of the members."""
+    found = open_joined(joined).band_1
+
+    np.testing.assert_array_equal(found[:, 3, 5].values, together(cubes[:3], "band_1")[:, 3, 5])
+    np.testing.assert_array_equal(
+        found[[10, 0, 5], 2:9].values, together(cubes[:3], "band_1")[[10, 0, 5], 2:9]
+    )
+
+
+def test_icechunk_and_zarr_read_it_without_pixel_gather(cubes: list[Path], joined: Path) -> None:
+    """Padding has presence 0. Nothing but the authorisation has to be said."""
+    import icechunk  # noqa: PLC0415 # an extra
+
+    folder = f"file://{cubes[0].parent}/"
+    repository = icechunk.Repository.open(
+        icechunk.local_filesystem_storage(str(joined)),
+        authorize_virtual_chunk_access={folder: icechunk.credentials.LocalFileSystemAccess},
+    )
+    group: Any = zarr.open_group(repository.readonly_session("main").store, path="group_1", mode="r")
+
+    there = group["presence"][:] == 1
+
+    assert there.tolist() == [True] * 9 + [False] * 3 + [True] * 6 + [False] * 2
+    np.testing.assert_array_equal(group["band_1"][:][there], together(cubes[:3], "band_1"))
+
+
+def test_versions_are_opened_by_number_id_and_time(joined: Path) -> None:
+    """The first version has the first two cubes."""
+    second, first = joined_versions(joined)
+
+    assert (first.number, second.number) == (1, 2)
+    assert (first.message, second.message) == ("join 2 cubes", "add 1 cube")
+    assert second.added == {"members": 1, "rows": 6}
+    for version in (1, "1", first.id, first.at, first.at.isoformat()):
+        assert open_joined(joined, version).sizes["time"] == 9
+    assert open_joined(joined, datetime.now(UTC)).sizes["time"] == 15
+    for version in (3, "x", first.at - timedelta(days=1)):
+        with pytest.raises(RequestError, match=r"no version .* there are 1 to 2"):
+            open_joined(joined, version)
+
+
+def test_cubes_of_another_place_become_a_group_of_their_own(cubes: list[Path], tmp_path: Path) -> None:
+    """All groups are one version. A further cube is added to the group that it fits."""
+    found = join([cubes[0], cubes[3], cubes[1]], to=tmp_path / "all")
+    join([cubes[2]], to=tmp_path / "all", add=True)
+
+    assert found.groups == ("group_1", "group_2")
+    assert found.version == 1
+    with pytest.raises(RequestError, match=r"group: cubes of several kinds .* name one of group_1, group_2"):
+        open_joined(tmp_path / "all")
+    first, second = (open_joined(tmp_path / "all", group=name) for name in found.groups)
+    np.testing.assert_array_equal(first.band_1.values, together(cubes[:3], "band_1"))
+    np.testing.assert_array_equal(second.band_1.values, together(cubes[3:], "band_1"))
+    assert second.x.values[0] == first.x.values[0] + 16
+    with pytest.raises(RequestError, match="no group 'c'; there are group_1, group_2"):
+        open_joined(tmp_path / "all", group="c")
+
+
+def test_cubes_of_any_place_can_share_an_array(cubes: list[Path], tmp_path: Path) -> None:
+    """Such an array has no place on the map."""
+    found = join(cubes, to=tmp_path / "all", any_grid=True, keep=["transform"])
+
+    whole = open_joined(tmp_path / "all")
+
+    assert found.groups == ("group_1",)
+    np.testing.assert_array_equal(whole.band_1.values, together(cubes, "band_1"))
+    np.testing.assert_array_equal(whole.transform.values, together(cubes, "transform"))
+    assert {"x", "y", "spatial_ref"}.isdisjoint(whole.variables)
+    assert "spatial:transform" not in whole.attrs
+
+
+def test_rows_of_joined_cubes_are_found_by_any_coordinate(cubes: list[Path], joined: Path) -> None:
+    """Those of the array, those of the members' tables, and the member itself."""
+    whole = open_joined(joined)
+
+    assert (
+        rows_where(joined, "cloud > 10").tolist()
+        == np.flatnonzero(together(cubes[:3], "cloud") > 10).tolist()
+    )
+    assert rows_where(joined, "sat == 'B' and time >= 2021-01-01").tolist() == [5, 7, 9, 11, 13]
+    assert rows_where(joined, f"member == '{cubes[2]}'").tolist() == [9, 10, 11, 12, 13, 14]
+    assert rows_where(joined, "cloud > 10", version=1).tolist() == [2, 3, 6, 7, 8]
+    assert whole.isel(time=rows_where(joined, "sat == 'B'")).cloud.values.tolist() == [
+        10,
+        30,
+        10,
+        30,
+        0,
+        20,
+        40,
+    ]
+    assert rows_where(joined, "sat in (B, C) and requests > 0").tolist() == [1, 3, 5, 7, *range(9, 15)]
+    with pytest.raises(RequestError, match="where: the rows have no coordinate 'nosuch'"):
+        rows_where(joined, "nosuch > 1")
+
+
+def test_stored_presence_is_the_one_that_is_made(joined: Path, cubes: list[Path]) -> None:
+    """It was stored again with the cube that was added. Its positions are those of the open dataset."""
+    stored, made = presence(joined, "month,member"), presence(joined, "member,month")
+
+    np.testing.assert_array_equal(stored.grid, made.grid.T)
+    assert stored.labels[1].tolist() == [str(cube) for cube in cubes[:3]]
+    whole = open_joined(joined)
+    for place in np.argwhere(stored.grid == 1):
+        (row,) = stored.rows(*place)
+        assert whole.time.values[row].astype("datetime64[M]") == stored.labels[0][place[0]]
+        assert whole.member.values[row] == place[1]
+    assert stored.n_left_out == 0
+    assert int(stored.grid.sum()) == sum(ROWS)
+
+
+def test_solar_days_are_those_of_the_suns_time(cubes: list[Path], joined: Path) -> None:
+    """The window lies at 172 degrees west, where it is still the day before."""
+    solar, utc = presence(joined, "solar-day"), presence(joined, "day")
+
+    assert (solar.labels[0] == utc.labels[0] - np.timedelta64(1, "D")).all()
+    np.testing.assert_array_equal(solar.grid, utc.grid)
+    assert (presence(cubes[0], "solar-day").labels[0][0], presence(cubes[0], "day").labels[0][0]) == (
+        np.datetime64("2019-12-31"),
+        np.datetime64("2020-01-01"),
+    )
+
+
+def test_duckdb_reads_the_tables_of_the_members(joined: Path) -> None:
+    """They are the joined rows with all their coordinates."""
+    tables = [each.rows_table for each in joined_members(joined)]
+
+    (counted,) = duckdb.execute("SELECT count(*), sum(cloud) FROM read_parquet(?)", [tables]).fetchall()
+
+    assert counted == (sum(ROWS), open_joined(joined).cloud.values.sum())
+
+
+def _no_table(cube: Path) -> None:
+    (cube / "rows.parquet").unlink()
+
+
+def _damaged_table(cube: Path) -> None:
+    (cube / "rows.parquet").write_bytes(b"PAR1" + bytes(50) + b"PAR1")
+
+
+def _incomplete(cube: Path) -> None:
+    content = json.loads((cube / "zarr.json").read_text())
+    content["attributes"]["complete"] = 0
+    (cube / "zarr.json").write_text(json.dumps(content))
+
+
+def _no_gather(cube: Path) -> None:
+    (cube / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {}}')
+
+
+def _grown(cube: Path) -> None:
+    content = json.loads((cube / "zarr.json").read_text())
+    content["consolidated_metadata"]["metadata"]["band_1"]["shape"][0] += 1
+    (cube / "zarr.json").write_text(json.dumps(content))
+
+
+def _changed_shard(cube: Path) -> None:
+    shard = cube / "band_1/c/1/0/0"
+    shard.write_bytes(shard.read_bytes())
+    os.utime(shard, (1_000_000_000, 1_000_000_000))
+
+
+def _lost_shard(cube: Path) -> None:
+    (cube / "band_1/c/0/0/0").unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_no_table, "it has no rows.parquet, so it cannot be joined"),
+        (_damaged_table, "its rows.parquet is damaged"),
+        (_incomplete, "this cube is not complete: run its request again"),
+        (_no_gather, "a Zarr is there that no gather made"),
+        (_grown, "zarr.json and rows.parquet are of different versions"),
+        (_changed_shard, "it has changed since it was finished, or it is a copy: band_1/c/1/0/0"),
+        (_lost_shard, "it has changed: band_1/c/0/0/0 is missing"),
+        (shutil.rmtree, "no cube is there"),
+    ],
+)
+def test_a_cube_that_does_not_hold_is_refused_by_name(
+    own: list[Path], tmp_path: Path, change: Callable[[Path], None], said: str
+) -> None:
+    """Nothing is written."""
+    change(own[1])
+
+    with pytest.raises(
+        StoreError, match=rf"{own[1]}: .*{said}" if "no cube" not in said else f"t1.zarr: {said}"
+    ):
+        join(own[:3], to=tmp_path / "all")
+
+    assert not (tmp_path / "all").exists()
+
+
+@pytest.mark.parametrize("is_added", [False, True])
+@pytest.mark.parametrize("time", [1_000_000_000, 2_000_000_000])
+def test_a_member_that_changes_later_is_named_when_it_is_read(
+    own: list[Path], tmp_path: Path, time: int, *, is_added: bool
+) -> None:
+    """Older or younger files count as changed. Other members can still be read.
+
+    Joining again takes the member as it is.
+    """
+    if is_added:
+        join(own[:1], to=tmp_path / "all")
+        join(own[1:2], to=tmp_path / "all", add=True)
+    else:
+        join(own[:2], to=tmp_path / "all")
+    shard = own[1] / "band_1/c/0/0/0"
+    os.utime(shard, (time, time))
+
+    found = open_joined(tmp_path / "all").band_1
+    assert found[:4].values.shape == (4, 12, 16)
+    with pytest.raises(StoreError, match=rf"{shard}: this shard has changed .* --replace"):
+        found[4:5].load()
+    with pytest.raises(StoreError, match=r"t1.zarr: it has changed"):
+        join(own[:2], to=tmp_path / "all", replace=True)
+    join(own[:2], to=tmp_path / "all", replace=True, list_shards=True)
+
+    np.testing.assert_array_equal(open_joined(tmp_path / "all").band_1.values, together(own[:2], "band_1"))
+    assert len(joined_versions(tmp_path / "all")) == 2 + is_added
+
+
+def test_a_join_resumes_after_a_kill_while_its_repository_was_created(
+    cubes: list[Path], tmp_path: Path
+) -> None:
+    """Icechunk puts the parts of an empty repository one after another. Other files are not touched."""
+    join(cubes[:1], to=tmp_path / "whole")
+    for parts in (("snapshots",), ("snapshots", "transactions")):
+        place = tmp_path / parts[-1]
+        for part in parts:
+            (place / part).mkdir(parents=True)
+            shutil.copy(tmp_path / "whole" / part / _ROOT_ID, place / part)
+        assert join(cubes[:1], to=place).version == 1
+        np.testing.assert_array_equal(open_joined(place).band_1.values, together(cubes[:1], "band_1"))
+
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "notes.txt").write_text("mine")
+    with pytest.raises(ArrayExistsError, match="it is not empty"):
+        join(cubes[:1], to=tmp_path / "foreign")
+    assert [each.name for each in (tmp_path / "foreign").iterdir()] == ["notes.txt"]
+
+
+def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Path) -> None:
+    """Each message says what to do. Nothing is changed."""
+    with pytest.raises(ArrayExistsError, match="--add adds to them, --replace"):
+        join(cubes[:1], to=joined)
+    with pytest.raises(RequestError, match=r"t0.zarr is joined there already"):
+        join(cubes[:1], to=joined, add=True)
+    with pytest.raises(RequestError, match="add: cubes are added as the first ones"):
+        join(cubes[3:], to=joined, add=True, keep=["sat"])
+    with pytest.raises(RequestError, match="named twice"):
+        join([cubes[0], cubes[0]], to=tmp_path / "all")
+    with pytest.raises(RequestError, match="names nothing"):
+        join([tmp_path / "*.zarr"], to=tmp_path / "all")
+    with pytest.raises(RequestError, match="keep: no member's rows have a column 'nosuch'"):
+        join(cubes[:1], to=tmp_path / "new", keep=["nosuch"])
+    assert join(cubes[:1], to=tmp_path / "new").version == 1
+    with pytest.raises(StoreError, match="no joined cubes are there"):
+        join(cubes[:1], to=tmp_path / "none", add=True)
+    with pytest.raises(StoreError, match="no joined cubes are there"):
+        open_joined(cubes[0])
+    with pytest.raises(RequestError, match="group: it is for joined cubes"):
+        rows_where(cubes[0], "cloud > 1", group="group_1")
+    assert joined_versions(joined)[0].number == 2
+
+
+def test_copies_make_a_plain_cube(cubes: list[Path], tmp_path: Path) -> None:
+    """It needs neither the members nor icechunk. Padding has presence 0 and the status of no row."""
+    found = join(cubes[:3], to=tmp_path / "copy.zarr", copy=True)
+    copy = xr.open_zarr(tmp_path / "copy.zarr")
+    there = copy.presence.values == 1
+
+    assert found.version is None
+    assert there.tolist() == [True] * 9 + [False] * 3 + [True] * 6
+    for name in ("band_1", "href", "cloud", "sat", "mean", "transform", "time"):
+        np.testing.assert_array_equal(copy[name].values[there], together(cubes[:3], name), err_msg=name)
+    assert copy.status.values[~there].tolist() == [255] * 3
+    assert np.isnat(copy.time.values[~there]).all()
+    assert rows_where(tmp_path / "copy.zarr", "sat == 'B'").tolist() == [1, 3, 5, 7, 12, 14, 16]
+    assert rows_where(tmp_path / "copy.zarr", "cloud < 10").tolist() == [0, 4, 12]  # padding has 0
+    assert presence(tmp_path / "copy.zarr", "sat").n_left_out == 3
+    with pytest.raises(ArrayExistsError, match="a cube is there"):
+        join(cubes[:3], to=tmp_path / "copy.zarr", copy=True)
+
+
+def test_copies_of_whole_shards_need_no_padding(cubes: list[Path], tmp_path: Path) -> None:
+    """Only the last cube may have a shard that is not full."""
+    join([cubes[0], cubes[1]], to=tmp_path / "copy.zarr", copy=True)
+
+    copy = xr.open_zarr(tmp_path / "copy.zarr")
+
+    assert "presence" not in copy
+    np.testing.assert_array_equal(copy.band_1.values, together(cubes[:2], "band_1"))
+
+
+def test_a_shard_that_changes_while_it_is_copied_is_named(
+    own: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy is not complete then."""
+    shard = own[1] / "band_1/c/1/0/0"
+    link = os.link
+
+    def replace_and_link(source: Path, target: Path) -> None:
+        if Path(source) == shard:
+            content = shard.read_bytes()
+            shard.unlink()
+            shard.write_bytes(content + b" ")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", replace_and_link)
+
+    with pytest.raises(StoreError, match=r"t1\.zarr: it has changed .*: band_1/c/1/0/0"):
+        join(own[:3], to=tmp_path / "copy.zarr", copy=True)
+
+    assert not zarr.open_group(tmp_path / "copy.zarr", mode="r").attrs["complete"]
+
+
+def test_a_copy_is_verified_and_joined_like_any_cube(cubes: list[Path], tmp_path: Path) -> None:
+    """It has a table of its rows and a receipt. Joins and digests leave out its padding."""
+    copy, more = tmp_path / "copy.zarr", tmp_path / "more.zarr"
+    join(cubes[:3], to=copy, copy=True)
+    join([copy, cubes[0]], to=more, copy=True)
+    found = join([copy, cubes[0]], to=tmp_path / "all", by=["member,month"])
+    whole = open_joined(tmp_path / "all")
+
+    for each, n_shards in ((copy, 5), (more, 6)):
+        verified = verify(each)
+        assert (verified.differences, verified.n_compared, verified.n_files) == ((), n_shards, 1)
+    assert found.n_rows == sum(ROWS) + ROWS[0]
+    for name in ("band_1", "href", "status"):
+        np.testing.assert_array_equal(
+            whole[name].values, together([*cubes[:3], cubes[0]], name), err_msg=name
+        )
+    assert xr.open_zarr(more).presence.values.tolist() == [*[1] * 9, *[0] * 3, *[1] * 6, *[0] * 2, *[1] * 4]
+    in_both = rows_where(tmp_path / "all", "mean > -1e9 and sat == 'A'")  # `mean` is in the tables alone
+    assert in_both.tolist() == [0, 2, 4, 6, 8, 15, 17]
+    by_member = presence(tmp_path / "all", "member")
+    second = by_member.labels[0].tolist().index(str(cubes[0]))
+    assert by_member.rows(second).tolist() == [15, 16, 17, 18]
+
+
+def test_verify_names_what_differs_in_a_copy(own: list[Path], tmp_path: Path) -> None:
+    """Other pixels in a shard with padding, another table, another record of all pixels."""
+    copy = tmp_path / "copy.zarr"
+    join(own[:3], to=copy, copy=True)
+    array: Any = zarr.open_array(copy / "band_1", mode="r+")
+    array[9:12] = 7  # padding, which does not count
+    assert verify(copy).is_same
+    array[8] = 7
+    with (copy / "rows.parquet").open("ab") as table:
+        table.write(b" ")
+    root = copy / "zarr.json"
+    root.write_text(root.read_text().replace(r"\"pixels\": \"", r"\"pixels\": \"0"))
+
+    differences = verify(copy).differences
+
+    assert [each.split(" ")[0] for each in differences] == ["the", "band_1/c/2/0/0", "rows.parquet"]
+    assert differences[0] == "the report in zarr.json has another digest of all pixels"
+    assert differences[1] == "band_1/c/2/0/0 has other pixels than the receipt says"
+
+
+def test_duckdb_reads_the_table_of_a_copy(cubes: list[Path], tmp_path: Path) -> None:
+    """It has all columns of the members' tables."""
+    join(cubes[:3], to=tmp_path / "copy.zarr", copy=True)
+    table = str(tmp_path / "copy.zarr/rows.parquet")
+
+    counted = duckdb.execute(
+        "SELECT sat, count(*) FROM read_parquet(?) WHERE presence = 1 GROUP BY sat ORDER BY sat",
+        [table],
+    ).fetchall()
+
+    assert counted == [("A", 5), ("B", 7), ("C", 3)]
+
+
+def test_a_copy_is_neither_replayed_nor_appended_to(cubes: list[Path], tmp_path: Path) -> None:
+    """The messages say what to do."""
+    join(cubes[:2], to=tmp_path / "copy.zarr", copy=True)
+
+    with pytest.raises(RequestError, match=r"is a copy of joined cubes.*replay its members"):
+        replay(tmp_path / "copy.zarr")
+    request = {"sources": [str(FILES[0])], "window": {"pixels": [0, 0, 16, 12]}}
+    with pytest.raises(RequestError, match=r"output.append_to: .*append to its members"):
+        gather_undrawn(request | {"output": {"append_to": str(tmp_path / "copy.zarr")}})
+    (version,) = versions(tmp_path / "copy.zarr")
+    assert (version.kind, version.n_rows, version.n_sources) == ("copy", 9, 9)
+    assert open_cube(tmp_path / "copy.zarr", version=1).sizes["time"] == 9
+
+
+def test_a_member_with_another_receipt_is_not_copied(own: list[Path], tmp_path: Path) -> None:
+    """A copy would say that its pixels are others."""
+    shutil.copy(own[1] / "receipt.json", own[0] / "receipt.json")
+
+    with pytest.raises(StoreError, match=r"t0.zarr: it has changed since its receipt.json was written"):
+        join(own[:2], to=tmp_path / "copy.zarr", copy=True)
+
+
+def test_a_copy_is_one_array(cubes: list[Path], tmp_path: Path) -> None:
+    """Cubes of several kinds are refused, and the difference is named."""
+    with pytest.raises(RequestError, match=r"other.zarr has another grid than .*t0.zarr"):
+        join(cubes, to=tmp_path / "copy.zarr", copy=True)
+    with pytest.raises(RequestError, match="add: it is not for copies"):
+        join(cubes[:1], to=tmp_path / "copy.zarr", copy=True, add=True)
+    assert not (tmp_path / "copy.zarr").exists()
+
+
+def test_a_copy_that_was_stopped_is_continued(cubes: list[Path], tmp_path: Path) -> None:
+    """A cube without its last object says that it is not complete."""
+    join(cubes[:2], to=tmp_path / "copy.zarr", copy=True)
+    root = tmp_path / "copy.zarr/zarr.json"
+    _incomplete(root.parent)
+    (tmp_path / "copy.zarr/band_1/c/0/0/0").unlink()
+
+    with pytest.raises(ArrayExistsError):
+        join(cubes[:3], to=tmp_path / "copy.zarr", copy=True)
+    join(cubes[:2], to=tmp_path / "copy.zarr", copy=True)
+
+    np.testing.assert_array_equal(xr.open_zarr(root.parent).band_1.values, together(cubes[:2], "band_1"))
+
+
+def test_the_command_versions_lists_what_was_joined(joined: Path) -> None:
+    """The first version first, as of cubes."""
+    shown = CliRunner().invoke(command, ["versions", str(joined)], catch_exceptions=False)
+    told = CliRunner().invoke(command, ["versions", str(joined), "--json"], catch_exceptions=False)
+
+    assert [line.split()[0] for line in shown.stdout.splitlines()] == ["version", "1", "2"]
+    assert "+9  join 2 cubes" in shown.stdout
+    assert [each["added"]["members"] for each in json.loads(told.stdout)] == [2, 1]
+
+
+def test_the_command_joins_and_says_what_it_read(cubes: list[Path], tmp_path: Path) -> None:
+    """Patterns are cubes in the order of their names."""
+    pattern, to = str(cubes[0].parent / "t*.zarr"), str(tmp_path / "all")
+
+    ended = CliRunner().invoke(command, ["join", pattern, "--to", to], catch_exceptions=False)
+    shown = CliRunner().invoke(command, ["presence", to, "--by", "member"], catch_exceptions=False)
+
+    assert ended.stdout.startswith(
+        f"3 cubes with 15 rows joined in {to}: 5 shards, 6 requests to the cubes, "
+    )
+    assert ended.stdout.endswith("no pixel; version 1\n")
+    assert shown.stdout.splitlines() == [f"{cube} 1" for cube in cubes[:3]]

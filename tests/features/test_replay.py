@@ -1,0 +1,441 @@
+"""A cube whose sources are read again: each way in which a source may have changed since."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boto3
+import duckdb
+import numpy as np
+import pytest
+import rasterio
+import xarray as xr
+from click.testing import CliRunner
+from moto.server import ThreadedMotoServer
+from rasterio.transform import from_origin
+
+from pixel_gather import (
+    Drift,
+    Replayed,
+    RequestError,
+    Settings,
+    SourceDrift,
+    StoreError,
+    StoreSettings,
+    gather,
+    replay,
+)
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.results.drift import Version, drift_of
+from pixel_gather_cli.main import command
+from support.undrawn import gather_undrawn
+
+N = 9
+UNDRAWN = Settings(draws_report=False)
+
+
+def write(file: Path, *, value: int, dtype: str = "uint16", side: int = 48) -> None:
+    """Write a small GeoTIFF, as another object than the one that was there."""
+    file.unlink(missing_ok=True)
+    pixels = np.arange(side * side, dtype=dtype).reshape(1, side, side) + np.dtype(dtype).type(value)
+    profile = {"driver": "GTiff", "count": 1, "width": side, "height": side, "dtype": dtype, "nodata": 0}
+    grid = {"crs": "EPSG:32632", "transform": from_origin(600_000, 5_100_000, 10, 10)}
+    with rasterio.open(file, "w", tiled=True, blockxsize=16, blockysize=16, **profile, **grid) as out:
+        out.write(pixels)
+
+
+def named(folder: Path, n: int) -> Path:
+    """Return the file of a day."""
+    return folder / f"scene_2024-06-{n + 1:02}.tif"
+
+
+def gathered(folder: Path) -> Path:
+    """Return the cube of a folder's files, in shards of two rows in two strips."""
+    request = {
+        "sources": {"prefix": str(folder / "files"), "glob": "*.tif", "time": "_%Y-%m-%d"},
+        "window": {"pixels": [8, 8, 20, 18]},
+        "output": {"layout": {"chunk": [1, 16, 16], "shard_rows": 2}},
+    }
+    gather_undrawn(request, to=folder / "cube.zarr")
+    return folder / "cube.zarr"
+
+
+def filled(folder: Path) -> Path:
+    """Write the files, of which the last is no image."""
+    (folder / "files").mkdir()
+    for n in range(N):
+        write(named(folder / "files", n), value=n)
+    named(folder / "files", N - 1).write_bytes(b"no image")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the cube of files that nobody changes."""
+    return gathered(filled(tmp_path_factory.mktemp("same")))
+
+
+def equal(file: Path) -> None:
+    """Replace a file by an equal one."""
+    content = file.read_bytes()
+    file.unlink()
+    file.write_bytes(content)
+
+
+def outside(file: Path) -> None:
+    """Change a pixel that the window does not touch."""
+    one_pixel(file, row=40, col=40)
+
+
+def inside(file: Path) -> None:
+    """Change one pixel of the window."""
+    one_pixel(file, row=25, col=12)
+
+
+def one_pixel(file: Path, *, row: int, col: int) -> None:
+    """Add one to a pixel."""
+    with rasterio.open(file, "r+") as out:
+        pixels = out.read()
+        pixels[0, row, col] += 1
+        out.write(pixels)
+
+
+def other_dtype(file: Path) -> None:
+    """Replace a file by one of another dtype."""
+    write(file, value=1, dtype="float32")
+
+
+def damaged(file: Path) -> None:
+    """Replace a file by what is no image."""
+    file.write_bytes(b"no image either")
+
+
+def mended(file: Path) -> None:
+    """Put the last file there as it should be."""
+    write(file, value=N - 1)
+
+
+CHANGES: dict[int, tuple[Callable[[Path], None], Drift, Drift]] = {
+    1: (equal, Drift.ETAG_CHANGED, Drift.ETAG_CHANGED),
+    2: (outside, Drift.ETAG_CHANGED, Drift.ETAG_CHANGED),
+    3: (inside, Drift.PIXELS_DIFFER, Drift.ETAG_CHANGED),
+    4: (Path.unlink, Drift.GONE, Drift.GONE),
+    5: (damaged, Drift.FAILED_NOW, Drift.ETAG_CHANGED),
+    6: (other_dtype, Drift.FAILED_NOW, Drift.ETAG_CHANGED),
+    N - 1: (mended, Drift.READ_NOW, Drift.UNKNOWN),
+    N: (mended, Drift.NEW, Drift.NEW),
+}
+"""Number of the file: what is done to it, and how that is told with pixels and by versions alone."""
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cube of which each file has changed in another way since. The last one is new."""
+    made = gathered(filled(tmp_path_factory.mktemp("changed")))
+    for n, (change, _, _) in CHANGES.items():
+        change(named(made.parent / "files", n))
+    return made
+
+
+def told(found: Replayed) -> dict[int, Drift]:
+    """Return the drift of each file by its number."""
+    return {int(Path(each.href).stem[-2:]) - 1: each.drift for each in found.drifted}
+
+
+def test_sources_that_nobody_changed_are_the_same(cube: Path) -> None:
+    """Every source is told. The file that was no image is none now, which is the same."""
+    seen: list[SourceDrift] = []
+
+    found = replay(cube, on_source=seen.append)
+
+    assert found.is_same
+    assert found.counts == {Drift.SAME: N}
+    assert [each.row for each in seen] == list(range(N))
+
+
+def test_each_change_is_found_and_nothing_else(changed: Path) -> None:
+    """The others are the same. Only new sources have no row. The cube is not written to."""
+    before = {file: file.stat().st_mtime_ns for file in changed.rglob("*")}
+
+    found = replay(changed)
+
+    assert told(found) == {n: with_pixels for n, (_, with_pixels, _) in CHANGES.items()}
+    assert found.counts[Drift.SAME] == N + 1 - len(CHANGES)
+    assert found.remarks == []
+    assert [each.row for each in found.drifted] == [*(n for n in CHANGES if n < N), None]
+    assert {file: file.stat().st_mtime_ns for file in changed.rglob("*")} == before
+
+
+def test_versions_alone_tell_what_was_replaced_without_reading_pixels(changed: Path) -> None:
+    """A file that is no image any more is there, so only its version differs.
+
+    The cube has no version of a file whose header could not be read.
+    """
+    found = replay(changed, headers_only=True)
+
+    assert told(found) == {n: by_version for n, (_, _, by_version) in CHANGES.items()}
+    assert found.counts[Drift.SAME] == N + 1 - len(CHANGES)
+
+
+def test_new_cube_is_gathered_from_the_same_list_and_compared(changed: Path, tmp_path: Path) -> None:
+    """The new cube has the rows of the old one, as they are now; a new file is told and not gathered."""
+    found = replay(changed, tmp_path / "new.zarr", settings=UNDRAWN)
+
+    assert found.to == str(tmp_path / "new.zarr")
+    assert told(found) == {n: with_pixels for n, (_, with_pixels, _) in CHANGES.items()}
+    old, new = xr.open_zarr(changed), xr.open_zarr(tmp_path / "new.zarr")
+    assert new.sizes == old.sizes
+    assert new["href"].values.tolist() == old["href"].values.tolist()
+    assert new["time"].values.tolist() == old["time"].values.tolist()
+    assert int((new["band_1"][3] != old["band_1"][3]).sum()) == 1
+
+
+def test_untouched_sources_make_a_cube_of_the_same_digest(cube: Path, tmp_path: Path) -> None:
+    """The request and the list are those of the receipt, so both digests are."""
+    found = replay(cube, tmp_path / "new.zarr", settings=UNDRAWN)
+
+    assert found.is_same
+    old, new = (json.loads((each / "receipt.json").read_text()) for each in (cube, tmp_path / "new.zarr"))
+    assert (new["digest"], new["pixels"], new["shards"]) == (old["digest"], old["pixels"], old["shards"])
+
+
+def test_all_sources_are_told_gone_where_none_can_be_planned_with(cube: Path, tmp_path: Path) -> None:
+    """Without any header there is no plan. The versions are looked up, and a remark says why."""
+    shutil.copytree(cube, tmp_path / "cube.zarr")
+    files = cube.parent / "files"
+    files.rename(tmp_path / "elsewhere")
+    try:
+        found = replay(tmp_path / "cube.zarr")
+    finally:
+        (tmp_path / "elsewhere").rename(files)
+
+    assert found.counts == {Drift.GONE: N - 1, Drift.FAILED_NOW: 1}
+    assert found.remarks[0].startswith("no pixels were compared: sources: none of the")
+
+
+def item(name: str, hrefs: dict[str, str]) -> dict[str, Any]:
+    """Return a STAC item with two assets."""
+    ring = [[10, 45], [11, 45], [11, 47], [10, 47], [10, 45]]
+    return {
+        "type": "Feature",
+        "stac_version": "1.0.0",
+        "id": name,
+        "collection": "c",
+        "geometry": {"type": "Polygon", "coordinates": [ring]},
+        "bbox": [10, 45, 11, 47],
+        "properties": {"datetime": f"2024-06-{name[-2:]}T10:00:00Z", "eo:cloud_cover": 5.0},
+        "assets": {band: {"href": href} for band, href in hrefs.items()},
+        "links": [],
+    }
+
+
+@pytest.fixture
+def searched(tmp_path: Path) -> Path:
+    """Return a cube of two bands of two scenes that a search has found; one scene lacks a band."""
+    for n in range(5):
+        write(named(tmp_path, n), value=n)
+    hrefs = [str(named(tmp_path, n)) for n in range(5)]
+    items = [item("s01", {"red": hrefs[0], "nir": hrefs[1]}), item("s02", {"red": hrefs[2]})]
+    (tmp_path / "items.json").write_text(json.dumps({"type": "FeatureCollection", "features": items}))
+    request = {
+        "sources": {"stac": {"items": str(tmp_path / "items.json"), "assets": ["red", "nir"]}},
+        "window": {"pixels": [0, 0, 30, 30]},
+        "output": {"codec": "blosc-zstd"},
+    }
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+    return tmp_path / "cube.zarr"
+
+
+def test_search_is_asked_again_for_what_is_new(searched: Path, tmp_path: Path) -> None:
+    """Bands are compared one by one. A scene that was added since is told by its files.
+
+    Where the search cannot be asked, a remark says so, and the rest is compared.
+    """
+    folder = searched.parent
+    inside(named(folder, 1))
+    named(folder, 2).unlink()
+    document = json.loads((folder / "items.json").read_text())
+    document["features"].append(item("s03", {"red": str(named(folder, 3)), "nir": str(named(folder, 4))}))
+    (folder / "items.json").write_text(json.dumps(document))
+
+    found = replay(searched)
+    again = replay(searched, tmp_path / "new.zarr", settings=UNDRAWN)
+    (folder / "items.json").unlink()
+    without = replay(searched, headers_only=True)
+
+    listed = [(each.row, each.band, Path(each.href).name[-6:-4], each.drift) for each in found.drifted]
+    assert listed == [
+        (0, "nir", "02", Drift.PIXELS_DIFFER),
+        (1, "red", "03", Drift.GONE),
+        (None, "red", "04", Drift.NEW),
+        (None, "nir", "05", Drift.NEW),
+    ]
+    assert again.counts == found.counts
+    assert (tmp_path / "new.zarr/sources.parquet").read_bytes() == (searched / "sources.parquet").read_bytes()
+    assert without.counts == {Drift.SAME: 1, Drift.ETAG_CHANGED: 1, Drift.GONE: 1}
+    assert without.remarks[0].startswith("the search cannot be repeated: ")
+
+
+def test_cube_that_has_grown_is_replayed_as_a_whole(tmp_path: Path) -> None:
+    """Rows of all appends are compared, in the order of the cube. All searches are asked again."""
+    for n in range(4):
+        write(named(tmp_path, n), value=n)
+    items = [item(f"s{n + 1:02}", {"red": str(named(tmp_path, n))}) for n in range(4)]
+    file = tmp_path / "items.json"
+    request: dict[str, Any] = {
+        "sources": {"stac": {"items": str(file), "assets": ["red"], "datetime": "2024-06-02"}},
+        "window": {"pixels": [0, 0, 30, 30]},
+    }
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": items[:2]}))
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+    request["sources"]["stac"]["datetime"] = "../2024-06-03"
+    gather(request | {"output": {"append_to": str(tmp_path / "cube.zarr")}}, settings=UNDRAWN)
+    assert replay(tmp_path / "cube.zarr").is_same
+
+    inside(named(tmp_path, 0))
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": items}))
+    found = replay(tmp_path / "cube.zarr", tmp_path / "new.zarr", settings=UNDRAWN)
+
+    told_of = [(each.row, Path(each.href).stem[-2:], each.drift) for each in found.drifted]
+    assert told_of == [(1, "01", Drift.PIXELS_DIFFER), (None, "03", Drift.NEW)]
+    assert found.counts[Drift.SAME] == 1
+
+
+NOT_THERE, READ = Version(status=Status.MISSING), Version(status=Status.OK, etag="1")
+NO_IMAGE = Version(status=Status.CORRUPT)
+OTHER = Version(status=Status.OK, etag="2")
+NO_ETAG = Version(status=Status.OK)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "are_same", "expected"),
+    [
+        (READ, READ, None, Drift.SAME),
+        (READ, NO_ETAG, True, Drift.SAME),
+        (READ, NO_ETAG, None, Drift.UNKNOWN),
+        (READ, READ, False, Drift.PIXELS_DIFFER),
+        (NOT_THERE, READ, None, Drift.READ_NOW),
+        (NO_IMAGE, READ, None, Drift.UNKNOWN),
+        (NO_IMAGE, READ, False, Drift.READ_NOW),
+        (NOT_THERE, NOT_THERE, None, Drift.SAME),
+        (NOT_THERE, NO_IMAGE, False, Drift.FAILED_NOW),
+        (NO_IMAGE, NOT_THERE, False, Drift.FAILED_NOW),
+        (READ, OTHER, True, Drift.ETAG_CHANGED),
+    ],
+)
+def test_drift_says_no_more_than_was_looked_at(
+    then: Version, now: Version, *, are_same: bool | None, expected: Drift
+) -> None:
+    """A store without versions is the same if its pixels are, and unknown if they were not read."""
+    assert drift_of(then, now, pixels_are_same=are_same) is expected
+
+
+def test_lossy_cube_is_compared_within_its_tolerance(tmp_path: Path) -> None:
+    """Pixels that were stored with an error of at most 0.5 are the same; a change of 3 is none of that."""
+    for n in range(2):
+        write(named(tmp_path, n), value=n, dtype="float32")
+    output = {"codec": "zfp", "zfp_tolerance": 0.5}
+    request = {"sources": [str(named(tmp_path, n)) for n in range(2)], "window": "centre", "output": output}
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+    assert replay(tmp_path / "cube.zarr").is_same
+
+    write(named(tmp_path, 1), value=4, dtype="float32")
+
+    assert replay(tmp_path / "cube.zarr").counts == {Drift.SAME: 1, Drift.PIXELS_DIFFER: 1}
+
+
+def test_cube_of_compressed_tiles_is_compared_by_its_pixels(tmp_path: Path) -> None:
+    """The cube keeps the sources' own tiles. They are decoded for the comparison, and kept in a new cube."""
+    for n in range(2):
+        write(named(tmp_path, n), value=n)
+    request = {"sources": [str(named(tmp_path, n)) for n in range(2)], "window": {"tile": [1, 1]}}
+    gather_undrawn(request | {"output": {"codec": "source"}}, to=tmp_path / "cube.zarr")
+    assert replay(tmp_path / "cube.zarr").is_same
+
+    one_pixel(named(tmp_path, 1), row=20, col=20)
+
+    expected = {Drift.SAME: 1, Drift.PIXELS_DIFFER: 1}
+    assert replay(tmp_path / "cube.zarr").counts == expected
+    assert replay(tmp_path / "cube.zarr", tmp_path / "new.zarr", settings=UNDRAWN).counts == expected
+
+
+def test_new_cube_and_versions_alone_exclude_each_other(cube: Path) -> None:
+    """Both at one time make no sense. Nothing is read or written."""
+    with pytest.raises(RequestError, match="headers-only"):
+        replay(cube, cube.parent / "new.zarr", headers_only=True)
+
+    assert not (cube.parent / "new.zarr").exists()
+
+
+def test_cube_without_a_shard_is_told_to_be_verified(cube: Path, tmp_path: Path) -> None:
+    """A damaged cube is not the sources' drift."""
+    shutil.copytree(cube, tmp_path / "cube.zarr")
+    shard = tmp_path / "cube.zarr/band_1/c/0/0/0"
+    shard.write_bytes(shard.read_bytes()[:-20])
+
+    with pytest.raises(StoreError, match="pixel-gather verify"):
+        replay(tmp_path / "cube.zarr")
+
+
+def test_sources_and_cube_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3's ETag is that of the content: an equal object is the same version. Both ways tell the same."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        url = f"http://{host}:{port}"
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "testing")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        client = boto3.client("s3", endpoint_url=url, region_name="us-east-1")
+        client.create_bucket(Bucket="replayed")
+        for n in range(4):
+            write(named(tmp_path, n), value=n)
+            client.upload_file(str(named(tmp_path, n)), "replayed", f"files/{n}.tif")
+        settings = Settings(stores=StoreSettings(endpoint=url), draws_report=False)
+        request = {"sources": {"prefix": "s3://replayed/files"}, "window": {"pixels": [8, 8, 20, 18]}}
+        gather(request, to="s3://replayed/cube.zarr", settings=settings)
+        inside(named(tmp_path, 1))
+        for n in (0, 1):
+            client.upload_file(str(named(tmp_path, n)), "replayed", f"files/{n}.tif")
+        client.delete_object(Bucket="replayed", Key="files/2.tif")
+
+        by_pixels = replay("s3://replayed/cube.zarr", settings=settings)
+        by_version = replay("s3://replayed/cube.zarr", headers_only=True, settings=settings)
+        new = replay("s3://replayed/cube.zarr", "s3://replayed/new.zarr", settings=settings)
+    finally:
+        server.stop()
+
+    assert by_pixels.counts == new.counts == {Drift.SAME: 2, Drift.PIXELS_DIFFER: 1, Drift.GONE: 1}
+    assert by_version.counts == {Drift.SAME: 2, Drift.ETAG_CHANGED: 1, Drift.GONE: 1}
+
+
+def test_command_shows_what_changed_and_exits_with_one(cube: Path, changed: Path, tmp_path: Path) -> None:
+    """0: the same. 1: something changed; a line for each source, or CSV or Parquet of all, or JSON."""
+    run = CliRunner().invoke
+    same = run(command, ["replay", str(cube)], standalone_mode=False)
+    text = run(command, ["replay", str(changed), "--headers-only"], standalone_mode=False)
+    as_json = run(command, ["replay", str(changed), "--headers-only", "--json"], standalone_mode=False)
+    as_csv = run(command, ["replay", str(changed), "--csv"], standalone_mode=False)
+
+    assert (same.return_value, text.return_value) == (0, 1)
+    assert as_json.return_value == as_csv.return_value == 1
+    assert same.stdout == "9 sources: 9 same\n"
+    assert text.stdout.splitlines()[-1] == "10 sources: 2 same, 5 etag changed, 1 gone, 1 new, 1 unknown"
+    document = json.loads(as_json.stdout)
+    assert document["counts"] == {"same": 2, "etag changed": 5, "gone": 1, "new": 1, "unknown": 1}
+    table = tmp_path / "drift.parquet"
+    run(command, ["replay", str(changed), "--headers-only", "--parquet", str(table)], standalone_mode=False)
+    drifts = duckdb.execute("SELECT drift, count(*) FROM read_parquet(?) GROUP BY 1", [str(table)]).fetchall()
+    assert dict(drifts) == document["counts"]
+    rows = duckdb.execute(
+        "SELECT row, href FROM read_parquet(?) WHERE row IS NOT NULL", [str(table)]
+    ).fetchall()
+    assert [row for row, _ in rows] == list(range(9))
+    assert rows[4][1] == next(each["href"] for each in document["drifted"] if each["drift"] == "gone")
+    gone = next(each for each in document["drifted"] if each["drift"] == "gone")
+    assert (gone["row"], gone["band"], gone["status_then"], gone["status_now"]) == (4, None, "ok", "missing")
+    assert (bool(gone["etag_then"]), gone["etag_now"]) == (True, None)
+    assert len(as_csv.stdout.splitlines()) == 1 + 10

@@ -1,0 +1,98 @@
+"""What Python shows of results, and what a search returns."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixel_gather import gather, make_catalog, make_plan, make_virtual, presence, rank, replay, search
+from pixel_gather.core.request.request import parse_request
+from scenes.scenes import item
+from support.joined_cubes import FILES
+
+SOURCES = {"hrefs": [str(file) for file in FILES], "time": "(?:_pentad_|_monthly_|_yearly_|_)%Y"}
+PIXELS = {"pixels": [0, 0, 16, 12]}
+
+
+def check(shown: str) -> None:
+    """Check that a terminal shows it at once."""
+    assert len(shown.splitlines()) < 20
+    assert max(map(len, shown.splitlines())) <= 110
+    assert shown.startswith("<")
+    assert shown.endswith(">")
+
+
+def test_results_are_shown_in_few_lines(tmp_path: Path) -> None:
+    """Lists of any length, and many warnings, too."""
+    # 40 lines that repeat, of other bands and times: every kind of warning
+    request: dict[str, Any] = {"sources": [str(FILES[0])] * 40, "window": PIXELS, "output": {"report": False}}
+    gathered = gather(request, to=tmp_path / "cube")
+    plan = make_plan(request)
+
+    for each in (gathered, gathered.report, plan, plan.estimate, replay(tmp_path / "cube")):
+        check(repr(each))
+    check(repr(presence(tmp_path / "cube", by="status")))
+    assert "40 sources" in repr(plan)
+    assert "(40 ok)" in repr(gathered)
+    assert "repeat an earlier source" in repr(plan)
+
+
+def test_a_ranking_is_shown_in_few_lines() -> None:
+    """The first of its scenes, and how many there are."""
+    found = rank(sources=[str(FILES[0])] * 15, by="b1", bbox=[0, 0, 20, 20])
+
+    check(repr(found))
+    assert "15 scenes" in repr(found)
+    assert "and 5 more" in repr(found)
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A catalog of thirty scenes."""
+    place = tmp_path_factory.mktemp("shown") / "catalog.parquet"
+    items = [item(f"scene-{n:02d}", time=f"2024-01-{n + 1:02d}T10:00:00Z") for n in range(30)]
+    make_catalog(items, to=place)
+    return place
+
+
+def test_a_search_has_a_length_and_iterates(catalog: Path) -> None:
+    """Its items come newest first, as in ``items``."""
+    found = search(catalog=catalog)
+
+    assert len(found) == 30
+    assert [each["id"] for each in found] == [each["id"] for each in found.items]
+    check(repr(found))
+    assert "30 scenes" in repr(found)
+    assert "scene-29 2024-01-30" in repr(found)
+    assert "and 20 more" in repr(found)
+    assert not search(catalog=catalog, datetime="1999")
+
+
+def test_a_search_makes_a_data_frame(catalog: Path) -> None:
+    """One row a scene, whose times are times, and whose properties are columns."""
+    frame = search(catalog=catalog, datetime="2024-01-10/2024-01-12").to_dataframe()
+
+    assert list(frame.columns[:7]) == ["id", "collection", "time", "west", "south", "east", "north"]
+    assert list(frame["id"]) == ["scene-11", "scene-10", "scene-09"]
+    assert str(frame["time"].dtype) == "datetime64[us, UTC]"
+    assert frame["time"].iloc[0].isoformat() == "2024-01-12T10:00:00+00:00"
+    assert (frame["west"] < frame["east"]).all()
+    none = search(catalog=catalog, datetime="1999").to_dataframe()
+    assert (len(none), list(none.columns)) == (0, list(frame.columns[:7]))
+
+
+def test_a_request_does_not_show_the_items_of_a_program() -> None:
+    """They may be thousands."""
+    items = [item(f"scene-{n}") for n in range(500)]
+    request = parse_request({"sources": {"stac": {"items": items, "assets": "red"}}, "window": PIXELS})
+
+    assert len(repr(request)) < 3000
+    assert "scene-1" not in repr(request)
+
+
+def test_references_are_shown_in_few_lines(tmp_path: Path) -> None:
+    """Their report is, too."""
+    made = make_virtual({"sources": [str(FILES[0])], "window": "centre"}, to=tmp_path / "virtual")
+
+    assert len(repr(made).splitlines()) < 20
+    assert len(repr(made)) < 2000

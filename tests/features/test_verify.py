@@ -1,0 +1,326 @@
+"""A cube is compared with its receipt: untouched, and with each kind of damage."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from click.testing import CliRunner
+
+from pixel_gather import StoreError, gather, verify
+from pixel_gather.core.results.own_checksum import with_checksum
+from pixel_gather_cli.main import command
+from support.undrawn import gather_undrawn
+
+SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
+N_SHARDS = -(-len(FILES) // 2)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cube in shards of two rows."""
+    folder = tmp_path_factory.mktemp("made") / "cube.zarr"
+    output = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
+    gather_undrawn(
+        {"sources": [str(file) for file in FILES], "window": {"pixels": [0, 0, 40, 30]}, "output": output},
+        to=folder,
+    )
+    return folder
+
+
+@pytest.fixture
+def cube(made: Path, tmp_path: Path) -> Path:
+    """Return a copy of the cube that a test may damage."""
+    return Path(shutil.copytree(made, tmp_path / "cube.zarr"))
+
+
+def test_untouched_cube_is_the_same(made: Path) -> None:
+    """Every shard and every file is compared. A copy elsewhere is as good."""
+    found = verify(made)
+
+    assert found.is_same
+    assert found.differences == ()
+    assert (found.n_shards, found.n_compared, found.n_files) == (N_SHARDS, N_SHARDS, 3)
+    assert found.n_coordinates == len(xr.open_zarr(made).coords)
+
+
+def one_pixel(cube: Path) -> None:
+    """Change one pixel as a program would."""
+    array: Any = zarr.open_group(cube, mode="r+")["band_1"]
+    array[2, 3, 4] += 1
+
+
+def no_shard(cube: Path) -> None:
+    """Remove a shard. Zarr reads it as nodata."""
+    (cube / "band_1/c/1/0/0").unlink()
+
+
+def cut_shard(cube: Path) -> None:
+    """Cut the end of a shard, where its index is."""
+    shard = cube / "band_1/c/1/0/0"
+    shard.write_bytes(shard.read_bytes()[:-40])
+
+
+def noise_in_shard(cube: Path) -> None:
+    """Change a byte in the index of a shard."""
+    shard = cube / "band_1/c/1/0/0"
+    content = bytearray(shard.read_bytes())
+    content[-10] ^= 255
+    shard.write_bytes(content)
+
+
+def longer_array(cube: Path) -> None:
+    """Add rows that nobody has gathered."""
+    root = json.loads((cube / "zarr.json").read_text())
+    root["consolidated_metadata"]["metadata"]["band_1"]["shape"][0] += 2
+    (cube / "zarr.json").write_text(json.dumps(root))
+
+
+def no_array(cube: Path) -> None:
+    """Take a measurement out of the metadata."""
+    root = json.loads((cube / "zarr.json").read_text())
+    del root["consolidated_metadata"]["metadata"]["band_1"]
+    (cube / "zarr.json").write_text(json.dumps(root))
+
+
+def no_root(cube: Path) -> None:
+    """Remove the group's metadata."""
+    (cube / "zarr.json").unlink()
+
+
+def other_report(cube: Path) -> None:
+    """Change the digest in the cube's own report."""
+    root = json.loads((cube / "zarr.json").read_text())
+    gather = json.loads(root["attributes"]["pixel_gather"])
+    gather["report"]["digest"] = "0" * 32
+    root["attributes"]["pixel_gather"] = json.dumps(gather)
+    (cube / "zarr.json").write_text(json.dumps(root))
+
+
+def no_index(cube: Path) -> None:
+    """Remove a file beside the arrays."""
+    (cube / "headers.parquet").unlink()
+
+
+def other_index(cube: Path) -> None:
+    """Change a byte of a file beside the arrays."""
+    content = bytearray((cube / "headers.parquet").read_bytes())
+    content[100] ^= 255
+    (cube / "headers.parquet").write_bytes(content)
+
+
+def other_coordinate(cube: Path) -> None:
+    """Change one coordinate as a program would."""
+    array: Any = zarr.open_group(cube, mode="r+")["valid_fraction"]
+    array[1] = 0.5
+
+
+def no_coordinate(cube: Path) -> None:
+    """Remove a chunk of a coordinate. Zarr reads it as the fill value."""
+    (cube / "x/c/0").unlink()
+
+
+def other_attribute(cube: Path) -> None:
+    """Change an attribute in an array's own metadata."""
+    array = json.loads((cube / "x/zarr.json").read_text())
+    array["attributes"]["axis"] = "Y"
+    (cube / "x/zarr.json").write_text(json.dumps(array))
+
+
+def other_root(cube: Path) -> None:
+    """Change where the cube lies."""
+    root = json.loads((cube / "zarr.json").read_text())
+    root["attributes"]["spatial:transform"][2] += 1
+    (cube / "zarr.json").write_text(json.dumps(root))
+
+
+def endless_coordinate(cube: Path) -> None:
+    """Let the metadata tell of a trillion chunks."""
+    root = json.loads((cube / "zarr.json").read_text())
+    array = root["consolidated_metadata"]["metadata"]["x"]
+    array |= {"shape": [10**12], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}}}
+    (cube / "zarr.json").write_text(json.dumps(root))
+    (cube / "x/zarr.json").write_text(json.dumps(array))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (endless_coordinate, "x/c/1 is missing"),
+        (other_coordinate, "valid_fraction has other values than rows.parquet"),
+        (no_coordinate, "x/c/0 is missing"),
+        (other_attribute, "x/zarr.json differs from the metadata in zarr.json"),
+        (other_root, "zarr.json has another content than was written"),
+        (one_pixel, "band_1/c/1/0/0 has other pixels than the receipt says"),
+        (no_shard, "band_1/c/1/0/0 is missing"),
+        (cut_shard, "band_1/c/1/0/0 is damaged: it cannot be decoded"),
+        (noise_in_shard, "band_1/c/1/0/0 is damaged: it cannot be decoded"),
+        (longer_array, f"band_1 is {len(FILES) + 2} x 30 x 40 float32; the receipt says"),
+        (no_array, "band_1 is missing, or its metadata are damaged"),
+        (no_root, "zarr.json is missing"),
+        (other_report, "the report in zarr.json has another digest of all pixels"),
+        (no_index, "headers.parquet is missing"),
+        (other_index, "headers.parquet has another content than the receipt says"),
+    ],
+)
+def test_damage_is_said_in_words(cube: Path, damage: Callable[[Path], None], said: str) -> None:
+    """One change makes one difference, which names what was changed."""
+    damage(cube)
+
+    first, *others = verify(cube).differences
+
+    assert first.startswith(said)
+    assert all("band_1 is missing" in each for each in others)  # without its root a group has no arrays
+
+
+def test_cube_without_a_receipt_is_refused(cube: Path) -> None:
+    """Without one, there is nothing to compare the cube with."""
+    (cube / "receipt.json").unlink()
+
+    with pytest.raises(StoreError, match=r"there is no receipt\.json"):
+        verify(cube)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"format": 1}', b"[" * 5000])
+def test_damaged_receipt_is_refused(cube: Path, content: bytes) -> None:
+    """Nothing is compared with half a receipt."""
+    (cube / "receipt.json").write_bytes(content)
+
+    with pytest.raises(StoreError, match="receipt"):
+        verify(cube)
+
+
+@pytest.mark.parametrize("change", [{"shape": [10**9, 30, 40]}, {"shard": [0, 1, 1]}, {"shards": {}}])
+def test_receipt_whose_shards_do_not_fit_is_refused(cube: Path, change: dict[str, Any]) -> None:
+    """A receipt cannot make the program look for a billion shards."""
+    receipt = json.loads((cube / "receipt.json").read_text())
+    (cube / "receipt.json").write_text(json.dumps(with_checksum(receipt | change)))
+
+    with pytest.raises(StoreError, match="do not fit"):
+        verify(cube)
+
+
+def test_place_without_a_cube_is_refused_and_not_made(tmp_path: Path) -> None:
+    """Looking at a folder does not create it."""
+    with pytest.raises(StoreError, match="no cube is there"):
+        verify(tmp_path / "none.zarr")
+
+    assert not (tmp_path / "none.zarr").exists()
+
+
+def test_lossy_pixels_are_decoded_but_not_compared(tmp_path: Path) -> None:
+    """The receipt's digests are those of the pixels before compression."""
+    output = {"codec": "zfp", "zfp_tolerance": 0.5}
+    request = {"sources": [str(FILES[0])], "window": {"pixels": [0, 0, 40, 30]}, "output": output}
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+
+    found = verify(tmp_path / "cube.zarr")
+
+    assert found.is_same
+    assert (found.n_shards, found.n_compared, found.is_lossless) == (1, 0, False)
+    assert CliRunner().invoke(command, ["verify", str(tmp_path / "cube.zarr")]).output == (
+        "1 shard decoded, but not compared, because the pixels were stored with loss; "
+        "21 coordinates and 3 files compared with the receipt: the same\n"
+    )
+
+
+def test_command_says_what_differs_by_text_json_and_exit_code(cube: Path) -> None:
+    """0 is the same, 1 differs."""
+    same = CliRunner().invoke(command, ["verify", str(cube)], standalone_mode=False)
+    one_pixel(cube)
+    text = CliRunner().invoke(command, ["verify", str(cube)], standalone_mode=False)
+    told = CliRunner().invoke(command, ["verify", str(cube), "--json"], standalone_mode=False)
+
+    assert same.return_value == 0
+    assert same.output == (
+        f"{N_SHARDS} of {N_SHARDS} shards, 21 coordinates and 3 files compared with the receipt: the same\n"
+    )
+    assert text.return_value == told.return_value == 1
+    assert text.output.splitlines()[0] == "band_1/c/1/0/0 has other pixels than the receipt says"
+    assert text.output.endswith("1 difference\n")
+    assert json.loads(told.output)["is_same"] is False
+
+
+def test_pixels_of_nan_are_the_same(tmp_path: Path) -> None:
+    """NaN differs from itself, but its bytes do not."""
+    window = {"pixels": [-5, -5, 40, 30]}
+    gather_undrawn({"sources": [str(FILES[0])], "window": window}, to=tmp_path / "cube.zarr")
+    array: Any = zarr.open_group(tmp_path / "cube.zarr", mode="r")["band_1"]
+
+    assert np.isnan(array[...]).any()
+    assert verify(tmp_path / "cube.zarr").is_same
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cube with a list's columns, an append, a report and a page."""
+    folder = tmp_path_factory.mktemp("grown") / "cube.zarr"
+    lines = ["href,time,cloud,n,good"]
+    lines += [f"{file},2024-01-0{day},1.5,{day},true" for day, file in enumerate(FILES[:5], start=1)]
+    (folder.parent / "list.csv").write_text("\n".join(lines[:4]))
+    (folder.parent / "more.csv").write_text("\n".join([lines[0], *lines[4:]]))
+    window = {"pixels": [0, 0, 40, 30]}
+    output: dict[str, Any] = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
+    gather(
+        {"sources": str(folder.parent / "list.csv"), "window": window, "output": output},
+        to=folder,
+    )
+    gather(
+        {
+            "sources": str(folder.parent / "more.csv"),
+            "window": window,
+            "output": {"append_to": str(folder)},
+        }
+    )
+    return folder
+
+
+UNREAD = {"band_1/c/1/0/0", "versions/00002.claim"}
+"""Objects with bytes that no reader uses: a continued shard's former index, and who made a version."""
+
+
+def test_a_flipped_bit_is_found_in_every_object(grown: Path, tmp_path: Path) -> None:
+    """Pixels, coordinates, all metadata, the former version, the pages and the files beside the arrays."""
+    cube = Path(shutil.copytree(grown, tmp_path / "cube.zarr"))
+    assert verify(cube).differences == ()
+    keys = sorted(str(each.relative_to(cube)) for each in cube.rglob("*") if each.is_file())
+    assert {"view.html", "report.html", "report.json", "versions/00001.json", "x/c/0", "good/c/0"} <= set(
+        keys
+    )
+    generator = np.random.default_rng(5)
+
+    unnoticed = [
+        (key, bit)
+        for key in keys
+        if key not in UNREAD
+        for bit in generator.integers(8 * (cube / key).stat().st_size, size=2).tolist()
+        if not finds_flip(cube, key, bit)
+    ]
+
+    assert unnoticed == []
+
+
+def finds_flip(cube: Path, key: str, bit: int) -> bool:
+    """Return whether a flipped bit is found, or changes nothing that readers see. Flip it back."""
+    file = cube / key
+    content = file.read_bytes()
+    changed = bytearray(content)
+    changed[bit // 8] ^= 1 << bit % 8
+    file.write_bytes(changed)
+    try:
+        if not verify(cube).is_same:
+            return True
+        found = xr.open_zarr(cube, chunks=None).load()
+    except StoreError:
+        return True
+    finally:
+        file.write_bytes(content)
+    if "/c" in key:  # some bits of a frame's header say nothing
+        return bool(found.identical(xr.open_zarr(cube, chunks=None).load()))
+    return key.endswith(".json") and json.loads(changed) == json.loads(content)

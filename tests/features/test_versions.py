@@ -1,0 +1,124 @@
+"""Versions of a cube on disk: they are listed, opened, compacted and forgotten."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from pixel_gather import compact, forget, gather, open_cube, verify, versions
+from pixel_gather.core.errors import RequestError
+from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.cube.row_table import read_row_table
+
+SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+FILES = sorted(SERIES.glob("*.tif"))
+QUIET = Settings(draws_report=False)
+
+
+def request(*files: Path, **more: object) -> dict[str, object]:
+    """Return a request for small windows."""
+    return {"sources": files, "window": {"pixels": [0, 0, 40, 30]}} | more
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cube of four rows in three versions, all of them in one shard."""
+    cube = tmp_path_factory.mktemp("versions") / "cube.zarr"
+    output = {"expected_rows": 64, "layout": {"chunk": [4, 32, 32], "shard_rows": 8}}
+    gather(request(FILES[0], output=output), to=cube, settings=QUIET)
+    for files in ((FILES[0], FILES[1]), FILES[2:4]):
+        gather(request(*files, output={"append_to": cube}), settings=QUIET)
+    return cube
+
+
+@pytest.fixture
+def cube(made: Path, tmp_path: Path) -> Path:
+    """Return a copy of it."""
+    shutil.copytree(made, tmp_path / "cube.zarr")
+    return tmp_path / "cube.zarr"
+
+
+def test_versions_tell_what_each_append_has_added(made: Path) -> None:
+    """Rows count all, sources only the new ones."""
+    found = versions(made)
+
+    assert [(each.number, each.n_rows, each.n_sources, each.n_skipped, each.kind) for each in found] == [
+        (1, 1, 1, 0, "gather"),
+        (2, 2, 1, 1, "append"),
+        (3, 4, 2, 0, "append"),
+    ]
+    assert verify(made).is_same
+
+
+def test_a_folder_without_a_cube_is_named_and_no_other_place_is_asked_for(tmp_path: Path) -> None:
+    """Nothing is to be created there. The user has named the wrong folder."""
+    tmp_path.joinpath("list.csv").write_text("href\n")
+
+    with pytest.raises(RequestError, match="holds no cube: name an existing one, or gather a new one"):
+        versions(tmp_path)
+
+
+def test_a_former_version_is_opened_by_number_and_by_time(made: Path) -> None:
+    """It has the rows of its time, in the same objects."""
+    whole = open_cube(made)
+    second = versions(made)[1]
+
+    for version in (2, "2", second.committed_at):
+        earlier = open_cube(made, version)
+        assert earlier.sizes["source"] == 2
+        assert earlier["band_1"].shape == (2, 30, 40)
+        np.testing.assert_array_equal(earlier["band_1"], whole["band_1"][:2])
+        assert earlier["href"].values.tolist() == whole["href"].values[:2].tolist()
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [(4, "the versions 1 to 3, not 4"), ("2001-01-01", "there was none"), ("soon", "no number and no time")],
+)
+def test_a_version_that_is_not_there_is_named(made: Path, version: int | str, words: str) -> None:
+    """The error says which there are."""
+    with pytest.raises(RequestError, match=words):
+        open_cube(made, version)
+
+
+def test_compaction_frees_the_space_and_keeps_every_version(cube: Path) -> None:
+    """A second one has nothing to do."""
+    shard = cube / "band_1/c/0/0/0"
+    before, whole = shard.stat().st_size, open_cube(cube)["band_1"].values
+
+    done = compact(cube)
+
+    assert (done.n_shards, done.version) == (1, 4)
+    assert shard.stat().st_size == before - done.freed_nbytes
+    assert done.freed_nbytes > 0
+    np.testing.assert_array_equal(open_cube(cube)["band_1"], whole)
+    np.testing.assert_array_equal(open_cube(cube, 2)["band_1"], whole[:2])
+    metadata, _ = read_row_table((cube / "rows.parquet").read_bytes())
+    assert metadata["shards"][0][1] == shard.stat().st_size
+    assert metadata["version"] == 4
+    assert verify(cube).is_same
+    assert compact(cube).n_shards == 0
+
+
+def test_a_compacted_cube_grows_on(cube: Path) -> None:
+    """The next append follows the compaction's version."""
+    compact(cube)
+
+    gather(request(FILES[0], output={"append_to": cube}, duplicates="again", nodata=None), settings=QUIET)
+
+    assert [each.kind for each in versions(cube)] == ["gather", "append", "append", "compact", "append"]
+    assert zarr.open_array(cube / "band_1", mode="r").shape == (5, 30, 40)
+    assert verify(cube).is_same
+
+
+def test_forgotten_versions_cannot_be_opened(cube: Path) -> None:
+    """The present one stays, and all rows do."""
+    assert [each.number for each in forget(cube, 3)] == [1, 2]
+    assert forget(cube, "2999-01-01") == ()
+
+    with pytest.raises(RequestError, match="version 2 was forgotten"):
+        open_cube(cube, 2)
+    assert open_cube(cube, 3).sizes["source"] == 4
+    assert verify(cube).is_same

@@ -1,0 +1,628 @@
+"""The page in a headless Chromium: its pixels against zarr-python's, its requests, its accessibility."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, override
+
+import matplotlib as mpl
+import numpy as np
+import obstore
+import pytest
+import zarr
+from obstore.store import LocalStore
+from zarr.storage import ObjectStore
+
+from infra.node_tools import node_modules
+from pixel_gather import join, make_virtual
+from pixel_gather.core.model.window import Transform
+from pixel_gather.core.results.evidence import north_in_words
+from pixel_gather.features.report.cube_evidence import read_evidence
+from pixel_gather.features.report.plots.theme import LIGHT
+from pixel_gather.features.report.plots.through_time import draw_through_time
+from pixel_gather.features.report.report_files import report_files_of
+from pixel_gather.features.view import view
+from pixel_gather.features.view.view import CubeServer, serving_cube
+from pixel_gather.io.cube.served_files import StoredFiles
+from pixel_gather.io.cube.view_page import view_page
+from pixel_gather.io.pictures.stretch import common_stretches
+from support.browser import VIEWER, Page, needs_browser, opened_browser
+from support.joined_cubes import FILES
+from support.undrawn import gather_undrawn
+from support.viewed_cubes import BANDS, MISSING, NODATA, SIDE, gathered_valley, plain_cube, plain_pixels
+
+pytestmark = [pytest.mark.slow, needs_browser]
+_N_ROWS = 9
+
+
+class _Counting(view._Handler):
+    """Notes each request that the server answers: its key below the cube, and its range."""
+
+    asked: list[tuple[str, str | None]]
+
+    @override
+    def log_request(self, code: object = "-", size: object = "-") -> None:
+        del code, size
+        self.asked.append((self.path.split("/", 3)[-1], self.headers["Range"]))
+
+
+@contextmanager
+def _running(server: CubeServer) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    """Serve in a thread. Yield the page's address and the list of requests."""
+    asked: list[tuple[str, str | None]] = []
+    server.RequestHandlerClass = type("Counting", (_Counting,), {"asked": asked})
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server.url, asked
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def valley(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return the place of a gathered cube of four measurements."""
+    return gathered_valley(tmp_path_factory.mktemp("valley"), n_rows=_N_ROWS).place
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """Return a tab of a browser."""
+    with opened_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def served(valley: str) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    """Return the address of the cube's page and the requests so far."""
+    with serving_cube(valley) as server, _running(server) as running:
+        yield running
+
+
+def _pixels(valley: str, band: str, row: int) -> Any:
+    array: Any = zarr.open_group(valley, mode="r")[band]
+    return array[row]
+
+
+def _canvas(page: Page) -> Any:
+    """Return the colours on display, shape (y, x, 4)."""
+    script = """(() => { const c = document.getElementById("pixels");
+      const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+      return [c.height, c.width, Array.from(data)]; })()"""
+    height, width, data = page.run(script)
+    return np.array(data, dtype="uint8").reshape(height, width, 4)
+
+
+def _levels(pixels: Any, limits: Any) -> Any:
+    low, high = limits
+    return np.floor(np.clip((pixels.astype("float64") - low) / (high - low), 0, 1) * 255 + 0.5).astype(int)
+
+
+def _of(pixels: Any) -> Any:
+    return np.percentile(pixels[pixels != NODATA], [2, 98])
+
+
+def _in_colour(valley: str, band: str) -> Any:
+    """Return the limits by which the report shows all rows of the cube, of which one chunk has all."""
+    array: Any = zarr.open_group(valley, mode="r")[band]
+    assert array.chunks[0] >= array.shape[0] == _N_ROWS
+    pixels = array[...]
+    stretch, *_ = common_stretches([pixels] * 3, [pixels != NODATA] * 3)
+    return stretch.low, stretch.high
+
+
+def test_canvas_holds_zarrs_pixels_through_the_stretch(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """Percentiles are NumPy's, colours matplotlib's. Nodata are transparent."""
+    url, _ = served
+    row = 5
+    page.open_(f"{url}#row={row}&show=nir&map=viridis&stretch=row")
+
+    pixels = _pixels(valley, "nir", row)
+    is_valid = pixels != NODATA
+    colours = mpl.colormaps["viridis"](_levels(pixels, _of(pixels)), bytes=True)
+    shown = _canvas(page)
+    assert 0 < (~is_valid).sum() < SIDE * SIDE
+    assert (shown[is_valid] == colours[is_valid]).all()
+    assert (shown[~is_valid, 3] == 0).all()
+
+
+def test_canvas_mixes_three_measurements_and_keeps_the_stretch(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """The limits of the rows that were read at first hold for the next rows, until others are taken."""
+    url, _ = served
+    page.open_(f"{url}#row=3&rgb=red,green,blue&stretch=kept")
+    page.run("document.getElementById('next').click()")
+    page.wait("location.hash.includes('row=4') && document.documentElement.dataset.state === 'drawn'")
+
+    shown = _canvas(page)
+    for place, band in enumerate(BANDS[:3]):
+        pixels = _pixels(valley, band, 4)
+        is_valid = pixels != NODATA
+        assert (shown[is_valid][:, place] == _levels(pixels, _in_colour(valley, band))[is_valid]).all()
+
+    page.run("document.getElementById('retake').click()")
+    page.wait("document.documentElement.dataset.state === 'drawn'")
+    pixels = _pixels(valley, "red", 4)
+    is_valid = pixels != NODATA
+    assert (_canvas(page)[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
+
+
+def test_a_single_measurement_has_the_range_of_the_rows_that_were_read(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """All rows of the valley lie in one chunk. Their percentiles take no further request."""
+    url, asked = served
+    asked.clear()
+    page.open_(f"{url}#row=2&show=green&map=grey&stretch=kept")
+
+    pixels = np.stack([_pixels(valley, "green", row) for row in range(_N_ROWS)])
+    is_valid = pixels[2] != NODATA
+    assert pixels[pixels != NODATA].size > 2**18, "percentiles of a sample"
+    low, high = (float(each) for each in page.run("location.hash").partition("limits=")[2].split("%2C"))
+    assert (low, high) == pytest.approx(tuple(_of(pixels)), rel=0.01)
+    assert (_canvas(page)[is_valid][:, 1] == _levels(pixels[2], (low, high))[is_valid]).mean() > 0.999
+    assert len([key for key, _ in asked if key.startswith("green/")]) <= 2
+
+
+def test_canvas_takes_fixed_limits_from_the_link(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """A link keeps the view: row, measurement, map, limits."""
+    url, _ = served
+    page.open_(f"{url}#row=2&show=green&map=grey&stretch=fixed&limits=100,900")
+
+    pixels = _pixels(valley, "green", 2)
+    is_valid = pixels != NODATA
+    assert (_canvas(page)[is_valid][:, 1] == _levels(pixels, (100, 900))[is_valid]).all()
+    assert page.run("location.hash") == "#row=2&show=green&map=grey&stretch=fixed&limits=100%2C900"
+
+
+def test_row_that_was_not_read_says_why(page: Page, served: tuple[str, list[tuple[str, str | None]]]) -> None:
+    """No pixel is invented: the canvas is empty, and the status stands over it."""
+    url, _ = served
+    page.open_(f"{url}#row={MISSING}&show=nir")
+
+    assert (_canvas(page)[..., 3] == 0).all()
+    assert "missing" in page.run("document.getElementById('why').textContent")
+    page.wait(f"document.getElementById('href').textContent.endsWith('valley_{MISSING:03}_nir.tif')")
+
+
+def test_slice_takes_three_requests(page: Page, served: tuple[str, list[tuple[str, str | None]]]) -> None:
+    """Metadata, shard index, chunks. Other rows of the same chunks take none; coordinates one each."""
+    url, asked = served
+    asked.clear()
+    page.open_(f"{url}#row=1&show=red")
+    page.wait("document.getElementById('href').textContent")
+    first = list(asked)
+    asked.clear()
+    page.run("document.getElementById('next').click()")
+    page.wait("location.hash.includes('row=2') && document.documentElement.dataset.state === 'drawn'")
+
+    of_pixels = [(key, range_) for key, range_ in first if key == "zarr.json" or key.startswith("red/")]
+    assert [key for key, _ in of_pixels] == ["zarr.json", "red/c/0/0/0", "red/c/0/0/0"]
+    assert str(of_pixels[1][1]).startswith("bytes=-")
+    others = sorted(key.split("/")[0] for key, _ in first if (key, _) not in of_pixels)
+    assert [each for each in others if each != "favicon.ico"] == ["href", "status", "time", "view.html"]
+    assert not asked
+
+
+def test_page_asks_no_other_host_and_breaks_no_policy(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]]
+) -> None:
+    """Every request of the page went to its own server. The browser reports nothing about the policy."""
+    url, _ = served
+    page.events.clear()
+    page.open_(f"{url}#row=0&rgb=red,green,blue&part=10,10,5,5")
+    page.wait("document.documentElement.dataset.series === 'drawn'")
+
+    sent = [
+        each["params"]["request"]["url"]
+        for each in page.events
+        if each["method"] == "Network.requestWillBeSent"
+    ]
+    origin = url.split("/", 3)[2]
+    assert len(sent) > 5
+    assert {each.split("/", 3)[2] for each in sent} == {origin}
+    said = [each["params"]["entry"] for each in page.events if each["method"] == "Log.entryAdded"]
+    assert [each for each in said if not each.get("url", "").endswith("favicon.ico")] == []
+    assert not [each for each in page.events if each["method"] == "Runtime.exceptionThrown"]
+
+
+def test_click_gives_the_series_of_the_pixel(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """Value, time, source and status of the row; one point of the chart for each row that was read."""
+    url, _ = served
+    page.open_(f"{url}#row=5&show=nir")
+    _drag(page, (50, 100), (50, 100))
+
+    value = int(_pixels(valley, "nir", 5)[100, 50])
+    told = page.run("document.getElementById('readout').textContent")
+    assert "column 50, line 100" in told
+    assert f"nir{value}status" in told
+    assert "2025-03-20 (5)" in told
+    page.wait("document.getElementById('readout').textContent.includes('valley_005_nir.tif')")
+    dots = page.run("document.querySelector('#chart .dots').getAttribute('d')")
+    assert dots.count("M") == _N_ROWS - 1
+    assert page.run("document.querySelector('#chart .failed').getAttribute('d')").count("M") == 1
+
+
+def test_line_breaks_where_a_row_was_not_read(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]]
+) -> None:
+    """The row behind the gap stands alone. Its spread is drawn, too."""
+    url, _ = served
+    page.open_(f"{url}#row=5&show=nir")
+    _drag(page, (50, 100), (89, 139))
+
+    line, spread = (
+        page.run(f"document.querySelector('#chart .{kind}').getAttribute('d')") for kind in ("line", "spread")
+    )
+    before, alone = line.split("M")[1:]
+    assert (before.count("L"), alone.count("L")) == (MISSING - 1, 0)
+    assert spread.count("Z") == 2
+
+
+def test_rectangle_gives_mean_and_spread(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """Nodata do not count. The figures are NumPy's."""
+    url, _ = served
+    page.open_(f"{url}#row=5&show=blue")
+    _drag(page, (0, 0), (39, 39))
+
+    part = _pixels(valley, "blue", 5)[:40, :40]
+    valid = part[part != NODATA].astype("float64")
+    assert 0 < valid.size < part.size
+    told = page.run("document.getElementById('readout').textContent")
+    assert f"{valid.size:,} of 1,600 pixels valid" in told
+    assert f"mean {valid.mean():.4g}" in told
+    assert f"standard deviation {valid.std():.4g}" in told
+
+
+def test_keys_move_the_pixel_and_step_through_rows(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]]
+) -> None:
+    """Everything that a mouse does, keys do."""
+    url, _ = served
+    page.open_(f"{url}#row=3&show=red&part=20,30,1,1")
+    page.run("document.getElementById('stage').focus()")
+    for key, shift in (("ArrowRight", 0), ("ArrowDown", 0), ("ArrowRight", 8), ("PageDown", 0)):
+        for kind in ("keyDown", "keyUp"):
+            page.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, modifiers=shift)
+    page.wait("location.hash.includes('row=4')")
+
+    assert "part=21%2C31%2C2%2C1" in page.run("location.hash")
+
+
+def test_finger_selects_a_pixel(page: Page, served: tuple[str, list[tuple[str, str | None]]]) -> None:
+    """A tap is a click. Browsers may still scroll and zoom over the picture."""
+    url, _ = served
+    page.open_(f"{url}#row=2&show=red")
+    ((x, y),) = _places(page, (30, 40))
+    page.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+    page.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    page.wait("document.documentElement.dataset.series === 'drawn'")
+
+    assert "part=30%2C40%2C1%2C1" in page.run("location.hash")
+
+
+def test_play_shows_row_after_row(page: Page, served: tuple[str, list[tuple[str, str | None]]]) -> None:
+    """It starts anew after the last row, and skips rows that were not read if told so."""
+    url, _ = served
+    page.open_(f"{url}#row={MISSING - 1}&show=nir&skip=1")
+    page.run("document.getElementById('speed').value = '16'")
+    page.run(
+        "window.rows = []; new MutationObserver(() => rows.push(document.getElementById('row').value))"
+        ".observe(document.getElementById('count'), { childList: true })"
+    )
+    page.run("document.getElementById('play').click()")
+    page.wait("rows.length >= 3")
+    page.run("document.getElementById('play').click()")
+
+    assert page.run("rows")[:3] == ["8", "0", "1"]
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_axe_finds_nothing(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], *, is_dark: bool
+) -> None:
+    """The page is accessible in both themes, with a chart, a failed row and inputs for limits."""
+    url, _ = served
+    page.look(width=1200, height=900, is_dark=is_dark)
+    page.open_(f"{url}#row={MISSING}&rgb=nir,green,blue&stretch=fixed&limits=0,9;0,9;0,9&part=9,9,4,4")
+    page.wait("document.documentElement.dataset.series === 'drawn'")
+
+    assert _violations(page) == []
+
+
+@pytest.fixture(scope="module")
+def report(valley: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the address of the cube's report: its map, windows in colour, failures and one figure."""
+    evidence = read_evidence(LocalStore(valley), place=valley)
+    through_time = draw_through_time(evidence.series, LIGHT, n_measurements=4)
+    assert through_time is not None
+    drawn = {"through_time": through_time}
+    written = report_files_of(evidence, drawn=drawn, with_published=False, viewer="view.html")
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_bytes(written["report.html"])
+    return file.as_uri()
+
+
+def _opened(page: Page, report: str) -> None:
+    page.send("Page.navigate", url="about:blank")
+    page.send("Page.navigate", url=report)
+    page.wait("document.readyState === 'complete' && document.getElementById('figure-map')")
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_axe_finds_nothing_in_the_report(page: Page, report: str, *, is_dark: bool) -> None:
+    """The report is accessible in both themes. Its script and style keep to its policy."""
+    page.look(width=1200, height=900, is_dark=is_dark)
+    page.events.clear()
+    _opened(page, report)
+    said = [each["params"]["entry"]["text"] for each in page.events if each["method"] == "Log.entryAdded"]
+
+    assert said == []
+    assert _violations(page) == []
+
+
+def test_report_unfolds_on_paper_and_folds_again(page: Page, report: str) -> None:
+    """All measurements, all failures and all frames are printed. Then the page is as before."""
+    _opened(page, report)
+    hidden = "Array.from(document.querySelectorAll('.look'), (look) => look.hidden)"
+    before = page.run(hidden)
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    on_paper = page.run(hidden)
+    page.run("dispatchEvent(new Event('afterprint'))")
+
+    assert before == [False, True, True, True, True]  # colours first
+    assert on_paper == [False] * 5
+    assert page.run(hidden) == before
+
+
+def test_report_shows_all_frames_on_paper(page: Page, report: str) -> None:
+    """A film is one picture with a frame for each row. On a screen, one frame of it is seen."""
+    _opened(page, report)
+    size = "getComputedStyle(document.querySelector('.frame .pixels')).backgroundSize"
+    on_screen = page.run(size)
+    page.send("Emulation.setEmulatedMedia", media="print")
+    on_paper = page.run(size)
+    page.send("Emulation.setEmulatedMedia", media="")
+
+    assert on_screen == "300% 300%"
+    assert on_paper == "100% 100%"
+
+
+def _violations(page: Page) -> list[Any]:
+    """Return what axe finds."""
+    page.run((node_modules(VIEWER) / "axe-core" / "axe.min.js").read_text())
+    found, n_passed = page.run(
+        "axe.run().then(({ violations, passes }) => "
+        "[violations.map(({ id, nodes }) => [id, nodes[0].html]), passes.length])"
+    )
+    assert n_passed > 20
+    return list(found)
+
+
+def test_page_of_100_000_rows_reads_a_chunk_of_each_coordinate(page: Page) -> None:
+    """Opening such a cube reads no more than opening a small one. A far row reads its own chunks."""
+    server = CubeServer(StoredFiles(plain_cube(100_000, dim="time")), "many")
+    with server, _running(server) as (url, asked):
+        page.open_(f"{url}#row=99999&part=3,2,1,1")
+        page.wait("document.getElementById('href').textContent === 's3://b/99999.tif'")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+
+        told = page.run("document.getElementById('readout').textContent")
+        offered = page.run("document.getElementById('all').textContent")
+    assert "pixelcolumn 3, line 2" in told
+    assert f"band_1{plain_pixels(np.array([99_999]))[0, 2, 3]}" in told
+    assert offered.startswith("Read all rows (3,126 requests")
+    coordinates = {key for key, _ in asked if key.split("/")[0] in ("time", "status", "href")}
+    assert coordinates == {"time/c/5", "time/c/6", "status/c/5", "status/c/6", "href/c/6"}
+    assert len(asked) < 80
+
+
+def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
+    """Without times and a common grid, rows have numbers, and the page says that they lie apart."""
+    server = CubeServer(StoredFiles(plain_cube(200, dim="source")), "stack")
+    with server, _running(server) as (url, _):
+        page.open_(f"{url}#row=199&stretch=row")
+
+        shown, facts, label, count = (
+            _canvas(page),
+            *(
+                page.run(f"document.getElementById('{each}').textContent")
+                for each in ("facts", "label", "count")
+            ),
+        )
+    pixels = plain_pixels(np.array([199]))[0]
+    assert (shown[..., 0] == _levels(pixels, np.percentile(pixels, [2, 98]))).all()
+    assert facts.endswith("rows lie on grids of their own")
+    assert (label, count) == ("Row 199", "of 0 to 199")
+
+
+def test_page_counts_one_row_and_gives_width_before_height(page: Page, tmp_path: Path) -> None:
+    """Requests and messages have the same order."""
+    gather_undrawn(
+        {"sources": [str(FILES[0])], "window": {"pixels": [0, 0, 40, 30]}}, to=tmp_path / "one.zarr"
+    )
+    with serving_cube(str(tmp_path / "one.zarr")) as server, _running(server) as (url, _):
+        page.open_(url)
+        facts = page.run("document.getElementById('facts').textContent")
+
+    assert facts.startswith("1 row · 40 \u00d7 30 pixels of ")
+
+
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        ([10, 0, 0, 0, -10, 0], "on one grid"),
+        ([10, 0, 0, 0, 10, 0], "on one grid · the first line is the south"),
+        ([8.66, 5, 0, 5, -8.66, 0], "on one grid · north is 30 degrees to the right"),
+        ([8.66, -5, 0, -5, -8.66, 0], "on one grid · north is 30 degrees to the left"),
+    ],
+)
+def test_page_says_where_north_is(page: Page, transform: list[float], said: str) -> None:
+    """Rows are shown as stored. The words are those of the report."""
+    store = plain_cube(64, dim="source")
+    described = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
+    described["attributes"]["spatial:transform"] = transform
+    obstore.put(store, "zarr.json", json.dumps(described).encode())
+    server = CubeServer(StoredFiles(store), "turned")
+    with server, _running(server) as (url, _):
+        page.open_(url)
+        facts = page.run("document.getElementById('facts').textContent")
+
+    assert facts.endswith(f" · {said}")
+    assert said.removeprefix("on one grid").removeprefix(" · ") == north_in_words(Transform(*transform))
+
+
+def test_numbers_of_an_axis_differ(page: Page) -> None:
+    """Large values that hardly differ take more digits, on the chart and at the colour bar."""
+    store = plain_cube(64, dim="source", dtype="float64")
+    pixels: Any = zarr.open_group(ObjectStore(store), mode="r+")["band_1"]
+    pixels[...] = np.linspace(9559, 9560, 64)[:, None, None] + np.zeros((16, 16))
+    server = CubeServer(StoredFiles(store), "flat")
+    with server, _running(server) as (url, _):
+        page.open_(f"{url}#row=3&part=2,3,1,1")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+        ticks = page.run(
+            "[...document.querySelectorAll('#chart .tick[x=\"56\"]')].map((each) => each.textContent)"
+        )
+        ends = page.run(
+            "[...document.querySelectorAll('#limits .ends span')].map((each) => each.textContent)"
+        )
+
+    assert ticks == ["9,559.0", "9,559.5", "9,560.0"]
+    assert ends == ["9,559.0", "9,559.1"]
+
+
+@pytest.mark.parametrize(
+    ("codec", "dtype"),
+    [("blosc-zstd", "uint8"), ("zstd", "int16"), ("none", "float64"), ("blosc-lz4", "float32")],
+)
+def test_page_reads_every_lossless_codec(page: Page, codec: str, dtype: str) -> None:
+    """Of every codec that a request may name, and several dtypes."""
+    server = CubeServer(StoredFiles(plain_cube(100, dim="source", dtype=dtype, codec=codec)), "coded")
+    with server, _running(server) as (url, _):
+        page.open_(f"{url}#row=70&stretch=row")
+        shown = _canvas(page)
+
+    pixels = plain_pixels(np.array([70]))[0].astype(dtype)
+    assert (shown[..., 0] == _levels(pixels, np.percentile(pixels, [2, 98]))).all()
+
+
+def test_page_reads_tiles_that_were_passed_on(page: Page, tmp_path: Path) -> None:
+    """Chunks may be the sources' own deflated tiles."""
+    place = gathered_valley(tmp_path, n_rows=2, output={"codec": "source"}).place
+    with serving_cube(place) as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=1&show=blue&stretch=row")
+        shown = _canvas(page)
+
+    pixels = _pixels(place, "blue", 1)
+    is_valid = pixels != NODATA
+    assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
+
+
+def test_page_shows_joined_cubes(page: Page, tmp_path: Path) -> None:
+    """Two cubes become one, and a row of the second is that cube's. Shards are read where they are."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        gathered_valley(tmp_path / name, n_rows=2)
+    cubes = [str(tmp_path / name / "valley.zarr") for name in ("a", "b")]
+    join(cubes, to=str(tmp_path / "both.icechunk"))
+    with serving_cube(tmp_path / "both.icechunk") as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=3&show=green&stretch=row&part=20,90,1,1")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+        page.wait("document.getElementById('href').textContent.endsWith('b/valley_001_green.tif')")
+        shown, told = _canvas(page), page.run("document.getElementById('readout').textContent")
+
+    pixels = _pixels(cubes[1], "green", 1)
+    is_valid = pixels != NODATA
+    assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
+    assert f"green{pixels[90, 20]}status" in told
+
+
+def test_page_shows_a_virtual_cube(page: Page, valley: str, tmp_path: Path) -> None:
+    """Its chunks are tiles of the sources. The file that is missing has a row without pixels."""
+    request = {"sources": str(Path(valley).parent / "sources.csv"), "window": {"pixels": [0, 0, SIDE, SIDE]}}
+    make_virtual(request, to=tmp_path / "virtual.icechunk")
+    with serving_cube(tmp_path / "virtual.icechunk") as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=5&show=blue&stretch=row")
+        shown = _canvas(page)
+        page.open_(f"{url}#row={MISSING}&show=nir")
+        missing = _canvas(page)
+
+    pixels = _pixels(valley, "blue", 5)
+    is_valid = pixels != NODATA
+    assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
+    assert (missing[..., 3] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("codec", "dtype", "said"),
+    [("zfp", "float32", "is compressed by imagecodecs_zfp"), ("none", "complex64", "has complex numbers")],
+)
+def test_page_says_what_it_cannot_show(page: Page, codec: str, dtype: str, said: str) -> None:
+    """Nothing is drawn. The reason stands on the page, also below the chart after a selection."""
+    server = CubeServer(StoredFiles(plain_cube(100, dim="source", dtype=dtype, codec=codec)), "odd")
+    with server, _running(server) as (url, _):
+        page.open_(url)
+        assert f"band_1 {said}" in page.run("document.getElementById('message').textContent")
+
+        page.open_(f"{url}#row=1&part=2,3,1,1")
+        page.wait("document.documentElement.dataset.series === 'failed'")
+        told = page.run("document.getElementById('extent').textContent")
+        assert told.startswith(f"No row is read. band_1 {said}")
+        assert f"band_1 {said}" in page.run("document.getElementById('message').textContent")
+        assert ("pixel_gather.open_cube" in told) == (codec == "zfp")
+
+
+def test_page_refuses_chunks_of_gigabytes(page: Page) -> None:
+    """Anybody may have written the cube. Nothing is read of such an array."""
+    store = plain_cube(100, dim="source")
+    root = bytes(obstore.get(store, "zarr.json").bytes())
+    described = json.loads(root)
+    codec = described["consolidated_metadata"]["metadata"]["band_1"]["codecs"][0]
+    codec["configuration"]["chunk_shape"] = [64, 4096, 4096]
+    obstore.put(store, "zarr.json", json.dumps(described).encode())
+    server = CubeServer(StoredFiles(store), "giant")
+    with server, _running(server) as (url, asked):
+        page.open_(url)
+        said = page.run("document.getElementById('message').textContent")
+
+    assert "band_1 has chunks of 8,192 MiB. This page reads chunks of at most 256 MiB." in said
+    assert not [key for key, _ in asked if key.startswith("band_1/c")]
+
+
+def test_page_from_a_folder_names_the_command(page: Page, valley: str) -> None:
+    """Browsers refuse such a page its files. It says what to run instead."""
+    copy = Path(valley) / "view.html"
+    copy.write_bytes(view_page())
+    page.open_(copy.as_uri())
+
+    assert f"pixel-gather view '{valley}'" in page.run("document.getElementById('message').textContent")
+
+
+def _places(page: Page, *pixels: tuple[int, int]) -> list[tuple[float, float]]:
+    """Return where the centres of pixels are in the tab, in CSS pixels."""
+    left, top, width = page.run(
+        "(({ left, top, width }) => [left, top, width])"
+        "(document.getElementById('stage').getBoundingClientRect())"
+    )
+    return [(left + (x + 0.5) * width / SIDE, top + (y + 0.5) * width / SIDE) for x, y in pixels]
+
+
+def _drag(page: Page, start: tuple[int, int], end: tuple[int, int]) -> None:
+    """Press the mouse on one pixel, release it on another, and wait for the series."""
+    pressed, released = _places(page, start, end)
+    for kind, (x, y) in (("mousePressed", pressed), ("mouseMoved", released), ("mouseReleased", released)):
+        page.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+    page.wait("document.documentElement.dataset.series === 'drawn'")

@@ -1,0 +1,403 @@
+"""The fall-back reader gives correct pixels with few requests, and survives any file."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import rasterio
+import tifffile
+
+from gdal.images import image, tiff
+from gdal.store import MemoryObjects
+from pixel_gather.core.errors import BusyError, SourceError
+from pixel_gather.core.model.source import Cost, Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window
+from pixel_gather.io.gdal.reader import GdalReader
+from pixel_gather.io.gdal.settings import GdalSettings
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning"),
+]
+
+IMAGE: Final = image()
+SETTINGS: Final = GdalSettings(max_children=1, timeout_s=10.0)
+WINDOW: Final = Window(col_off=30, row_off=40, width=100, height=90)
+
+
+def _run[T](work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def _pids(reader: GdalReader) -> list[int]:
+    return [child.process.pid for child in reader._children._idle]
+
+
+async def _read(
+    reader: GdalReader,
+    href: str,
+    window: Window,
+    *,
+    cost: Cost | None = None,
+    bands: tuple[int, ...] = (1, 2),
+) -> np.ndarray[Any, Any]:
+    source = await reader.open_(href, overview=None, cost=cost or Cost())
+    out = np.full((len(bands), window.height, window.width), 9, source.header.dtype)
+    await source.read_into(out, window, bands, masked=False)
+    return out
+
+
+async def _status(work: Coroutine[Any, Any, Any]) -> Status:
+    with pytest.raises(SourceError) as caught:
+        await work
+    return caught.value.status
+
+
+def test_read_into_gives_the_bands_asked_for_in_their_order() -> None:
+    """Bands may be requested in any order, and more than once."""
+
+    async def work() -> np.ndarray[Any, Any]:
+        async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
+            return await _read(reader, "file:///a", WINDOW, bands=(2, 1, 2))
+
+    np.testing.assert_array_equal(_run(work()), IMAGE[[1, 0, 1], 40:130, 30:130])
+
+
+@pytest.mark.parametrize("chunk_nbytes", [1, 64 * 260 * 2, 2**23])
+def test_read_into_joins_runs_of_rows_and_leaves_the_overhang(chunk_nbytes: int) -> None:
+    """A window that is sent in several runs of rows is complete. Pixels outside the raster are unchanged."""
+    window = Window(col_off=-5, row_off=-7, width=300, height=400)
+
+    async def work() -> np.ndarray[Any, Any]:
+        settings = GdalSettings(max_children=1, chunk_nbytes=chunk_nbytes)
+        async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=settings) as reader:
+            return await _read(reader, "file:///a", window)
+
+    expected = np.full((2, 400, 300), 9, np.uint16)
+    expected[:, 7:307, 5:265] = IMAGE
+    np.testing.assert_array_equal(_run(work()), expected)
+
+
+def test_reader_needs_two_requests_for_a_window_of_many_tiles() -> None:
+    """One request reads the header, and one reads all tiles, which are neighbours."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+    cost = Cost()
+
+    async def work() -> None:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            await _read(reader, "file:///a", WINDOW, cost=cost)
+
+    _run(work())
+    assert cost.requests == len(objects.ranges) == 2
+    assert 0 < cost.header_nbytes < cost.nbytes <= len(objects.contents["file:///a"])
+    assert min(cost.open_s, cost.read_s, cost.decode_s) > 0
+
+
+@pytest.mark.slow
+def test_reader_keeps_one_child_for_many_files() -> None:
+    """A start takes 0.2 s or more, so a child serves one file after another."""
+    objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(4)})
+
+    async def work() -> tuple[set[int], list[np.ndarray[Any, Any]]]:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            sources = [await reader.open_(href, overview=None, cost=Cost()) for href in objects.contents]
+            pids = set(_pids(reader))
+            outs = []
+            for source in reversed(sources):
+                outs.append(np.zeros((1, 10, 10), np.uint16))
+                window = Window(col_off=0, row_off=0, width=10, height=10)
+                await source.read_into(outs[-1], window, [2], masked=False)
+                pids |= set(_pids(reader))
+            return pids, outs
+
+    pids, outs = _run(work())
+    assert len(pids) == 1
+    for seed, out in zip(reversed(range(4)), outs, strict=True):
+        np.testing.assert_array_equal(out[0], image(seed=seed)[1, :10, :10])
+
+
+@pytest.mark.slow
+def test_reader_reads_concurrently_within_its_children() -> None:
+    """Sixteen concurrent reads over two children give correct pixels."""
+    objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(16)})
+
+    async def work() -> tuple[int, list[np.ndarray[Any, Any]]]:
+        async with GdalReader(objects, settings=GdalSettings(max_children=2)) as reader:
+            outs = await asyncio.gather(*(_read(reader, href, WINDOW) for href in objects.contents))
+            return len(_pids(reader)), outs
+
+    n_children, outs = _run(work())
+    assert n_children == 2
+    for seed, out in enumerate(outs):
+        np.testing.assert_array_equal(out, image(seed=seed)[:, 40:130, 30:130])
+
+
+@pytest.mark.slow
+def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
+    """A file that makes GDAL hang gets a time-out. The next source is read as usual."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE), "file:///b": tiff(IMAGE)})
+
+    async def work() -> tuple[Status, float, np.ndarray[Any, Any], int]:
+        async with GdalReader(objects, settings=GdalSettings(max_children=1, timeout_s=1.5)) as reader:
+            source = await reader.open_("file:///a", overview=None, cost=Cost())
+            (pid,) = _pids(reader)
+            os.kill(pid, signal.SIGSTOP)
+            started = time.perf_counter()
+            out = np.zeros((2, 90, 100), np.uint16)
+            status = await _status(source.read_into(out, WINDOW, [1, 2], masked=False))
+            elapsed = time.perf_counter() - started
+            return status, elapsed, await _read(reader, "file:///b", WINDOW), pid
+
+    status, elapsed, pixels, pid = _run(work())
+    assert status is Status.TIMED_OUT
+    assert elapsed < 5
+    np.testing.assert_array_equal(pixels, IMAGE[:, 40:130, 30:130])
+    assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.slow
+def test_reader_outlives_the_death_of_a_child() -> None:
+    """A child that was killed between two files is replaced."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+
+    async def work() -> np.ndarray[Any, Any]:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            await _read(reader, "file:///a", WINDOW)
+            (child,) = reader._children._idle
+            child.process.kill()
+            await child.process.wait()
+            return await _read(reader, "file:///a", WINDOW)
+
+    np.testing.assert_array_equal(_run(work()), IMAGE[:, 40:130, 30:130])
+
+
+def test_reader_refuses_a_block_that_does_not_fit_the_childs_memory() -> None:
+    """A tile of 400 MB in a file of a few hundred bytes is over the limit, not decoded."""
+    sparse = {"tiled": True, "blockxsize": 20000, "blockysize": 20000, "SPARSE_OK": True}
+    bomb = tiff(None, count=1, height=20000, width=20000, dtype="uint8", **sparse)
+
+    async def work() -> Status:
+        settings = GdalSettings(max_children=1, child_memory_mib=128)
+        async with GdalReader(MemoryObjects({"file:///a": bomb}), settings=settings) as reader:
+            return await _status(_read(reader, "file:///a", WINDOW, bands=(1,)))
+
+    assert _run(work()) is Status.UNSUPPORTED
+
+
+def test_reader_passes_on_the_stores_failure() -> None:
+    """The error of the object store is reported, not GDAL's error about missing bytes."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)}, fails_after=1)
+
+    async def work() -> tuple[Status, Status, np.ndarray[Any, Any]]:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            denied = await _status(_read(reader, "file:///a", WINDOW))
+            missing = await _status(_read(reader, "file:///b", WINDOW))
+            objects.fails_after = None
+            return denied, missing, await _read(reader, "file:///a", WINDOW)
+
+    denied, missing, pixels = _run(work())
+    assert (denied, missing) == (Status.DENIED, Status.MISSING)
+    np.testing.assert_array_equal(pixels, IMAGE[:, 40:130, 30:130])
+
+
+def test_reader_never_mixes_two_versions() -> None:
+    """An object replaced between header and pixels is changed."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+
+    async def work() -> Status:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            source = await reader.open_("file:///a", overview=None, cost=Cost())
+            objects.etags["file:///a"] = '"2"'
+            out = np.zeros((2, 90, 100), np.uint16)
+            return await _status(source.read_into(out, WINDOW, [1, 2], masked=False))
+
+    assert _run(work()) is Status.CHANGED
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"<VRTDataset rasterXSize='1' rasterYSize='1'/>", Status.UNSUPPORTED),
+        (b"\n <VRTDataset/>", Status.UNSUPPORTED),
+        (b"\x89HDF\r\n\x1a\n", Status.UNSUPPORTED),
+        (b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", Status.CORRUPT),
+        (b"II*\0", Status.CORRUPT),
+        (b"", Status.CORRUPT),
+    ],
+)
+def test_open_refuses_what_is_no_raster_by_its_content(content: bytes, status: Status) -> None:
+    """Only content that begins as TIFF or JPEG 2000 ever reaches GDAL."""
+
+    async def work() -> Status:
+        async with GdalReader(MemoryObjects({"file:///a.tif": content}), settings=SETTINGS) as reader:
+            return await _status(reader.open_("file:///a.tif", overview=None, cost=Cost()))
+
+    assert _run(work()) is status
+
+
+def test_reader_refuses_a_band_and_an_overview_that_are_not_there() -> None:
+    """The error says which bands and overviews the source has."""
+
+    async def work() -> tuple[Status, Status]:
+        async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
+            return (
+                await _status(_read(reader, "file:///a", WINDOW, bands=(1, 3))),
+                await _status(reader.open_("file:///a", overview=0, cost=Cost())),
+            )
+
+    assert _run(work()) == (Status.UNLIKE, Status.UNSUPPORTED)
+
+
+def test_header_of_an_overview_has_the_full_images_scales(tmp_path: Path) -> None:
+    """GDAL reports no scales for an overview. Those of the full image hold."""
+    path = tmp_path / "a.tif"
+    path.write_bytes(tiff(IMAGE))
+    with rasterio.open(path, "r+") as target:
+        target.scales, target.offsets = (0.1, 0.2), (5.0, 6.0)
+        target.build_overviews([2])
+
+    async def work() -> Header:
+        async with GdalReader(MemoryObjects({"file:///a": path.read_bytes()}), settings=SETTINGS) as reader:
+            return (await reader.open_("file:///a", overview=0, cost=Cost())).header
+
+    header = _run(work())
+    assert (header.width, header.scales, header.offsets) == (130, (0.1, 0.2), (5.0, 6.0))
+
+
+@pytest.mark.parametrize(("text", "expected"), [("0.5", None), ("256", None), ("nan", None), ("7.0", 7)])
+def test_header_has_only_a_nodata_that_the_dtype_can_hold(
+    tmp_path: Path, text: str, expected: int | None
+) -> None:
+    """A nodata of 0.5 is ignored for uint8."""
+    zeros = np.zeros((1, 16, 16), np.uint8)
+    tags = [(42113, "s", 0, text, True)]
+    tifffile.imwrite(tmp_path / "a.tif", zeros, extratags=tags, photometric="minisblack", metadata=None)
+
+    async def work() -> Header:
+        content = (tmp_path / "a.tif").read_bytes()
+        async with GdalReader(MemoryObjects({"file:///a": content}), settings=SETTINGS) as reader:
+            return (await reader.open_("file:///a", overview=None, cost=Cost())).header
+
+    assert _run(work()).nodata == expected
+
+
+def test_child_has_no_credentials_and_can_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child's environment has no credentials, and it cannot open any file."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-for-gdal")
+    monkeypatch.setenv("GDAL_HTTP_PROXY", "http://127.0.0.1:9")
+
+    async def work() -> tuple[bytes, str, int]:
+        async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
+            await _read(reader, "file:///a", WINDOW)
+            (pid,) = _pids(reader)
+            child = Path(f"/proc/{pid}")
+            n_open = len(list((child / "fd").iterdir()))
+            return (child / "environ").read_bytes(), (child / "limits").read_text(), n_open
+
+    environment, limits, n_open = _run(work())
+    files = next(line for line in limits.splitlines() if line.startswith("Max open files"))
+    assert b"not-for-gdal" not in environment
+    assert b"GDAL_HTTP_PROXY" not in environment
+    assert files.split()[3] == str(n_open)
+
+
+def test_aclose_leaves_nothing_behind() -> None:
+    """Its processes are gone when the reader is closed."""
+
+    async def work() -> list[int]:
+        async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
+            await _read(reader, "file:///a", WINDOW)
+            return _pids(reader)
+
+    (pid,) = _run(work())
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    """The child ends when its channel to the parent is closed."""
+    (tmp_path / "a.tif").write_bytes(tiff(IMAGE))
+    code = f"""
+import asyncio, os, signal
+from pixel_gather.io.gdal.reader import GdalReader
+from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.core.model.source import Cost, Header
+
+async def main():
+    reader = GdalReader(Objects(StoreSettings()), settings=GdalSettings(max_children=1))
+    await reader.open_("file://{tmp_path}/a.tif", overview=None, cost=Cost())
+    print(reader._children._idle[0].process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 # our own code
+    child = Path(f"/proc/{int(told.stdout)}")
+    deadline = time.monotonic() + 5
+    while child.exists() and "Z" not in child.joinpath("stat").read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    assert not child.exists() or " Z " in child.joinpath("stat").read_text()
+
+
+def test_a_child_that_cannot_be_started_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not the fault of the file. The error is a BusyError, which says to run again."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+
+    async def work() -> None:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            await _read(reader, "file:///a", WINDOW)
+
+    with pytest.raises(BusyError, match=r"GDAL's process did not start \(.*No such file.*\): run again"):
+        _run(work())
+
+
+def test_a_child_that_ends_while_it_starts_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error has the exit code and the last line of the child's output."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+
+    async def work() -> None:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            await _read(reader, "file:///a", WINDOW)
+
+    with pytest.raises(BusyError, match=r"did not start \(exit code 1\): run again"):
+        _run(work())
+
+
+def test_a_child_that_starts_too_slowly_is_worth_another_try() -> None:
+    """On a busy machine the start times out, and the process is ended."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+
+    async def work() -> None:
+        async with GdalReader(objects, settings=GdalSettings(start_timeout_s=0.001)) as reader:
+            await _read(reader, "file:///a", WINDOW)
+
+    with pytest.raises(BusyError, match=r"not ready within 0\.001 s"):
+        _run(work())
+
+
+def test_opening_counts_once() -> None:
+    """The time to fetch and parse the header counts as opening, not as reading."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+    cost = Cost()
+
+    async def work() -> None:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            await reader.open_("file:///a", overview=None, cost=cost)
+
+    _run(work())
+
+    assert cost.open_s > 0
+    assert (cost.read_s, cost.decode_s) == (0, 0)

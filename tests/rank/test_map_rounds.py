@@ -1,0 +1,233 @@
+"""Rounds of a large ranking in memory: tasks, lost workers, late workers, forecasts."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import pytest
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.model.source import Cost, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.map_plan import plan_round
+from pixel_gather.features.rank.map_rounds import (
+    MapState,
+    last_round,
+    load_round,
+    measure_task,
+    merged,
+    missing_tasks,
+    next_round,
+    wanted_of,
+    write_round,
+)
+from pixel_gather.features.rank.measure import Measured
+from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.features.rank.rounds import NothingKept, RankedScene, Rounds, Wanted, begun
+from pixel_gather.features.rank.scenes import BandOf, RankScene
+from support.fakes import FakeControl
+
+N = 7
+
+
+def _rounds(precision: str = "coarse") -> Rounds:
+    return Rounds(RankingRequest.of(by="b1", precision=precision), NothingKept())
+
+
+def _state(rounds: Rounds) -> MapState:
+    scenes = [
+        RankScene(
+            id=f"s{n}",
+            time_us=n,
+            bands={"b1": BandOf(Source(href=f"s3://a/{n}.tif", columns={"scale": 0.5}), 1)},
+            mask=None,
+        )
+        for n in range(N)
+    ]
+    state = MapState(scenes=begun(scenes), execution="e", started_at=0.0)
+    state.wanted = wanted_of(state.scenes, rounds)
+    return state
+
+
+def _measured(value: float, *, error: float = 0.25, level: int | None = 0) -> Measured:
+    return Measured(
+        value=value,
+        error=error,
+        level=level,
+        n_pixels=4,
+        valid=1.0,
+        clear=1.0,
+        valid_range=(1.0, 1.0),
+        clear_range=(1.0, 1.0),
+        remarks=None,
+        etags=("1",),
+        levels=(0, None),
+        level_nbytes=(1.0, 4.0),
+        factor=2.0,
+    )
+
+
+async def _measure(wanted: Sequence[Wanted], done: Callable[[RankedScene], None]) -> None:
+    for each in wanted:
+        each.ranked.step, each.ranked.measured = each.step, _measured(float(each.ranked.scene.id[1:]))
+        done(each.ranked)
+
+
+async def _run(state: MapState, files: FakeControl, *, lost: frozenset[int] = frozenset()) -> None:
+    for task in state.tasks:
+        if task.index not in lost:
+            await measure_task(task, files, state.number, measure=_measure, longest_s=9)
+
+
+@pytest.mark.parametrize("n_tasks", [1, 2, N])
+def test_every_scene_is_in_one_task_and_comes_back(n_tasks: int) -> None:
+    """So does a value that is not finite. The state is what was written."""
+
+    async def work() -> MapState:
+        files, state = FakeControl(), _state(_rounds())
+        state.scenes[0].measured = _measured(float("nan"), error=float("inf"))
+        await write_round(state, files, n_tasks=n_tasks)
+        assert len(await missing_tasks(state, files)) == n_tasks
+        await _run(state, files)
+        assert await missing_tasks(state, files) == []
+        assert await last_round(files) == 0
+        found, read = await merged(await load_round(files, 0), files)
+        assert sorted(read) == list(range(N))
+        return found
+
+    found = asyncio.run(work())
+
+    assert [each.value for each in found.scenes] == [float(n) for n in range(N)]
+    assert found.usd > 0
+
+
+def test_task_is_measured_once() -> None:
+    """A second worker of the same task changes nothing."""
+
+    async def work() -> tuple[int | None, int | None]:
+        files, state = FakeControl(), _state(_rounds())
+        await write_round(state, files, n_tasks=1)
+        (task,) = state.tasks
+        first = await measure_task(task, files, 0, measure=_measure, longest_s=9)
+        return first, await measure_task(task, files, 0, measure=_measure, longest_s=9)
+
+    assert asyncio.run(work()) == (N, None)
+
+
+def test_scenes_of_a_lost_worker_are_read_again_alone_and_then_listed() -> None:
+    """Those that others have read keep their values."""
+
+    async def work() -> tuple[MapState, MapState]:
+        files, rounds = FakeControl(), _rounds()
+        state = _state(rounds)
+        await write_round(state, files, n_tasks=3)
+        await _run(state, files, lost=frozenset({1}))
+        state, read = await merged(state, files)
+        again = next_round(state, read, rounds)
+        await write_round(again, files, n_tasks=len(again.wanted))
+        await _run(again, files, lost=frozenset({0}))
+        state, read = await merged(again, files)
+        return again, next_round(state, read, rounds)
+
+    again, last = asyncio.run(work())
+
+    assert [at for at, _ in again.wanted] == [2, 3]
+    assert (again.number, again.n_tries) == (1, 2)
+    assert last.wanted == []
+    assert [each.status for each in last.scenes] == [Status.LOST if n == 2 else Status.OK for n in range(N)]
+
+
+def test_round_in_which_no_worker_can_read_fails() -> None:
+    """After every scene had a worker of its own. It is an error of the deployment."""
+
+    async def work() -> None:
+        files, rounds = FakeControl(), _rounds()
+        state = _state(rounds)
+        for n_tasks in (2, N):
+            await write_round(state, files, n_tasks=n_tasks)
+            state, read = await merged(state, files)
+            state = next_round(state, read, rounds)
+
+    with pytest.raises(StoreError, match="every worker failed"):
+        asyncio.run(work())
+
+
+def test_scenes_that_are_late_are_listed_as_timed_out() -> None:
+    """Those that were read in time are kept."""
+
+    async def slow(wanted: Sequence[Wanted], done: Callable[[RankedScene], None]) -> None:
+        await _measure(wanted[:2], done)
+        await asyncio.sleep(60)
+
+    async def work() -> MapState:
+        files, state = FakeControl(), _state(_rounds())
+        await write_round(state, files, n_tasks=1)
+        await measure_task(state.tasks[0], files, 0, measure=slow, longest_s=0.01)
+        found, _ = await merged(state, files)
+        return found
+
+    statuses = [each.status for each in asyncio.run(work()).scenes]
+
+    assert statuses == [Status.OK] * 2 + [Status.TIMED_OUT] * (N - 2)
+
+
+def test_open_ranks_make_another_round() -> None:
+    """Only those scenes are read, at their next level."""
+    rounds = _rounds("0.01")
+    state = _state(rounds)
+    for n, each in enumerate(state.scenes):
+        each.step, each.measured = 0, _measured(10.0 * n if n != 3 else 20.1)
+
+    following = next_round(state, range(N), rounds)
+
+    assert following.wanted == [(2, 1), (3, 1)]
+
+
+def test_forecast_of_a_round_counts_each_scene_by_its_next_level() -> None:
+    """Full resolution has the square of the factor times the pixels; a scene that is new costs as others."""
+    known, new = RankedScene(scene=None), RankedScene(scene=None)  # type: ignore[arg-type] # it is not looked at
+    known.cost, known.measured = Cost(requests=1, nbytes=1000, decode_s=0.1), _measured(1.0)
+    like = Cost(requests=3, nbytes=500, decode_s=0.2)
+
+    found = Forecast.of_round([Wanted(known, 1), Wanted(new, 0)], like=like, in_flight=8)
+
+    assert (found.requests, found.nbytes) == (4, 4 * 1000 + 500)
+    assert found.seconds == pytest.approx(4 * 0.1 + 0.2 + 2 * 0.009 + 4 * 0.2e-3)
+
+
+@pytest.mark.parametrize(("seconds", "workers"), list(product([1.0, 100.0, 1e5], [1, 50, 500])))
+def test_tasks_are_neither_too_many_nor_too_long(seconds: float, workers: int) -> None:
+    """No task is near the end of a worker's life; workers are no more than the deployment's."""
+    found = plan_round(Forecast(5000, 1e9, seconds), n_scenes=5000, most_workers=workers)
+
+    assert found.n_workers <= workers
+    assert seconds / found.n_tasks <= 120 or found.n_tasks == 5000
+    assert 120 <= found.first_limit_s <= 800
+    assert found.usd > Forecast(5000, 1e9, seconds).usd
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "gets", "side", "expected"),
+    [
+        (0.55, 1, 686, ("18 s, $0.0010", "2", "14 s, $0.0014")),
+        (2.2, 2, 1372, ("44 s, $0.0023", "5", "13 s, $0.0030")),
+        (6.0, 2, 2048, ("120 s, $0.0040", "13", "14 s, $0.0056")),
+        (42.0, 2, 5490, ("842 s, $0.0206", "85", "15 s, $0.0298")),
+    ],
+)
+def test_costs_of_1563_scenes_are_those_of_the_page(
+    megabytes: float, gets: int, side: int, expected: tuple[str, ...]
+) -> None:
+    """The table of docs/rank.md is what the model says."""
+    ranked = RankedScene(scene=None)  # type: ignore[arg-type] # as above
+    like = Cost(requests=gets, nbytes=int(megabytes * 1e6), decode_s=side * side * 2 / 400e6)
+
+    forecast = Forecast.of_round([Wanted(ranked, 0)] * 1563, like=like, in_flight=128)
+    found = plan_round(forecast, n_scenes=1563, most_workers=500)
+
+    assert (
+        f"{forecast.seconds:.0f} s, ${forecast.usd:.4f}",
+        str(found.n_tasks),
+        f"{found.seconds:.0f} s, ${found.usd:.4f}",
+    ) == expected

@@ -1,0 +1,229 @@
+"""The stated error: how often its interval holds the exact value, by how the level was made."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+
+from pixel_gather.features.rank.expression import Expression
+from pixel_gather.features.rank.sampling_error import (
+    INTERVAL,
+    Estimate,
+    Grid,
+    LevelSample,
+    Resampling,
+    estimate,
+)
+from pixel_gather.features.rank.statistic import Statistic
+
+_ONE, _RATIO = Expression.parse("a"), Expression.parse("(a - b) / (a + b)")
+
+
+@cache
+def _image(seed: int, *, smooth: int) -> Grid:
+    """Return an image with structure at every scale from ``smooth`` pixels up."""
+    rng = np.random.default_rng(seed)
+    image = np.zeros((256, 256))
+    size = 256
+    while size >= smooth:
+        n = 256 // size
+        image += np.kron(rng.normal(size=(n, n)) * size**0.5, np.ones((size, size)))
+        size //= 2
+    return np.asarray(1000 + 10 * image)
+
+
+def _average(image: Grid) -> Grid:
+    return np.asarray(image.reshape(32, 8, 32, 8).mean(axis=(1, 3)))
+
+
+def _nearest(image: Grid) -> Grid:
+    return image[4::8, 4::8]
+
+
+def _holds(found: Estimate, exact: float) -> bool:
+    return abs(found.value - exact) <= INTERVAL * found.error + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("reduce", "resampling", "text"),
+    [
+        (_average, "unknown", "mean"),
+        (_nearest, "unknown", "mean"),
+        *((_nearest, "nearest", text) for text in ("mean", "median", "p10", "p90", "share_above:1010")),
+    ],
+)
+@pytest.mark.parametrize("smooth", [1, 4, 32])
+def test_interval_holds_the_exact_value_in_95_percent(
+    reduce: Callable[[Grid], Grid], resampling: Resampling, text: str, smooth: int
+) -> None:
+    """Of rough and smooth images, at an eighth of the resolution."""
+    statistic = Statistic.parse(text)
+    n_held = 0
+    for seed in range(20):
+        image = _image(seed, smooth=smooth)
+        sample = LevelSample(
+            bands={"a": reduce(image)}, weights=np.ones((32, 32)), resampling=resampling, factor=8
+        )
+        assert np.isfinite(estimate(sample, _ONE, statistic).error)
+        n_held += _holds(estimate(sample, _ONE, statistic), statistic.of(image.ravel()))
+
+    assert n_held >= 19
+
+
+@pytest.mark.parametrize("resampling", ["average", "unknown"])
+def test_interval_holds_for_a_ratio_of_averages(resampling: Resampling) -> None:
+    """The ratio of averages is not the average of ratios, and the error says so."""
+    n_held = 0
+    for seed in range(20):
+        a, b = _image(seed, smooth=1), _image(seed + 1, smooth=1)
+        a, b = a - a.min() + 10, b - b.min() + 10
+        exact = float(((a - b) / (a + b)).mean())
+        sample = LevelSample(
+            bands={"a": _average(a), "b": _average(b)},
+            weights=np.ones((32, 32)),
+            resampling=resampling,
+            factor=8,
+        )
+        n_held += _holds(estimate(sample, _RATIO, Statistic("mean")), exact)
+
+    assert n_held >= 19
+
+
+def test_declared_averages_have_a_smaller_error_than_unknown_overviews() -> None:
+    """What a file says of itself is worth reading less of it."""
+    image = _average(_image(0, smooth=1))
+
+    def error(resampling: Resampling) -> float:
+        sample = LevelSample(
+            bands={"a": image}, weights=np.ones((32, 32)), resampling=resampling, factor=8, quantum=1
+        )
+        return estimate(sample, _ONE, Statistic("mean")).error
+
+    assert 0 < error("average") < error("nearest") <= error("unknown")
+
+
+@pytest.mark.parametrize("image", [np.full((32, 32), 7.0), np.arange(25.0).reshape(5, 5)])
+def test_error_is_unknown_of_a_constant_or_tiny_level(image: Grid) -> None:
+    """Neither shows what it was made from."""
+    sample = LevelSample(bands={"a": image}, weights=np.ones(image.shape), resampling="nearest", factor=8)
+
+    assert estimate(sample, _ONE, Statistic("mean")).error == np.inf
+
+
+def test_a_level_without_a_pixel_has_no_value() -> None:
+    """All are masked."""
+    sample = LevelSample(
+        bands={"a": np.full((32, 32), np.nan)}, weights=np.ones((32, 32)), resampling="nearest", factor=8
+    )
+    found = estimate(sample, _ONE, Statistic("mean"))
+
+    assert np.isnan(found.value)
+    assert found.n_pixels == 0
+
+
+def test_a_share_that_no_pixel_shows_may_still_be_three_in_n() -> None:
+    """The rule of three."""
+    sample = LevelSample(
+        bands={"a": np.ones((32, 32))},
+        weights=np.ones((32, 32)),
+        resampling="nearest",
+        factor=8,
+        is_indicator=True,
+    )
+    found = estimate(sample, _ONE, Statistic("mean"))
+
+    assert found.value == 1
+    assert INTERVAL * found.error >= 3 / 1024
+
+
+@pytest.mark.parametrize("resampling", ["average", "unknown"])
+@pytest.mark.parametrize("text", ["median", "p10", "share_above:1010"])
+def test_averages_tell_nothing_of_percentiles_and_shares(resampling: Resampling, text: str) -> None:
+    """Nothing in them shows how much wider the spread of single pixels is."""
+    sample = LevelSample(
+        bands={"a": _average(_image(0, smooth=1))},
+        weights=np.ones((32, 32)),
+        resampling=resampling,
+        factor=8,
+    )
+
+    assert estimate(sample, _ONE, Statistic.parse(text)).error == np.inf
+
+
+@pytest.mark.parametrize("text", ["mean", "median"])
+def test_overviews_that_move_means_tell_nothing(text: str) -> None:
+    """Such as those of root mean squares."""
+    sample = LevelSample(
+        bands={"a": _average(_image(0, smooth=1))},
+        weights=np.ones((32, 32)),
+        resampling="moves means",
+        factor=8,
+    )
+
+    assert estimate(sample, _ONE, Statistic.parse(text)).error == np.inf
+
+
+@pytest.mark.parametrize("factor", [2, 4, 8, 16])
+def test_interval_holds_for_a_ratio_of_speckle(factor: int) -> None:
+    """Its detail is that of noise, of which a coarse level shows almost nothing."""
+    rng = np.random.default_rng(0)
+    red, nir = (rng.gamma(4, mean, (512, 512)) for mean in (100, 500))
+    n = 512 // factor
+    a, b = (each.reshape(n, factor, n, factor).mean(axis=(1, 3)) for each in (nir, red))
+    sample = LevelSample(bands={"a": a, "b": b}, weights=np.ones((n, n)), resampling="average", factor=factor)
+
+    assert _holds(estimate(sample, _RATIO, Statistic("mean")), ((nir - red) / (nir + red)).mean())
+
+
+def test_pixels_mixed_with_what_the_mask_drops_do_not_count() -> None:
+    """A cloud is brighter than all else, and a third of it lies in pixels that are partly clear."""
+    kept = np.ones((32, 32))
+    kept[:, 12:20] = 0
+    kept[:, 20:22] = 0.3
+    image = np.where(kept == 1, _average(_image(3, smooth=4)), 9000.0)
+    sample = LevelSample(
+        bands={"a": image}, weights=np.ones((32, 32)), kept=kept, resampling="average", factor=8
+    )
+    found = estimate(sample, _ONE, Statistic("mean"))
+
+    assert found.value == pytest.approx(image[kept == 1].mean())
+    assert 0 < found.error < image[kept == 1].std()
+
+
+def test_a_level_of_mixed_pixels_tells_nothing() -> None:
+    """The clear pixels that are by themselves are too few."""
+    kept = np.full((32, 32), 0.5)
+    kept[:, :8] = 1
+    sample = LevelSample(
+        bands={"a": _average(_image(3, smooth=4))},
+        weights=np.ones((32, 32)),
+        kept=kept,
+        resampling="average",
+        factor=8,
+    )
+
+    assert estimate(sample, _ONE, Statistic("mean")).error == np.inf
+
+
+@pytest.mark.parametrize(("scattered", "is_told"), [(True, False), (False, True)])
+def test_scattered_gaps_tell_nothing_and_one_large_gap_does(*, scattered: bool, is_told: bool) -> None:
+    """Where single pixels are missing, there are smaller gaps that the level does not show."""
+    image = _average(_image(5, smooth=4))
+    if scattered:
+        image[2::7, 3::7] = np.nan
+    else:
+        image[:5, :5] = np.nan
+    sample = LevelSample(bands={"a": image}, weights=np.ones((32, 32)), resampling="average", factor=8)
+
+    assert np.isfinite(estimate(sample, _ONE, Statistic("mean")).error) == is_told
+
+
+def test_a_mean_that_one_pixel_decides_is_unknown() -> None:
+    """A ratio whose denominator is almost 0."""
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(2, 3, (2, 32, 32))
+    b[7, 7] = -a[7, 7] + 1e-9
+    sample = LevelSample(bands={"a": a, "b": b}, weights=np.ones((32, 32)), resampling="average", factor=8)
+
+    assert estimate(sample, _RATIO, Statistic("mean")).error == np.inf

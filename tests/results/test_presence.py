@@ -1,0 +1,119 @@
+"""The grid of bins that have rows, and the rows of each bin by rank."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.results.presence import _in_order, axis_of, presence_of
+from pixel_gather.core.results.row_coordinates import NO_TIME
+from pixel_gather.core.results.rows_where import NumberedTexts
+
+DAY_US = 86_400_000_000
+
+
+def all_of(n: int) -> Any:
+    """Every row counts."""
+    return np.ones(n, dtype=bool)
+
+
+def test_days_have_no_gaps_and_rows_keep_their_order() -> None:
+    """Two rows may share a day. A row without time is left out."""
+    time = np.array([3 * DAY_US, 5, NO_TIME, 3 * DAY_US + 7, DAY_US])
+
+    found = presence_of([axis_of("day", time)], counts=all_of(5))
+
+    assert found.labels[0].astype(str).tolist() == ["1970-01-01", "1970-01-02", "1970-01-03", "1970-01-04"]
+    assert found.grid.tolist() == [1, 1, 0, 1]
+    assert [found.rank(day) for day in range(4)] == [0, 1, None, 2]
+    assert [found.rows(day).tolist() for day in range(4)] == [[1], [4], [], [0, 3]]
+    assert found.n_left_out == 1
+
+
+def test_months_and_days_before_1970_are_rounded_down() -> None:
+    """The last microsecond of a month is in that month."""
+    time = np.array([-1, 0, 31 * DAY_US])
+
+    months = presence_of([axis_of("month", time)], counts=all_of(3))
+
+    assert months.labels[0].astype(str).tolist() == ["1969-12", "1970-01", "1970-02"]
+    assert [months.rows(month).tolist() for month in range(3)] == [[0], [1], [2]]
+
+
+def test_two_axes_make_a_grid_of_all_combinations() -> None:
+    """Rows that do not count, and rows with a missing value, are in no bin."""
+    time = np.array([0, 0, DAY_US, DAY_US])
+    tile = np.array(["b", "a", "", "a"], dtype=object)
+
+    found = presence_of(
+        [axis_of("day", time), axis_of("tile", tile)], counts=np.array([True, True, True, False])
+    )
+
+    assert found.names == ("day", "tile")
+    assert found.grid.tolist() == [[1, 1], [0, 0]]
+    assert found.rows(0, 1).tolist() == [0]
+    assert found.n_left_out == 2
+
+
+def test_ranks_equal_those_by_counting_in_a_large_sparse_grid() -> None:
+    """Each bin's rank crosses bytes and blocks; each row is in its own bin."""
+    rng = np.random.default_rng(4)
+    one, other = rng.integers(0, 150, 3000), rng.integers(0, 90, 3000).astype("float64")
+    other[::50] = np.nan
+
+    found = presence_of([axis_of("one", one), axis_of("other", other)], counts=all_of(3000))
+
+    grid = found.grid
+    before = np.cumsum(grid.ravel()) - grid.ravel()
+    seen = []
+    for index, place in enumerate(np.ndindex(*found.shape)):
+        rank = found.rank(*place)
+        assert rank == (before[index] if grid[place] else None)
+        for row in found.rows(*place):
+            assert found.labels[0][place[0]] == one[row]
+            assert found.labels[1][place[1]] == other[row]
+            seen.append(row)
+    assert sorted(seen) == np.flatnonzero(~np.isnan(other)).tolist()
+
+
+def test_no_rows_make_an_empty_grid() -> None:
+    """A cube whose sources all failed has no bin."""
+    found = presence_of([axis_of("day", np.array([NO_TIME]))], counts=all_of(1))
+
+    assert found.shape == (0,)
+    assert found.grid.tolist() == []
+    assert found.n_left_out == 1
+
+
+def test_axes_that_make_no_bins_or_too_many_are_refused() -> None:
+    """A grid of a billion bins would not fit into memory."""
+    many = axis_of("many", np.arange(40_000))
+
+    with pytest.raises(RequestError, match="by: it makes 1,600,000,000 bins"):
+        presence_of([many, many], counts=all_of(40_000))
+    with pytest.raises(RequestError, match="status has several values for each row"):
+        axis_of("status", np.zeros((3, 2)))
+
+
+def test_numbered_texts_make_the_bins_of_their_texts() -> None:
+    """A text that no row has, and the empty text, have none."""
+    values = NumberedTexts(
+        texts=np.array(["c", "", "none", "a"], dtype=object), numbers=np.array([3, 0, 1, 3], dtype="uint32")
+    )
+
+    found = axis_of("tile", values)
+
+    assert found.labels.tolist() == ["a", "c"]
+    assert found.bins.tolist() == [0, 1, -1, 0]
+
+
+@pytest.mark.parametrize("n_bins", [1 << 16, (1 << 16) + 1, 1 << 30])
+def test_rows_of_a_bin_stay_in_order(n_bins: int) -> None:
+    """Few and many bins are sorted in other ways."""
+    rng = np.random.default_rng(n_bins)
+    near = [7, 8, 1 << 16, (1 << 16) + 7, 1 << 17, 1 << 29]  # some differ in one bit of the upper half alone
+    few = [each for each in near if each < n_bins]
+    index = rng.choice([*few, *rng.integers(0, n_bins, 50)], 1000)
+
+    assert _in_order(index, n_bins).tolist() == np.argsort(index, kind="stable").tolist()

@@ -1,0 +1,74 @@
+"""Rows found by conditions on their coordinates."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.results.row_coordinates import NO_TIME
+from pixel_gather.core.results.rows_where import NumberedTexts, mask_of, numbered
+from pixel_gather.core.where import parse_where
+
+DAY_US = 86_400_000_000
+COLUMNS: dict[str, Any] = {
+    "cloud_cover": np.array([10.0, 30.0, np.nan, 19.9, 20.0]),
+    "platform": np.array(["S2A", "S2A", "S2A", "S2B", ""], dtype=object),
+    "orbit": np.array([1, 2, 3, 4, 5]),
+    "time": np.array([0, DAY_US, NO_TIME, 2 * DAY_US, 3 * DAY_US]),
+    "valid_fraction": np.array([[1.0, 1.0], [1.0, 0.2], [0.1, 0.1], [0.9, 0.8], [np.nan, 1.0]]),
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("cloud_cover < 20", [0, 3]),
+        ("cloud_cover <= 20", [0, 3, 4]),
+        ("cloud_cover < 20 and platform == 'S2A'", [0]),
+        ("cloud_cover != 10", [1, 3, 4]),
+        ("platform != S2A", [3]),
+        ("platform in (S2B, S2C)", [3]),
+        ("orbit in (1, 5) and orbit > 1", [4]),
+        ("time >= 1970-01-02", [1, 3, 4]),
+        ("time < 1970-01-03T00:00:00Z", [0, 1]),
+        ("time != 1970-01-01", [1, 3, 4]),
+        ("valid_fraction > 0.5", [0, 3]),
+        ("valid_fraction < 0.5", [2]),
+    ],
+)
+def test_rows_meet_all_conditions_and_missing_values_meet_none(where: str, rows: list[int]) -> None:
+    """This also holds for "not equal"."""
+    assert np.flatnonzero(mask_of(parse_where(where), COLUMNS)).tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("cloud_cover < low", "where: 'low' is neither a number nor a time; if text"),
+        ("cloud_cover < 'low'", "where: cloud_cover is a number and 'low' is not"),
+        ("platform == 2", "where: platform is text and 2 is not"),
+        ("time > 'yesterday'", "where: 'yesterday' is no time"),
+    ],
+)
+def test_values_that_cannot_be_compared_are_refused(where: str, said: str) -> None:
+    """The message names the coordinate, or the text that can be compared with none."""
+    with pytest.raises(RequestError, match=said):
+        mask_of(parse_where(where), COLUMNS)
+
+
+def test_texts_that_repeat_are_numbered() -> None:
+    """Conditions on them find the same rows. Texts that seldom repeat stay as they are."""
+    texts = np.array(["S2A", "", "S2B", "S2A"] * 3, dtype=object)
+    found = numbered(texts)
+
+    assert isinstance(found, NumberedTexts)
+    assert found.texts.tolist() == ["S2A", "", "S2B"]
+    assert found.numbers.tolist() == [0, 1, 2, 0] * 3
+    for where in ("platform == S2A", "platform != S2A", "platform in (S2B, S2C)"):
+        conditions = parse_where(where)
+        plain, by_number = (mask_of(conditions, {"platform": each}) for each in (texts, found))
+        assert by_number.tolist() == plain.tolist()
+    assert isinstance(numbered(texts[:7]), np.ndarray)
+    assert isinstance(numbered(np.arange(8)), np.ndarray)
+    assert isinstance(numbered(np.array([["a"] * 2] * 8, dtype=object)), np.ndarray)

@@ -1,0 +1,73 @@
+"""Scenes that name folders, and the images that were listed in them."""
+
+from typing import Any
+
+import pytest
+
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.scenes.folders import (
+    FolderListing,
+    folders_of,
+    is_image,
+    unlisted_folders,
+    with_images,
+)
+from pixel_gather.core.scenes.item import asset_hrefs
+from scenes.scenes import item
+
+FOLDER = "s3://bucket/granule/IMG_DATA/"
+
+
+def scene(**assets: Any) -> dict[str, Any]:
+    """Return an item with these assets."""
+    return item(assets=assets)
+
+
+def test_folders_are_known_by_their_slash_or_their_type() -> None:
+    """Other assets are no folders."""
+    found = folders_of(
+        scene(
+            a={"href": "s3://bucket/a/"},
+            b={"href": "s3://bucket/b", "type": "application/x-directory"},
+            c={"href": "s3://bucket/c.tif"},
+            d={"type": "image/tiff"},
+        )
+    )
+
+    assert found == {"a": "s3://bucket/a/", "b": "s3://bucket/b/"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("a.tif", True), ("A.JP2", True), ("a.xml", False), ("tif", False)]
+)
+def test_images_are_known_by_the_end_of_their_names(name: str, *, expected: bool) -> None:
+    """Case does not matter."""
+    assert is_image(name) is expected
+
+
+def test_images_take_the_place_of_their_folder() -> None:
+    """They are found by path and by band; other assets stay."""
+    images = {name: FOLDER + name for name in ("T32_B04.jp2", "R10m/T32_B8A.jp2")}
+    found = with_images(
+        scene(images={"href": FOLDER}, tci={"href": "s3://bucket/tci.tif"}),
+        {FOLDER: FolderListing(href=FOLDER, images=images)},
+    )
+
+    assert list(found["assets"]) == ["T32_B04.jp2", "R10m/T32_B8A.jp2", "tci"]
+    assert asset_hrefs(found, ("B8A", "tci")) == [
+        ("B8A", FOLDER + "R10m/T32_B8A.jp2"),
+        ("tci", "s3://bucket/tci.tif"),
+    ]
+    assert unlisted_folders(found) == []
+
+
+def test_a_folder_that_cannot_be_listed_stays_with_its_status() -> None:
+    """Its link still ends in a slash, so nobody takes it for an image."""
+    listing = FolderListing(href=FOLDER, status=Status.DENIED, reason="no")
+
+    found = with_images(scene(images={"href": FOLDER}), {FOLDER: listing})
+
+    assert unlisted_folders(found) == [
+        {"asset": "images", "href": FOLDER, "status": "denied", "reason": "no"}
+    ]
+    assert asset_hrefs(found) == [("images", FOLDER)]

@@ -1,0 +1,305 @@
+"""Items from files, from CMR, from the Sentinel-2 index, and as STAC-GeoParquet."""
+
+import gzip
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixel_gather.core.area import Area
+from pixel_gather.core.errors import BudgetError, RequestError, StoreError
+from pixel_gather.core.request.web_address import same_host_only
+from pixel_gather.core.time_range import parse_time_range
+from pixel_gather.features.catalog.catalog import make_catalog, refresh_catalog
+from pixel_gather.features.catalog.search import search
+from pixel_gather.io.scenes.item_files import _items_of_document
+from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
+from pixel_gather.io.scenes.sentinel2_index import items_of_index
+from pixel_gather.io.store.json_http import JsonClient
+from scenes.scenes import item
+from scenes.stac_server import Answer, Asked, serving
+
+
+def ids(place: Path, **wanted: Any) -> list[str]:
+    """Return the ids that a catalog holds, in the order of the alphabet."""
+    return sorted(each["id"] for each in search(catalog=place, duplicates="all", **wanted).items)
+
+
+SCENES = [item(f"s{n}", time=f"2024-0{n + 1}-01T00:00:00Z", eo__cloud_cover=n) for n in range(4)]
+
+
+def as_collection(folder: Path) -> Path:
+    """Write a collection of items."""
+    place = folder / "items.json"
+    place.write_text(json.dumps({"type": "FeatureCollection", "features": SCENES}, indent=2))
+    return place
+
+
+def as_lines(folder: Path) -> Path:
+    """Write one item a line, gzipped, with an empty line."""
+    place = folder / "items.ndjson.gz"
+    place.write_bytes(gzip.compress("\n\n".join(map(json.dumps, SCENES)).encode()))
+    return place
+
+
+def as_parquet(folder: Path) -> Path:
+    """Write STAC-GeoParquet."""
+    make_catalog(SCENES, to=folder / "items.parquet")
+    return folder / "items.parquet"
+
+
+def as_static_catalog(folder: Path) -> Path:
+    """Write a catalog whose documents link to each other, in a circle too."""
+    for number, scene in enumerate(SCENES):
+        (folder / f"year/{number}").mkdir(parents=True)
+        (folder / f"year/{number}/item.json").write_text(json.dumps(scene))
+    links = [{"rel": "item", "href": f"./{number}/item.json"} for number in range(4)]
+    back = {"rel": "child", "href": "../catalog.json"}
+    year = {"type": "Collection", "links": [*links, back, {"rel": "root", "href": "../nosuch.json"}]}
+    (folder / "year/collection.json").write_text(json.dumps(year))
+    root = {
+        "type": "Catalog",
+        "links": [{"rel": "child", "href": "year/collection.json"}, 7, {"rel": "item"}],
+    }
+    (folder / "catalog.json").write_text(json.dumps(root))
+    return folder / "catalog.json"
+
+
+@pytest.mark.parametrize("write", [as_collection, as_lines, as_parquet, as_static_catalog])
+def test_all_kinds_of_files_give_the_same_catalog(write: Callable[[Path], Path], tmp_path: Path) -> None:
+    """Properties, assets and footprints come through unchanged."""
+    made = make_catalog(items_file=write(tmp_path), to=tmp_path / "catalog.parquet")
+
+    found = search(catalog=tmp_path / "catalog.parquet", duplicates="all").items
+    assert made.n_scenes == 4
+    assert [each["id"] for each in found] == ["s3", "s2", "s1", "s0"]
+    for each, scene in zip(found, SCENES[::-1], strict=True):
+        assert each["properties"] == scene["properties"]
+        assert each["geometry"] == scene["geometry"]
+        assert each["assets"] == scene["assets"]
+
+
+def test_relative_addresses_start_from_the_document_that_names_them(tmp_path: Path) -> None:
+    """A static catalog can be moved with its images."""
+    (tmp_path / "a").mkdir()
+    scene = item(
+        assets={"up": {"href": "../x.tif"}, "beside": {"href": "./y.tif"}, "s3": {"href": "s3://b/z.tif"}}
+    )
+    (tmp_path / "a/item.json").write_text(json.dumps(scene))
+    root = {"type": "Catalog", "links": [{"rel": "item", "href": "a/item.json"}]}
+    (tmp_path / "catalog.json").write_text(json.dumps(root))
+
+    make_catalog(items_file=tmp_path / "catalog.json", to=tmp_path / "c.parquet")
+
+    assets = search(catalog=tmp_path / "c.parquet").items[0]["assets"]
+    assert assets["up"]["href"] == f"file://{tmp_path}/x.tif"
+    assert assets["beside"]["href"] == f"file://{tmp_path}/a/y.tif"
+    assert assets["s3"]["href"] == "s3://b/z.tif"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"hello", "neither JSON nor Parquet"),
+        (b'{"type": "Something"}', "no STAC items"),
+        (b'{"type": "FeatureCollection", "features": [{"id": "a"}]}', "no properties"),
+        (b'{"type": "Feature", "id": "a"}\n5\n', "no properties"),
+        (b"PAR1 and then nothing", "items.json"),
+        (b'{"type": "Catalog", "links": [{"rel": "item", "href": "nosuch.json"}]}', "nosuch.json"),
+        (b'{"type": "Catalog", "links": []}', "no scene was found"),
+        (json.dumps(item(box=(float("nan"), 0.0, 1.0, 1.0))).encode(), "nan is no number"),
+        (json.dumps(item(geometry={"type": "Polygon", "coordinates": [[[0, 0], [1]]]})).encode(), "geometry"),
+        (json.dumps(item(geometry={"type": "Blob"})).encode(), "geometry"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_a_sentence(content: bytes, said: str, tmp_path: Path) -> None:
+    """Nothing is written."""
+    (tmp_path / "items.json").write_bytes(content)
+
+    with pytest.raises(RequestError, match=said):
+        make_catalog(items_file=tmp_path / "items.json", to=tmp_path / "c.parquet")
+
+    assert [each.name for each in tmp_path.iterdir()] == ["items.json"]
+
+
+def test_items_without_a_box_or_with_odd_assets_are_kept(tmp_path: Path) -> None:
+    """The box is that of the geometry; an asset that is no object is left out."""
+    scene = item(assets={"red": {"href": "s3://b/r.tif"}, "odd": 5})
+    del scene["bbox"]
+    make_catalog([scene], to=tmp_path / "c.parquet")
+    make_catalog(items_file=tmp_path / "c.parquet", to=tmp_path / "again.parquet")
+
+    found = search(catalog=tmp_path / "again.parquet", bbox=(11.5, 46.5, 11.6, 46.6)).items[0]
+
+    assert found["bbox"] == [11.0, 46.0, 12.0, 47.0]
+    assert list(found["assets"]) == ["red"]
+
+
+@pytest.mark.parametrize(
+    ("start", "href", "whole"),
+    [
+        ("https://host/a/catalog.json", "/x/b.tif", "https://host/x/b.tif"),
+        ("https://host/a/catalog.json", "//host/b.tif", "https://host/b.tif"),
+        ("https://host/a/catalog.json", "../b.tif", "https://host/b.tif"),
+        ("s3://bucket/a/catalog.json", "/x/b.tif", "s3://bucket/x/b.tif"),
+        ("s3://bucket/a/catalog.json", "b.tif", "s3://bucket/a/b.tif"),
+        ("file:///home/a/catalog.json", "/x/b.tif", "file:///x/b.tif"),
+        ("https://host/a/catalog.json", "s3://bucket/b.tif", "s3://bucket/b.tif"),
+    ],
+)
+def test_paths_from_the_root_stay_on_their_host(start: str, href: str, whole: str) -> None:
+    """A catalog on the web never means a file of this machine."""
+    document = {"features": [item(assets={"red": {"href": href}})]}
+
+    (found,) = _items_of_document(document, start, "catalog", lambda _: None, lambda: None)
+
+    assert found["assets"]["red"]["href"] == whole
+
+
+def test_adding_keeps_what_is_there_and_refreshing_asks_again(tmp_path: Path) -> None:
+    """Sources are remembered, both of them; what they no longer name goes."""
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    one.write_text(json.dumps({"features": SCENES[:2]}))
+    other.write_text(json.dumps({"features": SCENES[1:3]}))
+    place = tmp_path / "catalog.parquet"
+    make_catalog(items_file=one, to=place)
+
+    added = make_catalog(items_file=other, to=place, add=True)
+    assert (added.n_scenes, added.n_new) == (3, 2)
+    assert ids(place) == ["s0", "s1", "s2"]
+
+    one.write_text(json.dumps({"features": [SCENES[3]]}))
+    assert refresh_catalog(to=place).n_scenes == 3
+    assert ids(place) == ["s1", "s2", "s3"]
+
+    one.unlink()
+    with pytest.raises(RequestError, match=r"one\.json"):
+        refresh_catalog(to=place)
+    assert ids(place) == ["s1", "s2", "s3"]
+
+
+def test_what_a_program_gave_cannot_be_refreshed(tmp_path: Path) -> None:
+    """The message says so, and the catalog is as it was."""
+    make_catalog(SCENES, to=tmp_path / "catalog.parquet")
+    with pytest.raises(RequestError, match="make the catalog anew"):
+        refresh_catalog(to=tmp_path / "catalog.parquet")
+    with pytest.raises(StoreError, match=f"there is no catalog at {tmp_path}/nosuch.parquet;"):
+        refresh_catalog(to=tmp_path / "nosuch.parquet")
+
+
+def granule(name: str, **changes: Any) -> dict[str, Any]:
+    """Return a granule as CMR describes it."""
+    points = [(179.0, 10.0), (-179.0, 10.0), (-179.0, 11.0), (179.0, 11.0)]
+    polygon = {"Boundary": {"Points": [{"Longitude": x, "Latitude": y} for x, y in points]}}
+    return {
+        "umm": {
+            "GranuleUR": name,
+            "CollectionReference": {"ShortName": "HLSL30"},
+            "TemporalExtent": {"RangeDateTime": {"BeginningDateTime": "2024-06-01T00:00:00Z"}},
+            "SpatialExtent": {"HorizontalSpatialDomain": {"Geometry": {"GPolygons": [polygon]}}},
+            "CloudCover": 12,
+            "RelatedUrls": [
+                {"Type": "GET DATA", "URL": f"https://host/{name}.B04.tif"},
+                {"Type": "GET DATA VIA DIRECT ACCESS", "URL": f"s3://bucket/{name}.B04.tif"},
+                {"Type": "VIEW", "URL": "https://host/x.jpg"},
+            ],
+        }
+        | changes
+    }
+
+
+def test_granules_of_cmr_are_items_page_by_page() -> None:
+    """Pages follow one another by a header; S3 goes before https; a box may cross the antimeridian."""
+
+    def answer(asked: Asked) -> Answer:
+        after = asked.headers.get("cmr-search-after")
+        assert asked.parameters["short_name"] == "HLSL30"
+        assert asked.parameters["bounding_box"] == "170,0,-170,20"
+        assert asked.parameters["temporal"].startswith("2024-01-01T00:00:00Z,2024-12-31T23:59:59")
+        if after == "2":
+            return Answer(body={"items": []})
+        headers = {"CMR-Search-After": "2" if after else "1"}
+        return Answer(body={"items": [granule("G2" if after else "G1")]}, headers=headers)
+
+    with serving(answer) as server:
+        asked = CmrSearch(
+            short_name="HLSL30",
+            root=server.url,
+            area=Area((170.0, 0.0, -170.0, 20.0)),
+            times=parse_time_range("2024"),
+        )
+        found = list(cmr_items(asked, JsonClient(same_host_only(server.url, field="cmr"))))
+
+    assert [each["id"] for each in found] == ["G1", "G2"]
+    assert found[0]["bbox"] == [179.0, 10.0, -179.0, 11.0]
+    assert found[0]["assets"] == {"B04": {"href": "s3://bucket/G1.B04.tif", "roles": ["data"]}}
+    assert found[0]["properties"]["eo:cloud_cover"] == 12
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"RelatedUrls": None},
+        {"RelatedUrls": 7},
+        {"TemporalExtent": 7},
+        {"SpatialExtent": None},
+        {"SpatialExtent": {"HorizontalSpatialDomain": {"Geometry": {"GPolygons": []}}}},
+        {"SpatialExtent": {"HorizontalSpatialDomain": {"Geometry": 7}}},
+        {"GranuleUR": 7},
+    ],
+)
+def test_a_granule_without_place_time_or_data_is_no_scene(changes: dict[str, Any]) -> None:
+    """It is passed over, whatever it is."""
+    with serving(lambda _: Answer(body={"items": [granule("G1", **changes), 7, {}]})) as server:
+        client = JsonClient(same_host_only(server.url, field="cmr"))
+        assert list(cmr_items(CmrSearch(short_name="X", root=server.url), client)) == []
+
+
+def test_cmr_that_repeats_itself_or_finds_too_much_is_ended() -> None:
+    """A search neither runs for ever nor fills the memory."""
+    same = Answer(body={"items": [granule("G1", RelatedUrls=[])]}, headers={"cmr-search-after": "1"})
+    with serving(lambda _: same) as server:
+        client = JsonClient(same_host_only(server.url, field="cmr"))
+        with pytest.raises(StoreError, match="repeats"):
+            list(cmr_items(CmrSearch(short_name="X", root=server.url), client))
+    with serving(lambda _: Answer(body={"items": [granule("G1"), granule("G2")]})) as server:
+        client = JsonClient(same_host_only(server.url, field="cmr"))
+        with pytest.raises(BudgetError, match="more than 1"):
+            list(cmr_items(CmrSearch(short_name="X", root=server.url, most=1), client))
+
+
+HEAD = "GRANULE_ID,SENSING_TIME,CLOUD_COVER,MGRS_TILE,NORTH_LAT,SOUTH_LAT,WEST_LON,EAST_LON,BASE_URL\n"
+LINE = "L1C_T32TPS,2024-06-01T10:00:00Z,12.5,32TPS,47,46,11,12,gs://bucket/tiles/32/T/PS/X.SAFE\n"
+
+
+@pytest.mark.parametrize("zip_", [lambda content: content, gzip.compress], ids=["plain", "gzipped"])
+def test_lines_of_the_sentinel_2_index_are_items(zip_: Callable[[bytes], bytes]) -> None:
+    """The asset is the folder of the images."""
+    (found,) = items_of_index(io.BytesIO(zip_((HEAD + LINE).encode())), name="index.csv")
+
+    assert (found["id"], found["bbox"]) == ("L1C_T32TPS", [11.0, 46.0, 12.0, 47.0])
+    assert found["properties"]["eo:cloud_cover"] == 12.5
+    folder = "https://storage.googleapis.com/bucket/tiles/32/T/PS/X.SAFE/GRANULE/L1C_T32TPS/IMG_DATA/"
+    assert found["assets"]["images"]["href"] == folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a,b\n1,2\n", "has no column GRANULE_ID"),
+        (b"", "has no column"),
+        ((HEAD + LINE.replace(",47,", ",north,")).encode(), "line 2: a number"),
+        ((HEAD + LINE + "short\n").encode(), "line 3"),
+        ((HEAD + LINE).encode() + b"\xff\xfe,\n", "cannot be read"),
+        (gzip.compress((HEAD + LINE * 9000).encode())[:-20], "cannot be read"),
+        ((HEAD + '"' + "x" * 200_000).encode(), "cannot be read"),
+    ],
+)
+def test_a_wrong_index_is_refused_with_its_line(content: bytes, said: str) -> None:
+    """The error is ours, never one of Python's."""
+    with pytest.raises(RequestError, match=said):
+        list(items_of_index(io.BytesIO(content), name="index.csv"))

@@ -1,0 +1,143 @@
+"""Schedules: what each tick asks for, and the errors of wrong ones."""
+
+from typing import Any
+
+import pytest
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.schedule import Schedule, tick_us_of
+from pixel_gather.core.time_range import parse_period
+
+REQUEST: dict[str, Any] = {
+    "sources": {
+        "stac": {"api": "https://stac.example.org/v1?key=1", "assets": ["red"], "datetime": "2024/.."}
+    },
+    "window": {"bbox": [11, 46, 11.1, 46.1]},
+    "output": {"append_to": "bolzano.zarr", "codec": "zstd"},
+}
+
+
+def us(text: str) -> int:
+    """Return a moment in microseconds."""
+    return parse_period(text).start_us
+
+
+def schedule(**changes: Any) -> Schedule:
+    """Return a daily schedule with other fields."""
+    return Schedule(**({"name": "daily", "every": "rate(1 day)", "request": REQUEST} | changes))
+
+
+def test_first_tick_makes_the_cube_of_all_scenes_until_then() -> None:
+    """It is a gather of its own name, as there is nothing to append to."""
+    request = schedule().first_request(us("2026-11-22T06:00:00Z"))
+
+    assert request is not None
+    searched = REQUEST["sources"]["stac"] | {"datetime": "2024-01-01T00:00:00Z/2026-11-22T06:00:00Z"}
+    assert request == REQUEST | {
+        "sources": {"stac": searched},
+        "output": {"name": "bolzano", "codec": "zstd"},
+    }
+    assert parse_request(request).cube_name == schedule().cube == "bolzano"
+
+
+def test_first_tick_that_was_not_ended_is_gone_on_with() -> None:
+    """The unfinished cube is that of the earlier search, so the same one is asked."""
+    request = schedule().first_request(us("2026-11-23"), datetime="../2026-11-22T06:00:00Z")
+
+    assert request is not None
+    assert request["sources"]["stac"]["datetime"] == "../2026-11-22T06:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("overlap_days", "last", "start"),
+    [
+        (7, "2026-11-20T10:00:00Z", "2026-11-13T10:00:00Z"),
+        (0, "2026-11-20T10:00:00Z", "2026-11-20T10:00:00Z"),
+        (7, "2024-01-03T00:00:00Z", "2024-01-01T00:00:00Z"),
+    ],
+)
+def test_later_ticks_search_from_some_days_before_the_last_row(
+    overlap_days: int, last: str, start: str
+) -> None:
+    """Late scenes are found; the search never begins before its own range."""
+    request = schedule(overlap_days=overlap_days).next_request(us(last), us("2026-11-22T06:00:00Z"))
+
+    assert request is not None
+    assert request["sources"]["stac"]["datetime"] == f"{start}/2026-11-22T06:00:00Z"
+    assert request["output"] == REQUEST["output"]
+
+
+def test_a_schedule_looks_seven_days_back_if_it_does_not_say() -> None:
+    """So does one whose event was written without the days."""
+    event = schedule().event("2026-11-22T06:00:00Z")
+    del event["overlap_days"]
+
+    request = Schedule.of_event(event).next_request(us("2026-11-20T10:00:00Z"), tick_us_of(event))
+
+    assert request is not None
+    assert request["sources"]["stac"]["datetime"] == "2026-11-13T10:00:00Z/2026-11-22T06:00:00Z"
+
+
+def test_a_search_without_a_range_is_for_all_times() -> None:
+    """Its first tick asks for everything until then."""
+    asked = {"api": "https://stac.example.org", "assets": ["red"]}
+
+    request = schedule(request=REQUEST | {"sources": {"stac": asked}}).first_request(us("2026-11-22"))
+
+    assert request is not None
+    assert request["sources"]["stac"]["datetime"] == "../2026-11-22T00:00:00Z"
+
+
+def test_search_whose_own_range_is_over_asks_for_nothing() -> None:
+    """No gather is started once the last row is later than the range, or before the range begins."""
+    asked = {**REQUEST["sources"]["stac"], "datetime": "2024-06"}
+    june = schedule(request=REQUEST | {"sources": {"stac": asked}}, overlap_days=0)
+
+    assert june.next_request(us("2024-07-01"), us("2024-07-02")) is None
+    assert june.first_request(us("2024-05-31")) is None
+    found = june.next_request(us("2024-06-29"), us("2024-08-02"))
+    assert found is not None
+    assert found["sources"]["stac"]["datetime"] == "2024-06-29T00:00:00Z/2024-06-30T23:59:59.999999Z"
+
+
+def test_event_holds_the_schedule_and_the_ticks_name_is_its_own() -> None:
+    """What Scheduler sends makes the same schedule. Names have letters, digits and hyphens alone."""
+    made = schedule(overlap_days=3)
+    event = made.event("2026-11-22T06:00:00Z")
+
+    assert Schedule.of_event(event) == made
+    assert made.execution(tick_us_of(event)) == "tick-daily-20261122T060000Z"
+    assert made.event()["tick"] == "<aws.scheduler.scheduled-time>"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "every day"}, "schedule.name"),
+        ({"every": "daily"}, r"rate\(1 day\)"),
+        ({"every": "cron(0 6 * * *)"}, "schedule.every"),
+        ({"overlap_days": -1}, "overlap_days"),
+        ({"request": REQUEST | {"output": {}}}, "request.output.append_to"),
+        ({"request": REQUEST | {"sources": ["s3://b/k.tif"]}}, "a schedule searches"),
+        ({"request": REQUEST | {"window": {}}}, "window"),
+        (
+            {"request": REQUEST | {"sources": {"stac": REQUEST["sources"]["stac"] | {"datetime": "soon"}}}},
+            "sources.stac.datetime",
+        ),
+    ],
+)
+def test_wrong_schedule_is_refused_with_the_field(changes: dict[str, Any], message: str) -> None:
+    """Nothing is left to fail at night."""
+    with pytest.raises(RequestError, match=message):
+        schedule(**changes)
+
+
+@pytest.mark.parametrize("name", ["schedule", "every", "request", "tick"])
+def test_event_without_a_field_is_refused(name: str) -> None:
+    """The message names the field."""
+    event = schedule().event("2026-11-22T06:00:00Z")
+    del event[name]
+
+    with pytest.raises(RequestError, match=f"{name}: is needed"):
+        Schedule.of_event(event)
