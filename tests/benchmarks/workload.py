@@ -61,7 +61,7 @@ def make_workload(folder: Path, *, n_files: int) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             known |= threads.map(lambda index: _write_file(folder, index), range(len(known), n_files))
-        unfinished = listing.with_suffix(".unfinished")
+        unfinished = _unfinished(listing)
         unfinished.write_text(json.dumps(known))
         unfinished.replace(listing)
     return dict(islice(known.items(), n_files))
@@ -83,7 +83,7 @@ def centre_tile(index: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
 def _write_file(folder: Path, index: int) -> tuple[str, str]:
     pixels = centre_tile(index)
     path = folder / f"scene_{index:04d}.tif"
-    unfinished = path.with_suffix(".unfinished")
+    unfinished = _unfinished(path)
     tifffile.imwrite(
         unfinished,
         data=_encoded_tiles(pixels),
@@ -99,6 +99,11 @@ def _write_file(folder: Path, index: int) -> tuple[str, str]:
     )
     unfinished.replace(path)
     return path.name, xxhash.xxh3_64_hexdigest(pixels)
+
+
+def _unfinished(path: Path) -> Path:
+    """Return the name of a file until it is complete. Two processes may make the same files at one time."""
+    return path.with_suffix(f".{os.getpid()}.unfinished")
 
 
 def _encoded_tiles(centre: np.ndarray[Any, np.dtype[np.uint16]]) -> Iterator[bytes]:
