@@ -11,7 +11,9 @@ import rasterio
 from rasterio.warp import transform
 
 from pixel_gather.features.gather.gather import gather, make_plan
-from pixel_gather.features.rank.rank import rank
+from pixel_gather.features.rank.rank import rank, rank_async
+from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.io.event_loop import run
 from rank.rasters import landscape, make_cog
 from scenes.scenes import item
 
@@ -227,6 +229,16 @@ def test_an_offset_that_the_pixels_have_is_not_applied_again(
     assert 0 < rows[0]["value"] < 1
     said = {row["id"]: row["remarks"] for row in rows}["scene 1"]
     assert names_it or said.startswith("the catalog's offset is not applied: the pixels have it already")
+
+
+def test_pictures_have_no_offset_twice(tmp_path: Path) -> None:
+    """A sheet shows scenes whose pixels have the claimed offset already."""
+    items = _scenes(tmp_path, names_it=False, darkest=120)
+    sources = {"stac": {"items": items, "assets": ["red", "nir"], "area": "all"}}
+
+    _, pictures = run(rank_async(sources, RankingRequest.of(by="ndvi"), n_pictures=2))
+
+    assert all(np.median(picture["nir"]) == pytest.approx(0.24, abs=0.005) for picture in pictures)
 
 
 def test_an_impossible_index_is_told(tmp_path: Path) -> None:

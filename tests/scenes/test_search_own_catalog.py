@@ -172,7 +172,8 @@ def test_pages_lose_and_repeat_nothing_while_the_catalog_is_replaced(tmp_path: P
 def test_an_open_catalog_goes_on_while_it_is_replaced(tmp_path: Path) -> None:
     """A search that has read the columns of one version still finds the items of that version."""
     store = LocalStore(tmp_path)
-    written(store, made_up(30))
+    for n in (10, 20, 30):  # earlier versions' items are removed, and not these
+        written(store, made_up(n))
 
     async def search() -> int:
         catalog = await open_catalog(store, KEY)

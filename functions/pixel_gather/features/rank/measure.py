@@ -238,7 +238,10 @@ class SceneReader:
             SourceError: A file cannot be read.
         """
         view, _ = await self._view(scene, step=0, cost=cost)
-        return await view.picture(side)
+        try:
+            return await view.picture(side)
+        except OffsetAppliedError:
+            return await view.without_claims().picture(side)
 
     @property
     def _is_of_mask(self) -> bool:
