@@ -183,6 +183,7 @@ def test_a_solar_day_is_that_of_the_scenes_longitude(west: float, time: str, row
 def test_a_datatake_is_named_by_the_item() -> None:
     """By Sentinel-2's id or by Landsat's; a scene without one is by itself."""
     assert row_of(item("a", s2__datatake_id="GS2A_1"), "datatake") == "GS2A_1"
+    assert row_of(item("a", s2__datatake_id="GS2A_1_N05.10"), "datatake") == "GS2A_1"
     assert row_of(item("a", landsat__scene_id="LC8"), "datatake") == "LC8"
     assert row_of(item("a"), "datatake") == "a"
     assert row_of(item("a", s2__datatake_id="GS2A_1"), "item") == "a"

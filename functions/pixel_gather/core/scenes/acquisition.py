@@ -35,18 +35,17 @@ def acquisition_of(properties: Mapping[str, Any], collection: str) -> Acquisitio
     share everything else, so such a scene is no processing of another one.
     """
     platform = _first(properties, ("platform",))
-    named = _first(properties, _ACQUISITIONS)
+    named = pass_of(properties)
     if properties.get(FROM_HEADERS) or (platform is None and named is None):
         return None
-    if isinstance(named, str):
-        named = _BASELINE.sub("", named)
     kinds = (_first(properties, (name,)) for name in _KINDS)
     return (collection, platform, named, cell_of(properties), *kinds)
 
 
-def is_named(properties: Mapping[str, Any]) -> bool:
-    """Tell whether a scene names its acquisition, and not only its platform."""
-    return _first(properties, _ACQUISITIONS) is not None
+def pass_of(properties: Mapping[str, Any]) -> str | int | float | None:
+    """Return the pass of a satellite that a scene names; None if it names at most a platform."""
+    named = _first(properties, _ACQUISITIONS)
+    return _BASELINE.sub("", named) if isinstance(named, str) else named
 
 
 def cell_of(properties: Mapping[str, Any]) -> str | int | float | None:

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, Final
 
 from pixel_gather.core.area import Box, unwrapped
-from pixel_gather.core.scenes.acquisition import OF_ACQUISITIONS, cell_of, is_named
+from pixel_gather.core.scenes.acquisition import OF_ACQUISITIONS, cell_of, pass_of
 from pixel_gather.core.scenes.item import SceneKey, scene_key
 
 _VERSIONS: Final = ("processing:version", "s2:processing_baseline", "landsat:collection_number")
@@ -107,7 +107,7 @@ def _is_same(one: _Scene, other: _Scene) -> bool:
     properties = one.item["properties"]
     if cell_of(properties) is None:
         return _shared(one.key.box, other.key.box) > _SAME_SHARE
-    return not is_named(properties) or _shared(one.key.box, other.key.box) > _SAME_SHARE_OF_PASS
+    return pass_of(properties) is None or _shared(one.key.box, other.key.box) > _SAME_SHARE_OF_PASS
 
 
 def _shared(one: Box, other: Box) -> float:

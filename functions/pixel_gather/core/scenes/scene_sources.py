@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from pixel_gather.core.area import unwrapped
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scenes.acquisition import pass_of
 from pixel_gather.core.scenes.duplicates import OF_DUPLICATES
 from pixel_gather.core.scenes.item import asset_of, scene_key
 from pixel_gather.core.time_range import format_moment
@@ -31,10 +32,9 @@ _COLUMNS: Final[dict[str, str]] = {
 _OFFSET_APPLIED: Final = "earthsearch:boa_offset_applied"
 """Earth Search: the pixels have the offset already, though the item still claims it."""
 
-_DATATAKES: Final = ("s2:datatake_id", "landsat:scene_id")
 _NEEDED: Final = frozenset(
     {
-        *(*_COLUMNS, *_DATATAKES, *OF_DUPLICATES, _OFFSET_APPLIED, CLOUD_COVER),
+        *(*_COLUMNS, *OF_DUPLICATES, _OFFSET_APPLIED, CLOUD_COVER),
         *("datetime", "start_datetime", "end_datetime"),
     }
 )
@@ -136,15 +136,14 @@ def row_of(item: Item, rule: RowRule) -> str:
     Args:
         item: The scene.
         rule: ``item``: each scene by itself. ``solar-day``: all scenes of a collection and a day by the sun
-            at their place. ``datatake``: all scenes of one pass of the satellite; a scene that names none is
-            by itself.
+            at their place. ``datatake``: all scenes of one pass of the satellite, whatever the version of
+            their processing; a scene that names none is by itself.
     """
     key = scene_key(item, name="item")
     if rule == "item":
         return key.id
     if rule == "datatake":
-        properties = item["properties"]
-        return str(next((properties[name] for name in _DATATAKES if properties.get(name)), key.id))
+        return str(pass_of(item["properties"]) or key.id)
     west, _, east, _ = unwrapped(key.box)
     longitude = ((west + east) / 2 + 180) % 360 - 180
     day = format_moment(key.start_us + int(longitude * _US_PER_DEGREE))[:10]
