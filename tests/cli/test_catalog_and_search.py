@@ -150,7 +150,9 @@ def test_scenes_are_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert run("search", "--catalog", tmp_path / "c.parquet", "--format", "csv") == 0
     assert [row["id"] for row in found(capsys)] == ["b"]
     assert run("catalog", "--remove", "--to", tmp_path / "c.parquet") == 2
-    assert "say which scenes" in capsys.readouterr().err
+    assert "--remove: say which scenes" in capsys.readouterr().err
+    assert run("catalog", "--remove", "--id", "b", "--to", tmp_path / "c.parquet") == 2
+    assert "--remove: nothing would be left of 1 scene;" in capsys.readouterr().err
     assert run("catalog", "--remove", "--refresh", "--to", tmp_path / "c.parquet") == 2
     assert run("catalog", "--remove", "--items", "x", "--id", "b", "--to", tmp_path / "c.parquet") == 2
 

@@ -102,6 +102,8 @@ def test_fifty_conditions_are_the_most() -> None:
         "eo:cloud_cover<40 n=3",
         "eo:cloud_cover<(40)",
         "platform=Landsat 8",
+        "platform=land n=3",
+        "eo:cloud_cover<40and n=3",
         "platform='Landsat 8",
         "platform like 'L%'",
         "platform<sentinel",

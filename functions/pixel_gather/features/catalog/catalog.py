@@ -35,6 +35,7 @@ from pixel_gather.in_process.places import check_place, shown
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.catalog_format import Origin
+from pixel_gather.io.scenes.found_scenes import check_properties
 from pixel_gather.io.scenes.geoparquet import write_geoparquet
 from pixel_gather.io.scenes.item_files import items_of_file
 from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
@@ -205,7 +206,8 @@ def remove_scenes(
         settings: How this machine is used.
 
     Raises:
-        RequestError: It does not say which scenes, or all of them are meant.
+        RequestError: It does not say which scenes, all of them are meant, or a condition names a property
+            that none of them has.
         StoreError: There is no catalog, or it could not be written.
     """
     wanted = SearchCriteria.of(**dict(search))
@@ -227,9 +229,12 @@ def remove_scenes(
             n_before = 0 if before is None else before.n_scenes
             if n_before and not spooled.n_items:
                 raise RequestError(
-                    f"all {n_before:,} scenes meet this; to remove them all, delete the catalog's files",
+                    f"nothing would be left of {counted(n_before, 'scene')}; to remove all, delete the "
+                    "catalog's files",
                     field="search",
                 )
+            if before is not None and spooled.n_items == n_before:
+                check_properties(wanted, before.properties)
             origins = () if before is None else before.origins
             written = replace_version(spooled, store, key, origins=origins, present=present)
             if written is not None:

@@ -191,11 +191,11 @@ async def _scenes_of(opened: Catalog, wanted: SearchCriteria, take: Callable[[It
             raise too_many(wanted)
         items.append(take(item))
     if not items:
-        _check_properties(wanted, opened.header.properties)
+        check_properties(wanted, opened.header.properties)
     return FoundScenes(items=tuple(items), etag=opened.etag, n_gets=opened.n_gets)
 
 
-def _check_properties(wanted: SearchCriteria, known: Sequence[str]) -> None:
+def check_properties(wanted: SearchCriteria, known: Sequence[str]) -> None:
     """Say which condition names a property that no scene has."""
     for condition in wanted.where if known else ():
         if condition.name not in known:
