@@ -57,6 +57,18 @@ def test_a_row_without_a_reason_has_a_value(tmp_path: Path, precision: str) -> N
     assert [row["value"] for row in rows] == [201, 200]
 
 
+@pytest.mark.parametrize("precision", ["coarse", "2%", "exact"])
+def test_a_scene_without_a_pixel_says_so(tmp_path: Path, precision: str) -> None:
+    """It has no rank and no value, and comes after those that have."""
+    paths = [make_cog(tmp_path / f"{n}.tif", np.full((512, 512), n, "uint8"), nodata=0) for n in range(2)]
+
+    first, last = rank(paths, by="b1", precision=precision).rows()
+
+    assert (first["id"], first["rank"], first["reason"]) == ("1.tif", 1, None)
+    assert (last["rank"], last["value"], last["status"]) == (None, None, "ok")
+    assert last["reason"] == "no pixel of the area has data that the mask keeps"
+
+
 @pytest.mark.parametrize(("precision", "level"), [(0.0, 0.0), ("2%", 0.5)])
 def test_a_ranking_of_all_places_reads_no_more_than_exact(
     tmp_path: Path, precision: float | str, level: float

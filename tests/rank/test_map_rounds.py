@@ -172,6 +172,18 @@ def test_scenes_that_are_late_are_listed_as_timed_out() -> None:
     assert statuses == [Status.OK] * 2 + [Status.TIMED_OUT] * (N - 2)
 
 
+@pytest.mark.parametrize(("status", "value"), [(Status.CORRUPT, 3.0), (Status.CHANGED, None)])
+def test_a_value_of_a_file_that_was_replaced_is_not_kept(status: Status, value: float | None) -> None:
+    """A coarser level of the same file counts where a finer one cannot be read."""
+    ranked = _state(_rounds()).scenes[0]
+    ranked.measured = _measured(3.0)
+
+    ranked.fail(status, "why")
+
+    assert (None if ranked.measured is None else ranked.measured.value) == value
+    assert ranked.status is (Status.OK if value else status)
+
+
 def test_open_ranks_make_another_round() -> None:
     """Only those scenes are read, at their next level."""
     rounds = _rounds("0.01")
