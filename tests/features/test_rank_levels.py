@@ -28,11 +28,11 @@ def _broken_at_full_resolution(path: Path) -> None:
 @pytest.mark.parametrize("precision", [0.0, "exact"])
 def test_a_value_is_kept_where_a_finer_level_cannot_be_read(tmp_path: Path, precision: float | str) -> None:
     """The row says so, and its interval is that of the level that was read. Without one, it has no value."""
-    paths = [make_cog(tmp_path / f"{n}.tif", landscape(n, level=2000 + n)) for n in range(3)]
-    _broken_at_full_resolution(paths[1])
+    paths = [make_cog(tmp_path / f"{n}.tif", landscape(n, level=2000 + n)) for n in range(6)]
+    _broken_at_full_resolution(paths[4])
 
     rows = {row["id"]: row for row in rank(paths, by="b1", precision=precision).rows()}
-    broken = rows["1.tif"]
+    broken = rows["4.tif"]
 
     if precision == "exact":
         assert (broken["status"], broken["rank"], broken["value"]) == ("corrupt", None, None)
@@ -40,7 +40,7 @@ def test_a_value_is_kept_where_a_finer_level_cannot_be_read(tmp_path: Path, prec
         assert broken["status"] == "ok"
         assert broken["level"].startswith("overview")
         assert broken["reason"].startswith("no finer level could be read: ")
-        assert broken["low"] <= landscape(1, level=2001).mean() <= broken["high"]
+        assert broken["low"] <= landscape(4, level=2004).mean() <= broken["high"]
 
 
 @pytest.mark.parametrize("precision", ["coarse", "2%"])
@@ -84,6 +84,30 @@ def test_a_ranking_of_all_places_reads_no_more_than_exact(
         open_ = [row for row in found.rows() if row["level"] != "full"]
         assert 0 < len(open_) <= 2
         assert any("precision: exact" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("method", "level"), [("RMS", "full"), ("MODE", "full"), ("AVERAGE", "overview 1")])
+def test_declared_overviews_that_move_means_are_not_read(tmp_path: Path, method: str, level: str) -> None:
+    """Not even at coarse, and not if they are those of one band of two."""
+    path = make_cog(tmp_path / "a.tif", landscape(1), resampling=method)
+    other = make_cog(tmp_path / "b.tif", landscape(2))
+    listed = tmp_path / "list.csv"
+    listed.write_text(f"href,time,band\n{path},2024-01-01,red\n{other},2024-01-01,nir\n")
+
+    (alone,) = rank([path], by="b1", precision="coarse").rows()
+    (ratio,) = rank(listed, by="ndvi", precision="coarse").rows()
+
+    assert alone["level"] == ratio["level"] == level
+
+
+def test_many_small_scenes_take_no_more_than_exact(tmp_path: Path) -> None:
+    """The first reads of files get shorter if only full resolution is wanted."""
+    paths = [make_cog(tmp_path / f"{n}.tif", landscape(n, side=256)) for n in range(100)]
+
+    found = rank(paths, by="b1", precision=0.0)
+
+    assert {row["level"] for row in found.rows()} == {"overview 0", "full"}
+    assert found.nbytes <= rank(paths, by="b1", precision="exact").nbytes
 
 
 def test_overviews_that_cannot_decide_a_rank_are_left_out(tmp_path: Path) -> None:

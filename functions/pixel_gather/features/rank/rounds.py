@@ -14,8 +14,8 @@ from pixel_gather.features.rank.order import Place, needed_errors, places, sprea
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.scenes import RankScene
 
-_HEADER_NBYTES: Final = 16 << 10
-"""First read of a file of which only full resolution is wanted."""
+_HEADER_NBYTES: Final = 4 << 10
+"""Least that the first read of a file takes if only full resolution is wanted. It adapts to the files."""
 
 _SHRINKS: Final = 4.0
 """An error is at least this part of that of the next coarser level, also where it is mostly of detail."""
