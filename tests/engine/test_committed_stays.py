@@ -15,10 +15,12 @@ from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.read.time_limits import ShardTimes
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.stores import Content
+from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.gather_shards import LastPlan, gather_shards
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.io.cube.grown_shard import read_index
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace
 from support.fakes import FakeLimiter, FakeProjector, FakeTable
@@ -248,6 +250,62 @@ def test_late_compaction_changes_nothing(at: tuple[str, str]) -> None:
     check_rows(grown, *range(8))
     grown.append(rows(8))
     check_rows(grown, *range(9))
+
+
+def given_up(grown: GrownPlace, *numbers: int) -> None:
+    """Begin an append, fill its shards and never finish it."""
+    asyncio.run(appended_to(grown, *numbers))
+
+
+def test_a_compaction_empties_the_shards_that_an_abandoned_append_has_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They lie beyond the rows. A reader finds no pixel there. A second compaction has nothing to do."""
+    grown = place()
+    grown.gather(rows(0, 1, 2, 3))
+    given_up(grown, 4, 5)
+    left = grown.contents()["band_1/c/1/0/0"]
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+
+    done = asyncio.run(compact_cube(grown.growing))
+
+    emptied = grown.contents()["band_1/c/1/0/0"]
+    assert (done.n_shards, done.freed_nbytes, done.version) == (1, len(left) - len(emptied), 2)
+    assert (read_index(emptied, (2, 2, 2)) == 2**64 - 1).all()
+    check_rows(grown, 0, 1, 2, 3)
+    assert asyncio.run(compact_cube(grown.growing)).version == 2
+    grown.append(rows(4, 5))
+    check_rows(grown, 0, 1, 2, 3, 4, 5)
+
+
+def test_a_compaction_leaves_an_append_alone_that_is_at_work() -> None:
+    """Its shards lie beyond the rows, too."""
+    grown = place()
+    grown.gather(rows(0, 1, 2, 3))
+    plan, tasks = asyncio.run(appended_to(grown, 4, 5))
+
+    with pytest.raises(AppendRunningError, match="another append is at work"):
+        asyncio.run(compact_cube(grown.growing))
+
+    asyncio.run(grown.finished(plan, tasks))
+    check_rows(grown, 0, 1, 2, 3, 4, 5)
+
+
+def test_a_late_compaction_empties_no_shard_of_a_later_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sleeps before its PUT. Another append takes over, and its rows are in that shard."""
+    grown = place()
+    grown.gather(rows(0, 1, 2, 3))
+    given_up(grown, 4, 5)
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+
+    async def meanwhile() -> None:
+        await grown.appended(rows(6, 7))
+
+    paused(grown, meanwhile, ("put", "band_1/c/1/0/0"))
+    with pytest.raises(AppendRunningError, match="run again"):
+        asyncio.run(compact_cube(grown.growing))
+
+    check_rows(grown, 0, 1, 2, 3, 6, 7)
 
 
 @pytest.mark.parametrize("version", [1, 2])

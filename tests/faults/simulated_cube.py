@@ -301,10 +301,26 @@ class SimulatedCube:
             headers=lambda: iter([]),
         )
 
+    async def shards_beyond(self, found: FoundCube) -> Sequence[str]:
+        """Return the keys of shards beyond the rows that have some."""
+        assert found.template is not None
+        n_shards = -(-found.versions[-1].n_rows // found.template.layout.shard[0])
+
+        async def look() -> Sequence[str]:
+            return [
+                key
+                for key, each in self.objects.items()
+                if isinstance(each.content, Shard)
+                and int(key.split("/")[2]) >= n_shards
+                and len(each.content)
+            ]
+
+        return await self.access(look)
+
     def compacted_shard(self, content: Any, grid: tuple[int, ...]) -> Any:
         """Return a shard without what is stale."""
         del grid
-        return replace(content, n_stale=0)
+        return Shard({}) if content is None else replace(content, n_stale=0)
 
     async def compaction_files(self, found: FoundCube) -> Mapping[str, Any]:
         """Return the files of a compacted cube."""

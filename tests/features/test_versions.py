@@ -2,13 +2,15 @@
 
 import shutil
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 import zarr
 
 from pixel_gather import compact, forget, gather, open_cube, verify, versions
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import AppendRunningError, RequestError, StoreError
+from pixel_gather.engine import row_claim
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.row_table import read_row_table
 
@@ -100,6 +102,30 @@ def test_compaction_frees_the_space_and_keeps_every_version(cube: Path) -> None:
     assert metadata["version"] == 4
     assert verify(cube).is_same
     assert compact(cube).n_shards == 0
+
+
+def test_a_compaction_leaves_nothing_of_an_abandoned_append(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even its control files. Those of an append at work stay, and the compaction is refused."""
+    cube = Path(shutil.copytree(made, tmp_path / "cube.zarr"))
+
+    async def killed(**_: object) -> None:
+        raise StoreError("killed")
+
+    finish = "pixel_gather.features.gather.gather.finish_gather"
+    begun = request(FILES[0], output={"append_to": cube}, duplicates="again")
+    with mock.patch(finish, killed), pytest.raises(StoreError, match="killed"):
+        gather(begun, settings=QUIET)
+    with pytest.raises(AppendRunningError):
+        compact(cube)
+    assert list(cube.glob(".gather/00004-*/**/*.msgpack"))
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+
+    assert compact(cube).version == 4
+
+    assert not [each for each in cube.glob(".gather/**/*") if each.is_file()]
+    assert verify(cube).is_same
 
 
 def test_a_compacted_cube_grows_on(cube: Path) -> None:

@@ -344,11 +344,14 @@ class GrowingCube(Protocol):
     async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
         """Return what is known of the cube before an append."""
 
-    def compacted_shard(self, content: bytes, grid: tuple[int, ...]) -> bytes:
+    async def shards_beyond(self, found: FoundCube) -> Sequence[str]:
+        """Return the keys of shards with chunks that lie beyond the rows of a complete cube."""
+
+    def compacted_shard(self, content: bytes | None, grid: tuple[int, ...]) -> bytes:
         """Return a shard's object without the bytes that its index does not name.
 
         Args:
-            content: The object.
+            content: The object; None for a shard without chunks.
             grid: Number of chunks in a shard, along each axis.
         """
 

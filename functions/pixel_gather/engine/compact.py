@@ -1,4 +1,8 @@
-"""Gives back the space of shards that appends have continued."""
+"""Gives back the space of shards that appends have continued, and of those that abandoned ones have left.
+
+A shard that an abandoned append has left beyond the rows is replaced by one without chunks, not removed. A
+PUT has a condition, and stops if a later append has filled the shard meanwhile. A DELETE would not.
+"""
 
 import time
 from collections.abc import Iterator
@@ -10,7 +14,7 @@ from pixel_gather.core.plan.cube_plan import claim_of
 from pixel_gather.core.stores import ROOT_KEY, FoundCube, GrowingCube
 from pixel_gather.engine.append import complete_cube
 from pixel_gather.engine.publish import Check, commit, put_all
-from pixel_gather.engine.row_claim import RowClaim, check_claimed, take_claim
+from pixel_gather.engine.row_claim import RowClaim, check_claimed, claim_key, take_claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,8 @@ class Compacted:
 async def compact_cube(cube: GrowingCube) -> Compacted:
     """Write shards again without the bytes that only former objects named. The result is a new version.
 
+    Shards beyond the rows, which an abandoned append has left, lose all of their chunks.
+
     Former versions stay: their rows are in the new objects, too. A reader may still
     hold an older index of a shard in memory. It then reads wrong bytes, and most likely gets a checksum or a
     codec error.
@@ -38,8 +44,9 @@ async def compact_cube(cube: GrowingCube) -> Compacted:
     """
     found = await complete_cube(cube)
     version = found.version + 1
-    crowded = list(_continued_shards(found))
-    if not crowded:
+    crowded, left = list(_continued_shards(found)), await cube.shards_beyond(found)
+    is_begun = await cube.read_object(claim_key(version)) is not None
+    if not (crowded or left or is_begun):
         return Compacted(n_shards=0, freed_nbytes=0, version=found.version)
     claim = await take_claim(cube, version, _claim_of(found))
     found = await complete_cube(cube)  # the claim may have changed the group's metadata
@@ -48,7 +55,10 @@ async def compact_cube(cube: GrowingCube) -> Compacted:
         await _check_unchanged(cube, found, version)
         await check_claimed(cube, version, claim.claim)
 
-    freed = [await _compact_shard(cube, key, grid, still_ours) for key, grid in crowded]
+    grid = _grid(found)
+    freed = [
+        await _compact_shard(cube, key, grid, still_ours, is_left=key in left) for key in (*crowded, *left)
+    ]
     files = dict(await cube.compaction_files(found))
     root = files.pop(ROOT_KEY)
     for key in files:  # the receipt comes last: it names the table
@@ -69,17 +79,23 @@ def _claim_of(found: FoundCube) -> RowClaim:
     )
 
 
-def _continued_shards(found: FoundCube) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield key and grid of chunks of the shards that an append may have continued."""
+def _continued_shards(found: FoundCube) -> Iterator[str]:
+    """Yield the keys of the shards that an append may have continued."""
     template = found.template
     assert template is not None  # noqa: S101 # the cube is complete
     layout = template.layout
     since = max((n for n, each in enumerate(found.versions) if each.kind == "compact"), default=0)
     ends = [each.n_rows for each in found.versions[since:-1]]
     rows = sorted({end // layout.shard[0] for end in ends if end % layout.shard[0]})
-    grid = tuple(whole // part for whole, part in zip(layout.shard, layout.chunk, strict=True))
     for measurement, row in product(template.measurements, rows):
-        yield f"{measurement.name}/c/{row}/0/0", grid
+        yield f"{measurement.name}/c/{row}/0/0"
+
+
+def _grid(found: FoundCube) -> tuple[int, ...]:
+    """Return the number of chunks in a shard, along each axis."""
+    assert found.template is not None  # noqa: S101 # the cube is complete
+    layout = found.template.layout
+    return tuple(whole // part for whole, part in zip(layout.shard, layout.chunk, strict=True))
 
 
 async def _check_unchanged(cube: GrowingCube, found: FoundCube, version: int) -> None:
@@ -87,13 +103,23 @@ async def _check_unchanged(cube: GrowingCube, found: FoundCube, version: int) ->
         raise AppendRunningError(f"{cube.place}: the cube has changed meanwhile: run again")
 
 
-async def _compact_shard(cube: GrowingCube, key: str, grid: tuple[int, ...], still_ours: Check) -> int:
-    """Write a shard again if it has bytes that its index does not name. Return how many."""
+async def _compact_shard(
+    cube: GrowingCube, key: str, grid: tuple[int, ...], still_ours: Check, *, is_left: bool = False
+) -> int:
+    """Write a shard again if it has bytes that nobody needs. Return how many.
+
+    Args:
+        cube: Where.
+        key: Key of the shard.
+        grid: Number of chunks in a shard, along each axis.
+        still_ours: Checks that the work may go on.
+        is_left: Whether none of its chunks is needed. If not, those are needed that its index names.
+    """
     while True:
         there = await cube.read_object(key)
         if there is None:  # it was lost
             return 0
-        content = cube.compacted_shard(there.content, grid)
+        content = cube.compacted_shard(None if is_left else there.content, grid)
         if len(content) == len(there.content):
             return 0
         await still_ours()

@@ -1,9 +1,11 @@
-"""Leaves nothing behind where a run fails or is cancelled before it writes."""
+"""Leaves nothing behind: of runs that fail or are cancelled before they write, and of what is committed."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from pixel_gather.core.plan.cube_plan import version_of_claim
+from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.store.object_store import split_href
 
 
@@ -20,3 +22,15 @@ async def folders_removed_on_failure(place: str) -> AsyncIterator[None]:
             with suppress(OSError):  # it was not made, or is no longer empty
                 each.rmdir()
         raise
+
+
+async def clear_committed(controls: ObjectControlStore, version: int) -> None:
+    """Remove the control files of what is committed, also of calls that were killed before they could.
+
+    Those of later versions stay: an append may be at work.
+
+    Args:
+        controls: Where they are.
+        version: Number of the cube's version.
+    """
+    await controls.clear(lambda key: version_of_claim(key.partition("/")[0]) <= version)

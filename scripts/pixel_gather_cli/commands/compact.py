@@ -21,7 +21,7 @@ def compact_command(*, cube: str, as_json: bool, **options: Any) -> None:
     """Free the space of chunks that later appends have replaced.
 
     CUBE is a folder or s3://bucket/prefix. Shards with such chunks are written again, and the cube gets a
-    new version. Former versions can still be opened.
+    new version. Former versions can still be opened. What an abandoned append has left is removed.
 
     \b
     pixel-gather compact out/bolzano.zarr

@@ -35,7 +35,7 @@ from pixel_gather.engine.step_files import both, committed_sidecars
 from pixel_gather.features.gather.gathered import Gathered
 from pixel_gather.features.gather.shards_in_flight import ShardsInFlight
 from pixel_gather.features.report.report_writer import write_report
-from pixel_gather.in_process.cleanup import folders_removed_on_failure
+from pixel_gather.in_process.cleanup import clear_committed, folders_removed_on_failure
 from pixel_gather.in_process.job import Job, Table, opened_job
 from pixel_gather.in_process.places import check_place, open_existing, shown
 from pixel_gather.in_process.progress import Progress, SourceCounter
@@ -192,22 +192,10 @@ async def gather_listed(
                     raise
                 was_complete = True
                 _log.info("another process has completed %s meanwhile", cube.place)
-        await _clear_committed(controls, version)
+        await clear_committed(controls, version)
         return await _ended(
             cube, report, request, was_complete=was_complete, settings=settings, on_complete=on_complete
         )
-
-
-async def _clear_committed(controls: ObjectControlStore, version: int) -> None:
-    """Remove the control files of what is committed, also of calls that were killed before they could.
-
-    Those of later versions stay: an append may be at work.
-
-    Args:
-        controls: Where they are.
-        version: Number of the cube's version.
-    """
-    await controls.clear(lambda key: version_of_claim(key.partition("/")[0]) <= version)
 
 
 async def _report_of(cube: ZarrCube, digest: str) -> Report | None:
@@ -299,7 +287,7 @@ async def _append(
             else:
                 n_rows = n_new
                 _log.info("%s has %s more", place, counted(n_new, "row"))
-        await _clear_committed(controls, version)
+        await clear_committed(controls, version)
         was_complete = report is None
         if report is None:
             report = (await complete_cube(growing)).complete_report()

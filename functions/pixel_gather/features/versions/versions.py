@@ -11,11 +11,14 @@ from pixel_gather.core.plan.cube_version import CubeVersion, version_key
 from pixel_gather.core.stores import FoundCube
 from pixel_gather.engine.append import finished_cube
 from pixel_gather.engine.compact import Compacted, compact_cube
+from pixel_gather.in_process.cleanup import clear_committed
 from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.compact_cube import forget_versions, kept_versions
+from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 from pixel_gather.io.cube.open_group import errors_of_cube
+from pixel_gather.io.cube.zarr_cube import CONTROL_FOLDER
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import StoreSettings
 
@@ -78,13 +81,22 @@ def open_cube(
 def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Compacted:
     """Free the space of chunks that later appends have replaced. Their shards are written again.
 
+    Nothing is left of an abandoned append: neither pixels beyond the cube's rows nor its control files.
+
     See `pixel_gather.engine.compact.compact_cube`.
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
         stores: How to access S3.
     """
-    return run(compact_cube(_growing(cube, stores, to_write=True)))
+    growing = _growing(cube, stores, to_write=True)
+
+    async def compacted() -> Compacted:
+        done = await compact_cube(growing)
+        await clear_committed(ObjectControlStore(growing.store, CONTROL_FOLDER), done.version)
+        return done
+
+    return run(compacted())
 
 
 def forget(

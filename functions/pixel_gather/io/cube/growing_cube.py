@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,10 +30,11 @@ from pixel_gather.core.stores import (
     StoredObject,
     StoredShard,
 )
-from pixel_gather.io.cube.grown_shard import compacted, encode_added
+from pixel_gather.io.cube.grown_shard import compacted, encode_added, index_nbytes
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY, UNIQUE_NBYTES, ZarrCube, found_cube
 from pixel_gather.io.cube.zarr_metadata import changed_group
 from pixel_gather.io.store.conditional_put import NO_ETAG, etag_of, put_if
+from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
 
@@ -185,9 +187,16 @@ class GrowingZarrCube:
             headers=entries,
         )
 
-    def compacted_shard(self, content: bytes, grid: tuple[int, ...]) -> bytes:
+    async def shards_beyond(self, found: FoundCube) -> Sequence[str]:
+        """Return the keys of shards with chunks that lie beyond the cube's rows."""
+        try:
+            return await asyncio.to_thread(_shards_beyond, self.store, found)
+        except (BaseError, OSError) as error:
+            raise self._failed("read", error) from error
+
+    def compacted_shard(self, content: bytes | None, grid: tuple[int, ...]) -> bytes:
         """Return a shard's object without the bytes that its index does not name."""
-        return b"".join(compacted(content, grid))
+        return b"".join(compacted(content or b"", grid))
 
     async def compaction_files(self, found: FoundCube) -> Mapping[str, bytes]:
         """Return the table of rows, the receipt and the group's metadata of the compacted cube."""
@@ -205,3 +214,16 @@ class GrowingZarrCube:
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
+
+
+def _shards_beyond(store: Store, found: FoundCube) -> list[str]:
+    assert found.template is not None  # noqa: S101 # the cube is complete
+    layout, n_rows = found.template.layout, found.versions[-1].n_rows
+    n_chunks = prod(whole // part for whole, part in zip(layout.shard, layout.chunk, strict=True))
+    return [
+        item["path"]
+        for measurement in found.template.measurements
+        for item in listed(store, f"{measurement.name}/c/")
+        if int(item["path"].split("/")[2]) * layout.shard[0] >= n_rows
+        and item["size"] > index_nbytes(n_chunks)
+    ]

@@ -133,6 +133,11 @@ def read_index(content: bytes, grid: tuple[int, ...]) -> _Index:
     return np.frombuffer(stored, "<u8").reshape(*grid, 2).copy()
 
 
+def index_nbytes(n_chunks: int) -> int:
+    """Return the size of an index with its checksum, which is that of a shard without chunks."""
+    return n_chunks * _ENTRY_NBYTES + _CHECKSUM_NBYTES
+
+
 def index_bytes(index: _Index) -> bytes:
     """Return the index as it is stored, with its checksum."""
     stored = index.astype("<u8").tobytes()
