@@ -14,7 +14,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.read.time_limits import ShardTimes
 from pixel_gather.core.results.report import Report
-from pixel_gather.core.stores import Content
+from pixel_gather.core.stores import Content, StoredObject
 from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.gather_shards import LastPlan, gather_shards
@@ -124,13 +124,19 @@ class PausingCube(GrowingZarrCube):
 
     meanwhile: Callable[[], Awaitable[None]]
     moment: str
-    """``look`` before the object is looked at, ``put`` between the look and the PUT."""
+    """``look`` or ``read`` before the object is looked at or read, ``put`` between that and the PUT."""
 
     @override
     async def etag_of(self, key: str) -> str | None:
         if self.moment == "look":
             await self._pause(key)
         return await GrowingZarrCube.etag_of(self, key)
+
+    @override
+    async def read_object(self, key: str) -> StoredObject | None:
+        if self.moment == "read":
+            await self._pause(key)
+        return await GrowingZarrCube.read_object(self, key)
 
     @override
     async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
@@ -291,8 +297,11 @@ def test_a_compaction_leaves_an_append_alone_that_is_at_work() -> None:
     check_rows(grown, 0, 1, 2, 3, 4, 5)
 
 
-def test_a_late_compaction_empties_no_shard_of_a_later_append(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It sleeps before its PUT. Another append takes over, and its rows are in that shard."""
+@pytest.mark.parametrize("moment", ["read", "put"])
+def test_a_late_compaction_empties_no_shard_of_a_later_append(
+    moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sleeps before it reads the shard, or before its PUT. Another append takes over and fills it."""
     grown = place()
     grown.gather(rows(0, 1, 2, 3))
     given_up(grown, 4, 5)
@@ -301,7 +310,7 @@ def test_a_late_compaction_empties_no_shard_of_a_later_append(monkeypatch: pytes
     async def meanwhile() -> None:
         await grown.appended(rows(6, 7))
 
-    paused(grown, meanwhile, ("put", "band_1/c/1/0/0"))
+    paused(grown, meanwhile, (moment, "band_1/c/1/0/0"))
     with pytest.raises(AppendRunningError, match="run again"):
         asyncio.run(compact_cube(grown.growing))
 
