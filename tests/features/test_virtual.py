@@ -262,19 +262,22 @@ def test_scenes_of_several_bands_have_an_array_for_each(tmp_path: Path) -> None:
     assert_same(virtual, gathered)
 
 
-@pytest.mark.parametrize("is_older", [False, True])
-def test_a_local_file_that_was_replaced_is_named(tmp_path: Path, *, is_older: bool) -> None:
-    """Also by an older one, which Icechunk would read. Other rows and bands can be read."""
+@pytest.mark.parametrize("kind", ["younger", "older", "longer"])
+def test_a_local_file_that_was_replaced_is_named(tmp_path: Path, kind: str) -> None:
+    """Also by an older one, or by one of the same time, which Icechunk would read. Other rows can be read."""
     other = write(tmp_path / "other.tif", 9)
-    time = 1_000_000_000 if is_older else 2_000_000_000
-    os.utime(other, (time, time))
     lines = ["href,scene,band"]
     for scene, band in itertools.product("ab", ("red", "nir")):
         lines.append(f"{write(tmp_path / f'{scene}-{band}.tif', len(lines))},{scene},{band}")
     (tmp_path / "list.csv").write_text("\n".join(lines))
     request = {"sources": str(tmp_path / "list.csv"), "window": {"pixels": WINDOW}}
     before = make_virtual(request, to=tmp_path / "cube.icechunk").open().load()
-    other.replace(tmp_path / "b-nir.tif")
+    replaced = tmp_path / "b-nir.tif"
+    time_ns = {"younger": 2 * 10**18, "older": 10**18, "longer": replaced.stat().st_mtime_ns}[kind]
+    if kind == "longer":
+        other.write_bytes(other.read_bytes() + b"more")
+    os.utime(other, ns=(time_ns, time_ns))
+    other.replace(replaced)
     after = open_virtual(tmp_path / "cube.icechunk")
 
     with pytest.raises(StoreError, match=r"b-nir\.tif: this file has changed .* --replace"):
