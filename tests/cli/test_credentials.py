@@ -10,6 +10,7 @@ import pytest
 
 from pixel_gather.io.store.object_store import StoreSettings, open_to_read
 from pixel_gather_cli.main import main
+from support.local_server import Answer, serving
 
 _IN_PROCESS = (
     ("plan", "--sources", "LIST", "--tile", "centre"),
@@ -45,6 +46,7 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         "CUBE": str(tmp_path / "cube.zarr"),
         "INDEX": str(tmp_path / "headers.parquet"),
         "REPORT": str(tmp_path / "report"),
+        "NEW": str(tmp_path / "new"),
     }
 
 
@@ -118,6 +120,41 @@ def test_half_of_the_credentials_is_no_matter_where_none_are_sent(monkeypatch: p
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
 
     assert open_to_read("s3://public-bucket/", StoreSettings(unsigned=True)) is not None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *_IN_PROCESS[:3],
+        *_IN_PROCESS[6:],
+        ("bench", "blocks", "--cube", "s3://no-such-bucket/cube.zarr", "--to", "NEW"),
+        ("catalog", "--sources", "LIST", "--to", "s3://no-such-bucket/catalog.parquet"),
+        ("compact", "s3://no-such-bucket/cube.zarr"),
+        ("export", "s3://no-such-bucket/cube.zarr", "--to", "table.csv"),
+        ("forget", "s3://no-such-bucket/cube.zarr", "--before", "2"),
+        ("join", "s3://no-such-bucket/cube.zarr", "--to", "NEW"),
+        ("presence", "s3://no-such-bucket/cube.zarr", "--by", "month"),
+        ("replay", "s3://no-such-bucket/cube.zarr"),
+        ("search", "--catalog", "s3://no-such-bucket/catalog.parquet"),
+        ("verify", "s3://no-such-bucket/cube.zarr"),
+        ("versions", "s3://no-such-bucket/cube.zarr"),
+        ("view", "s3://no-such-bucket/cube.zarr"),
+    ],
+    ids=_name,
+)
+def test_a_machine_outside_aws_has_no_role(
+    arguments: tuple[str, ...],
+    words: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where no credentials are set, the client asks for the machine's role. Nobody answers that but AWS."""
+    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+    with serving(lambda _: Answer(status=404)) as nobody:
+        monkeypatch.setenv("AWS_METADATA_ENDPOINT", nobody.root)
+        said = _refusal(arguments, words, capsys)
+
+    assert "no AWS credentials were found: set AWS_PROFILE or sign in" in said
 
 
 @pytest.mark.parametrize("arguments", _ON_AWS, ids=_name)

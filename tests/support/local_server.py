@@ -67,6 +67,8 @@ def serving(script: Script) -> Iterator[LocalServer]:
                 self.wfile.write(answer.body[: answer.n_sent])
             self.close_connection = answer.n_sent is not None
 
+        do_PUT = do_GET
+
         @override
         def log_message(self, format: str, *args: Any) -> None:
             """Log nothing."""

@@ -6,9 +6,11 @@ from typing import Final
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.model.status import Status
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.store.object_store import Store, StoreSettings
+from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place
 
 _REPOSITORY_KEY: Final = "repo"
 """A file that every Icechunk repository has, and no cube."""
@@ -16,15 +18,21 @@ _REPOSITORY_KEY: Final = "repo"
 
 def is_joined(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> bool:
     """Return whether joined cubes are at a place, not one cube. Errors as in `presence`."""
-    store, _ = open_existing(place, stores)
-    return holds_joined(store)
+    return holds_joined(*open_existing(place, stores))
 
 
-def holds_joined(store: Store) -> bool:
-    """Tell whether joined cubes are at a place, and not one cube."""
+def holds_joined(store: Store, place: str) -> bool:
+    """Tell whether joined cubes are at a place, and not one cube.
+
+    Raises:
+        StoreError: The store does not answer.
+    """
     try:
         obstore.head(store, _REPOSITORY_KEY)
-    except (BaseError, OSError):  # S3 also says of a missing object that it may not be read
+    except (BaseError, OSError) as error:  # S3 also says of a missing object that it may not be read
+        status, *_ = classify_store_error(error)
+        if status is Status.TIMED_OUT:  # so would the next request
+            raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
         return False
     return True
 
@@ -40,8 +48,9 @@ def refuse_joined(store: Store, place: str, *, done: str, instead: str) -> None:
 
     Raises:
         RequestError: They are there.
+        StoreError: The store does not answer.
     """
-    if holds_joined(store):
+    if holds_joined(store, place):
         raise RequestError(
             f"{place} is a joined or a virtual cube, which cannot be {done}: {instead}", field="cube"
         )

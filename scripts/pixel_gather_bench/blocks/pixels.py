@@ -16,6 +16,7 @@ from zarr.storage import LocalStore, ObjectStore
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.io.store.object_store import StoreSettings, open_to_read, split_href
+from pixel_gather.io.store.store_error_status import said_of_place
 from pixel_gather_bench.blocks.layout import MB, Shape
 
 SIDE: Final = 512
@@ -107,8 +108,7 @@ def _measurement(cube: str, name: str | None, settings: StoreSettings) -> zarr.A
         group = zarr.open_group(zarr_store(cube, settings), mode="r")
         arrays = [array for key, array in group.arrays() if array.ndim == 3 and name in (None, key)]  # noqa: PLR2004 # (row, y, x)
     except Exception as error:  # a store's errors, and whatever zarr-python makes of what is there
-        said = str(error).partition("\n")[0] or type(error).__name__
-        raise RequestError(f"no cube can be read at {cube}: {said}", field="cube") from error
+        raise RequestError(f"no cube can be read at {cube}: {said_of_place(error)}", field="cube") from error
     if not arrays or not all(arrays[0].shape):
         raise RequestError(
             f"{cube} has no measurement {f'{name} ' if name else ''}of (row, y, x)", field="cube"

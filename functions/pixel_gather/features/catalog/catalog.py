@@ -45,6 +45,7 @@ from pixel_gather.io.scenes.spooled_items import SpooledItems
 from pixel_gather.io.store.json_http import JsonClient
 from pixel_gather.io.store.object_store import Objects, Store, StoreSettings, open_place
 from pixel_gather.io.store.opened_file import STDIN, open_list_file
+from pixel_gather.io.store.store_error_status import said_of_place
 
 _N_AT_A_TIME: Final = 1000
 
@@ -531,5 +532,4 @@ def _put_parquet(spooled: SpooledItems, store: Store, key: str) -> None:
         try:
             obstore.put(store, key, file)
         except (obstore.exceptions.BaseError, OSError) as error:
-            said = str(error).partition("\n")[0]
-            raise StoreError(f"{key} could not be written: {said}") from error
+            raise StoreError(f"{key} could not be written: {said_of_place(error)}") from error

@@ -31,6 +31,7 @@ from pixel_gather.io.scenes.search_own_catalog import open_catalog
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from pixel_gather.io.store.conditional_put import etag_of, put_if
 from pixel_gather.io.store.object_store import Store
+from pixel_gather.io.store.store_error_status import said_of_place
 
 _MOST_PROPERTIES: Final = 1000
 
@@ -140,8 +141,7 @@ async def present_etag(store: Store, key: str) -> str | None:
     try:
         return await etag_of(store, columns_key(key))
     except (obstore.exceptions.BaseError, OSError) as error:
-        said = str(error).partition("\n")[0]
-        raise StoreError(f"{columns_key(key)} could not be read: {said}") from error
+        raise StoreError(f"{columns_key(key)} could not be read: {said_of_place(error)}") from error
 
 
 async def _present_version(store: Store, key: str) -> PresentVersion:
@@ -161,7 +161,7 @@ def _remove(store: Store, items_key: str) -> None:
 
 
 def _not_written(error: Exception) -> StoreError:
-    return StoreError(f"the catalog could not be written: {str(error).partition(chr(10))[0]}")
+    return StoreError(f"the catalog could not be written: {said_of_place(error)}")
 
 
 def _groups(spooled: SpooledItems, which: np.ndarray[Any, Any], offsets: list[int]) -> Iterator[bytes]:

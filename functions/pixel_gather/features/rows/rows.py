@@ -59,7 +59,7 @@ def rows_where(
     names = dict.fromkeys(each.name for each in conditions)
     columns: Mapping[str, Values | NumberedTexts]
     exist: Mask | None = None
-    if holds_joined(store):
+    if holds_joined(store, place):
         from pixel_gather.features.join.join import read_joined_rows  # noqa: PLC0415 # 0.2 s, for joined cubes alone
 
         columns = read_joined_rows(cube, names, group=group, version=version, stores=stores, field=_FIELD)
@@ -100,7 +100,7 @@ def presence(
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     store, place = open_existing(cube, stores)
-    if holds_joined(store):
+    if holds_joined(store, place):
         from pixel_gather.features.join.join import joined_presence  # noqa: PLC0415 # as above
 
         return joined_presence(cube, by, group=group, version=version, stores=stores)

@@ -179,7 +179,7 @@ def serving_cube(
     """
     store, name = open_existing(place, stores)
     files: Files
-    if holds_joined(store):
+    if holds_joined(store, name):
         from pixel_gather.features.join.join import joined_files  # noqa: PLC0415 # 0.2 s, for joined cubes alone
 
         files = joined_files(place, group=group, stores=stores)

@@ -1,11 +1,13 @@
 """Reads the receipt that lies beside a cube."""
 
 import obstore
+from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.receipt import FORMAT, Receipt
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
 from pixel_gather.io.store.object_store import Store
+from pixel_gather.io.store.store_error_status import said_of_place
 
 
 def read_receipt(store: Store, place: str) -> Receipt:
@@ -16,7 +18,7 @@ def read_receipt(store: Store, place: str) -> Receipt:
         place: The location as users write it, for messages.
 
     Raises:
-        StoreError: There is no receipt, or it is damaged.
+        StoreError: There is no receipt, it is damaged, or the store refuses.
     """
     try:
         content = bytes(obstore.get(store, RECEIPT_KEY).bytes())
@@ -25,6 +27,8 @@ def read_receipt(store: Store, place: str) -> Receipt:
             f"{place}: there is no receipt.json, so there is nothing to compare with: name the folder of a "
             "complete cube"
         ) from error
+    except (BaseError, OSError) as error:
+        raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
     return parse_receipt(content, place)
 
 

@@ -41,6 +41,7 @@ from pixel_gather.io.scenes.catalog_format import (
     header_of,
 )
 from pixel_gather.io.store.object_store import Store
+from pixel_gather.io.store.store_error_status import said_of_place
 
 type Item = dict[str, Any]
 
@@ -337,4 +338,4 @@ async def _range(store: Store, key: str, start: int, stop: int, etag: str | None
 
 
 def _in_words(key: str, error: Exception) -> StoreError:
-    return StoreError(f"{key} could not be read: {str(error).partition(chr(10))[0]}")
+    return StoreError(f"{key} could not be read: {said_of_place(error)}")
