@@ -77,6 +77,29 @@ def test_equal_times_are_told_with_the_pattern_for_bands(
     assert [each["name"] for each in plan["measurements"]] == ["nir", "red"]
 
 
+def test_bands_without_a_time_are_told(
+    named: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Red and nir are rows of one array, unless somebody says so."""
+    for n, image in enumerate(sorted(named.iterdir())[:4]):
+        (tmp_path / f"{'ab'[n // 2]}_{('nir', 'red')[n % 2]}.tif").symlink_to(image)
+    run("ls", tmp_path)
+    listed = capsys.readouterr().err
+    request = ("plan", "--prefix", tmp_path, *PIXELS, "--json")
+    run(*request)
+    told = [each for each in warnings(capsys) if "several bands (nir, red)" in each]
+    pattern = r"_(nir|red)\."
+    run(*request, "--band", pattern)
+    plan = json.loads(capsys.readouterr().out)
+
+    assert f"--band) '{pattern}'" in listed
+    assert len(told) == 1
+    assert f"--band) '{pattern}'" in told[0]
+    assert not any("several bands" in each for each in plan["warnings"])
+    assert plan["shape"][0] == 2
+    assert [each["name"] for each in plan["measurements"]] == ["nir", "red"]
+
+
 def test_ls_gives_bands_to_a_list(named: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its list makes a cube of two arrays. Without the option, it says what is repeated."""
     assert run("ls", named, "--time", "/%Y-%m-%d") == 0

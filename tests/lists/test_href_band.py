@@ -3,7 +3,7 @@
 import pytest
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.io.lists.href_band import band_finder, note_of_names, pattern_of_bands
+from pixel_gather.io.lists.href_band import band_finder, note_of_names, note_of_words, pattern_of_bands
 from pixel_gather.io.lists.href_time import AUTO
 
 LC08 = "LC08_L2SP_193028_20210704_20210712_02_T1"
@@ -141,3 +141,35 @@ def test_names_of_several_bands_are_told() -> None:
     assert "--band) auto" in told
     assert note_of_names([f"/x/{LC08}_SR_B4.TIF"]) is None
     assert note_of_names(["/x/red.tif", "/x/nir.tif"]) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "pattern"),
+    [
+        (["red.tif", "nir.tif"], r"/(red|nir)\."),
+        (["a_red.tif", "a_nir.tif", "b_red.tif"], r"_(red|nir)\."),
+        (["L8-B1-VA.tiff", "L8-B10-VA.tiff", "L8-BQA-VA.tiff"], r"\-(B1|B10|BQA)\-"),
+        (["B8A/7.tif", "B08/7.tif"], r"/(B8A|B08)/"),
+    ],
+)
+def test_names_of_bands_are_told_where_no_time_is_known(names: list[str], pattern: str) -> None:
+    """The remark has the pattern that tells them apart."""
+    told = note_of_words([f"/x/{name}" for name in names])
+
+    assert told is not None
+    assert f"--band) '{pattern}'" in told
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["red.tif"],
+        ["a_1.tif", "a_2.tif"],
+        ["red.tif", "mask.tif"],
+        ["a_red.tif", "b_red.tif"],
+        ["a.tif", "b_nir.tif"],
+    ],
+)
+def test_other_words_are_no_bands(names: list[str]) -> None:
+    """A wrong remark would be read by everybody who has tiles or dates."""
+    assert note_of_words([f"/x/{name}" for name in names]) is None

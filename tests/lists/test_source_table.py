@@ -575,7 +575,7 @@ def test_table_counts_sources_that_were_named_before(names: str, expected: int) 
         ([("a.tif", 1, "red"), ("b.tif", 1, "nir"), ("c.tif", 2, "red")], None),
         ([("a.tif", 1, None), ("b.tif", 2, None)], None),
         ([("a.tif", 1, None), ("a.tif", 1, None)], None),
-        ([("a_red.tif", 1, None), ("a_nir.tif", 1, None), ("b_red.tif", None, None)], None),
+        ([("a_red.tif", 1, None), ("a_nir.tif", 1, None), ("b_red.tif", None, None)], "(red, nir)"),
         (
             [
                 ("LC08_L1TP_013032_20181201_B2.TIF", None, None),

@@ -15,6 +15,7 @@ from pixel_gather.io.lists.href_band import (
     band_finder,
     note_of_equal_times,
     note_of_names,
+    note_of_words,
 )
 from pixel_gather.io.lists.href_time import AUTO, time_finder
 from pixel_gather.io.lists.list_columns import format_time
@@ -122,7 +123,10 @@ def _notes(named: "_Named", hrefs: list[str], *, has_time: bool, has_bands: bool
             f"{named.n_bandless:,} of {named.n:,} hrefs contain no band, and a list has bands in all lines "
             "or in none: leave these files out by --glob, or see --band"
         )
-    if not has_bands and (note := note_of_names(hrefs) or named.equal_times()) is not None:
+    if has_bands:
+        return
+    of_words = None if has_time else note_of_words(hrefs)
+    if (note := note_of_names(hrefs) or named.equal_times() or of_words) is not None:
         yield note
 
 

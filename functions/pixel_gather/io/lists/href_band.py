@@ -5,7 +5,8 @@ Sentinel-1, Sentinel-2 and HLS products.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from pixel_gather.core.errors import RequestError
@@ -54,6 +55,9 @@ _LOOKS_KNOWN: Final = re.compile(r"L[CEMOT]\d|S[12][A-D]_|T\d\d[A-Z]{3}_\d|/tile
 """Loading ``regex`` for the built-in patterns takes 20 ms."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
+_NAME_OF_BAND: Final = re.compile(
+    r"red|green|blue|nir\d*|swir\d*|tir\d*|rededge\d*|coastal|cirrus|pan|b\d\d?a?|bqa|band\d+", re.IGNORECASE
+)
 
 
 def band_finder(pattern: str, *, field: str = "sources.band") -> FindBand:
@@ -106,9 +110,23 @@ def note_of_names(hrefs: Sequence[str]) -> str | None:
     bands = dict.fromkeys(found.band for href in hrefs if (found := find(href)) is not None)
     if len(bands) < 2:  # noqa: PLR2004 # one band is no mixture
         return None
-    named = ", ".join(list(bands)[:_MOST_NAMED]) + (", ..." if len(bands) > _MOST_NAMED else "")
+    return _several(bands, AUTO)
+
+
+def note_of_words(hrefs: Sequence[str]) -> str | None:
+    """Return a remark on sources without bands and times, if they differ in a word that names bands."""
+    for pattern, bands in _patterns_of_words([hrefs]):
+        find = band_finder(pattern) if all(map(_NAME_OF_BAND.fullmatch, bands)) else None
+        if find is not None and all(map(find, hrefs)):
+            return _several(bands, f"'{pattern}'")
+    return None
+
+
+def _several(bands: Iterable[str], way: str) -> str:
+    first = list(islice(bands, _MOST_NAMED + 1))
+    named = ", ".join(first[:_MOST_NAMED]) + (", ..." if len(first) > _MOST_NAMED else "")
     return (
-        f"by their names the files are of several bands ({named}). {_MIXED}. {_WAY} auto puts the bands of "
+        f"by their names the files are of several bands ({named}). {_MIXED}. {_WAY} {way} puts the bands of "
         "a scene together"
     )
 
@@ -141,7 +159,7 @@ def pattern_of_bands(same_time: Sequence[Sequence[str]]) -> str | None:
     Args:
         same_time: The hrefs of each time, at least two of each.
     """
-    candidates = (AUTO, *_patterns_of_words(same_time))
+    candidates = (AUTO, *(pattern for pattern, _ in _patterns_of_words(same_time)))
     return next((each for each in candidates if _tells_apart(each, same_time)), None)
 
 
@@ -159,14 +177,14 @@ def _tells_apart(pattern: str, same_time: Sequence[Sequence[str]]) -> bool:
     return True
 
 
-def _patterns_of_words(same_time: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield patterns of a word in which hrefs of equal times differ, the last word of a href first."""
+def _patterns_of_words(same_time: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the pattern and the texts of words in which hrefs of equal times differ, the last word first."""
     words = [[list(_WORD.finditer(href)) for href in hrefs] for hrefs in same_time]
     n_words = min((len(each) for hrefs in words for each in hrefs), default=0)
     for position in range(1, n_words + 1):
-        texts = dict.fromkeys(each[-position][0] for hrefs in words for each in hrefs)
+        texts = list(dict.fromkeys(each[-position][0] for hrefs in words for each in hrefs))
         if not 1 < len(texts) <= _MOST_BANDS:
             continue
         href, match = same_time[0][0], words[0][0][-position]
         before, after = href[: match.start()][-1:], href[match.end() :][:1]
-        yield f"{re.escape(before)}({'|'.join(texts)}){re.escape(after) or '$'}"
+        yield f"{re.escape(before)}({'|'.join(texts)}){re.escape(after) or '$'}", texts

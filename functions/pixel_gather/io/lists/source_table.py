@@ -22,7 +22,7 @@ import numpy as np
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.source import MAX_EXACT, CubeRow, ListColumn, SearchCost, Source
 from pixel_gather.io.lists.column_types import ColumnTypes, to_dtype
-from pixel_gather.io.lists.href_band import note_of_equal_times, note_of_names
+from pixel_gather.io.lists.href_band import note_of_equal_times, note_of_names, note_of_words
 from pixel_gather.io.lists.list_columns import N_MAX_COLUMNS, Scalar
 from pixel_gather.io.lists.source_list import SourceList
 from pixel_gather.io.store.opened_file import Check, no_deadline
@@ -162,6 +162,8 @@ class SqliteSourceTable:
             n, same_time = self._equal_times()
             if same_time:
                 yield note_of_equal_times(n, self.n_rows, same_time, has_bands=bool(self._bands))
+        elif (note := note_of_words(sample)) is not None:
+            yield note
 
     def _equal_times(self) -> tuple[int, list[list[str]]]:
         """Return how many rows have the time of another row, and hrefs of rows of some of these times.
