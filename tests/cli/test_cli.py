@@ -393,6 +393,7 @@ def test_drill_by_pixel_and_by_place_agree(list_file: Path, capsys: pytest.Captu
 
     assert len(by_pixel) == 4
     assert by_pixel == by_place == by_xy
+    assert list(by_pixel[0].items())[3:5] == [("col", "200"), ("row", "90")]  # as in --pixel COL,ROW
 
 
 def test_drill_writes_what_it_is_told_for_nodata_and_out_of_bounds(

@@ -21,7 +21,7 @@ from pixel_gather.features.drill.read_pixels import DrilledPixel, Value
 from pixel_gather.io.event_loop import run
 from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
 
-_COLUMNS = ("href", "time", "band", "row", "col", "value", "status")
+_COLUMNS = ("href", "time", "band", "col", "row", "value", "status")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -114,8 +114,8 @@ def _to_json(pixel: DrilledPixel) -> dict[str, Any]:
         "href": source.href,
         "time": None if source.time_us is None else _isoformat(source.time_us),
         "band": source.band,
-        "row": pixel.row,
         "col": pixel.col,
+        "row": pixel.row,
         "values": {
             str(band): {"value": _plain(value), "is_nodata": pixel.is_nodata(value)}
             for band, value in zip(pixel.bands, pixel.values, strict=True)
@@ -143,7 +143,7 @@ def _lines(pixel: DrilledPixel, nodata: str | None, out_of_bounds: str) -> Itera
         name = str(band) if source.band is None else source.band
         text = nodata if is_nodata and nodata is not None else str(value)
         status = "nodata" if is_nodata else "ok"
-        yield source.href, time, name, str(pixel.row), str(pixel.col), text, status
+        yield source.href, time, name, str(pixel.col), str(pixel.row), text, status
 
 
 def _isoformat(time_us: int) -> str:
