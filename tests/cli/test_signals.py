@@ -17,7 +17,7 @@ import pytest
 
 from pixel_gather.io.event_loop import run
 from pixel_gather_cli.main import command, main
-from pixel_gather_cli.signals import ends_when_terminated
+from pixel_gather_cli.signals import _LAST_STEPS_S, _PATIENCE_S, ends_when_terminated
 from support.local_server import Answer, Asked, serving
 
 
@@ -67,6 +67,11 @@ def test_sigterm_lets_an_event_loop_finish_its_step_and_clean_up() -> None:
 
     assert caught.value.code == 143
     assert done == ["step", "clean-up"]
+
+
+def test_a_process_has_less_than_two_seconds_after_a_signal() -> None:
+    """How long processes take in all depends on the machine, so other tests measure no time."""
+    assert _PATIENCE_S + _LAST_STEPS_S < 2
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pixel_gather import RequestError, StoreError, presence, rows_where
+from pixel_gather import RequestError, StoreError, StoreSettings, presence, rows_where
 from pixel_gather.features.rows import read_rows
 from pixel_gather_cli.main import command
+from support.local_server import Answer, serving
 from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
@@ -106,3 +107,16 @@ def test_presence_by_what_a_cube_does_not_have_is_refused(cube: Path) -> None:
     """The message names the option."""
     with pytest.raises(RequestError, match="by: the cube's rows have no coordinate 'tile'"):
         presence(cube, "month,tile")
+
+
+def test_a_store_that_does_not_answer_is_given_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every try takes a minute, so the second question is not asked."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+    with serving(lambda _: Answer(status=503)) as busy:  # it answers HEAD by 501
+        stores = StoreSettings(endpoint=busy.root, region="eu-central-1", max_retries=0)
+        with pytest.raises(StoreError, match="stayed busy"):
+            presence("s3://bucket/cube.zarr", by="month", stores=stores)
+
+    assert busy.asked == []
