@@ -167,6 +167,19 @@ def test_no_credentials_for_a_deployment_is_one_sentence(
     assert said.startswith("pixel-gather: no AWS credentials were found: set AWS_PROFILE or sign in")
 
 
+@pytest.mark.parametrize("name", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+def test_the_region_of_a_deployment_comes_from_the_environment(
+    name: str, words: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message about a missing Region names AWS_REGION. boto3 does not read that by itself."""
+    without = _refusal(("list",), words, capsys)
+    monkeypatch.setenv(name, "eu-central-1")
+    said = _refusal(("list",), words, capsys)
+
+    assert "no AWS Region is set: give --region or set AWS_REGION" in without
+    assert said.startswith("pixel-gather: no AWS credentials were found")
+
+
 @pytest.mark.parametrize("arguments", [*_IN_PROCESS, *_ON_AWS], ids=_name)
 def test_a_profile_that_is_not_there_is_one_sentence(
     arguments: tuple[str, ...], words: dict[str, str], capsys: pytest.CaptureFixture[str]

@@ -1,5 +1,6 @@
 """Region, profile, endpoint, certificates and proxies, found as the AWS tools find them."""
 
+import os
 from typing import Any
 
 import botocore.session
@@ -21,7 +22,8 @@ class AwsAccount:
         """Take the given settings. None: the environment and ~/.aws decide."""
         self._session: Any = botocore.session.Session(profile=profile)
         self._endpoint = endpoint
-        if region is not None:
+        region = region or os.environ.get("AWS_REGION")  # boto3 alone reads only AWS_DEFAULT_REGION
+        if region:
             self._session.set_config_variable("region", region)
         self._outputs: dict[str, dict[str, str]] = {}
 
