@@ -6,6 +6,8 @@ import re
 import threading
 import time
 import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.in_process.progress import Progress
+from pixel_gather_cli import progress
 from pixel_gather_cli.progress import Lines, every, open_progress
 from pixel_gather_cli.request_options import read_request_file
 from support.command_line import run
@@ -43,6 +46,29 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(webbrowser, "open", show)
     return addresses
+
+
+@pytest.mark.parametrize("name", ["export", "presence", "replay", "search", "verify", "versions"])
+def test_long_commands_give_a_sign(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also those that count nothing. The first sign is given at once here, instead of after five seconds."""
+
+    @contextmanager
+    def at_once(_seconds: float, act: Callable[[], None]) -> Iterator[None]:
+        act()
+        yield
+
+    given = {
+        "export": ["s3://bucket/cube.zarr", "--to", "a.gif"],
+        "presence": ["s3://bucket/cube.zarr", "--by", "month"],
+        "search": ["--catalog", "s3://bucket/catalog.parquet"],
+    }
+    monkeypatch.setattr(progress, "every", at_once)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+    assert run(name, *given.get(name, ["s3://bucket/cube.zarr"])) == 2
+    assert "ing: 0 s\n" in capsys.readouterr().err
 
 
 def test_run_without_a_report_draws_none(

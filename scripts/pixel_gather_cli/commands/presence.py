@@ -10,6 +10,7 @@ import numpy as np
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.results.presence import Presence
 from pixel_gather.features.rows.rows import presence
+from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
 
@@ -24,6 +25,7 @@ from pixel_gather_cli.request_options import store_options, stores_of
 @click.option("--group", metavar="NAME", help="Name of the group, if joined cubes have several.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the rows of each bin.")
 @store_options
+@with_progress("reading")
 def presence_command(*, cube: str, by: str, group: str | None, as_json: bool, **options: Any) -> None:
     """Show for which days, months or other values a cube has rows.
 

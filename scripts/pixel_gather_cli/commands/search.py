@@ -16,6 +16,7 @@ from pixel_gather.core.scenes.scene_sources import Address, asset_choices, band_
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.catalog.catalog import write_items
 from pixel_gather.features.catalog.search import N_LISTINGS, FoundScenes, Item, found_scenes
+from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 from pixel_gather_cli.search_options import search_of, search_options
 
@@ -64,6 +65,7 @@ _MOST_NAMED: Final = 30
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--to", metavar="FILE", help="Parquet file to write with --format parquet.")
 @store_options
+@with_progress("searching")
 def search_command(**options: Any) -> int:
     """Find the scenes in an area and a time range.
 

@@ -11,6 +11,7 @@ from pixel_gather.features.join.join import joined_versions
 from pixel_gather.features.join.repository import JoinedVersion
 from pixel_gather.features.versions.versions import kept, versions
 from pixel_gather.in_process.joined_places import is_joined
+from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
 
@@ -18,6 +19,7 @@ from pixel_gather_cli.request_options import store_options, stores_of
 @click.argument("cube")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @store_options
+@with_progress("reading")
 def versions_command(*, cube: str, as_json: bool, **options: Any) -> None:
     """List the versions of a cube, and what each append has added.
 
