@@ -210,6 +210,7 @@ _OUTPUT = (
     ),
     click.option("--max-usd", type=float, metavar="USD", help="Refuse a plan that costs more on AWS."),
 )
+_SUFFIXES_OF_IMAGES = {".jp2", ".tif", ".tiff", ".vrt"}
 _SUFFIXES_OF_LISTS = {".csv", ".gz", ".jsonl", ".parquet", ".txt"}
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 _ENDPOINT = re.compile(r"https?://[\w.-]+(:\d{1,5})?(/[\w./~-]*)?|https?://\[[0-9a-fA-F:.]+\](:\d{1,5})?/?")
@@ -429,8 +430,10 @@ def read_request_file(file: str | None, *, fields: str) -> dict[str, Any]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         given = yaml.load(text, Loader=_loader(yaml))  # noqa: S506 # a safe loader, stricter
-    except (OSError, UnicodeDecodeError) as error:
-        raise _no_request(f"the request cannot be read: {error}", file) from error
+    except UnicodeDecodeError as error:
+        raise _no_request("this is no text: a REQUEST is written in YAML or JSON", file) from error
+    except OSError as error:
+        raise _no_request(f"the request cannot be read: {error.strerror or error}", file) from error
     except yaml.constructor.ConstructorError as error:
         mark = error.problem_mark
         where = f" (line {mark.line + 1})" if mark is not None else ""
@@ -444,8 +447,13 @@ def read_request_file(file: str | None, *, fields: str) -> dict[str, Any]:
 
 
 def _no_request(said: str, file: str) -> RequestError:
-    if PurePath(file).suffix in _SUFFIXES_OF_LISTS:
+    suffix = PurePath(file).suffix.lower()
+    if suffix in _SUFFIXES_OF_LISTS:
         said = f"this is a list, not a REQUEST: write --sources {file}"
+    elif suffix in _SUFFIXES_OF_IMAGES:
+        said = "this is an image, not a REQUEST: write its name into a file, and --sources with that file"
+    elif "://" in file:
+        said = "a REQUEST is a file on this machine: copy it here first"
     return RequestError(said, field=file)
 
 

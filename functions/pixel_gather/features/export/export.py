@@ -68,6 +68,8 @@ def export(
         StoreError: No complete cube is there, no row is left, or the file cannot be written.
         MissingExtraError: A package for this format is not installed.
     """
+    if "://" in str(to):
+        raise RequestError("an export is a file on this machine: write it here, then copy it", field="to")
     path = Path(to).expanduser()
     if path.suffix.lower() not in _SUFFIXES:
         raise RequestError(f"{path.name}: end the name with {', '.join(_SUFFIXES)}", field="to")

@@ -117,7 +117,11 @@ def _of_answer(error: ClientError) -> GatherError:
         return DeniedError(f"these credentials may not call {call}: {said}")
     if code == "StateMachineDoesNotExist":
         return DeploymentError(f"there is no such state machine ({said}): check the ARN, account and Region")
-    return DeploymentError(f"AWS refused {call} ({code}): {said}")
+    return DeploymentError(
+        f"AWS refused {call} ({code}): {said}"
+        if said
+        else f"the answer to {call} is not from AWS: check AWS_ENDPOINT_URL and any proxy"
+    )
 
 
 def _of_client(error: BotoCoreError) -> GatherError:

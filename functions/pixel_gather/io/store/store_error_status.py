@@ -106,6 +106,8 @@ def said_of_place(error: Exception) -> str:
     for marks, (_, reason, _) in (*_OF_THE_STORE, *_OF_THE_WAY):
         if any(mark in text for mark in marks):
             return reason
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        return classify_store_error(error)[1]
     return text.partition("\n")[0] or type(error).__name__
 
 
