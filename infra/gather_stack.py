@@ -87,7 +87,6 @@ class GatherStack(Stack):
             search=functions.search,
             rank=functions.rank,
             request_model_schema=request_model_schema,
-            auth=settings.api_auth,
             log_role=settings.api_log_role,
         )
         monitoring = Monitoring(
@@ -120,7 +119,5 @@ class GatherStack(Stack):
             "ScheduleRoleArn": schedules.role.role_arn,
             "TickFunctionArn": functions.tick.function.function_arn,
         }
-        if api.key is not None:
-            outputs["ApiKeyId"] = api.key.key_id
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

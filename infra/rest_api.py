@@ -14,15 +14,11 @@ from infra.acknowledge import acknowledge
 from infra.gateway_refusals import answer_with_problems
 from infra.gather_function import LOG_RETENTION, GatherFunction
 from infra.search_queries import search_queries
-from infra.settings import ApiAuth
 
 _VERSION: Final = "v1"
 _REQUESTS_PER_S: Final = 20
 _BURST: Final = 40
 """For a hundred callers who ask every 5 seconds. Step Functions would throttle more."""
-
-_REQUESTS_PER_DAY: Final = 50_000
-"""For one API key."""
 
 _LIST_SCHEMA: Final[Mapping[str, Any]] = {
     "$schema": "http://json-schema.org/draft-04/schema#",
@@ -79,11 +75,9 @@ class Api(Construct):
         search: GatherFunction,
         rank: GatherFunction,
         request_model_schema: Mapping[str, Any],
-        auth: ApiAuth,
         log_role: bool,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._auth = auth
         self.rest_api = self._rest_api(log_role=log_role)
         answer_with_problems(self.rest_api)
         self._validator = self.rest_api.add_request_validator(
@@ -108,7 +102,6 @@ class Api(Construct):
             *_search_routes(search),
         ):
             self._add(route)
-        self.key = self._key() if auth is ApiAuth.API_KEY else None
         self._acknowledge(log_role=log_role)
 
     def _rest_api(self, *, log_role: bool) -> apigateway.RestApi:
@@ -151,44 +144,19 @@ class Api(Construct):
         self.rest_api.root.resource_for_path(route.path).add_method(
             route.method,
             apigateway.LambdaIntegration(route.function.function, allow_test_invoke=False),
-            authorization_type=(
-                apigateway.AuthorizationType.IAM
-                if self._auth is ApiAuth.IAM
-                else apigateway.AuthorizationType.NONE
-            ),
-            api_key_required=self._auth is ApiAuth.API_KEY,
+            authorization_type=apigateway.AuthorizationType.IAM,
             request_validator=self._validator,
             request_models=None if route.body is None else {"application/json": route.body},
             request_parameters={f"method.request.querystring.{name}": False for name in route.query},
         )
 
-    def _key(self) -> apigateway.IApiKey:
-        key = self.rest_api.add_api_key("Key", description="Calls Pixel Gather's API")
-        plan = self.rest_api.add_usage_plan(
-            "UsagePlan",
-            throttle=apigateway.ThrottleSettings(rate_limit=_REQUESTS_PER_S, burst_limit=_BURST),
-            quota=apigateway.QuotaSettings(limit=_REQUESTS_PER_DAY, period=apigateway.Period.DAY),
-            api_stages=[
-                apigateway.UsagePlanPerApiStage(api=self.rest_api, stage=self.rest_api.deployment_stage)
-            ],
-        )
-        plan.add_api_key(key)
-        return key
-
     def _acknowledge(self, *, log_role: bool) -> None:
         acknowledge(
             self.rest_api,
             "APIG3",
-            "callers need a signature or a key and are throttled; add a WAF before opening the API to others",
+            "callers need a signature and are throttled; add a WAF before opening the API to others",
         )
-        by_whom = (
-            "callers are AWS principals: IAM signs and decides"
-            if self._auth is ApiAuth.IAM
-            else "the deployment asked for an API key with a usage plan, for callers outside AWS"
-        )
-        acknowledge(self.rest_api, "COG4", by_whom)
-        if self._auth is ApiAuth.API_KEY:
-            acknowledge(self.rest_api, "APIG4", by_whom)
+        acknowledge(self.rest_api, "COG4", "callers are AWS principals: IAM signs and decides")
         if log_role:
             acknowledge(
                 self.rest_api,

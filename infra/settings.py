@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from infra.context import Context, SettingsError, matching
@@ -30,7 +29,6 @@ _CATALOG: Final = re.compile(
 _EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _SIGNER: Final = re.compile(r"planetary-computer|earthdata")
 _SECRET: Final = re.compile(r"[A-Za-z0-9/_+=.@-]{1,256}")
-_API_AUTH: Final = re.compile(r"iam|api-key")
 _KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 
 _MOST_CHILDREN: Final = 10_000
@@ -47,16 +45,6 @@ _KEPT_FREE: Final = 0.1
 
 _LEAST_KEPT_FREE: Final = 2
 """Status and submit, in an account that may run only ten functions."""
-
-
-class ApiAuth(StrEnum):
-    """How callers of the API prove who they are."""
-
-    IAM = "iam"
-    """Requests are signed with AWS credentials. IAM policies say who may call."""
-
-    API_KEY = "api-key"
-    """A secret in the header ``x-api-key``, with the quota of a usage plan: for callers outside AWS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,9 +170,6 @@ class Settings:
     none for no alarm. ``max_usd`` caps one gather before it starts. This alarm also sees many small
     gathers, and gathers that run longer than planned."""
 
-    api_auth: ApiAuth = ApiAuth.IAM
-    """``api_auth``: ``iam`` or ``api-key``."""
-
     api_log_role: bool = True
     """``api_log_role``: whether to set the role by which API Gateway writes logs. All APIs of the account
     share it in a Region. Use false where the account has one."""
@@ -271,9 +256,6 @@ class Settings:
                 "alarm_email", default.alarm_email, pattern=_EMAIL, expected="an e-mail address"
             ),
             alarm_usd_per_day=context.cap("alarm_usd_per_day", default.alarm_usd_per_day),
-            api_auth=ApiAuth(
-                context.text("api_auth", default.api_auth, pattern=_API_AUTH, expected="iam or api-key")
-            ),
             api_log_role=context.truth("api_log_role", default=default.api_log_role),
             schedules=_schedules(context.array("schedules")),
             emulated=context.truth("emulated", default=default.emulated),

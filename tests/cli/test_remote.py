@@ -211,7 +211,6 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         "AWS_CA_BUNDLE",
         "AWS_SESSION_TOKEN",
         "PIXEL_GATHER_API",
-        "PIXEL_GATHER_API_KEY",
         "PIXEL_GATHER_STACK",
         "PIXEL_GATHER_STATE_MACHINE",
         "PIXEL_GATHER_CONTROL_BUCKET",
@@ -258,7 +257,6 @@ def test_submit_sends_the_plain_request_signed(api: FakeApi, capsys: pytest.Capt
     assert code == 0
     assert asked.is_signed
     assert asked.query == {}
-    assert asked.headers["X-Api-Key"] is None
     assert asked.json == {
         "sources": {"list": "s3://lists/a.txt"},
         "window": {"tile": "centre"},
@@ -269,31 +267,14 @@ def test_submit_sends_the_plain_request_signed(api: FakeApi, capsys: pytest.Capt
     assert f"pixel-gather watch {ID}" in printed.err
 
 
-def test_submit_force_and_api_key_go_along(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``force`` is in the signed query, and the API key is in a header."""
-    monkeypatch.setenv("PIXEL_GATHER_API_KEY", "key-1")
+def test_submit_force_goes_along(api: FakeApi) -> None:
+    """``force`` is in the signed query."""
     api.on("POST /v1/gathers", STARTED)
 
     run("submit", *BY_S3, "--force", "--json")
 
     assert api.asked[0].is_signed
     assert api.asked[0].query == {"force": ["true"]}
-    assert api.asked[0].headers["X-Api-Key"] == "key-1"
-
-
-def test_an_api_key_alone_is_enough_where_there_are_no_credentials(
-    api: FakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A caller with an API key needs no AWS credentials."""
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    monkeypatch.delenv("AWS_DEFAULT_REGION")
-    monkeypatch.setenv("PIXEL_GATHER_API_KEY", "key-1")
-    api.on("GET /v1/gathers", {"gathers": [], "next": None})
-
-    assert run("list") == 0
-    assert api.asked[0].headers["X-Api-Key"] == "key-1"
-    assert api.asked[0].headers["Authorization"] is None
 
 
 def test_submit_as_json_prints_the_answer(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,9 +42,9 @@ def stack() -> Synthesized:
 
 
 @pytest.fixture(scope="module")
-def by_key() -> Synthesized:
-    """A stack whose API uses API keys."""
-    return synthesized(**VARIANTS["by key, without sources"])
+def without_log_role() -> Synthesized:
+    """A stack that does not set the account's role for logs."""
+    return synthesized(**VARIANTS["without sources"])
 
 
 def methods(stack: Synthesized) -> dict[str, dict[str, Any]]:
@@ -75,21 +75,8 @@ def test_routes_lead_to_their_functions(stack: Synthesized) -> None:
 
 
 def test_every_method_asks_for_a_signature(stack: Synthesized) -> None:
-    """By default every method needs IAM, also the one of the description."""
+    """Every method needs IAM, also the one of the description."""
     assert {each["AuthorizationType"] for each in methods(stack).values()} == {"AWS_IAM"}
-    assert not stack.of("AWS::ApiGateway::ApiKey")
-
-
-def test_every_method_asks_for_the_key_where_the_deployment_says_so(by_key: Synthesized) -> None:
-    """Every method needs the key. A usage plan has a rate and a quota."""
-    (plan,) = by_key.properties("AWS::ApiGateway::UsagePlan")
-
-    assert {each["ApiKeyRequired"] for each in methods(by_key).values()} == {True}
-    assert plan["Throttle"].keys() == {"BurstLimit", "RateLimit"}
-    assert plan["Quota"]["Period"] == "DAY"
-    assert len(plan["ApiStages"]) == 1
-    assert len(by_key.of("AWS::ApiGateway::UsagePlanKey")) == 1
-    assert "ApiKeyId" in by_key.template["Outputs"]
 
 
 def test_api_may_invoke_what_its_routes_name_and_no_more(stack: Synthesized) -> None:
@@ -194,9 +181,11 @@ def test_stage_is_throttled_and_logged(stack: Synthesized) -> None:
     assert logged["error"] == "$context.error.responseType"
 
 
-def test_accounts_log_role_is_set_unless_the_account_has_one(stack: Synthesized, by_key: Synthesized) -> None:
+def test_accounts_log_role_is_set_unless_the_account_has_one(
+    stack: Synthesized, without_log_role: Synthesized
+) -> None:
     """All APIs of the account share the role. It outlives the stack, and can be left unchanged."""
     (account,) = stack.of("AWS::ApiGateway::Account").values()
 
     assert account["DeletionPolicy"] == "Retain"
-    assert not by_key.of("AWS::ApiGateway::Account")
+    assert not without_log_role.of("AWS::ApiGateway::Account")

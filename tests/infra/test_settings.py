@@ -9,7 +9,7 @@ import pytest
 
 import infra.settings
 from infra.context import SettingsError
-from infra.settings import ApiAuth, Caps, Settings, SourceBucket
+from infra.settings import Caps, Settings, SourceBucket
 
 
 def settings_of(**context: Any) -> Settings:
@@ -38,7 +38,7 @@ def test_settings_are_the_same_from_the_command_line_and_from_cdk_json() -> None
         max_failed_shards="0",
         retain_arrays="false",
         emulated="True",
-        api_auth="api-key",
+        api_log_role="false",
     )
     as_values = settings_of(
         source_buckets=[{"name": "scenes", "requester_pays": True}],
@@ -49,7 +49,7 @@ def test_settings_are_the_same_from_the_command_line_and_from_cdk_json() -> None
         max_failed_shards=0,
         retain_arrays=False,
         emulated=True,
-        api_auth="api-key",
+        api_log_role=False,
     )
 
     assert as_text == as_values
@@ -60,7 +60,7 @@ def test_settings_are_the_same_from_the_command_line_and_from_cdk_json() -> None
         caps=Caps(usd=2.5, files=None, failed_shards=0),
         retain_arrays=False,
         emulated=True,
-        api_auth=ApiAuth.API_KEY,
+        api_log_role=False,
     )
 
 
@@ -163,7 +163,7 @@ WRONG = (
     Wrong(key="max_fetched_bytes", value=0),
     Wrong(key="max_failed_shards", value=5),
     Wrong(key="alarm_email", value="somebody"),
-    Wrong(key="api_auth", value="none"),
+    Wrong(key="api_auth", value="api-key"),
     Wrong(key="api_log_role", value=1),
     Wrong(key="emulated", value="yes"),
 )

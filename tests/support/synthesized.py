@@ -40,7 +40,7 @@ SOURCES = [
 ]
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "as it is": {},
-    "by key, without sources": {"source_buckets": [], "api_auth": "api-key", "api_log_role": False},
+    "without sources": {"source_buckets": [], "api_log_role": False},
     "emulated": {"emulated": True},
     "with a schedule, telling somebody": {
         "alarm_email": "operator@example.org",

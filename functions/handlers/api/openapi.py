@@ -57,7 +57,7 @@ def openapi_document() -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "security": [{"sigv4": []}, {"api_key": []}],
+        "security": [{"sigv4": []}],
         "paths": _paths() | rank_paths() | search_paths(),
         "components": {
             "schemas": _renamed(schemas) | RANK_SCHEMAS | SEARCH_SCHEMAS,
@@ -74,13 +74,7 @@ def openapi_document() -> dict[str, Any]:
                     "name": "Authorization",
                     "description": "Signed with AWS credentials, Signature Version 4, for execute-api.",
                     "x-amazon-apigateway-authtype": "awsSigv4",
-                },
-                "api_key": {
-                    "type": "apiKey",
-                    "in": "header",
-                    "name": "x-api-key",
-                    "description": "If the deployment was made with API keys instead.",
-                },
+                }
             },
         },
     }

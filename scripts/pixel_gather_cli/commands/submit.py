@@ -45,8 +45,8 @@ def submit_command(
     REQUEST is a JSON or YAML file, or - for standard input; options replace its fields. A list
     file or an index on this machine is uploaded. The deployment must be allowed to read the files it names.
 
-    The environment can name the deployment: PIXEL_GATHER_STACK, or PIXEL_GATHER_API and
-    PIXEL_GATHER_API_KEY; with --direct, PIXEL_GATHER_STATE_MACHINE and PIXEL_GATHER_CONTROL_BUCKET.
+    The environment can name the deployment: PIXEL_GATHER_STACK or PIXEL_GATHER_API; with --direct,
+    PIXEL_GATHER_STATE_MACHINE and PIXEL_GATHER_CONTROL_BUCKET.
 
     \b
     pixel-gather submit --sources list.txt --tile centre --watch

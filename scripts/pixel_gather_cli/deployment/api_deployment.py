@@ -56,7 +56,7 @@ _MESSAGE_OF_S3: Final = re.compile(r"<Message>(.*?)</Message>")
 class ApiDeployment:
     """Implements `pixel_gather_cli.deployment.deployment.RemoteDeployment` on the REST API."""
 
-    def __init__(self, url: str, *, account: AwsAccount, api_key: str | None) -> None:
+    def __init__(self, url: str, *, account: AwsAccount) -> None:
         """Take the API's address.
 
         Raises:
@@ -69,7 +69,6 @@ class ApiDeployment:
         self._url = url.rstrip("/")
         self._account = account
         self._region = named[1] if named else None
-        self._headers = {} if api_key is None else {"X-Api-Key": api_key}
         self._http = account.http(url)
 
     def submit(self, request: GatherRequest, *, force: bool) -> dict[str, Any]:
@@ -142,7 +141,7 @@ class ApiDeployment:
         self, method: str, path: str, *, query: Mapping[str, str | None] | None = None, body: Any = None
     ) -> dict[str, Any]:
         asked = f"?{urlencode(query, quote_via=quote)}" if query else ""
-        headers = {"Accept": "application/json"} | self._headers
+        headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = "application/json"
         request = AWSRequest(
@@ -166,10 +165,9 @@ class ApiDeployment:
         return document
 
     def _sign(self, request: AWSRequest) -> None:
-        """Sign the request by SigV4. With an API key, a caller may have no credentials."""
-        credentials = self._account.credentials(are_needed="X-Api-Key" not in self._headers)
-        if credentials is not None:
-            SigV4Auth(credentials, "execute-api", self._region or self._account.region()).add_auth(request)
+        """Sign the request by SigV4."""
+        credentials = self._account.credentials()
+        SigV4Auth(credentials, "execute-api", self._region or self._account.region()).add_auth(request)
 
     def _upload(self, listed: LocalList, url: str, headers: Mapping[str, str]) -> None:
         """Upload a file to a presigned address."""

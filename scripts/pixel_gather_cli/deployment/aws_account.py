@@ -32,17 +32,17 @@ class AwsAccount:
         with aws_errors_in_words():
             return self._session.create_client(service, endpoint_url=self._endpoint)
 
-    def credentials(self, *, are_needed: bool) -> ReadOnlyCredentials | None:
-        """Return the current credentials, or None if there are none.
+    def credentials(self) -> ReadOnlyCredentials:
+        """Return the current credentials.
 
         Raises:
-            DeniedError: There are none and they are needed, or they cannot be used.
+            DeniedError: There are none, or they cannot be used.
         """
         with aws_errors_in_words():
             found = self._session.get_credentials()
-            if found is None and are_needed:
+            if found is None:
                 raise NoCredentialsError
-            return None if found is None else found.get_frozen_credentials()
+            return found.get_frozen_credentials()
 
     def region(self) -> str:
         """Return the Region.

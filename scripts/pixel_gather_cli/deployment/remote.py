@@ -106,7 +106,7 @@ def _api(
 
     given = {} if target.stack is not None else environment
     url = target.api or given.get("PIXEL_GATHER_API") or account.stack_output(stack, "ApiUrl")
-    return ApiDeployment(url, account=account, api_key=environment.get("PIXEL_GATHER_API_KEY"))
+    return ApiDeployment(url, account=account)
 
 
 def _direct(target: Target, account: "AwsAccount", stack: str, given: Mapping[str, str]) -> RemoteDeployment:

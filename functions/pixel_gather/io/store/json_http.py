@@ -51,7 +51,7 @@ class JsonClient:
         Args:
             check_url: Passed by every address.
             sleep: Waits between two tries.
-            headers: Sent with every request, such as an API key.
+            headers: Sent with every request, such as a token.
         """
         import urllib3  # noqa: PLC0415 # 40 ms that only catalogs pay
 
