@@ -307,6 +307,14 @@ def test_film_has_a_frame_for_each_row(cube: Path, tmp_path: Path) -> None:
     assert red < green < blue
 
 
+def test_pictures_are_in_true_colour_without_a_choice(cube: Path, tmp_path: Path) -> None:
+    """The names of the measurements say which are red, green and blue."""
+    for name, chosen in (("chosen.png", ["red", "green", "blue"]), ("unchosen.png", [])):
+        export(cube, to=tmp_path / name, measurements=chosen)
+
+    assert (tmp_path / "chosen.png").read_bytes() == (tmp_path / "unchosen.png").read_bytes()
+
+
 def test_sheet_has_a_picture_of_each_row(cube: Path, tmp_path: Path) -> None:
     """Colours are those of matplotlib's colour map."""
     export(cube, to=tmp_path / "x.png", measurements=["red"], colormap="viridis", stretch=(1, 2))

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
+from pixel_gather.core.model.band_names import red_green_blue
 from pixel_gather.features.export.cube_rows import CubeRows
 from pixel_gather.features.rows.rows import rows_where
 from pixel_gather.in_process.joined_places import refuse_joined
@@ -17,6 +19,7 @@ from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.store.object_store import StoreSettings
 
+_PICTURES: Final = (".gif", ".mp4", ".png")
 _TABLES: Final = (".csv", ".parquet")
 _PACKAGES: Final = {
     ".gif": ("PIL", "matplotlib"),
@@ -26,7 +29,7 @@ _PACKAGES: Final = {
 }
 """What the extra ``export`` installs for a suffix."""
 
-_SUFFIXES: Final = (".gif", ".mp4", ".png", ".tif", ".nc", *_TABLES)
+_SUFFIXES: Final = (*_PICTURES, ".tif", ".nc", *_TABLES)
 
 
 def export(
@@ -50,7 +53,8 @@ def export(
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
         to: A local file. It is replaced once the new one is complete.
-        measurements: Names; empty for all. Pictures show one, or three as red, green and blue.
+        measurements: Names; empty for all. Pictures show one, or three as red, green and blue; if empty,
+            those that the names say.
         where: Which rows, such as ``cloud_cover < 20``. See `rows_where`. Empty for all.
         stretch: Values of black and white in pictures. Default: percentiles 2 to 98 of up to 64 rows. In
             colour it is the lower quartile of each row's own percentiles, so that clouds do not darken the
@@ -90,6 +94,9 @@ def export(
     rows = rows_where(cube, where, stores=stores) if where else None
     with finished_group(store, place) as group:
         chosen = CubeRows.of(group, rows=rows, measurements=measurements)
+        if not measurements and path.suffix.lower() in _PICTURES:
+            in_colour = red_green_blue(chosen.measurements)
+            chosen = replace(chosen, measurements=in_colour or chosen.measurements)
         return list(_written(chosen, path, stretch, colormap, frames_per_second))
 
 

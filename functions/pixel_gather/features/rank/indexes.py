@@ -3,6 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from pixel_gather.core.model.band_names import COLOURS, named_band
+
 EXPRESSIONS: Final[Mapping[str, str]] = {
     "red": "red",
     "green": "green",
@@ -24,21 +26,10 @@ SHARES: Final = ("clear", "valid", "cloud")
 pixels, the mask drops it.
 """
 
-_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    "blue": ("B02",),
-    "green": ("B03",),
-    "red": ("B04",),
-    "nir": ("B08", "nir08"),
-    "swir16": ("B11",),
-    "swir22": ("B12",),
-    "scl": ("SCL",),
-}
-"""Other names of a band. Landsat's B4 is red or nir by satellite, so a request has to name it."""
-
 _MOST_DIGITS: Final = 9
 """Longest number of a band."""
 
-_OF_PICTURES: Final = {"red": 1, "green": 2, "blue": 3}
+_OF_PICTURES: Final = {name: number for number, name in enumerate(COLOURS, start=1)}
 
 
 def found_band(name: str, bands: Collection[str]) -> str | None:
@@ -49,10 +40,7 @@ def found_band(name: str, bands: Collection[str]) -> str | None:
         bands: The names that there are.
     """
     lower = {each.lower(): each for each in bands}
-    for candidate in (name, *_ALIASES.get(name, ())):
-        if candidate.lower() in lower:
-            return lower[candidate.lower()]
-    return None
+    return lower.get(name.lower()) or named_band(name.lower(), bands)
 
 
 def band_number(name: str) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.model.band_names import red_green_blue
 from pixel_gather.features.rank.table import Ranking
 from pixel_gather.io.pictures.pictures import picture_uri
 
@@ -122,10 +123,9 @@ def painted_pictures(ranking: Ranking, pictures: Sequence[Picture]) -> list[Rgba
 
     Red, green and blue bands make a picture in true colours. Everything else is shown by its value.
     """
-    if all({"red", "green", "blue"} <= picture.keys() for picture in pictures if picture):
-        layers = [
-            [picture[name] for name in ("red", "green", "blue")] if picture else [] for picture in pictures
-        ]
+    names = [red_green_blue(tuple(picture)) for picture in pictures]
+    if all(three for picture, three in zip(pictures, names, strict=True) if picture):
+        layers = [[picture[name] for name in three] for picture, three in zip(pictures, names, strict=True)]
     else:
         layers = [[picture_values(ranking, picture)] if picture else [] for picture in pictures]
     each = [np.concatenate([layer.ravel() for layer in layer_of]) for layer_of in layers if layer_of]

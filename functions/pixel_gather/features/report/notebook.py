@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Final
 
+from pixel_gather.core.model.band_names import red_green_blue
 from pixel_gather.core.results.report import Report
 from pixel_gather.io.store.object_store import Store
 
@@ -61,7 +62,6 @@ def _picture(open_store: Callable[[], Store], measurements: Sequence[str]) -> st
 
 def _drawn(store: Store, measurements: Sequence[str]) -> str:
     from pixel_gather.features.report.cube_pictures import quicklooks_in  # noqa: PLC0415
-    from pixel_gather.features.report.page.window_views import red_green_blue  # noqa: PLC0415
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # 0.3 s, as the rest
     from pixel_gather.io.pictures.pictures import Channel, painted, picture_uri  # noqa: PLC0415
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from pixel_gather.core.model.band_names import red_green_blue
 from pixel_gather.core.results.evidence import Look, Picture, SourceRow
 from pixel_gather.io.pictures.pictures import Channel, Film, film_of, painted, picture_uri
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
@@ -21,14 +22,6 @@ _MOST_FILM_NBYTES: Final = 1_500_000
 
 _MOST_LOSSLESS: Final = 4
 """With more choices than these, pictures are compressed with a slight loss."""
-
-_RGB: Final = (
-    ("red", "green", "blue"),
-    ("r", "g", "b"),
-    ("b04", "b03", "b02"),  # Sentinel-2
-    ("sr_b4", "sr_b3", "sr_b2"),  # Landsat 8 and 9, collection 2
-)
-"""Common names of the red, green and blue measurements, in lower case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +107,6 @@ def views_of(looks: Sequence[Look], *, with_film: bool) -> tuple[LookView, ...]:
 def left_out(looks: Sequence[Look]) -> tuple[str, ...]:
     """Return the measurements that a page has no room for."""
     return tuple(each.measurement for each in looks[_MOST_LOOKS:])
-
-
-def red_green_blue(measurements: Sequence[str]) -> tuple[str, ...]:
-    """Return the three measurements that make a picture in colour; none if their names do not say it."""
-    by_name = {each.lower(): each for each in measurements}
-    return next(
-        (tuple(by_name[name] for name in names) for names in _RGB if by_name.keys() >= set(names)), ()
-    )
 
 
 def _choices(looks: Sequence[Look]) -> list[_Choice]:
