@@ -40,7 +40,7 @@ CASES = (
     Case(
         "netcdf", "export cube --to x.nc", ("PIL", "netCDF4"), f".nc files need netCDF4, {_INSTALL}export]'"
     ),
-    Case("films", "export cube --to x.mp4", ("av",), f".mp4 files need av, {_INSTALL}export]'"),
+    Case("films", "export cube --to x.webp", ("PIL",), f".webp files need PIL, {_INSTALL}export]'"),
     Case("suite", "bench list.txt", ("matplotlib",), f"benchmarks need matplotlib, {_INSTALL}report]'"),
     Case("blocks", "bench blocks", ("matplotlib",), f"benchmarks need matplotlib, {_INSTALL}report]'"),
 )

@@ -9,7 +9,7 @@ from pixel_gather.core.errors import MissingExtraError
 type Extra = Literal["aws", "export", "join", "report", "xarray"]
 _PACKAGES: Final[dict[Extra, tuple[str, ...]]] = {
     "aws": ("boto3",),
-    "export": ("PIL", "av", "matplotlib", "netCDF4"),
+    "export": ("PIL", "matplotlib", "netCDF4"),
     "join": ("icechunk", "xarray"),
     "report": ("matplotlib", "jinja2", "PIL"),
     "xarray": ("xarray",),

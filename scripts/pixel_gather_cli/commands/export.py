@@ -17,7 +17,8 @@ from pixel_gather_cli.request_options import Numbers, store_options, stores_of
     "--to",
     required=True,
     metavar="FILE",
-    help="Where to write. The suffix chooses the format: .gif, .mp4, .png, .tif, .nc, .csv or .parquet.",
+    help="Where to write. The suffix chooses the format: .webp, .gif, .apng, .png, .tif, .nc, .csv or "
+    ".parquet.",
 )
 @click.option(
     "--measurement", "measurements", multiple=True, metavar="NAME", help="Only this one. Can be repeated."
@@ -55,7 +56,7 @@ def export_command(
 
     \b
     pixel-gather export out/bolzano.zarr --to bolzano.gif --measurement band_1 --colormap viridis
-    pixel-gather export out/bolzano.zarr --to bolzano.mp4 --rgb red,green,blue --stretch 0,3000
+    pixel-gather export out/bolzano.zarr --to bolzano.webp --rgb red,green,blue --stretch 0,3000
     pixel-gather export out/bolzano.zarr --to clear.tif --where 'cloud_cover < 20'
     """
     if rgb is not None and (measurements or rgb.count(",") != 2):  # noqa: PLR2004 # three names

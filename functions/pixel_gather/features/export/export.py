@@ -19,11 +19,12 @@ from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.store.object_store import StoreSettings
 
-_PICTURES: Final = (".gif", ".mp4", ".png")
+_PICTURES: Final = (".webp", ".gif", ".apng", ".png")
 _TABLES: Final = (".csv", ".parquet")
 _PACKAGES: Final = {
+    ".webp": ("PIL", "matplotlib"),
     ".gif": ("PIL", "matplotlib"),
-    ".mp4": ("PIL", "matplotlib", "av"),
+    ".apng": ("PIL", "matplotlib"),
     ".png": ("PIL", "matplotlib"),
     ".nc": ("netCDF4",),
 }
@@ -45,10 +46,10 @@ def export(
 ) -> list[Path]:
     """Write a finished cube in another format. The suffix of ``to`` chooses it.
 
-    ``.gif`` and ``.mp4`` are animations, ``.png`` is a sheet of all rows. In all three the time stands below
-    each row's picture, and all rows have one stretch. ``.tif`` is a Cloud Optimized GeoTIFF for each row,
-    ``.nc`` is netCDF-4 with values and attributes of the cube. ``.csv`` and ``.parquet`` are tables with the
-    coordinates, statistics and timings of each row.
+    ``.webp``, ``.gif`` and ``.apng`` are animations, ``.png`` is a sheet of all rows. In all of them the time
+    stands below each row's picture, and all rows have one stretch. ``.tif`` is a Cloud Optimized GeoTIFF for
+    each row, ``.nc`` is netCDF-4 with values and attributes of the cube. ``.csv`` and ``.parquet`` are tables
+    with the coordinates, statistics and timings of each row.
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
@@ -144,8 +145,7 @@ def _writer(
     drawing = Drawing.of(rows, limits=stretch, colormap=colormap)
     if suffix == ".png":
         return lambda path: picture_files.write_png(drawing, path)
-    write = picture_files.write_gif if suffix == ".gif" else picture_files.write_mp4
-    return lambda path: write(drawing, path, frames_per_second=frames_per_second)
+    return lambda path: picture_files.write_animation(drawing, path, frames_per_second=frames_per_second)
 
 
 @contextmanager

@@ -1,58 +1,72 @@
-"""Writes pictures of a cube's rows: an animation as GIF or MP4, or all of them on one sheet as PNG."""
+"""Writes pictures of a cube's rows: an animation, or all of them on one sheet as PNG."""
 
 from itertools import islice
 from math import ceil
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
+from PIL import Image
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.export.pictures import Drawing, sheet_of
 
-_MOST_GIF_NBYTES: Final = 2**30
+_FORMATS: Final = {".webp": "WEBP", ".gif": "GIF", ".apng": "PNG"}
+"""Pillow's name for each suffix."""
+
+_MOST_NBYTES: Final = 2**30
+_KEPT: Final = {".webp": 0, ".gif": 1, ".apng": 3}
+"""Bytes of each pixel that Pillow keeps until the last picture. Of WebP it keeps compressed pictures."""
+
 _MOST_SHEET_PIXELS: Final = 100_000_000
 
 
-def write_gif(drawing: Drawing, path: Path, *, frames_per_second: float) -> None:
-    """Write an animation that repeats.
+class _Film(Image.Image):
+    """An image of many frames. Each is drawn when Pillow asks for it."""
+
+    def __init__(self, drawing: Drawing) -> None:
+        super().__init__()
+        self._drawing, self._frame = drawing, -1
+        self._mode, self._size = "RGB", drawing.size
+        self.n_frames = len(drawing.rows.rows)
+        self.seek(0)
+
+    def seek(self, frame: int) -> None:
+        """Draw a frame: the next one, or again the first one."""
+        if frame == self._frame:
+            return
+        if frame >= self.n_frames:
+            raise EOFError  # as Pillow's iterators expect
+        if frame == 0:
+            self._pictures = self._drawing.pictures()
+        self._frame = frame
+        self.im = next(self._pictures).im
+
+    def tell(self) -> int:
+        """Return the number of the frame."""
+        return self._frame
+
+
+def write_animation(drawing: Drawing, path: Path, *, frames_per_second: float) -> None:
+    """Write an animation that repeats, in the format of the suffix.
 
     Raises:
-        RequestError: All pictures together have more than 1 GiB. MP4 has no such limit.
+        RequestError: All pictures together have more than 1 GiB. WebP has no such limit.
     """
+    suffix = path.suffix.lower()
     width, height = drawing.size
-    if (n_nbytes := len(drawing.rows.rows) * width * height) > _MOST_GIF_NBYTES:
+    if (n_nbytes := len(drawing.rows.rows) * width * height * _KEPT[suffix]) > _MOST_NBYTES:
         raise RequestError(
-            f"the pictures have {n_nbytes / 2**30:,.1f} GiB, too much for a GIF: "
-            "choose rows by where, or write .mp4",
+            f"the pictures have {n_nbytes / 2**30:,.1f} GiB, too much for {suffix}: "
+            "choose rows by where, or write .webp",
             field="to",
         )
-    pictures = drawing.pictures()
-    first = next(pictures)
-    first.save(
+    _Film(drawing).save(
         path,
-        format="GIF",
+        format=_FORMATS[suffix],
         save_all=True,
-        append_images=pictures,
         duration=max(20, round(1000 / frames_per_second)),
         loop=0,
     )
-
-
-def write_mp4(drawing: Drawing, path: Path, *, frames_per_second: float) -> None:
-    """Write a film, H.264 in the pixel format yuv420p, which browsers and slides play."""
-    from fractions import Fraction  # noqa: PLC0415 # for films alone
-
-    import av  # noqa: PLC0415 # an extra
-
-    with av.open(str(path), mode="w", format="mp4", options={"movflags": "faststart"}) as film:
-        stream: Any = film.add_stream("libx264", rate=Fraction(frames_per_second).limit_denominator(1000))
-        stream.width, stream.height = drawing.size
-        stream.pix_fmt = "yuv420p"
-        stream.options = {"crf": "18"}
-        for picture in drawing.pictures():
-            film.mux(stream.encode(av.VideoFrame.from_ndarray(np.asarray(picture), format="rgb24")))
-        film.mux(stream.encode())
 
 
 def write_png(drawing: Drawing, path: Path) -> None:
@@ -67,7 +81,7 @@ def write_png(drawing: Drawing, path: Path) -> None:
         n_fit = _MOST_SHEET_PIXELS // (width * height)
         raise RequestError(
             f"a sheet of {n_rows:,} rows would have {ceil(n_pixels / 1e6):,} million pixels; "
-            f"choose at most {n_fit:,} rows by where, or write .mp4",
+            f"choose at most {n_fit:,} rows by where, or write .webp",
             field="to",
         )
     sheet_of(list(islice(drawing.pictures(), n_rows))).save(path, format="PNG", optimize=True)

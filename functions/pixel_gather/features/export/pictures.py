@@ -69,9 +69,9 @@ class Drawing:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of a picture, its label included. Both are even, as films need."""
+        """Width and height of a picture, its label included."""
         height, width = (ceil(side / self.step) * self._zoom for side in self.rows.shape)
-        return width + width % 2, height + _LABEL_PX + height % 2
+        return width, height + _LABEL_PX
 
     def pictures(self) -> Iterator["Picture"]:
         """Yield one picture for each row, in order, with its time below."""
