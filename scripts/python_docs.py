@@ -21,7 +21,7 @@ _ENTRY: Final = re.compile(r"(?P<name>[\w*]+): (?P<text>.*)", re.DOTALL)
 
 def python_text() -> str:
     """Return docs/python.md."""
-    public = {name: getattr(pixel_gather, name) for name in pixel_gather.__all__ if name != "__version__"}
+    public = {name: getattr(pixel_gather, name) for name in dir(pixel_gather) if not name.startswith("__")}
     functions = {name: found for name, found in public.items() if inspect.isfunction(found)}
     classes = {name: found for name, found in public.items() if name not in functions}
     errors = {name: found for name, found in classes.items() if issubclass(found, Exception)}
@@ -44,7 +44,7 @@ def _class(class_: type) -> str:
 
 def _error(name: str, error: type[Any]) -> str:
     base = error.__base__
-    below = f" A `{base.__name__}`." if base is not None and base.__name__ in pixel_gather.__all__ else ""
+    below = f" A `{base.__name__}`." if base is not None and base.__name__ in dir(pixel_gather) else ""
     return f"- `{name}`, code `{error.code}`: {' '.join((inspect.getdoc(error) or '').split())}{below}"
 
 

@@ -11,28 +11,31 @@ from pathlib import Path
 import pytest
 
 import pixel_gather
-from pixel_gather import _MODULES
 
 SERIES = Path(__file__).parent / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
+PUBLIC = [name for name in dir(pixel_gather) if not name.startswith("__")]
+
+
+def listed() -> dict[str, str]:
+    """Return the names that type checkers read, each with the module that defines it."""
+    tree = ast.parse(Path(pixel_gather.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return {str(name.asname): str(node.module) for node in imports for name in node.names}
 
 
 def test_every_public_name_is_there_and_seen_by_tab() -> None:
     """No other names are seen except Python's own."""
-    seen = dir(pixel_gather)
-
-    assert {name for name in seen if not name.startswith("__")} == set(pixel_gather.__all__) - {"__version__"}
-    for name in pixel_gather.__all__:
+    assert set(PUBLIC) == set(listed()) - {"__version__"}
+    assert "__version__" in dir(pixel_gather)
+    for name in PUBLIC:
         assert getattr(pixel_gather, name) is not None
-    assert sorted(pixel_gather.__all__) == sorted(
-        ["__version__", *(name for names in _MODULES.values() for name in names)]
-    )
 
 
 def test_the_page_of_python_says_which_arguments_may_be_left_out() -> None:
     """All arguments with a default have it there, also those that need not be named."""
     page = (Path(__file__).parents[1] / "docs/python.md").read_text()
-    functions = {name: getattr(pixel_gather, name) for name in pixel_gather.__all__}
+    functions = {name: getattr(pixel_gather, name) for name in PUBLIC}
 
     for name, function in functions.items():
         if not inspect.isfunction(function):
@@ -62,8 +65,8 @@ def first_used(name):
         del sys.modules[module]
     import pixel_gather
     getattr(pixel_gather, name)
-    is_module = lambda each: isinstance(getattr(pixel_gather, each), types.ModuleType)
-    return list(filter(is_module, pixel_gather.__all__))
+    is_module = lambda each: each[:2] != "__" and isinstance(getattr(pixel_gather, each), types.ModuleType)
+    return list(filter(is_module, dir(pixel_gather)))
 
 print({name: first_used(name) for name in sys.argv[1:]})
 """
@@ -76,14 +79,21 @@ print({name: first_used(name) for name in sys.argv[1:]})
     assert ast.literal_eval(ended.stdout) == {name: [] for name in names}
 
 
-def test_type_checkers_see_the_same_names() -> None:
-    """The imports for type checkers are the same as those at run time."""
-    tree = ast.parse(Path(pixel_gather.__file__).read_text(encoding="utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-
-    assert {str(node.module): tuple(each.name for each in node.names) for node in imports} == _MODULES
+def test_public_names_are_where_they_are_defined() -> None:
+    """Type checkers and Python read the same list of names."""
+    for name, module in listed().items():
+        found = getattr(pixel_gather, name)
+        assert found is getattr(import_module(module), name)
+        assert getattr(found, "__module__", module) == module
     assert resources.files("pixel_gather").joinpath("py.typed").is_file()
+
+
+def test_star_imports_have_the_public_names() -> None:
+    """As in any package with a list of its names."""
+    namespace: dict[str, object] = {}
+    exec("from pixel_gather import *", namespace)  # noqa: S102 # as in a notebook
+
+    assert set(listed()) <= set(namespace)
 
 
 def test_every_error_that_a_gather_raises_is_public() -> None:
@@ -93,13 +103,13 @@ def test_every_error_that_a_gather_raises_is_public() -> None:
 
     raised = {name for name in dir(errors) if name.endswith("Error") and f"{name}:" in documented}
     assert raised >= {"RequestError", "StoreError"}
-    assert raised <= set(pixel_gather.__all__)
+    assert raised <= set(PUBLIC)
 
 
 def test_unknown_name_is_an_attribute_error() -> None:
     """An unknown name fails as in any module."""
     with pytest.raises(AttributeError, match="nosuch"):
-        pixel_gather.nosuch  # noqa: B018 # looking it up is the test
+        pixel_gather.nosuch  # type: ignore[attr-defined] # noqa: B018 # looking it up is the test
 
 
 def test_paths_are_taken_wherever_texts_are(tmp_path: Path) -> None:

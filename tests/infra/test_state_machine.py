@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from pixel_gather import errors
+from pixel_gather.core import errors
 from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD
 from support.synthesized import Synthesized, synthesized
 
