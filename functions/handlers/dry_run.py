@@ -15,14 +15,9 @@ from handlers.steps.capacity import workers_of
 from handlers.steps.planning import admitted, opened_table
 from handlers.steps.reading import Readers
 from handlers.wiring import Deployment
-from pixel_gather.core.errors import RequestError
-from pixel_gather.core.estimate.worker_limits import max_task_nbytes
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.plan import plan_cube
-from pixel_gather.core.ports import SourceTable
-from pixel_gather.core.request.request import GatherRequest, parse_request
-from pixel_gather.engine.append import NOTHING_TO_APPEND, plan_append
-from pixel_gather.engine.archive import archive_template, in_order
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.engine.plan_gather import plan_dry
 from pixel_gather.io.crs import RasterioProjector
 
 _TO_ANSWER_S: Final = 2.0
@@ -51,41 +46,20 @@ class DryPlanner:
                 asyncio.timeout(left_s),
                 opened_table(request, self.deployment, left_s=left_s) as table,
             ):
-                if request.output.append_to is not None:
-                    return await self._plan_append(request, table)
-                template = await archive_template(request, self.deployment.archives)
-                return await plan_cube(
+                is_new = request.output.append_to is None
+                return await plan_dry(
                     request,
-                    table=in_order(table, template),
-                    reader=self.readers.of(request.sources.sign),
-                    projector=self.projector,
-                    max_task_nbytes=max_task_nbytes(settings.shard_memory_mib),
-                    now=0.0,
-                    deployment=workers_of(settings),
-                    template=template,
+                    table=table,
+                    sources=self.readers.sources(request.sources.sign, self.projector),
+                    workers=workers_of(settings),
+                    cube=None if is_new else self.deployment.cube(request.cube_name),
+                    archive=self.deployment.archives,
                 )
         except TimeoutError as error:
             raise TooSlowError(
                 f"this gather cannot be planned in {left_s:.0f} s: submit the gather with limits.usd. Its "
                 "plan may then take 15 minutes, and a gather that costs more is refused"
             ) from error
-
-    async def _plan_append(self, request: GatherRequest, table: SourceTable) -> CubePlan:
-        deployment = self.deployment
-        planned = await plan_append(
-            request,
-            table=table,
-            reader=self.readers.of(request.sources.sign),
-            projector=self.projector,
-            cube=deployment.growing(request.cube_name),
-            control=deployment.control(request.cube_name),
-            max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
-            deployment=workers_of(deployment.settings),
-            is_dry=True,
-        )
-        if planned is None:
-            raise RequestError(NOTHING_TO_APPEND, field="output.append_to")
-        return planned[0]
 
 
 def app_of(planner: DryPlanner, logger: Logger) -> APIGatewayRestResolver:

@@ -16,6 +16,7 @@ from handlers.steps.shard_metrics import metrics_of_gather
 from handlers.wiring import Deployment, cube_name
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.report import Report
+from pixel_gather.engine.context import GatherStores
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.step_files import load_plan, load_tasks
 from pixel_gather.io.aws.metrics import EmfMetrics
@@ -57,16 +58,14 @@ async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Repo
         planning, listing, return_exceptions=True
     )  # concurrently: one round trip instead of two
     plan, tasks = planning.result(), listing.result()
-    growing = deployment.growing(gather)
-    report = await finish_gather(
-        plan=plan, tasks=tasks, cube=growing, control=control, max_lost_share=max_lost_share
-    )
+    stores = GatherStores(cube=deployment.cube(gather), control=control)
+    report = await finish_gather(plan=plan, tasks=tasks, stores=stores, max_lost_share=max_lost_share)
     result = await publish(
         report,
         cube_name(gather),
         deployment,
         log=logger,
-        n_appended=None if plan.append is None else plan.n_rows - plan.first_row,
+        n_appended=None if plan.append.is_first else plan.n_rows - plan.first_row,
         has_report=plan.has_report,
     )
     return plan, report, result

@@ -20,6 +20,7 @@ from handlers.wiring import Deployment, cube_name
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.read.time_limits import ShardTimes, in_time
+from pixel_gather.engine.context import GatherStores
 from pixel_gather.engine.gather_shard import FilledShard
 from pixel_gather.engine.gather_shards import LastPlan, OnShard, gather_shards
 from pixel_gather.io.aws.metrics import EmfMetrics
@@ -50,12 +51,11 @@ class ShardWorker:
             tasks,
             gather=gather,
             last_plan=self._last_plan,
-            reader_of=self._readers.of,
-            projector=self._projector,
-            limiter=self.deployment.limiter,
-            cube=self.deployment.cube(gather, may_list=False),
-            control=self.deployment.control(gather, may_list=False),
-            growing=self.deployment.growing(gather),
+            sources_of=lambda sign: self._readers.sources(sign, self._projector),
+            stores=GatherStores(
+                cube=self.deployment.cube(gather, may_list=False),
+                control=self.deployment.control(gather, may_list=False),
+            ),
             times=times,
             on_shard=done,
         )

@@ -19,22 +19,18 @@ from handlers.steps.planning import admitted, opened_table, refused
 from handlers.steps.reading import Readers
 from handlers.steps.result import found_result
 from handlers.wiring import Deployment
-from pixel_gather.core.claim import find_cube
 from pixel_gather.core.errors import ArrayExistsError, BudgetError, RequestError
-from pixel_gather.core.estimate.worker_limits import max_task_nbytes
-from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.manifest import manifest, manifest_key
 from pixel_gather.core.plan.map_plan import plan_map
-from pixel_gather.core.plan.plan import gather_digest
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.request.request import GatherRequest, parse_request
-from pixel_gather.core.results.report import Report
 from pixel_gather.core.scenes.search_criteria import NoSceneError
 from pixel_gather.core.schedule import is_of_a_tick
-from pixel_gather.engine.append import complete_cube, found_list_of_append, plan_append
-from pixel_gather.engine.plan_gather import found_list_of, plan_gather
-from pixel_gather.engine.step_files import committed_sidecars, is_planned
+from pixel_gather.engine.base import find_finished_cube
+from pixel_gather.engine.context import GatherContext, GatherStores
+from pixel_gather.engine.plan_gather import plan_gather, read_found_list
+from pixel_gather.engine.step_files import find_committed, is_planned
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.io.aws.metrics import EmfMetrics
 from pixel_gather.io.crs import RasterioProjector
@@ -58,39 +54,38 @@ class Planner:
             StoreError: A store refused.
         """
         deployment = self.deployment
-        workers = workers_of(deployment.settings)
         request = admitted(parse_request(given), deployment.settings)
-        gather = request.cube_name
-        cube, control = deployment.cube(gather), deployment.control(gather)
-        if request.output.append_to is not None:
-            planned = await self._plan_append(request, workers, left_s=left_s)
-            if isinstance(planned, Report):
-                draws = request.output.report
-                result = await found_result(planned, gather, deployment, has_report=draws, n_appended=0)
-                return {"verdict": "complete", "result": result}
-            return await self._verdict(*planned, request, execution)
-        found_list = await found_list_of(request, cube=cube, control=control)
+        context = GatherContext(
+            cube=deployment.cube(request.cube_name),
+            control=deployment.control(request.cube_name),
+            sources=self.readers.sources(request.sources.sign, self.projector),
+        )
+        found_list = await read_found_list(request, context)
         async with opened_table(request, deployment, left_s=left_s, found_list=found_list) as table:
-            found = await find_cube(cube, gather_digest(request, table))
-            if found is not None and (report := found.complete_report()) is not None:
-                draws = request.output.report
-                result = await found_result(report, gather, deployment, has_report=draws)
-                is_missing = draws and result["report_page"] is None
-                if is_missing and await is_planned(control.below(found.claim)):
-                    return _to_be_finished(f"{gather}/{found.claim}", request)
-                return {"verdict": "complete", "result": result}
-            plan, tasks = await plan_gather(
+            planned = await plan_gather(
                 request,
                 table=table,
-                reader=self.readers.of(request.sources.sign),
-                projector=self.projector,
-                cube=cube,
-                control=control,
-                max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
-                deployment=workers,
+                context=context,
+                workers=workers_of(deployment.settings),
                 archive=deployment.archives,
             )
-        return await self._verdict(plan, tasks, request, execution)
+        if planned is None:
+            return await self._complete(request, context)
+        return await self._verdict(*planned, request, execution)
+
+    async def _complete(self, request: GatherRequest, context: GatherContext) -> dict[str, Any]:
+        """Return the verdict where there is nothing to gather. A finish writes a report that is missing."""
+        gather, is_new = request.cube_name, request.output.append_to is None
+        found = await find_finished_cube(context.cube, field="output")
+        report = found.complete_report()
+        assert report is not None  # noqa: S101 # it is complete
+        draws = request.output.report
+        n_appended = None if is_new else 0
+        result = await found_result(report, gather, self.deployment, has_report=draws, n_appended=n_appended)
+        is_missing = is_new and draws and result["report_page"] is None
+        if is_missing and await is_planned(context.of_plan(found.claim).control):
+            return _to_be_finished(f"{gather}/{found.claim}", request)
+        return {"verdict": "complete", "result": result}
 
     async def nothing_yet(self, given: Any, why: NoSceneError, *, execution: str) -> dict[str, Any]:
         """Return the verdict on a tick whose search finds no scene: it is complete, without a cube.
@@ -103,38 +98,15 @@ class Planner:
         await self.deployment.summaries.put(summary_key(execution), json.dumps(summary | counts).encode())
         return {"verdict": "complete", "result": {"gather": gather, "why": str(why)}}
 
-    async def _plan_append(
-        self, request: GatherRequest, workers: WorkerPool, *, left_s: float
-    ) -> tuple[CubePlan, tuple[ShardTask, ...]] | Report:
-        """Plan an append. Return the report of the cube if there is nothing to append."""
-        deployment, gather = self.deployment, request.cube_name
-        growing, control = deployment.growing(gather), deployment.control(gather)
-        found_list = await found_list_of_append(request, cube=growing, control=control)
-        async with opened_table(request, deployment, left_s=left_s, found_list=found_list) as table:
-            planned = await plan_append(
-                request,
-                table=table,
-                reader=self.readers.of(request.sources.sign),
-                projector=self.projector,
-                cube=growing,
-                control=control,
-                max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
-                deployment=workers,
-            )
-        if planned is not None:
-            return planned
-        report = (await complete_cube(growing)).complete_report()
-        assert report is not None  # noqa: S101 # it is complete
-        return report
-
     async def _verdict(
         self, plan: CubePlan, tasks: Sequence[ShardTask], request: GatherRequest, execution: str
     ) -> dict[str, Any]:
         """Write the manifest of the missing shards, and return how the state machine goes on."""
         deployment, gather = self.deployment, request.cube_name
         workers, place = workers_of(deployment.settings), deployment.cube(gather).place
-        control = deployment.control(gather).below(plan.claim)
-        done = await committed_sidecars(plan, tasks, cube=deployment.cube(gather), control=control)
+        control = deployment.control(f"{gather}/{plan.claim}")
+        stores = GatherStores(cube=deployment.cube(gather), control=control)
+        done = await find_committed(plan, tasks, stores=stores)
         missing = [task for task in tasks if task.index not in done]
         n_shards, n_missing = len(tasks), len(missing)
         map_plan = plan_map(plan, request.limits, n_shards=n_shards, n_missing=n_missing, workers=workers)

@@ -7,7 +7,6 @@ from typing import Any, Final, cast
 
 from handlers.settings import Settings
 from pixel_gather.io.cube.control_files import ObjectControlStore
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import open_runner
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
@@ -56,15 +55,10 @@ class Deployment:
         return replace(self._opened(self.settings.cube_href(cube_name(gather))), may_list=may_list)
 
     @property
-    def archives(self) -> GrowingZarrCube:
+    def archives(self) -> ZarrCube:
         """The folder of all cubes, for the files of their archives."""
         place = f"s3://{self.settings.array_bucket}/{self.settings.output_prefix}".rstrip("/")
-        return GrowingZarrCube(open_place(place, self._own), place)
-
-    def growing(self, gather: str) -> GrowingZarrCube:
-        """Return the cube of a gather for appends. Arguments as for `cube`."""
-        cube = self.cube(gather)
-        return GrowingZarrCube(cube.store, cube.place)
+        return ZarrCube(open_place(place, self._own), place)
 
     def control(self, gather: str, *, may_list: bool = True) -> ObjectControlStore:
         """Return the store of a gather's control files.

@@ -19,6 +19,7 @@ import msgspec
 
 from benchmarks.measure import ENVIRONMENT
 from benchmarks.output import parser_of, put
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.outcome import BandStats, Outcome, ShardResult
 from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.core.model.status import Status
@@ -35,13 +36,13 @@ from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.engine.step_files import load_plan, load_tasks, rows_of, sidecar_key
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.cube.control_files import ObjectControlStore
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.lists.source_list import named_sources
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.store.object_store import Objects, StoreSettings, open_place
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.text_table import markdown
+from support.fakes import access_to, context_of, stores_of
 
 _LIST: Final = "list.csv"
 _CUBE: Final = "cube.zarr"
@@ -126,16 +127,15 @@ async def _plan(folder: Path, request: GatherRequest) -> int:
         request.sources, objects=Objects(StoreSettings()), policy=policy, list_policy=policy
     )
     with SqliteSourceTable(named) as table:
-        _, tasks = await plan_gather(
+        sources = access_to(OneHeader(), projector=RasterioProjector())
+        planned = await plan_gather(
             request,
             table=table,
-            reader=OneHeader(),
-            projector=RasterioProjector(),
-            cube=_cube(folder),
-            control=_controls(folder),
-            max_task_nbytes=512 * _MIB,
+            context=context_of(_cube(folder), _controls(folder), sources),
+            workers=WorkerPool(max_task_nbytes=512 * _MIB),
         )
-    return len(tasks)
+    assert planned is not None
+    return len(planned[1])
 
 
 def commit(folder: Path) -> int:
@@ -163,7 +163,7 @@ def finish(folder: Path) -> int:
     async def run() -> int:
         control = await _claimed(folder)
         cube_plan, tasks = await load_plan(control), await load_tasks(control)
-        report = await finish_gather(plan=cube_plan, tasks=tasks, cube=_growing(folder), control=control)
+        report = await finish_gather(plan=cube_plan, tasks=tasks, stores=stores_of(_cube(folder), control))
         assert report.status_counts == {"ok": cube_plan.n_sources}
         return len(tasks)
 
@@ -203,11 +203,6 @@ async def _known_header() -> bytes | None:
 
 def _cube(folder: Path) -> ZarrCube:
     return ZarrCube(open_place((folder / _CUBE).as_uri(), StoreSettings()), _CUBE)
-
-
-def _growing(folder: Path) -> GrowingZarrCube:
-    cube = _cube(folder)
-    return GrowingZarrCube(cube.store, cube.place)
 
 
 def _controls(folder: Path) -> ObjectControlStore:

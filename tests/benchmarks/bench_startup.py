@@ -24,7 +24,9 @@ from benchmarks.measure import Spread
 from benchmarks.output import parser_of, put
 from benchmarks.workload import default_folder, make_workload
 from infra.bundle.bundle import bundle
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.request.request import parse_request
+from pixel_gather.engine.context import GatherContext
 from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.in_process.job import opened_job
 from pixel_gather.in_process.settings import Settings
@@ -119,15 +121,18 @@ async def _plan(hrefs: Sequence[str], scratch: str, endpoint: str) -> dict[str, 
     request = parse_request({"sources": list(hrefs), "window": "centre"})
     stores = StoreSettings(endpoint=endpoint, region=ENVIRONMENT["AWS_REGION"], unsigned=True)
     async with opened_job(request.sources, Settings(stores=stores)) as job:
-        made, [task] = await plan_gather(
+        planned = await plan_gather(
             request,
             table=job.table,
-            reader=job.reader,
-            projector=job.projector,
-            cube=ZarrCube(open_place(f"file://{scratch}/cube", stores), "cube"),
-            control=ObjectControlStore(open_place(f"file://{scratch}/control", stores), ""),
-            max_task_nbytes=2**29,
+            context=GatherContext(
+                cube=ZarrCube(open_place(f"file://{scratch}/cube", stores), "cube"),
+                control=ObjectControlStore(open_place(f"file://{scratch}/control", stores), ""),
+                sources=job.sources,
+            ),
+            workers=WorkerPool(max_task_nbytes=2**29),
         )
+    assert planned is not None
+    made, [task] = planned
     return {"gather": f"start/{made.claim}", "task": msgspec.to_builtins(task)}
 
 

@@ -23,6 +23,7 @@ from geozarr_toolkit.helpers import validate_group
 from obstore.store import LocalStore, MemoryStore, S3Store
 
 from pixel_gather.core.errors import AlreadyCommittedError, ArrayExistsError, BusyError, StoreError
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -38,13 +39,12 @@ from pixel_gather.engine.gather_shard import gather_shard
 from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.engine.publish import publish
 from pixel_gather.io.crs import RasterioProjector
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY, ZarrCube
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.store import conditional_put
 from pixel_gather.io.store.object_store import Store
-from support.fakes import FakeControl, FakeImage, FakeLimiter, FakeProjector, FakeReader, FakeTable, table_of
+from support.fakes import FakeControl, FakeImage, FakeReader, FakeTable, access_to, context_of, table_of
 from support.plans import planned
 
 A = np.arange(1, 401, dtype="uint16").reshape(1, 20, 20)
@@ -62,35 +62,22 @@ def gather(
     """Gather images into a cube at a folder."""
 
     async def steps() -> Report:
-        cube, control, reader = (
-            ZarrCube(LocalStore(folder, mkdir=True), str(folder)),
-            FakeControl(),
-            FakeReader(images),
+        cube = ZarrCube(LocalStore(folder, mkdir=True), str(folder))
+        context = context_of(
+            cube, FakeControl(), access_to(FakeReader(images), projector=RasterioProjector())
         )
-        plan, tasks = await plan_gather(
+        planned = await plan_gather(
             parse_request({"sources": "list", "window": {"pixels": [2, 3, 8, 6]}} | request),
             table=table or table_of(*images),
-            reader=reader,
-            projector=RasterioProjector(),
-            cube=cube,
-            control=control,
-            max_task_nbytes=max_task_nbytes,
+            context=context,
+            workers=WorkerPool(max_task_nbytes=max_task_nbytes),
         )
-        control = control.below(plan.claim)
+        assert planned is not None
+        plan, tasks = planned
+        own = replace(context.of_plan(plan.claim), sources=access_to(FakeReader(images)))
         for task in tasks:
-            await gather_shard(
-                task,
-                plan=plan,
-                reader=reader,
-                projector=FakeProjector(),
-                limiter=FakeLimiter(),
-                buffers=ShardBuffers(plan),
-                cube=cube,
-                control=control,
-                source_timeout_s=5,
-            )
-        growing = GrowingZarrCube(cube.store, cube.place)
-        return await finish_gather(plan=plan, tasks=tasks, cube=growing, control=control)
+            await gather_shard(task, plan=plan, context=own, buffers=ShardBuffers(plan))
+        return await finish_gather(plan=plan, tasks=tasks, stores=own)
 
     return asyncio.run(steps())
 
@@ -513,8 +500,11 @@ def test_create_refuses_a_complete_cube(tmp_path: Path) -> None:
     gather(tmp_path, {"a": A})
     before = (tmp_path / ROOT_KEY).read_bytes()
 
+    cube = ZarrCube(LocalStore(tmp_path), "place")
+    found = asyncio.run(cube.found())
+    assert found is not None
     with pytest.raises(ArrayExistsError, match="complete"):
-        gather(tmp_path, {"a": A})
+        asyncio.run(cube.create(replace(plan_of(), digest=found.digest)))
 
     assert (tmp_path / ROOT_KEY).read_bytes() == before
 
@@ -566,7 +556,7 @@ def test_cube_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:
 
 async def _write_ones(cube: ZarrCube, plan: CubePlan, key: tuple[int, int, int]) -> None:
     """Write a shard of one row."""
-    encoder = cube.encoder(plan, plan.measurements[0], np.ones((1, 16, 16), "uint16"))
+    encoder = cube.encoder(plan, plan.measurements[0], np.ones((1, 16, 16), "uint16"), n_before=0)
     await encoder.encode_rows(0, 1)
     await cube.write_shard(plan.measurements[0], key, encoder, replaces=None)
 
@@ -730,8 +720,8 @@ def as_if_planned_anew(there: ConditionalStore) -> None:
 @contextmanager
 def begun_finish(store: Store, plan: CubePlan) -> Iterator[Callable[[], None]]:
     """Find the cube and stage its files, as a finish does. Yields what publishes them."""
-    cube = GrowingZarrCube(store, "place")
-    found = asyncio.run(cube.found())
+    cube = ZarrCube(store, "place")
+    found = asyncio.run(cube.found_among_files())
     assert found is not None
 
     with cube.staged() as staged:

@@ -15,16 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixel_gather.core.errors import AlreadyCommittedError, AppendRunningError, ArrayExistsError, RequestError
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import Content
 from pixel_gather.engine import publish, row_claim
-from pixel_gather.engine.append import complete_cube, found_list_of_append, plan_append
+from pixel_gather.engine.base import find_growing_cube
+from pixel_gather.engine.plan_gather import plan_dry, read_found_list
 from pixel_gather.features.verify.check_cube import check_cube
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace, equal_but_for_clocks
-from support.fakes import UTM, FakeControl, FakeImage, FakeProjector, FakeTable
+from support.fakes import UTM, FakeControl, FakeImage, FakeTable, access_to
 from support.yielding_cube import YieldingCube
 
 N = 14
@@ -87,7 +89,7 @@ def test_sources_that_the_cube_has_are_left_out() -> None:
 
     assert report is not None
     assert (report.n_sources, report.shape[0]) == (4, 4)
-    (version,) = asyncio.run(complete_cube(grown.growing)).versions[1:]
+    (version,) = asyncio.run(find_growing_cube(grown.cube)).versions[1:]
     assert (version.number, version.n_rows, version.n_sources, version.n_skipped) == (2, 4, 1, 2)
     receipt = json.loads(asyncio.run(read(grown, "receipt.json")))
     assert [(each["rows"], each["n_skipped"]) for each in receipt["appends"]] == [([3, 4], 2)]
@@ -354,8 +356,8 @@ def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.Monkey
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class LateCube(GrowingZarrCube):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateCube(ZarrCube):
     """A cube whose PUTs of pixels arrive late."""
 
     meanwhile: Callable[[], Awaitable[None]]
@@ -364,7 +366,7 @@ class LateCube(GrowingZarrCube):
     async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
         if "/c/" in key:
             await self.meanwhile()
-        return await GrowingZarrCube.put_object(self, key, content, replaces=replaces)
+        return await ZarrCube.put_object(self, key, content, replaces=replaces)
 
 
 def test_a_late_worker_of_an_append_changes_no_committed_rows() -> None:
@@ -386,11 +388,11 @@ def test_a_late_worker_of_an_append_changes_no_committed_rows() -> None:
             await other.shard(task, plan)
             await other.finished(plan, (task,))
 
-    grown.watch = lambda store: LateCube(store, "place", finish_first)
+    grown.watch = lambda store: LateCube(store, "place", meanwhile=finish_first)
     with pytest.raises(AlreadyCommittedError):
         asyncio.run(grown.shard(task, plan))
 
-    grown.watch = lambda store: GrowingZarrCube(store, "place")
+    grown.watch = lambda store: ZarrCube(store, "place")
     np.testing.assert_array_equal(grown.open()["band_1"][3], IMAGES["s3://b/3"][0, 3:9, 2:10] + 1)
     np.testing.assert_array_equal(grown.open()["band_1"][2], IMAGES["s3://b/2"][0, 3:9, 2:10])
     assert check_cube(grown.store, place="grown").differences == ()
@@ -437,14 +439,14 @@ def test_an_append_that_goes_on_reads_the_list_that_it_has_found() -> None:
     def found(**request: Any) -> bytes | None:
         given = {"window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
         asked = parse_request(given | searched | request)
-        return asyncio.run(found_list_of_append(asked, cube=grown.growing, control=grown.control))
+        return asyncio.run(read_found_list(asked, grown.context()))
 
     assert found() is None
     unasked: Any = None
     given = parse_request(
         {"sources": "l", "window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
     )
-    assert asyncio.run(found_list_of_append(given, cube=unasked, control=unasked)) is None
+    assert asyncio.run(read_found_list(given, unasked)) is None
     plan = asyncio.run(grown.planned(table, **searched))
     assert plan is not None
 
@@ -509,25 +511,18 @@ def test_a_dry_append_claims_and_writes_nothing() -> None:
     grown.gather(rows(0, 1, 2))
     before = state_of(grown)
 
-    found = asyncio.run(
-        plan_append(
+    plan = asyncio.run(
+        plan_dry(
             parse_request(
                 {"sources": "l", "window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
             ),
             table=rows(2, 3, 4),
-            reader=grown.reader,
-            projector=FakeProjector(),
-            cube=grown.growing,
-            control=grown.control,
-            max_task_nbytes=2**24,
-            is_dry=True,
+            sources=access_to(grown.reader),
+            workers=WorkerPool(max_task_nbytes=2**24),
+            cube=grown.cube,
         )
     )
 
-    assert found is not None
-    plan, tasks = found
-    assert tasks == ()
-    assert plan.append is not None
     assert (plan.append.version, plan.first_row, plan.n_rows, plan.append.n_skipped) == (2, 3, 5, 1)
     assert plan.append.tails == ("band_1/c/0/0/0",)
     assert plan.append.chunk_rows == 1024
@@ -543,13 +538,12 @@ def test_an_append_behind_full_shards_continues_none() -> None:
     planned = asyncio.run(grown.planned(rows(4)))
 
     assert planned is not None
-    assert planned[0].append is not None
     assert planned[0].append.tails == ()
 
 
 async def read(grown: GrownPlace, key: str) -> bytes:
     """Return an object of the cube."""
-    there = await grown.growing.read_object(key)
+    there = await grown.cube.read_object(key)
     assert there is not None
     return there.content
 

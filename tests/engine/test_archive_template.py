@@ -12,7 +12,7 @@ from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.stores import StoredObject
-from pixel_gather.engine.archive import archive_template, in_order, pin_archive
+from pixel_gather.engine.archive import order_bands, pin_archive, read_archive
 from support.fakes import FakeReader, FakeTable, table_of
 from support.plans import planned
 
@@ -52,7 +52,7 @@ PLAIN = parse_request({"sources": "l.csv", "window": "centre"})
 
 def template_in(folder: Folder) -> CubeTemplate | None:
     """Return what an archive prescribes."""
-    return asyncio.run(archive_template(request(), folder))
+    return asyncio.run(read_archive(request(), folder))
 
 
 def test_first_gather_of_an_archive_is_free_and_the_second_is_not() -> None:
@@ -79,8 +79,8 @@ def test_gathers_without_an_archive_read_and_put_nothing() -> None:
     """Gathers without a folder for the archive do not, either."""
     folder = Folder()
 
-    assert asyncio.run(archive_template(PLAIN, folder)) is None
-    assert asyncio.run(archive_template(request(), None)) is None
+    assert asyncio.run(read_archive(PLAIN, folder)) is None
+    assert asyncio.run(read_archive(request(), None)) is None
     assert asyncio.run(pin_archive(PLAIN, PLAN, folder)) is True
     assert asyncio.run(pin_archive(request(), PLAN, None)) is True
     assert folder.files == {}
@@ -120,14 +120,14 @@ def test_list_is_read_in_the_order_of_the_archives_bands() -> None:
     template = CubeTemplate.of(planned(FakeReader({"a": A, "b": A}), table), is_aligned=False)
     turned = FakeTable((scene(nir="c", red="d"), scene(nir="e", red="f")), bands=("nir", "red"))
 
-    found = in_order(turned, template)
+    found = order_bands(turned, template)
 
     assert found.bands == ("red", "nir")
     assert [[each.href for each in row.sources if each] for row in found.rows(0, 2)] == [
         ["d", "c"],
         ["f", "e"],
     ]
-    assert in_order(turned, None) is turned
+    assert order_bands(turned, None) is turned
     with pytest.raises(RequestError, match="the cube's are red, nir"):
-        in_order(FakeTable((scene(blue="a"),), bands=("blue",)), template)
-    assert in_order(table_of("a"), CubeTemplate.of(PLAN, is_aligned=False)).bands == ()
+        order_bands(FakeTable((scene(blue="a"),), bands=("blue",)), template)
+    assert order_bands(table_of("a"), CubeTemplate.of(PLAN, is_aligned=False)).bands == ()

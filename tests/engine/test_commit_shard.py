@@ -18,10 +18,10 @@ from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.stores import StoredShard
 from pixel_gather.engine import commit_shard as module
 from pixel_gather.engine.commit_shard import commit_shard
-from pixel_gather.engine.step_files import PLAN_KEY, committed_result, sidecar_key
+from pixel_gather.engine.step_files import PLAN_KEY, read_committed, sidecar_key
 from pixel_gather.io.cube.shard_codec import chunks_of
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.fakes import FakeControl, FakeReader, table_of
+from support.fakes import FakeControl, FakeReader, stores_of, table_of
 from support.plans import planned
 
 _PLAN = planned(
@@ -56,7 +56,7 @@ class Place:
 
     async def commit(self, value: int, before_put: Callable[[int], Any] | None = None) -> ShardResult:
         """Do the task as a worker whose sources all have this value. Return the committed result."""
-        encoders = [self.cube.encoder(_PLAN, each, _filled(value)) for each in _PLAN.measurements]
+        encoders = [self.cube.encoder(_PLAN, each, _filled(value), n_before=0) for each in _PLAN.measurements]
         for each in encoders:
             await each.encode_rows(0, 1)
 
@@ -74,8 +74,7 @@ class Place:
         committed, _ = await commit_shard(
             _TASK,
             plan=_PLAN,
-            cube=self.cube,
-            control=self.control,
+            stores=stores_of(self.cube, self.control),
             put=put,
             check_claim=check,
             result_of=lambda stored: _result(value, stored),
@@ -94,7 +93,7 @@ class Place:
 
     def told(self) -> ShardResult | None:
         """Return the result that a finish finds."""
-        return asyncio.run(committed_result(_TASK, plan=_PLAN, cube=self.cube, control=self.control))
+        return asyncio.run(read_committed(_TASK, plan=_PLAN, stores=stores_of(self.cube, self.control)))
 
 
 def _result(value: int, stored: Sequence[StoredShard]) -> ShardResult:
@@ -167,7 +166,7 @@ def test_a_sidecar_that_was_cleared_away_is_not_taken_for_none() -> None:
 async def _leave_objects(place: Place, value: int) -> None:
     """Put the objects of a task, and end before its sidecar."""
     for measurement in _PLAN.measurements:
-        encoder = place.cube.encoder(_PLAN, measurement, _filled(value))
+        encoder = place.cube.encoder(_PLAN, measurement, _filled(value), n_before=0)
         await encoder.encode_rows(0, 1)
         await place.cube.write_shard(measurement, _TASK.shard_key(_PLAN), encoder, replaces=None)
 
@@ -183,8 +182,7 @@ def _commit(
     committing = commit_shard(
         _TASK,
         plan=_PLAN,
-        cube=cube or place.cube,
-        control=place.control,
+        stores=stores_of(cube or place.cube, place.control),
         put=put,
         check_claim=_leave_alone,
         result_of=lambda stored: _result(7, stored),
@@ -199,7 +197,7 @@ def test_a_worker_tells_whether_it_was_the_one() -> None:
     async def put(index: int, replaces: str | None) -> StoredShard | None:
         assert replaces is None
         obstore.put(place.store, (_FIRST, _SECOND)[index], b"x")
-        etag = await place.cube.shard_etag((_FIRST, _SECOND)[index])
+        etag = await place.cube.etag_of((_FIRST, _SECOND)[index])
         assert etag is not None
         return StoredShard(nbytes=5, etag=etag)
 
@@ -265,7 +263,7 @@ def test_an_object_that_changes_between_is_put_again_only_in_ones_own_turn(*, is
     class Cube:
         """Knows the ETags of objects."""
 
-        async def shard_etag(self, key: str) -> str | None:
+        async def etag_of(self, key: str) -> str | None:
             return etags[key]
 
     async def put(index: int, replaces: str | None) -> StoredShard | None:

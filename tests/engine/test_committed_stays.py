@@ -19,11 +19,10 @@ from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.gather_shards import LastPlan, gather_shards
 from pixel_gather.features.verify.check_cube import check_cube
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 from pixel_gather.io.cube.grown_shard import read_index
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace
-from support.fakes import FakeLimiter, FakeProjector, FakeTable
+from support.fakes import FakeTable, access_to
 
 type Planned = tuple[CubePlan, tuple[ShardTask, ...]]
 
@@ -78,12 +77,8 @@ async def redrive(grown: GrownPlace, plan: CubePlan, tasks: Sequence[ShardTask])
         tasks,
         gather=f"place/{plan.claim}",
         last_plan=LastPlan(),
-        reader_of=lambda _: grown.reader,
-        projector=FakeProjector(),
-        limiter=FakeLimiter(),
-        cube=ZarrCube(grown.store, "place"),
-        control=grown.control.below(plan.claim),
-        growing=grown.growing,
+        sources_of=lambda _: access_to(grown.reader),
+        stores=grown.context().of_plan(plan.claim),
         times=ShardTimes(left_s=800, limit_s=None, late_s=100),
         on_shard=lambda _, __, filled: were_new.append(filled.is_new),
     )
@@ -115,8 +110,8 @@ def test_redriven_tasks_of_a_version_read_and_write_nothing_after_an_append(vers
     check_rows(grown, *([0, 1] if version == 1 else [0, 1, 2]), 7)
 
 
-@dataclass(frozen=True, slots=True)
-class PausingCube(GrowingZarrCube):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PausingCube(ZarrCube):
     """A cube one of whose PUTs waits until the rest of the world has gone on."""
 
     pauses: Callable[[str], bool]
@@ -130,19 +125,19 @@ class PausingCube(GrowingZarrCube):
     async def etag_of(self, key: str) -> str | None:
         if self.moment == "look":
             await self._pause(key)
-        return await GrowingZarrCube.etag_of(self, key)
+        return await ZarrCube.etag_of(self, key)
 
     @override
     async def read_object(self, key: str) -> StoredObject | None:
         if self.moment == "read":
             await self._pause(key)
-        return await GrowingZarrCube.read_object(self, key)
+        return await ZarrCube.read_object(self, key)
 
     @override
     async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
         if self.moment == "put":
             await self._pause(key)
-        return await GrowingZarrCube.put_object(self, key, content, replaces=replaces)
+        return await ZarrCube.put_object(self, key, content, replaces=replaces)
 
     async def _pause(self, key: str) -> None:
         if self.pauses(key):
@@ -162,7 +157,9 @@ def paused(grown: GrownPlace, meanwhile: Callable[[], Awaitable[None]], at: tupl
             return True
         return False
 
-    grown.watch = lambda store: PausingCube(store, "place", is_the_one, meanwhile, moment)
+    grown.watch = lambda store: PausingCube(
+        store, "place", pauses=is_the_one, meanwhile=meanwhile, moment=moment
+    )
 
 
 _KEYS: Final = (
@@ -244,11 +241,11 @@ def test_late_compaction_changes_nothing(at: tuple[str, str]) -> None:
 
     async def whole() -> None:
         async def meanwhile() -> None:
-            await compact_cube(grown.growing)
+            await compact_cube(grown.cube)
             await grown.appended(rows(6, 7))
 
         paused(grown, meanwhile, at)
-        await compact_cube(grown.growing)
+        await compact_cube(grown.cube)
 
     with pytest.raises(AppendRunningError, match="run again"):
         asyncio.run(whole())
@@ -273,13 +270,13 @@ def test_a_compaction_empties_the_shards_that_an_abandoned_append_has_left(
     left = grown.contents()["band_1/c/1/0/0"]
     monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
 
-    done = asyncio.run(compact_cube(grown.growing))
+    done = asyncio.run(compact_cube(grown.cube))
 
     emptied = grown.contents()["band_1/c/1/0/0"]
     assert (done.n_shards, done.freed_nbytes, done.version) == (1, len(left) - len(emptied), 2)
     assert (read_index(emptied, (2, 2, 2)) == 2**64 - 1).all()
     check_rows(grown, 0, 1, 2, 3)
-    assert asyncio.run(compact_cube(grown.growing)).version == 2
+    assert asyncio.run(compact_cube(grown.cube)).version == 2
     grown.append(rows(4, 5))
     check_rows(grown, 0, 1, 2, 3, 4, 5)
 
@@ -291,7 +288,7 @@ def test_a_compaction_leaves_an_append_alone_that_is_at_work() -> None:
     plan, tasks = asyncio.run(appended_to(grown, 4, 5))
 
     with pytest.raises(AppendRunningError, match="another append is at work"):
-        asyncio.run(compact_cube(grown.growing))
+        asyncio.run(compact_cube(grown.cube))
 
     asyncio.run(grown.finished(plan, tasks))
     check_rows(grown, 0, 1, 2, 3, 4, 5)
@@ -312,7 +309,7 @@ def test_a_late_compaction_empties_no_shard_of_a_later_append(
 
     paused(grown, meanwhile, (moment, "band_1/c/1/0/0"))
     with pytest.raises(AppendRunningError, match="run again"):
-        asyncio.run(compact_cube(grown.growing))
+        asyncio.run(compact_cube(grown.cube))
 
     check_rows(grown, 0, 1, 2, 3, 6, 7)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.errors import SourceError
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.outcome import Lookup, Outcome, merged
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
@@ -25,10 +26,11 @@ from support.fakes import (
     FakeControl,
     FakeCube,
     FakeImage,
-    FakeLimiter,
-    FakeProjector,
     FakeReader,
     FakeTable,
+    access_to,
+    context_of,
+    stores_of,
     table_of,
 )
 
@@ -74,33 +76,26 @@ class Gather:
         return asyncio.run(self._run())
 
     async def _run(self) -> Report:
-        plan, tasks = await plan_gather(
+        planned = await plan_gather(
             parse_request(REQUEST | self.request),
             table=self.table,
-            reader=self.reader,
-            projector=FakeProjector(),
-            cube=self.cube,
-            control=self.control,
-            max_task_nbytes=self.max_task_nbytes,
+            context=context_of(self.cube, self.control, access_to(self.reader)),
+            workers=WorkerPool(max_task_nbytes=self.max_task_nbytes),
         )
+        assert planned is not None
+        plan, tasks = planned
         self.reader.opened.clear()
-        control = self.control.below(plan.claim)
         self.filled = [await self._shard(task, plan) for task in tasks]
         self.tasks = tasks
-        cube: Any = self.cube  # it grows by whole cubes alone
-        return await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control)
+        stores = stores_of(self.cube, self.control.below(plan.claim))
+        return await finish_gather(plan=plan, tasks=tasks, stores=stores)
 
     async def _shard(self, task: ShardTask, plan: CubePlan) -> FilledShard:
         return await gather_shard(
             task,
             plan=plan,
-            reader=self.reader,
-            projector=FakeProjector(),
-            limiter=FakeLimiter(),
+            context=context_of(self.cube, self.control.below(plan.claim), access_to(self.reader)),
             buffers=ShardBuffers(plan),
-            cube=self.cube,
-            control=self.control.below(plan.claim),
-            source_timeout_s=5.0,
         )
 
 
@@ -251,25 +246,21 @@ def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:
     second = Gather(table=table, entries=entries)
 
     async def read() -> Outcome:
-        plan, tasks = await plan_gather(
+        planned = await plan_gather(
             parse_request(REQUEST),
             table=table,
-            reader=second.reader,
-            projector=FakeProjector(),
-            cube=second.cube,
-            control=second.control,
-            max_task_nbytes=2**20,
+            context=context_of(second.cube, second.control, access_to(second.reader)),
+            workers=WorkerPool(max_task_nbytes=2**20),
         )
+        assert planned is not None
+        plan, tasks = planned
         with ShardBuffers(plan).borrowed(tasks[0]) as buffers:
             rows = await read_shard(
                 list(table.rows(0, 2)),
                 buffers,
                 plan=plan,
                 task=tasks[0],
-                reader=second.reader,
-                projector=FakeProjector(),
-                limiter=FakeLimiter(),
-                source_timeout_s=0.05,
+                sources=access_to(second.reader, timeout_s=0.05),
                 on_source=ignore,
                 packed_headers=list(table.packed_headers(0, 2)),
             )
@@ -334,7 +325,7 @@ def test_headers_come_by_ranges_of_rows_in_the_order_of_the_tasks() -> None:
             await header_cache.put_headers(
                 task, [CubeRow(time_us=None, sources=(source,))], [[outcome]], control
             )
-        return [part async for part in header_cache.gathered_headers(tasks, control)]
+        return [part async for part in header_cache.read_gathered_headers(tasks, control)]
 
     parts = asyncio.run(run())
 
@@ -351,7 +342,7 @@ def test_headers_beyond_a_shards_limit_are_not_handed_on(nbytes: int, n_kept: in
 
     async def run() -> list[list[tuple[str, bytes]]]:
         await header_cache.put_headers(task, rows, outcomes, control)
-        return [part async for part in header_cache.gathered_headers([task], control)]
+        return [part async for part in header_cache.read_gathered_headers([task], control)]
 
     (part,) = asyncio.run(run())
 

@@ -7,7 +7,7 @@ import numpy as np
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.read.read_shard import ignore
 from pixel_gather.features.virtual.refer_tiles import ReferredRows, refer_tiles
-from support.fakes import CODING, FakeImage, FakeLimiter, FakeProjector, FakeReader, table_of
+from support.fakes import CODING, FakeImage, FakeReader, access_to, table_of
 from support.plans import planned
 
 A = np.zeros((2, 40, 32), "uint16")
@@ -26,10 +26,7 @@ def referred(*, n_rows: int, index: dict[str, bytes] | None = None) -> tuple[lis
         batches = refer_tiles(
             plan,
             table=table,
-            reader=reader,
-            projector=FakeProjector(),
-            limiter=FakeLimiter(),
-            source_timeout_s=5.0,
+            sources=access_to(reader),
             on_source=ignore,
             n_rows=n_rows,
         )

@@ -14,11 +14,12 @@ from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.stores import FoundCube, StoredObject
 from pixel_gather.engine.row_claim import (
     LAPSES_AFTER_S,
+    Claim,
     RowClaim,
     check_claimed,
     check_row_claim,
     claim_key,
-    found_claim,
+    find_claim,
     take_claim,
 )
 from support.fakes import FakeReader, table_of
@@ -46,7 +47,7 @@ class Cube:
     n_puts: int = 0
     before_put: Any = None
 
-    async def found(self) -> FoundCube | None:
+    async def found_among_files(self) -> FoundCube | None:
         """Return it."""
         if self.version is None:
             return None
@@ -101,9 +102,14 @@ def take(cube: Any, claim: RowClaim = OURS) -> RowClaim:
     return asyncio.run(take_claim(cube, 2, claim))
 
 
+async def find_own(cube: Any) -> Claim | None:
+    """Return our own claim of the second version."""
+    return await find_claim(cube, await cube.found_among_files(), "o")
+
+
 def test_claim_is_of_a_plan_and_survives_its_file() -> None:
     """All that a continued append needs."""
-    append = Append(version=2, first_row=3, chunk_rows=1, versions=(), origin={})
+    append = Append(version=2, first_row=3, chunk_rows=1, versions=())
     plan = replace(
         planned(FakeReader({"a": np.zeros((1, 8, 8), "uint8")}), table_of("a")), append=append, n_rows=5
     )
@@ -130,7 +136,7 @@ def test_same_request_goes_on_with_its_own_claim(cube: Any) -> None:
     cube.hold(first, age_s=10 * LAPSES_AFTER_S)
 
     assert take(cube) == cube.holder == first
-    assert asyncio.run(found_claim(cube, 2, "o")) == first
+    assert asyncio.run(find_own(cube)) == first
 
 
 @pytest.mark.parametrize("age_s", [0.0, LAPSES_AFTER_S - 1])
@@ -144,7 +150,7 @@ def test_others_wait_for_an_append_at_work(cube: Any, age_s: float) -> None:
     with pytest.raises(AppendRunningError, match=says):
         take(cube)
     with pytest.raises(AppendRunningError, match=says):
-        asyncio.run(found_claim(cube, 2, "o"))
+        asyncio.run(find_own(cube))
     assert cube.holder == THEIRS
 
 
@@ -160,7 +166,7 @@ def test_rows_of_an_abandoned_append_are_taken_over(cube: Any) -> None:
     """Its owner is kept from committing before anything is written."""
     cube.hold(THEIRS, age_s=LAPSES_AFTER_S)
 
-    assert asyncio.run(found_claim(cube, 2, "o")) is None
+    assert asyncio.run(find_own(cube)) is None
     assert take(cube) == cube.holder == replace(OURS, has_taken_over=True)
     assert cube.fences == ["00002-ours"]
 
@@ -243,7 +249,7 @@ def test_owner_finds_out_that_another_append_has_taken_over(cube: Any) -> None:
 
 def test_workers_check_the_claim_of_their_plan(cube: Any) -> None:
     """They compare its version."""
-    append = Append(version=2, first_row=3, chunk_rows=1, versions=(), origin={})
+    append = Append(version=2, first_row=3, chunk_rows=1, versions=())
     plan = replace(planned(FakeReader({"a": np.zeros((1, 8, 8), "uint8")}), table_of("a")), append=append)
     cube.hold(RowClaim.of(plan), age_s=0)
 

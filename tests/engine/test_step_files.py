@@ -17,15 +17,15 @@ from pixel_gather.engine.step_files import (
     PLAN_KEY,
     TASKS_KEY,
     both,
-    committed_result,
-    committed_sidecars,
+    find_committed,
     is_planned,
     load_tasks,
+    read_committed,
     rows_of,
     sidecar_key,
 )
 from pixel_gather.io.cube.control_files import ObjectControlStore
-from support.fakes import FakeControl, FakeCube, FakeReader, table_of
+from support.fakes import FakeControl, FakeCube, FakeReader, stores_of, table_of
 from support.plans import planned
 
 
@@ -49,12 +49,12 @@ def stored(
     etags: dict[str, str], sidecars: dict[str, bytes]
 ) -> tuple[dict[int, str], ShardResult | Exception | None]:
     """Return which tasks a finish and a worker find committed."""
-    cube, control = FakeCube(etags=etags), FakeControl(files=dict(sidecars))
+    stores = stores_of(FakeCube(etags=etags), FakeControl(files=dict(sidecars)))
 
     async def work() -> tuple[dict[int, str], ShardResult | Exception | None]:
-        found = await committed_sidecars(PLAN, (TASK,), cube=cube, control=control)
+        found = await find_committed(PLAN, (TASK,), stores=stores)
         try:
-            return found, await committed_result(TASK, plan=PLAN, cube=cube, control=control)
+            return found, await read_committed(TASK, plan=PLAN, stores=stores)
         except StoreError as error:
             return found, error
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.errors import ArrayExistsError, BudgetError, SourceError, StoreError
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -25,18 +26,19 @@ from pixel_gather.core.stores import FoundCube, StoredShard
 from pixel_gather.engine import finish_gather as finish_gather_module
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
-from pixel_gather.engine.plan_gather import found_list_of, plan_gather
-from pixel_gather.engine.step_files import committed_sidecars, load_plan, load_tasks
+from pixel_gather.engine.plan_gather import Planned, plan_gather, read_found_list
+from pixel_gather.engine.step_files import find_committed, load_plan, load_tasks
 from support.fakes import (
     FakeControl,
     FakeCube,
     FakeEncoder,
     FakeImage,
-    FakeLimiter,
     FakeOpened,
-    FakeProjector,
     FakeReader,
     FakeTable,
+    access_to,
+    context_of,
+    stores_of,
     table_of,
 )
 
@@ -60,19 +62,22 @@ class Gather:
         """Start without opened sources."""
         self.reader = FakeReader(self.images)
 
-    def plan(self) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+    def plan(self) -> Planned:
         """Plan the gather. The default is shards of two rows and strips of eight lines."""
+        planned = self.plan_if_needed()
+        assert planned is not None, "the cube is complete"
+        return planned
+
+    def plan_if_needed(self) -> Planned | None:
+        """Plan the gather; None if there is nothing to gather."""
         output = {"layout": {"chunk": [2, 8, 8], "shard_rows": 2}}
         request = {"sources": "list", "window": {"pixels": [0, 0, 16, 20]}, "output": output} | self.request
         return asyncio.run(
             plan_gather(
                 parse_request(request),
                 table=self.table,
-                reader=self.reader,
-                projector=FakeProjector(),
-                cube=self.cube,
-                control=self.control,
-                max_task_nbytes=self.max_task_nbytes,
+                context=context_of(self.cube, self.control, access_to(self.reader)),
+                workers=WorkerPool(max_task_nbytes=self.max_task_nbytes),
             )
         )
 
@@ -88,25 +93,18 @@ class Gather:
             gather_shard(
                 task,
                 plan=plan,
-                reader=self.reader,
-                projector=FakeProjector(),
-                limiter=FakeLimiter(),
+                context=context_of(self.cube, self.control.below(plan.claim), access_to(self.reader)),
                 buffers=ShardBuffers(plan),
-                cube=self.cube,
-                control=self.control.below(plan.claim),
-                source_timeout_s=5.0,
             )
         )
 
     def finish(self, plan: CubePlan, tasks: tuple[ShardTask, ...], *, max_lost_share: float = 0.0) -> Report:
         """Finish."""
-        cube: Any = self.cube  # it grows by whole cubes alone
         return asyncio.run(
             finish_gather(
                 plan=plan,
                 tasks=tasks,
-                cube=cube,
-                control=self.control.below(plan.claim),
+                stores=stores_of(self.cube, self.control.below(plan.claim)),
                 max_lost_share=max_lost_share,
             )
         )
@@ -114,7 +112,7 @@ class Gather:
     def committed(self, plan: CubePlan, tasks: tuple[ShardTask, ...]) -> dict[int, str]:
         """Return the keys of the committed tasks' sidecars."""
         control = self.control.below(plan.claim)
-        return asyncio.run(committed_sidecars(plan, tasks, cube=self.cube, control=control))
+        return asyncio.run(find_committed(plan, tasks, stores=stores_of(self.cube, control)))
 
     def load(self, task: ShardTask, plan: CubePlan, control: FakeControl | None = None) -> LoadedShard:
         """Load the control files of a task."""
@@ -124,7 +122,7 @@ class Gather:
 
         async def work() -> LoadedShard:
             own = control or self.control.below(plan.claim)
-            return await load_shard(task, plan=planned, cube=self.cube, control=own)
+            return await load_shard(task, plan=planned, stores=stores_of(self.cube, own))
 
         return asyncio.run(work())
 
@@ -256,6 +254,19 @@ def test_plan_gather_keeps_the_plan_that_was_written_first() -> None:
     assert gather.reader.opened == []
     assert asyncio.run(load_plan(gather.control.below(first[0].claim))) == first[0]
     assert asyncio.run(load_tasks(gather.control.below(first[0].claim))) == first[1]
+
+
+def test_plan_gather_finds_nothing_to_do_where_the_cube_is_complete() -> None:
+    """Nothing is read and nothing is written. A new cube is like an append of the same request."""
+    gather = Gather()
+    gather.run()
+    keys, calls = list(gather.control.keys_put), list(gather.cube.calls)
+    gather.reader.opened.clear()
+
+    assert gather.plan_if_needed() is None
+    assert gather.reader.opened == []
+    assert gather.control.keys_put == keys
+    assert gather.cube.calls == calls
 
 
 @pytest.mark.parametrize("is_same", [True, False])
@@ -631,13 +642,8 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
         gather_shard(
             tasks[0],
             plan=plan,
-            reader=gather.reader,
-            projector=FakeProjector(),
-            limiter=FakeLimiter(),
+            context=context_of(gather.cube, gather.control.below(plan.claim), access_to(gather.reader)),
             buffers=ShardBuffers(plan),
-            cube=gather.cube,
-            control=gather.control.below(plan.claim),
-            source_timeout_s=5.0,
             on_source=lambda row, slot, _: seen.append((row, slot)),
         )
     )
@@ -797,12 +803,12 @@ def test_gather_opens_no_source_whose_header_the_index_has() -> None:
 SEARCHED: dict[str, Any] = {"sources": {"catalog": {"file": "s3://c/x.parquet", "assets": ["red"]}}}
 
 
-def found_list(gather: Gather, **request: Any) -> bytes | None:
+def found_list(gather: Gather, **changes: Any) -> bytes | None:
     """Return the list that a gather which goes on reads in place of a search."""
-    given = {"window": {"pixels": [0, 0, 16, 20]}} | gather.request | request
+    given = {"window": {"pixels": [0, 0, 16, 20]}} | gather.request | changes
     output = {"layout": {"chunk": [2, 8, 8], "shard_rows": 2}}
-    work = found_list_of(parse_request({"output": output} | given), cube=gather.cube, control=gather.control)
-    return asyncio.run(work)
+    request = parse_request({"output": output} | given)
+    return asyncio.run(read_found_list(request, stores_of(gather.cube, gather.control)))
 
 
 def test_gather_that_goes_on_reads_the_list_that_it_has_found() -> None:
@@ -868,8 +874,8 @@ def test_gather_compresses_whole_chunks_of_rows() -> None:
             spans.append((start, stop))
             await super().encode_rows(start, stop)
 
-    def encoder(plan: CubePlan, _: Any, pixels: Any) -> FakeEncoder:
-        return Noting(plan, pixels)
+    def encoder(plan: CubePlan, _: Any, pixels: Any, *, n_before: int) -> FakeEncoder:
+        return Noting(plan, pixels, n_before)
 
     gather.cube.encoder = encoder  # type: ignore[assignment,method-assign] # it notes the rows
     gather.shard(task, plan)

@@ -18,19 +18,20 @@ import numpy as np
 from obstore.store import LocalStore
 
 from e2e.api import call, wait_for
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.manifest import manifest
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.read.read_shard import ShardBuffers
 from pixel_gather.core.request.request import parse_request
+from pixel_gather.engine.context import GatherContext
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.gather_shard import gather_shard
 from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.io.cube.control_files import ObjectControlStore
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather_emulator.deploy import DeployedStack, deployed
-from support.fakes import FakeImage, FakeLimiter, FakeProjector, FakeReader, table_of
+from support.fakes import FakeImage, FakeReader, access_to, context_of, table_of
 
 _SIDE: Final = 4
 _SAMPLES: Final = "series/files/stactools-nclimgrid"
@@ -117,24 +118,23 @@ async def many_shards(folder: Path, n_shards: int, tell: Callable[[str], None]) 
             "output": {"layout": {"chunk": [1, _SIDE, _SIDE], "shard_rows": 1}},
         }
     )
-    plan, tasks = await plan_gather(
+    context = context_of(cube, control, access_to(reader, timeout_s=60.0))
+    planned = await plan_gather(
         request,
         table=table_of(*(f"s3://b/{n:06d}.tif" for n in range(n_shards))),
-        reader=reader,
-        projector=FakeProjector(),
-        cube=cube,
-        control=control,
-        max_task_nbytes=2**20,
+        context=context,
+        workers=WorkerPool(max_task_nbytes=2**20),
     )
+    assert planned is not None
+    plan, tasks = planned
     assert len(tasks) == n_shards
     told(f"plan of {len(tasks):,} shards")
     content = manifest(tasks, tasks_per_child=8, n_workers=1000)
     n_items = len(msgspec.json.decode(content))
     told(f"manifest of {n_items:,} items in {len(content) / 1e6:.1f} MB")
-    await _fill(plan, tasks, cube, control, reader)
+    await _fill(plan, tasks, context.of_plan(plan.claim))
     told("shards")
-    growing = GrowingZarrCube(cube.store, cube.place)
-    report = await finish_gather(plan=plan, tasks=tasks, cube=growing, control=control.below(plan.claim))
+    report = await finish_gather(plan=plan, tasks=tasks, stores=context.of_plan(plan.claim))
     told("finish")
     assert report.status_counts == {"ok": n_shards}
     n_files = Counter(path.parent.name for path in (folder / "control").rglob("*") if path.is_file())
@@ -142,22 +142,10 @@ async def many_shards(folder: Path, n_shards: int, tell: Callable[[str], None]) 
     return plan
 
 
-async def _fill(
-    plan: CubePlan, tasks: Sequence[ShardTask], cube: ZarrCube, control: ObjectControlStore, reader: Any
-) -> None:
+async def _fill(plan: CubePlan, tasks: Sequence[ShardTask], context: GatherContext) -> None:
     buffers = ShardBuffers(plan)
     for task in tasks:
-        await gather_shard(
-            task,
-            plan=plan,
-            reader=reader,
-            projector=FakeProjector(),
-            limiter=FakeLimiter(),
-            buffers=buffers,
-            cube=cube,
-            control=control.below(plan.claim),
-            source_timeout_s=60.0,
-        )
+        await gather_shard(task, plan=plan, context=context, buffers=buffers)
 
 
 def _quantiles(ms: Sequence[float]) -> str:

@@ -88,7 +88,7 @@ class Access(Protocol):
 
 @dataclass(kw_only=True)
 class SimulatedCube:
-    """Implements `CubeStore` and `GrowingCube`."""
+    """Implements `CubeStore`."""
 
     access: Access
     now: Callable[[], float]
@@ -149,7 +149,7 @@ class SimulatedCube:
             etag=there.etag,
         )
 
-    # Both a place for a new cube and one that grows
+    # What the program asks for
 
     async def found(self) -> FoundCube | None:
         """Return the cube."""
@@ -171,10 +171,6 @@ class SimulatedCube:
             return None if there is None else there.etag
 
         return await self.access(look)
-
-    async def shard_etag(self, key: str) -> str | None:
-        """Look at a shard."""
-        return await self.etag_of(key)
 
     async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
         """Look at all shards."""
@@ -216,11 +212,13 @@ class SimulatedCube:
         await self.put_object(f"arrays/{ROOT_KEY}", plan.n_rows, replaces=None)
         return plan
 
-    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles) -> FakeEncoder:
+    def encoder(
+        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles, *, n_before: int
+    ) -> FakeEncoder:
         """Keep the pixels as they are."""
         del measurement
         assert not isinstance(pixels, BandTiles)
-        return FakeEncoder(plan, pixels)
+        return FakeEncoder(plan, pixels, n_before)
 
     async def write_shard(
         self,
@@ -230,27 +228,12 @@ class SimulatedCube:
         *,
         replaces: str | None,
     ) -> StoredShard | None:
-        """Put the shard of a new cube."""
+        """Put a shard, with its former rows if it has some."""
         assert isinstance(encoder, FakeEncoder)
-        shard = Shard(dict(enumerate(encoder.pixels.copy())))
-        etag = await self.put_object(_path(measurement, key), shard, replaces=replaces)
-        return None if etag is None else StoredShard(nbytes=1, etag=etag)
-
-    async def write_added_shard(
-        self,
-        plan: CubePlan,
-        measurement: Measurement,
-        key: tuple[int, int, int],
-        pixels: Pixels,
-        *,
-        n_before: int,
-        replaces: str | None,
-    ) -> StoredShard | None:
-        """Put a shard with more rows."""
-        path, added = _path(measurement, key), dict(enumerate(pixels.copy(), start=n_before))
-        assert plan.append is not None
+        path, n_before = _path(measurement, key), encoder.n_before
+        added = dict(enumerate(encoder.pixels.copy(), start=n_before))
         there = None
-        if path in plan.append.tails or (n_before and replaces is not None):
+        if n_before and (path in encoder.plan.append.tails or replaces is not None):
             there = await self._needed(path)
             if there.etag != replaces:
                 return None
@@ -399,7 +382,7 @@ class SimulatedStage:
 
     async def complete(self, plan: CubePlan, report: Report) -> None:
         """Keep the group's metadata."""
-        origin_at = plan.planned_at if plan.append is None else plan.append.origin["planned_at"]
+        origin_at = plan.append.origin.get("planned_at", plan.planned_at)
         self.objects[ROOT_KEY] = Root(plan, origin_at, report.to_json(), versions_after(plan, report))
 
     def phases(self, plan: CubePlan, found: FoundCube) -> Sequence[Sequence[str]]:

@@ -41,6 +41,7 @@ from pixel_gather.core.errors import (
     GatherError,
     StoreError,
 )
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan import cube_plan
@@ -51,14 +52,16 @@ from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.stores import ROOT_KEY
-from pixel_gather.engine import append, compact, finish_gather, gather_shard, plan_gather, row_claim
+from pixel_gather.engine import compact, finish_gather, gather_shard, plan_gather, row_claim
+from pixel_gather.engine.context import GatherContext
 from support.fakes import (
     FakeControl,
     FakeImage,
-    FakeLimiter,
     FakeProjector,
     FakeReader,
     FakeTable,
+    access_to,
+    context_of,
     table_of,
 )
 from support.virtual_time import run_virtually
@@ -102,7 +105,7 @@ _APPENDED: Final = (
 _APPEND_REQUEST: Final = parse_request(
     {"sources": "list", "window": {"pixels": [0, 0, _SIDE, _SIDE]}, "output": {"append_to": "memory"}}
 )
-_MOST_NBYTES: Final = 2**20
+_WORKERS: Final = WorkerPool(max_task_nbytes=2**20)
 
 
 class BrokenPromiseError(Exception):
@@ -384,11 +387,13 @@ class Run:
 
     async def gather(self) -> None:
         """Plan, gather all shards and finish, as a state machine does. Repeat each step until it is done."""
-        await self._work(*await self._until_done(self._plan))
+        planned = await self._until_done(lambda: self._plan(_REQUEST, _TABLE))
+        if planned is not None:
+            await self._work(*planned)
 
     async def append(self, table: FakeTable) -> None:
         """Add rows in the same way. Some appends are given up half-way."""
-        planned = await self._until_done(lambda: self._plan_append(table))
+        planned = await self._until_done(lambda: self._plan(_APPEND_REQUEST, table))
         if planned is None or self._chance() < 0.1:
             return
         await self._work(*planned)
@@ -441,35 +446,24 @@ class Run:
             await asyncio.sleep(self.world.chance.random())
         raise StoreError("the step failed again and again")
 
-    async def _plan(self) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+    async def _plan(self, request: GatherRequest, table: FakeTable) -> plan_gather.Planned | None:
         world = self.world
         planned = await plan_gather.plan_gather(
-            _REQUEST,
-            table=_TABLE,
-            reader=world.reader,
-            projector=FakeProjector(),
-            cube=world.cube,
-            control=world.control,
-            max_task_nbytes=_MOST_NBYTES,
-            describes_crs=False,  # the plan is described already
-        )
-        world.planned.append(planned)
-        return planned
-
-    async def _plan_append(self, table: FakeTable) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
-        world = self.world
-        planned = await append.plan_append(
-            _APPEND_REQUEST,
+            request,
             table=table,
-            reader=world.reader,
-            projector=FakeProjector(),
-            cube=world.cube,
-            control=world.control,
-            max_task_nbytes=_MOST_NBYTES,
+            context=self.context,
+            workers=_WORKERS,
+            describes_crs=False,  # the plan is described already
         )
         if planned is not None:
             world.planned.append(planned)
         return planned
+
+    @property
+    def context(self) -> GatherContext:
+        """Return what all steps share."""
+        world = self.world
+        return context_of(world.cube, world.control, access_to(world.reader, timeout_s=_SOURCE_TIMEOUT_S))
 
     async def worker(self, plan: CubePlan, task: ShardTask) -> None:
         """Look for the cube, and fill a shard of it, as `gather_shards` does."""
@@ -478,31 +472,16 @@ class Run:
 
     async def shard(self, plan: CubePlan, task: ShardTask) -> None:
         """Fill a shard without a first look, as a worker that has slept since."""
-        world = self.world
-        await gather_shard.gather_shard(
-            task,
-            plan=plan,
-            reader=world.reader,
-            projector=FakeProjector(),
-            limiter=FakeLimiter(),
-            buffers=ShardBuffers(plan),
-            cube=world.cube,
-            control=world.control.below(plan.claim),
-            source_timeout_s=_SOURCE_TIMEOUT_S,
-            growing=world.cube,
-        )
+        context = self.context.of_plan(plan.claim)
+        await gather_shard.gather_shard(task, plan=plan, context=context, buffers=ShardBuffers(plan))
 
     async def finish(
         self, plan: CubePlan, tasks: Sequence[ShardTask], *, max_lost_share: float = 0.0
     ) -> None:
         """Complete the cube."""
-        world = self.world
+        stores = self.context.of_plan(plan.claim)
         await finish_gather.finish_gather(
-            plan=plan,
-            tasks=tasks,
-            cube=world.cube,
-            control=world.control.below(plan.claim),
-            max_lost_share=max_lost_share,
+            plan=plan, tasks=tasks, stores=stores, max_lost_share=max_lost_share
         )
 
 
@@ -678,13 +657,12 @@ def plan_of(n_bands: int, *, version: int = 0) -> CubePlan:
         plan_cube(
             _REQUEST,
             table=_TABLE,
-            reader=FakeReader(images),
-            projector=FakeProjector(),
-            max_task_nbytes=_MOST_NBYTES,
+            sources=access_to(FakeReader(images)),
+            workers=_WORKERS,
             now=_STARTED_AT,
         )
     )
-    return plan_gather.described(plan, FakeProjector())
+    return plan_gather.describe_place(plan, FakeProjector())
 
 
 @contextmanager
@@ -694,9 +672,9 @@ def _of_this_run(n_bands: int) -> Iterator[None]:
     plan = plan_of(n_bands)
 
     async def planned(
-        request: GatherRequest, *, table: SourceTable, now: float, append: Append | None = None, **_: Any
+        request: GatherRequest, *, table: SourceTable, now: float, append: Append, **_: Any
     ) -> CubePlan:
-        if append is None:
+        if append.is_first:
             return replace(plan, planned_at=now)
         return replace(
             plan,
@@ -709,13 +687,11 @@ def _of_this_run(n_bands: int) -> Iterator[None]:
 
     with (
         patch.object(plan_gather, "time", clock),
-        patch.object(append, "time", clock),
         patch.object(compact, "time", clock),
         patch.object(row_claim, "time", clock),
         patch.object(row_claim, "LAPSES_AFTER_S", _LAPSES_AFTER_S),
         patch.object(row_claim, "_RENEWED_AFTER_S", _LAPSES_AFTER_S / 6),
         patch.object(plan_gather, "plan_cube", planned),
-        patch.object(append, "plan_cube", planned),
         patch.object(cube_plan, "claim_of", _claim_of),
         patch.object(gather_shard, "peak_rss_mib", float),
         patch.object(gather_shard, "in_thread", _on_the_loop),

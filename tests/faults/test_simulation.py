@@ -84,7 +84,7 @@ def _put_back_workers_that_replace_what_may_still_be_committed(monkeypatch: pyte
         content = await control.get(step_files.sidecar_key(task.index, etag))
         return unpacked(content, ShardResult, key="") if content else None
 
-    monkeypatch.setattr(commit_shard, "_settled", settled)
+    monkeypatch.setattr(commit_shard, "_settle", settled)
 
 
 def _put_back_workers_that_do_not_look_at_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,12 +115,11 @@ async def _replace_any_root(cube: SimulatedCube, root: Any, *, found: FoundCube,
 def _put_back_workers_of_committed_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let redriven and late workers write whose claim was never taken from them."""
 
-    async def claim_alone(plan: CubePlan, cube: SimulatedCube, growing: SimulatedCube) -> None:
+    async def claim_alone(plan: CubePlan, cube: SimulatedCube) -> None:
         found = await cube.found_among_files()
-        if found is None or (plan.append is None and found.claim != plan.claim):
+        if found is None or (plan.append.is_first and found.claim != plan.claim):
             raise ArrayExistsError("removed")
-        if plan.append is not None:
-            await check_row_claim(growing, plan)
+        await check_row_claim(cube, plan)
 
     monkeypatch.setattr(gather_shard, "_check_entitled", claim_alone)
 
@@ -129,7 +128,7 @@ def _put_back_finishes_of_committed_gathers(monkeypatch: pytest.MonkeyPatch) -> 
     """Let a late finish of a first gather replace the group's metadata of a cube that has grown."""
 
     async def complete(cube: SimulatedCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube) -> None:
-        if plan.append is not None:
+        if not plan.append.is_first:
             await publish.publish(cube, plan, staged, found=found)
             return
 
@@ -144,7 +143,7 @@ def _put_back_finishes_of_committed_gathers(monkeypatch: pytest.MonkeyPatch) -> 
         async def work() -> None:
             async def any_time() -> None: ...
 
-            for keys in staged.phases(plan, found) if plan.append is None else ():
+            for keys in staged.phases(plan, found) if plan.append.is_first else ():
                 await publish.put_all(cube, keys, staged.content, still_ours=any_time, is_new=True)
             await complete(cube, plan, staged, found=found)
 
@@ -159,7 +158,7 @@ def _put_back_publishing_of_committed_appends(monkeypatch: pytest.MonkeyPatch) -
     async def publish_by_claim(
         cube: SimulatedCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube
     ) -> None:
-        if plan.append is None:
+        if plan.append.is_first:
             await publish.publish(cube, plan, staged, found=found)
             return
 
@@ -203,7 +202,7 @@ def _put_back_finishes_that_each_decide_what_is_lost(monkeypatch: pytest.MonkeyP
     async def own(_tasks: Any, found: dict[int, str], *_: Any) -> dict[int, str]:
         return found
 
-    monkeypatch.setattr(finish_gather, "_agreed", own)
+    monkeypatch.setattr(finish_gather, "_agree_on_lost", own)
 
 
 type _PutBack = Callable[[pytest.MonkeyPatch], None]

@@ -3,11 +3,10 @@
 import asyncio
 import itertools
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.plan.cube_plan import Measurement
 from pixel_gather.core.request.request import parse_request
@@ -15,7 +14,16 @@ from pixel_gather.core.stores import RowEncoder, StoredShard
 from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.features.gather.gather import _gather_shards
 from pixel_gather.in_process.progress import Progress
-from support.fakes import FakeControl, FakeCube, FakeLimiter, FakeOpened, FakeProjector, FakeReader, table_of
+from support.fakes import (
+    FakeControl,
+    FakeCube,
+    FakeLimiter,
+    FakeOpened,
+    FakeReader,
+    access_to,
+    context_of,
+    table_of,
+)
 
 N_SHARDS = 12
 MOST_SHARDS = 4
@@ -80,27 +88,19 @@ def test_shard_is_stored_while_the_next_is_read() -> None:
     log = Log()
 
     async def run() -> SlowCube:
-        cube, control, reader = SlowCube(log=log), FakeControl(), LoggingReader(IMAGES)
-        plan, tasks = await plan_gather(
+        cube, reader = SlowCube(log=log), LoggingReader(IMAGES)
+        context = context_of(cube, FakeControl(), access_to(reader, limiter=FakeLimiter(1), timeout_s=10.0))
+        planned = await plan_gather(
             parse_request(REQUEST),
             table=table_of(*NAMES),
-            reader=reader,
-            projector=FakeProjector(),
-            cube=cube,
-            control=control,
-            max_task_nbytes=2**20,
+            context=context,
+            workers=WorkerPool(max_task_nbytes=2**20),
         )
+        assert planned is not None
+        plan, tasks = planned
         reader.log = log
         log.events.clear()
-        job: Any = SimpleNamespace(
-            settings=SimpleNamespace(source_timeout_s=10.0),
-            reader=reader,
-            projector=FakeProjector(),
-            limiter=FakeLimiter(1),
-        )
-        shards: Any = cube
-        controls: Any = control
-        await _gather_shards(plan, tasks, job=job, cube=shards, controls=controls, on_progress=_ignore)
+        await _gather_shards(plan, tasks, context=context.of_plan(plan.claim), on_progress=_ignore)
         return cube
 
     cube = asyncio.run(run())

@@ -15,8 +15,8 @@ from arro3.core import Array, DataType, RecordBatch, fixed_size_list_array
 from obstore.store import LocalStore
 
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 from pixel_gather.io.cube.read_table import read_table
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.lists.parse_list import read_records
 from pixel_gather.io.parquet import parquet_batches as module
 from pixel_gather.io.parquet.parquet_batches import ParquetError, parquet_batches
@@ -131,7 +131,7 @@ def test_own_file_that_is_damaged_is_a_store_error_that_names_it(tmp_path: Path)
     (tmp_path / "rows.parquet").write_bytes(_fatal(_FATAL[0]))
 
     with pytest.raises(StoreError, match=r"s3://b/cube: rows\.parquet is damaged"):
-        asyncio.run(GrowingZarrCube(LocalStore(tmp_path), "s3://b/cube").row_table())
+        asyncio.run(ZarrCube(LocalStore(tmp_path), "s3://b/cube").row_table())
 
 
 def test_process_is_used_again_after_a_reader_has_stopped_early(files: list[bytes]) -> None:

@@ -64,7 +64,7 @@ def test_scaling_of_a_source_is_told_by_the_bands_that_are_read() -> None:
 
 def test_claim_is_the_time_of_the_plan_and_the_version_of_an_append() -> None:
     """So each attempt has its own."""
-    append = Append(version=3, first_row=4, chunk_rows=1, versions=(), origin={})
+    append = Append(version=3, first_row=4, chunk_rows=1, versions=())
 
     assert claim_of(1_700_000_000.25) == "20231114T221320.250000Z"
     assert PLAN.claim == "20231114T221320.000000Z"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -19,7 +20,7 @@ from pixel_gather.core.plan.table_view import TableView
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.request.request import parse_request
-from support.fakes import FakeImage, FakeProjector, FakeReader, FakeTable, table_of
+from support.fakes import FakeImage, FakeReader, FakeTable, access_to, table_of
 from support.plans import MIB, planned
 
 A = np.arange(2 * 50 * 40, dtype="uint16").reshape(2, 50, 40)
@@ -51,9 +52,8 @@ def inheriting(
         plan_cube(
             parse_request(given),
             table=table or table_of("s3://b/c", "s3://b/d"),
-            reader=FakeReader(images),
-            projector=FakeProjector(),
-            max_task_nbytes=max_task_nbytes,
+            sources=access_to(FakeReader(images)),
+            workers=WorkerPool(max_task_nbytes=max_task_nbytes),
             now=0.0,
             template=template,
         )

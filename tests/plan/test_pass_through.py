@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import COMPLEX_INTEGERS, TileCoding
@@ -16,7 +17,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.pass_through import check_passes, readers_of
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.request.request import parse_request
-from support.fakes import CODING, FakeImage, FakeProjector, FakeReader, FakeTable, header_of, table_of
+from support.fakes import CODING, FakeImage, FakeReader, FakeTable, access_to, header_of, table_of
 from support.plans import planned
 
 A = np.zeros((1, 50, 40), "uint16")
@@ -208,9 +209,8 @@ def test_a_cube_by_reference_says_so(predictor: int, needed: str) -> None:
         plan_cube(
             parse_request({"sources": "l.csv", "window": "centre", "output": {"codec": "source"}}),
             table=table_of("a"),
-            reader=FakeReader({"a": image(predictor=predictor)}),
-            projector=FakeProjector(),
-            max_task_nbytes=2**26,
+            sources=access_to(FakeReader({"a": image(predictor=predictor)})),
+            workers=WorkerPool(max_task_nbytes=2**26),
             now=0.0,
             by_reference=True,
         )

@@ -23,7 +23,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.request.request import parse_request
-from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeTable, table_of
+from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeTable, access_to, table_of
 from support.plans import planned
 
 A = np.arange(2 * 50 * 40, dtype="uint16").reshape(2, 50, 40)
@@ -582,6 +582,7 @@ def test_plan_cube_counts_the_tiles_that_a_window_touches(
 def test_plan_cube_warns_of_buckets_in_other_regions() -> None:
     """Of those that the list has, with what their transfer costs, or who pays for it."""
     workers = WorkerPool(
+        max_task_nbytes=2**26,
         is_deployed=True,
         region="eu-central-1",
         far_buckets={
@@ -597,11 +598,9 @@ def test_plan_cube_warns_of_buckets_in_other_regions() -> None:
             plan_cube(
                 parse_request({"sources": "l.csv", "window": {"pixels": [0, 0, 40, 50]}}),
                 table=table_of(*names),
-                reader=FakeReader(images),
-                projector=FakeProjector(),
-                max_task_nbytes=2**26,
+                sources=access_to(FakeReader(images)),
+                workers=workers,
                 now=0.0,
-                deployment=workers,
             )
         )
 

@@ -1,6 +1,7 @@
 """The plan decides whether long ranges are fetched in parts, by the machine and by the concurrent sources."""
 
 import asyncio
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -10,14 +11,14 @@ from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.request.request import parse_request
-from support.fakes import FakeImage, FakeProjector, FakeReader, table_of
+from support.fakes import FakeImage, FakeReader, access_to, table_of
 
 MIB = 2**20
 A = np.arange(50 * 40, dtype="uint16").reshape(1, 50, 40)
 WHOLE = {"pixels": [0, 0, 40, 50]}
 
 
-def planned_over(n: int, *, nbytes: int, deployment: WorkerPool | None = None) -> CubePlan:
+def planned_over(n: int, *, nbytes: int, workers: WorkerPool | None = None) -> CubePlan:
     """Plan to read this many whole files of one size."""
     hrefs = [f"s3://b/{index}" for index in range(n)]
     reader = FakeReader(
@@ -30,11 +31,9 @@ def planned_over(n: int, *, nbytes: int, deployment: WorkerPool | None = None) -
         plan_cube(
             parse_request({"sources": "list.csv", "window": WHOLE}),
             table=table_of(*hrefs),
-            reader=reader,
-            projector=FakeProjector(),
-            max_task_nbytes=64 * MIB,
+            sources=access_to(reader),
+            workers=replace(workers or WorkerPool(), max_task_nbytes=64 * MIB),
             now=1_700_000_000.0,
-            deployment=deployment,
         )
     )
 
@@ -65,14 +64,14 @@ def test_many_or_small_sources_stay_with_single_ranges(n: int, nbytes: int) -> N
 
 def test_a_worker_on_lambda_stays_with_single_ranges() -> None:
     """One connection uses the whole network of a worker."""
-    plan = planned_over(1, nbytes=64 * MIB, deployment=WorkerPool(is_deployed=True))
+    plan = planned_over(1, nbytes=64 * MIB, workers=WorkerPool(is_deployed=True))
 
     assert plan.part_nbytes is None
 
 
 def test_fewer_sources_in_flight_leave_more_for_each() -> None:
     """The number of concurrent sources counts, not the length of the list."""
-    plan = planned_over(64, nbytes=64 * MIB, deployment=WorkerPool(in_flight=2))
+    plan = planned_over(64, nbytes=64 * MIB, workers=WorkerPool(in_flight=2))
 
     assert plan.part_nbytes is not None
 

@@ -74,7 +74,7 @@ def test_cut_tasks_gives_each_range_of_rows_its_packed_headers() -> None:
 
 def test_first_rows_of_an_append_fill_the_shard_that_is_there() -> None:
     """The following shards begin where those of one gather would."""
-    append = Append(version=2, first_row=3, chunk_rows=1, versions=(), origin={})
+    append = Append(version=2, first_row=3, chunk_rows=1, versions=())
     layout = replace(PLAN.layout, chunk=(1, 8, 8), shard=(2, 8, 8))
     plan = replace(PLAN, n_rows=7, layout=layout, append=append)
 

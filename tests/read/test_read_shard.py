@@ -30,6 +30,7 @@ from support.fakes import (
     FakeProjector,
     FakeReader,
     FakeTable,
+    access_to,
     table_of,
 )
 from support.plans import planned
@@ -74,10 +75,7 @@ def read(
             buffers,
             plan=plan,
             task=task,
-            reader=reader,
-            projector=projector or FakeProjector(),
-            limiter=limiter or FakeLimiter(),
-            source_timeout_s=timeout_s,
+            sources=access_to(reader, projector=projector, limiter=limiter, timeout_s=timeout_s),
             on_source=note,
             packed_headers=packed_headers,
             read_until=asyncio.get_running_loop().time() + left_s,
@@ -628,10 +626,7 @@ def read_tiles(images: dict[str, Any], reader: FakeReader) -> tuple[StoredTiles,
             tiles,
             plan=plan,
             task=task,
-            reader=reader,
-            projector=FakeProjector(),
-            limiter=limiter,
-            source_timeout_s=5.0,
+            sources=access_to(reader, limiter=limiter),
             on_source=ignore,
         )
 
@@ -721,10 +716,7 @@ def test_read_shard_weighs_a_source_as_one_request_where_no_tile_is_read() -> No
             [tiles],
             plan=plan,
             task=tasks_of(plan)[0],
-            reader=reader,
-            projector=FakeProjector(),
-            limiter=limiter,
-            source_timeout_s=5.0,
+            sources=access_to(reader, limiter=limiter),
             on_source=ignore,
         )
 

@@ -11,6 +11,7 @@ import xarray as xr
 from obstore.store import MemoryStore
 from zarr.storage import ObjectStore
 
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.ports import SourceTable
@@ -18,14 +19,13 @@ from pixel_gather.core.read.pixel_statistics import digest_of
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.results.report import Report
-from pixel_gather.engine.append import plan_append
+from pixel_gather.engine.context import GatherContext
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.gather_shard import gather_shard
 from pixel_gather.engine.plan_gather import plan_gather
-from pixel_gather.engine.step_files import committed_sidecars
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.engine.step_files import find_committed
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.fakes import FakeControl, FakeImage, FakeLimiter, FakeProjector, FakeReader
+from support.fakes import FakeControl, FakeImage, FakeReader, access_to, context_of
 
 
 def in_memory() -> Any:
@@ -41,8 +41,8 @@ class GrownPlace:
     request: dict[str, Any] = field(default_factory=dict)
     store: Any = field(default_factory=in_memory)
     control: FakeControl = field(default_factory=FakeControl)
-    watch: Callable[[Any], GrowingZarrCube] = lambda store: GrowingZarrCube(store, "place")
-    """Returns the cube for appends in a store."""
+    watch: Callable[[Any], ZarrCube] = lambda store: ZarrCube(store, "place")
+    """Returns the cube in a store."""
 
     reader: FakeReader = field(init=False)
 
@@ -51,9 +51,13 @@ class GrownPlace:
         self.reader = FakeReader(self.images)
 
     @property
-    def growing(self) -> GrowingZarrCube:
-        """The cube for appends."""
+    def cube(self) -> ZarrCube:
+        """The cube."""
         return self.watch(self.store)
+
+    def context(self) -> GatherContext:
+        """Return what all steps share."""
+        return context_of(self.cube, self.control, access_to(self.reader))
 
     def gather(self, table: SourceTable) -> Report:
         """Make the cube."""
@@ -71,15 +75,14 @@ class GrownPlace:
 
     async def planned_first(self, table: SourceTable) -> tuple[CubePlan, tuple[ShardTask, ...]]:
         """Do the first step of a new cube."""
-        return await plan_gather(
+        planned = await plan_gather(
             parse_request(self._given(self.request)),
             table=table,
-            reader=self.reader,
-            projector=FakeProjector(),
-            cube=ZarrCube(self.store, "place"),
-            control=self.control,
-            max_task_nbytes=2**24,
+            context=self.context(),
+            workers=WorkerPool(max_task_nbytes=2**24),
         )
+        assert planned is not None, "the cube is complete"
+        return planned
 
     async def appended(self, table: SourceTable, **request: Any) -> Report | None:
         """Add rows; see `append`."""
@@ -92,28 +95,23 @@ class GrownPlace:
     async def planned(
         self, table: SourceTable, **request: Any
     ) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
-        """Do the first step of an append."""
+        """Do the first step of an append. Return None if there is nothing to add."""
         output = {"output": {"append_to": "place"}}
         shared = {name: value for name, value in self.request.items() if name != "output"}
-        return await plan_append(
+        return await plan_gather(
             parse_request(self._given(shared | output | request)),
             table=table,
-            reader=self.reader,
-            projector=FakeProjector(),
-            cube=self.growing,
-            control=self.control,
-            max_task_nbytes=2**24,
+            context=self.context(),
+            workers=WorkerPool(max_task_nbytes=2**24),
         )
 
     async def finished(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> Report:
         """Do the last step of a new cube or an append."""
-        control = self.control.below(plan.claim)
-        return await finish_gather(plan=plan, tasks=tasks, cube=self.growing, control=control)
+        return await finish_gather(plan=plan, tasks=tasks, stores=self.context().of_plan(plan.claim))
 
     async def fill(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
         """Do all tasks that are not done."""
-        control = self.control.below(plan.claim)
-        done = await committed_sidecars(plan, tasks, cube=self.growing, control=control)
+        done = await find_committed(plan, tasks, stores=self.context().of_plan(plan.claim))
         for task in tasks:
             if task.index not in done:
                 await self.shard(task, plan)
@@ -123,14 +121,8 @@ class GrownPlace:
         await gather_shard(
             task,
             plan=plan,
-            reader=self.reader,
-            projector=FakeProjector(),
-            limiter=FakeLimiter(),
+            context=self.context().of_plan(plan.claim),
             buffers=ShardBuffers(plan),
-            cube=ZarrCube(self.store, "place"),
-            control=self.control.below(plan.claim),
-            source_timeout_s=5,
-            growing=self.growing,
         )
 
     def contents(self) -> dict[str, bytes]:

@@ -15,13 +15,15 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import TileCoding, TileRange
 from pixel_gather.core.model.window import DescribedCrs, Transform, Window
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.ports import Projector, SourceAccess, SourceLimiter
 from pixel_gather.core.read.quicklook import Quicklooks
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.read.stored_tiles import BandTiles
 from pixel_gather.core.results.receipt import Receipt, WrittenFile
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import Coordinate, Values
-from pixel_gather.core.stores import ROOT_KEY, FoundCube, RowEncoder, StoredShard, missing_file
+from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, RowEncoder, StoredShard, missing_file
+from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.io.cube.zarr_metadata import versions_after
 
 CODING = TileCoding(
@@ -290,6 +292,32 @@ class FakeProjector:
                 raise RequestError(f"no way to {crs}", field="crs")
 
 
+def access_to(
+    reader: Any,
+    *,
+    projector: Projector | None = None,
+    limiter: SourceLimiter | None = None,
+    timeout_s: float = 5.0,
+) -> SourceAccess:
+    """Return how sources are read by a reader."""
+    return SourceAccess(
+        reader=reader,
+        projector=projector or FakeProjector(),
+        limiter=limiter or FakeLimiter(),
+        timeout_s=timeout_s,
+    )
+
+
+def stores_of(cube: Any, control: ControlStore) -> GatherStores:
+    """Return where a gather writes. Fakes of cubes have only what their tests need."""
+    return GatherStores(cube=cube, control=control)
+
+
+def context_of(cube: Any, control: ControlStore, sources: SourceAccess) -> GatherContext:
+    """Return where a gather writes, and how it reads."""
+    return GatherContext(cube=cube, control=control, sources=sources)
+
+
 @dataclass
 class FakeTable:
     """A ``SourceTable`` of rows in memory."""
@@ -431,6 +459,7 @@ class FakeEncoder:
 
     plan: CubePlan
     pixels: Pixels
+    n_before: int = 0
     rows: set[int] = field(default_factory=set)
 
     async def encode_rows(self, start: int, stop: int) -> None:
@@ -486,8 +515,9 @@ class FakeCube:
         return await self.found()
 
     async def etag_of(self, key: str) -> str | None:
-        """Return the ETag of the group's metadata; no other object is conditional here."""
-        assert key == ROOT_KEY
+        """Return the ETag of the group's metadata, or that of the last put of a shard."""
+        if key != ROOT_KEY:
+            return self.etags.get(key)
         if self.claimed is None:
             return None
         return f'"{self.claimed.claim} {"complete" if self.report is not None else "begun"}"'
@@ -530,8 +560,11 @@ class FakeCube:
             self.pixels[each.name] = np.full(plan.shape, each.fill_value, dtype=each.dtype)
         return plan
 
-    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles) -> "FakeEncoder":
+    def encoder(
+        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles, *, n_before: int
+    ) -> "FakeEncoder":
         """Keep the pixels as they are."""
+        assert n_before == 0
         assert not isinstance(pixels, BandTiles)
         assert pixels.dtype == measurement.dtype
         return FakeEncoder(plan, pixels)
@@ -557,10 +590,6 @@ class FakeCube:
         target[rows : rows + pixels.shape[0], lines : lines + pixels.shape[1]] = pixels
         self.etags[path] = f'"{len(self.calls)}"'
         return StoredShard(nbytes=pixels.nbytes, etag=self.etags[path])
-
-    async def shard_etag(self, key: str) -> str | None:
-        """Return the ETag of the last put."""
-        return self.etags.get(key)
 
     async def shard_etags(self, plan: CubePlan) -> dict[str, str]:
         """Return the ETags of the last puts."""

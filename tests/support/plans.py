@@ -3,11 +3,12 @@
 import asyncio
 from typing import Any
 
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.ports import Projector, SourceTable
 from pixel_gather.core.request.request import parse_request
-from support.fakes import FakeProjector, FakeReader
+from support.fakes import FakeReader, access_to
 
 MIB = 2**20
 
@@ -26,9 +27,8 @@ def planned(
         plan_cube(
             parse_request(given),
             table=table,
-            reader=reader,
-            projector=projector or FakeProjector(),
-            max_task_nbytes=max_task_nbytes,
+            sources=access_to(reader, projector=projector),
+            workers=WorkerPool(max_task_nbytes=max_task_nbytes),
             now=1_700_000_000.0,
         )
     )

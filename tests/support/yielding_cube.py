@@ -5,27 +5,27 @@ from dataclasses import dataclass
 from typing import override
 
 from pixel_gather.core.stores import Content, StoredObject
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 
 
 @dataclass(frozen=True, slots=True)
-class YieldingCube(GrowingZarrCube):
+class YieldingCube(ZarrCube):
     """Waits a moment before each operation of the store."""
 
     @override
     async def read_object(self, key: str) -> StoredObject | None:
         """Read."""
         await asyncio.sleep(0)
-        return await GrowingZarrCube.read_object(self, key)
+        return await ZarrCube.read_object(self, key)
 
     @override
     async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
         """Put."""
         await asyncio.sleep(0)
-        return await GrowingZarrCube.put_object(self, key, content, replaces=replaces)
+        return await ZarrCube.put_object(self, key, content, replaces=replaces)
 
     @override
     async def etag_of(self, key: str) -> str | None:
         """Look."""
         await asyncio.sleep(0)
-        return await GrowingZarrCube.etag_of(self, key)
+        return await ZarrCube.etag_of(self, key)

@@ -1,9 +1,14 @@
 """Makes the reader of sources for the functions that read them."""
 
+from typing import Final
+
 from handlers.wiring import Deployment
+from pixel_gather.core.ports import Projector, SourceAccess
 from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
+
+_LONGEST_SOURCE_S: Final = 180.0
 
 
 class Readers:
@@ -28,6 +33,15 @@ class Readers:
             objects = self._deployment.signed_objects(sign)
             self._readers[sign] = CogReader.over(objects, fast=GeoTiffSettings(), fall_back=self._fall_back)
         return self._readers[sign]
+
+    def sources(self, sign: str, projector: Projector) -> SourceAccess:
+        """Return how sources are read for a request's ``sources.sign``."""
+        return SourceAccess(
+            reader=self.of(sign),
+            projector=projector,
+            limiter=self._deployment.limiter,
+            timeout_s=_LONGEST_SOURCE_S,
+        )
 
     async def aclose(self) -> None:
         """End the readers' child processes."""

@@ -70,13 +70,10 @@ def check_uncommitted(found: FoundCube | None, plan: CubePlan) -> FoundCube:
     """
     if found is None:
         raise ArrayExistsError(_REMOVED)
-    if plan.append is None:
-        if found.claim != plan.claim:
-            raise ArrayExistsError(_PLANNED_ANEW)
-        if found.version:
-            raise AlreadyCommittedError(f"{found.place}: this gather is complete: there is nothing to do")
-    elif any(each.digest == plan.digest for each in found.versions):
-        raise AlreadyCommittedError(f"{found.place}: these rows are appended: there is nothing to do")
-    elif found.version != plan.append.version - 1:
+    if found.claim != plan.place_claim:
+        raise ArrayExistsError(_PLANNED_ANEW)
+    if found.has_version_of(plan.digest):
+        raise AlreadyCommittedError(f"{found.place}: these rows are committed: there is nothing to do")
+    if found.version != plan.append.version - 1:
         raise ArrayExistsError(f"{found.place}: another append was committed meanwhile: run again")
     return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -193,6 +194,23 @@ class Projector(Protocol):
         self, bounds: tuple[float, float, float, float], *, source_crs: str, target_crs: str
     ) -> tuple[float, float, float, float]:
         """Transform (west, south, east, north), following the curves of the edges."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceAccess:
+    """How the sources of a gather are read: one value, which every step passes on."""
+
+    reader: SourceReader
+    """Opens them."""
+
+    projector: Projector
+    """For windows that are boxes and points."""
+
+    limiter: SourceLimiter
+    """Limits how many of them are read at one time."""
+
+    timeout_s: float
+    """Longest time for one source, retries included."""
 
 
 class SourceTable(Protocol):

@@ -71,8 +71,12 @@ class FoundCube:
 
     @property
     def claim(self) -> str:
-        """The same as `CubePlan.claim`."""
+        """The same as `CubePlan.place_claim`."""
         return claim_of(self.planned_at)
+
+    def has_version_of(self, digest: str) -> bool:
+        """Return whether a gather or an append of this digest is committed."""
+        return any(each.digest == digest for each in self.versions)
 
     def complete_report(self) -> "Report | None":
         """Return the report of a complete cube, or None."""
@@ -98,78 +102,10 @@ class RowEncoder(Protocol):
     """Compresses the pixels of one shard, some rows at a time."""
 
     async def encode_rows(self, start: int, stop: int) -> None:
-        """Compress rows [start, stop) of the shard: those of one or several chunks."""
-
-    def parts(self) -> Sequence[bytes | bytearray | memoryview]:
-        """Return what is stored, in order."""
+        """Compress rows [start, stop) of the pixels: those of one or several chunks."""
 
     def close(self) -> None:
         """Give its memory back when the shard is stored. Nothing may read its parts any more."""
-
-
-class CubeStore(Protocol):
-    """The place of one cube: the claim of a new one, and the shards of any."""
-
-    async def found(self) -> FoundCube | None:
-        """Return the cube at the location, or None if the location is empty.
-
-        Raises:
-            ArrayExistsError: Something else is there.
-        """
-
-    async def found_among_files(self) -> FoundCube | None:
-        """Return the cube at the location, or None if there is none, whatever else is there."""
-
-    async def create(self, plan: CubePlan) -> CubePlan:
-        """Claim the location and describe the measurements. Replaces nothing.
-
-        Returns:
-            The plan. If another run of the same digest was first, with that run's ``planned_at``.
-
-        Raises:
-            ArrayExistsError: Another gather has claimed the location meanwhile, or the cube is complete.
-            BusyError: Other runs write there at the same time.
-        """
-
-    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles) -> RowEncoder:
-        """Return what compresses a shard's pixels.
-
-        Args:
-            plan: The cube.
-            measurement: Which array.
-            pixels: Shape (row, y, x), at most as large as a shard. Or compressed tiles, which are kept.
-        """
-
-    async def shard_etag(self, key: str) -> str | None:
-        """Return the ETag of a shard's object; None if there is none.
-
-        Args:
-            key: From `pixel_gather.core.plan.shards.ShardTask.object_keys`.
-        """
-
-    async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
-        """Return the ETags of all objects of all shards, by key."""
-
-    async def write_shard(
-        self,
-        measurement: Measurement,
-        key: tuple[int, int, int],
-        encoder: RowEncoder,
-        *,
-        replaces: str | None,
-    ) -> StoredShard | None:
-        """Store one object in one PUT.
-
-        Args:
-            measurement: Which array.
-            key: Position of the shard in the array's grid of shards.
-            encoder: From `encoder`. It has compressed all rows.
-            replaces: ETag that the present object must have; None if there must be none. An object that
-                replaces another has bytes that none had before.
-
-        Returns:
-            What was stored; None if something else is there, so that nothing was put.
-        """
 
 
 class StagedCube(Protocol):
@@ -256,14 +192,14 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRows:
-    """What is known of a cube before an append."""
+    """What is known of the rows before those of a plan. The defaults are those of a new cube."""
 
-    report: "Report"
-    receipt: "Receipt"
-    rows: Callable[[], Iterator[Mapping[str, "Values"]]]
-    """Returns the values of all rows, in batches; see `report.row_coordinates.table_values`."""
+    report: "Report | None" = None
+    receipt: "Receipt | None" = None
+    rows: Callable[[], Iterator[Mapping[str, "Values"]]] = lambda: iter(())
+    """Returns the values of all rows, in batches; see `row_coordinates.table_values`."""
 
-    headers: Callable[[], Iterator[Sequence[tuple[str, bytes]]]]
+    headers: Callable[[], Iterator[Sequence[tuple[str, bytes]]]] = lambda: iter(())
     """Returns the header index: batches of (href, packed header)."""
 
 
@@ -277,15 +213,14 @@ class ArchiveStore(Protocol):
         """Put an object if nothing is there, with ``replaces`` None. Return its ETag; None: not put."""
 
 
-class GrowingCube(Protocol):
-    """A cube that versions are added to. Nothing that a reader may have seen changes in place."""
+class CubeStore(Protocol):
+    """The place of one cube. Nothing that a reader may have seen changes in place."""
 
     @property
     def place(self) -> str:
         """The location as the user wrote it."""
 
-    async def found(self) -> FoundCube | None:
-        """Return the cube at the location, or None if there is none."""
+    # Objects of any kind, each put under a condition
 
     async def etag_of(self, key: str) -> str | None:
         """Return the ETag of an object; None if there is no such object."""
@@ -300,8 +235,28 @@ class GrowingCube(Protocol):
             Its ETag; None if it was not put, or was put by a try whose answer was lost.
         """
 
-    async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
-        """Return the ETags of all objects of all shards, by key."""
+    # The group's metadata: whose the place is, and which version the cube has reached
+
+    async def found(self) -> FoundCube | None:
+        """Return the cube at the location, or None if the location is empty.
+
+        Raises:
+            ArrayExistsError: Something else is there.
+        """
+
+    async def found_among_files(self) -> FoundCube | None:
+        """Return the cube at the location, or None if there is none, whatever else is there."""
+
+    async def create(self, plan: CubePlan) -> CubePlan:
+        """Claim the location for a new cube and describe the measurements. Replaces nothing.
+
+        Returns:
+            The plan. If another run of the same digest was first, with that run's ``planned_at``.
+
+        Raises:
+            ArrayExistsError: Another gather has claimed the location meanwhile, or the cube is complete.
+            BusyError: Other runs write there at the same time.
+        """
 
     async def fence(self, claim: str, *, version: int) -> bool:
         """Change the group's metadata without changing their meaning, so that nobody else can commit.
@@ -314,35 +269,56 @@ class GrowingCube(Protocol):
             False if the cube has reached this version, or changes at this moment.
         """
 
-    async def write_added_shard(
-        self,
-        plan: CubePlan,
-        measurement: Measurement,
-        key: tuple[int, int, int],
-        pixels: Pixels,
-        *,
-        n_before: int,
-        replaces: str | None,
-    ) -> StoredShard | None:
-        """Store the new rows of one shard. Return how many bytes they take, and the ETag of the object.
+    # Shards
+
+    def encoder(
+        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles, *, n_before: int
+    ) -> RowEncoder:
+        """Return what compresses the rows of one task.
 
         Args:
-            plan: The cube with the new rows.
+            plan: The cube.
+            measurement: Which array.
+            pixels: Shape (row, y, x), at most as large as a shard. Or compressed tiles, which are kept.
+            n_before: Rows of the shard that come before them. They stay readable in the former version, too.
+        """
+
+    async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
+        """Return the ETags of all objects of all shards, by key."""
+
+    async def write_shard(
+        self,
+        measurement: Measurement,
+        key: tuple[int, int, int],
+        encoder: RowEncoder,
+        *,
+        replaces: str | None,
+    ) -> StoredShard | None:
+        """Store one object in one PUT.
+
+        Args:
             measurement: Which array.
             key: Position of the shard in the array's grid of shards.
-            pixels: Shape (row, y, x): the new rows.
-            n_before: Rows that the shard has already. They stay readable in the former version, too.
-            replaces: As for `CubeStore.write_shard`.
+            encoder: From `encoder`. It has compressed all rows.
+            replaces: ETag that the present object must have; None if there must be none. An object that
+                replaces another has bytes that none had before.
 
         Returns:
-            None if nothing was put, as there.
+            What was stored; None if something else is there, so that nothing was put.
         """
+
+    # What is known of the rows that are there, and what a finish adds
 
     async def row_table(self) -> tuple[Mapping[str, Any], Iterator[Mapping[str, "Values"]]]:
         """Return the metadata and the rows of the table of all rows."""
 
     async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
         """Return what is known of the cube before an append."""
+
+    def staged(self) -> AbstractContextManager[StagedCube]:
+        """Open an empty place, where a finish writes all that is not pixels. It is removed at the end."""
+
+    # Compaction
 
     async def shards_beyond(self, found: FoundCube) -> Sequence[str]:
         """Return the keys of shards with chunks that lie beyond the rows of a complete cube."""
@@ -361,9 +337,6 @@ class GrowingCube(Protocol):
         Args:
             found: The cube as it was before.
         """
-
-    def staged(self) -> AbstractContextManager[StagedCube]:
-        """Open an empty place, where a finish writes all that is not pixels. It is removed at the end."""
 
 
 class ControlStore(Protocol):

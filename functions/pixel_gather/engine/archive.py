@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # finish has no pydantic
 _FORMAT: Final = 1
 
 
-async def archive_template(request: "GatherRequest", archive: ArchiveStore | None) -> CubeTemplate | None:
+async def read_archive(request: "GatherRequest", archive: ArchiveStore | None) -> CubeTemplate | None:
     """Return what a request's archive prescribes; None without an archive, or for its first gather.
 
     Args:
@@ -61,7 +61,7 @@ async def pin_archive(request: "GatherRequest", plan: CubePlan, archive: Archive
     return await archive.put_object(key, json.dumps(content, indent=2).encode(), replaces=None) is not None
 
 
-def in_order(table: SourceTable, template: CubeTemplate | None) -> SourceTable:
+def order_bands(table: SourceTable, template: CubeTemplate | None) -> SourceTable:
     """Return a list with its bands in the order of a template.
 
     Raises:

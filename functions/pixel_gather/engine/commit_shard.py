@@ -29,6 +29,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.stores import ControlStore, CubeStore, StoredShard, unpacked
 from pixel_gather.core.task_group import all_of
+from pixel_gather.engine.context import GatherStores
 from pixel_gather.engine.step_files import is_planned, sidecar_key
 
 _MOST_ROUNDS: Final = 50
@@ -44,8 +45,7 @@ async def commit_shard(
     task: ShardTask,
     *,
     plan: CubePlan,
-    cube: CubeStore,
-    control: ControlStore,
+    stores: GatherStores,
     put: Put,
     check_claim: Callable[[], Awaitable[None]],
     result_of: Callable[[Sequence[StoredShard]], ShardResult],
@@ -55,8 +55,7 @@ async def commit_shard(
     Args:
         task: The shard.
         plan: The cube.
-        cube: Where the objects are.
-        control: Control files below the plan's claim.
+        stores: Where the objects and the control files of this plan are.
         put: Puts one object.
         check_claim: Raises an error if the rows are no longer this plan's, or are committed.
         result_of: Returns the result, from what was stored.
@@ -68,18 +67,18 @@ async def commit_shard(
         BusyError: Other workers replace the objects again and again.
         StoreError: A store failed, or the gather has been completed and cleared away meanwhile.
     """
-    keys = task.object_keys(plan)
+    keys, cube, control = task.object_keys(plan), stores.cube, stores.control
     for _ in range(_MOST_ROUNDS):
-        etags = await all_of(cube.shard_etag(key) for key in keys)
+        etags = await all_of(cube.etag_of(key) for key in keys)
         await check_claim()
-        if etags[0] is not None and (theirs := await _settled(task, etags[0], control)) is not None:
+        if etags[0] is not None and (theirs := await _settle(task, etags[0], control)) is not None:
             return theirs, False
         stored = await _put_all(keys, etags, cube=cube, put=put)
         if stored is not None:
             result = result_of(stored)
             content = msgspec.msgpack.encode(result)
             if (
-                await _decided(control, sidecar_key(task.index, stored[0].etag), content, task=task)
+                await _put_once(control, sidecar_key(task.index, stored[0].etag), content, task=task)
                 == content
             ):
                 return result, True
@@ -87,12 +86,12 @@ async def commit_shard(
     raise BusyError(_IN_TURN.format(task.index))
 
 
-async def _settled(task: ShardTask, etag: str, control: ControlStore) -> ShardResult | None:
+async def _settle(task: ShardTask, etag: str, control: ControlStore) -> ShardResult | None:
     """Return the result if a version of the first object is committed. If not, it never will be."""
     key = sidecar_key(task.index, etag)
     content = await control.get(key)
     if content is None:
-        content = await _decided(control, key, b"", task=task)
+        content = await _put_once(control, key, b"", task=task)
     if content:
         return unpacked(content, ShardResult, key=key)
     if not await is_planned(control):  # the sidecar may have been cleared away with the plan
@@ -100,7 +99,7 @@ async def _settled(task: ShardTask, etag: str, control: ControlStore) -> ShardRe
     return None
 
 
-async def _decided(control: ControlStore, key: str, content: bytes, *, task: ShardTask) -> bytes:
+async def _put_once(control: ControlStore, key: str, content: bytes, *, task: ShardTask) -> bytes:
     """Put a file that nobody can replace. Return its content: this one, or what was there."""
     for _ in range(_MOST_ROUNDS):
         if await control.put_new(key, content):
@@ -121,8 +120,8 @@ async def _put_all(
         while (done := await put(index, seen)) is None:
             if not stored:
                 return None
-            seen = await cube.shard_etag(key)
-            if await cube.shard_etag(keys[0]) != stored[0].etag:
+            seen = await cube.etag_of(key)
+            if await cube.etag_of(keys[0]) != stored[0].etag:
                 return None
         stored.append(done)
     return stored

@@ -11,8 +11,8 @@ from itertools import product
 
 from pixel_gather.core.errors import AppendRunningError
 from pixel_gather.core.plan.cube_plan import claim_of
-from pixel_gather.core.stores import ROOT_KEY, FoundCube, GrowingCube
-from pixel_gather.engine.append import complete_cube
+from pixel_gather.core.stores import ROOT_KEY, CubeStore, FoundCube
+from pixel_gather.engine.base import find_growing_cube
 from pixel_gather.engine.publish import Check, commit, put_all
 from pixel_gather.engine.row_claim import RowClaim, check_claimed, claim_key, take_claim
 
@@ -29,7 +29,7 @@ class Compacted:
     """Number of the cube's version now."""
 
 
-async def compact_cube(cube: GrowingCube) -> Compacted:
+async def compact_cube(cube: CubeStore) -> Compacted:
     """Write shards again without the bytes that only former objects named. The result is a new version.
 
     Shards beyond the rows, which an abandoned append has left, lose all of their chunks.
@@ -42,14 +42,14 @@ async def compact_cube(cube: GrowingCube) -> Compacted:
         AppendRunningError: An append is at work, or one was committed meanwhile.
         RequestError: There is no complete cube.
     """
-    found = await complete_cube(cube)
+    found = await find_growing_cube(cube)
     version = found.version + 1
     crowded, left = list(_continued_shards(found)), await cube.shards_beyond(found)
     is_begun = await cube.read_object(claim_key(version)) is not None
     if not (crowded or left or is_begun):
         return Compacted(n_shards=0, freed_nbytes=0, version=found.version)
     claim = await take_claim(cube, version, _claim_of(found))
-    found = await complete_cube(cube)  # the claim may have changed the group's metadata
+    found = await find_growing_cube(cube)  # the claim may have changed the group's metadata
 
     async def still_ours() -> None:
         await _check_unchanged(cube, found, version)
@@ -98,13 +98,13 @@ def _grid(found: FoundCube) -> tuple[int, ...]:
     return tuple(whole // part for whole, part in zip(layout.shard, layout.chunk, strict=True))
 
 
-async def _check_unchanged(cube: GrowingCube, found: FoundCube, version: int) -> None:
+async def _check_unchanged(cube: CubeStore, found: FoundCube, version: int) -> None:
     if found.version != version - 1 or await cube.etag_of(ROOT_KEY) != found.etag:
         raise AppendRunningError(f"{cube.place}: the cube has changed meanwhile: run again")
 
 
 async def _compact_shard(
-    cube: GrowingCube, key: str, grid: tuple[int, ...], still_ours: Check, *, is_left: bool = False
+    cube: CubeStore, key: str, grid: tuple[int, ...], still_ours: Check, *, is_left: bool = False
 ) -> int:
     """Write a shard again if it has bytes that nobody needs. Return how many.
 

@@ -17,7 +17,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.read.quicklook import QuicklookAlbum
-from pixel_gather.core.results.receipt import WrittenFile, grown_receipt, receipt_of, shard_digests
+from pixel_gather.core.results.receipt import WrittenFile, receipt_of, shard_digests
 from pixel_gather.core.results.report import Report, Tally
 from pixel_gather.core.results.row_coordinates import (
     CHUNK_ROWS,
@@ -29,16 +29,17 @@ from pixel_gather.core.results.row_coordinates import (
     table_values,
 )
 from pixel_gather.core.results.row_evidence import evidence_of
-from pixel_gather.core.stores import ControlStore, EarlierRows, GrowingCube, StagedCube, needed_file, unpacked
+from pixel_gather.core.stores import ControlStore, EarlierRows, StagedCube, needed_file, unpacked
+from pixel_gather.engine.context import GatherStores
 from pixel_gather.engine.gather_shard import were_read
-from pixel_gather.engine.header_cache import gathered_headers
+from pixel_gather.engine.header_cache import read_gathered_headers
 from pixel_gather.engine.publish import publish
 from pixel_gather.engine.row_claim import check_row_claim
 from pixel_gather.engine.step_files import (
     FOUND_LIST_KEY,
     LOST_KEY,
     both,
-    committed_sidecars,
+    find_committed,
     rows_of,
 )
 
@@ -53,21 +54,19 @@ async def finish_gather(
     *,
     plan: CubePlan,
     tasks: Sequence[ShardTask],
-    cube: GrowingCube,
-    control: ControlStore,
+    stores: GatherStores,
     max_lost_share: float = 0.0,
 ) -> Report:
-    """Write everything of a gather or an append but its pixels, and commit it as the cube's next version.
+    """Write everything of a plan's rows but their pixels, and commit them as the cube's next version.
 
     Memory holds one batch of rows and at most 32 MiB of quicklooks. It also holds five numbers per source,
     for the report's medians, and one digest per shard, for the receipt. All files lie in a temporary folder
     until they are published.
 
     Args:
-        plan: The cube, or the append.
+        plan: The cube.
         tasks: All of its tasks, in order.
-        cube: Where the cube is.
-        control: Where its sidecars are.
+        stores: Where the cube is, and the control files of this plan.
         max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar. Their rows get the status lost,
             even if pixels were stored.
 
@@ -81,91 +80,90 @@ async def finish_gather(
         BusyError: Another finish of this gather has just begun. Run again.
         StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays as it is.
     """
-    found = await cube.found()
+    cube = stores.cube
     with suppress(AlreadyCommittedError):
-        check_uncommitted(found, plan)
-        assert found is not None  # noqa: S101 # it was checked
-        if plan.append is not None:
-            await check_row_claim(cube, plan)
+        # May this plan still be committed? What is found here is replaced at the end, and nothing else.
+        found = check_uncommitted(await cube.found_among_files(), plan)
+        await check_row_claim(cube, plan)
+        earlier = EarlierRows() if plan.append.is_first else await cube.earlier_rows(plan)
         with cube.staged() as staged:
-            await staged.create(plan)
-            report = await _write_finished(
-                plan=plan,
-                tasks=tasks,
-                cube=cube,
-                staged=staged,
-                control=control,
-                max_lost_share=max_lost_share,
-                earlier=None if plan.append is None else await cube.earlier_rows(plan),
+            report = await _stage(
+                plan, tasks, earlier, stores=stores, staged=staged, max_lost_share=max_lost_share
             )
             await publish(cube, plan, staged, found=found)
             return report
-    committed = await cube.found()
+    # Somebody has committed it: perhaps a PUT of this call, whose answer was lost.
+    committed = await cube.found_among_files()
     found_report = None if committed is None else committed.complete_report()
     if found_report is None:
         raise ArrayExistsError(f"{cube.place}: the cube was removed: submit its request again")
     return found_report
 
 
-async def _write_finished(
-    *,
+async def _stage(
     plan: CubePlan,
     tasks: Sequence[ShardTask],
-    cube: GrowingCube,
+    earlier: EarlierRows,
+    *,
+    stores: GatherStores,
     staged: StagedCube,
-    control: ControlStore,
     max_lost_share: float,
-    earlier: EarlierRows | None,
 ) -> Report:
-    """Write everything but pixels to a place of its own.
+    """Write everything but pixels to a place of its own, and return the report.
 
     Args:
         plan: The cube.
         tasks: All of its tasks, in order.
-        cube: Where the shards are.
+        earlier: The rows before those of the plan. They are written again, with the new ones.
+        stores: Where the shards and the sidecars are.
         staged: Where to write.
-        control: Where the sidecars are.
         max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar.
-        earlier: The rows before those of an append. They are written again, with the new ones.
-
-    Returns:
-        The report.
 
     Raises:
         BusyError: Another finish of this gather has just begun. Run again.
-        StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays incomplete.
+        StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays as it is.
     """
 
     def committed() -> Awaitable[dict[int, str]]:
-        return committed_sidecars(plan, tasks, cube=cube, control=control)
+        return find_committed(plan, tasks, stores=stores)
 
+    # Which tasks are committed? All finishes of a plan agree on those that are not.
+    control = stores.control
     found = await committed()
     _check_lost(tasks, found, max_lost_share)
-    agreed = await _agreed(tasks, found, control, committed)
+    agreed = await _agree_on_lost(tasks, found, control, committed)
     _check_lost(tasks, agreed, max_lost_share)
     sidecars = _Sidecars(control, agreed)
+
+    # All rows pass by once: into the coordinates and the table, and through what is counted.
     coordinates = coordinates_of(plan)
+    await staged.create(plan)
     await staged.create_coordinates(plan, coordinates)
     counts = _Counts(Tally(plan=plan), QuicklookAlbum(plan))
-    rows = _counted(plan, tasks, sidecars, counts, earlier)
-    writing = _written_rows(staged, plan, coordinates, rows, partial(table_values, plan))
+    rows = _count_rows(plan, tasks, sidecars, counts, earlier)
+    writing = _write_rows(staged, plan, coordinates, rows, partial(table_values, plan))
     async with aclosing(writing) as batches:
         table = await staged.write_row_table(plan, batches)
     report = counts.tally.report()
+
+    # Few cubes have rows that differ. They need a second pass, as that is known only now.
     if report.nodata_differs or report.scaling_differs or report.n_overhanging:
         await _write_differences(staged, plan, report, partial(_rows_again, plan, tasks, sidecars, earlier))
+
+    # Last the files beside the arrays. The receipt names the others, and the group's metadata complete all.
     headers, pictures = await both(
         staged.write_headers(_all_headers(tasks, control, earlier)), _write_quicklooks(counts.album, staged)
     )
     found_list = await _write_found_list(plan, control, staged)
-    files = [each for each in (table, headers, pictures, found_list) if each is not None]
-    shards = counts.shards
-    if earlier is None:
-        sources = None if table is None else table.key
-        receipt = receipt_of(plan, report, shards=shards, files=files, sources=sources)
-    else:
-        key = None if found_list is None else found_list.key
-        receipt = grown_receipt(plan, report, earlier.receipt, shards=shards, files=files, found_list=key)
+    receipt = receipt_of(
+        plan,
+        report,
+        shards=counts.shards,
+        files=[each for each in (table, headers, pictures, found_list) if each is not None],
+        sources=None if table is None else table.key,
+        found_list=None if found_list is None else found_list.key,
+        earlier=earlier.receipt,
+    )
     await staged.write_receipt(receipt)
     await staged.complete(plan, report)
     return report
@@ -180,7 +178,7 @@ def _check_lost(tasks: Sequence[ShardTask], found: Mapping[int, str], max_lost_s
         )
 
 
-async def _agreed(
+async def _agree_on_lost(
     tasks: Sequence[ShardTask],
     found: dict[int, str],
     control: ControlStore,
@@ -239,17 +237,16 @@ class _Counts:
     """Digests of the rows before an append in the shard that it continues."""
 
 
-async def _counted(
+async def _count_rows(
     plan: CubePlan,
     tasks: Sequence[ShardTask],
     sidecars: _Sidecars,
     counts: _Counts,
-    earlier: EarlierRows | None,
+    earlier: EarlierRows,
 ) -> AsyncIterator[_Rows]:
     """Yield all rows in order, and count them."""
-    if earlier is not None:
-        async for rows in _counted_earlier(plan, earlier, counts):
-            yield rows
+    async for rows in _count_earlier(plan, earlier, counts):
+        yield rows
     in_order = iter(tasks)
     async for evidence, results in _all_evidence(plan, tasks, sidecars):
         for result in results:
@@ -262,19 +259,18 @@ async def _counted(
                 counts.tally.add_shard(result)
         for row, outcomes in evidence:
             counts.tally.add_row(row, outcomes)
-        if earlier is None:  # the pictures of a cube are those of its first gather
-            counts.album.add(
-                were_read([outcomes for _, outcomes in evidence]),
-                [[] if result is None else result.pictures for result in results],
-            )
+        counts.album.add(
+            were_read([outcomes for _, outcomes in evidence]),
+            [[] if result is None else result.pictures for result in results],
+        )
         yield evidence
 
 
-async def _counted_earlier(plan: CubePlan, earlier: EarlierRows, counts: _Counts) -> AsyncIterator[_Rows]:
+async def _count_earlier(plan: CubePlan, earlier: EarlierRows, counts: _Counts) -> AsyncIterator[_Rows]:
     """Yield the rows before an append, and count them."""
     tally = counts.tally
-    tally.go_on_from(earlier.report)
-    assert plan.append is not None  # noqa: S101 # it has earlier rows
+    if earlier.report is not None:
+        tally.go_on_from(earlier.report)
     begins = {each.n_rows for each in plan.append.versions}
     tail_start = plan.first_row - plan.first_row % plan.layout.shard[0]
     n_rows = 0
@@ -291,12 +287,12 @@ async def _counted_earlier(plan: CubePlan, earlier: EarlierRows, counts: _Counts
 
 
 async def _all_headers(
-    tasks: Sequence[ShardTask], control: ControlStore, earlier: EarlierRows | None
+    tasks: Sequence[ShardTask], control: ControlStore, earlier: EarlierRows
 ) -> AsyncIterator[Sequence[tuple[str, bytes]]]:
     """Yield the header index of the rows before an append, then that of the new ones."""
-    for known in earlier.headers() if earlier is not None else ():
+    for known in earlier.headers():
         yield known
-    async for found in gathered_headers(tasks, control):
+    async for found in read_gathered_headers(tasks, control):
         yield found
 
 
@@ -351,7 +347,7 @@ async def _all_evidence(
             yield evidence
 
 
-async def _written_rows(
+async def _write_rows(
     staged: StagedCube,
     plan: CubePlan,
     coordinates: Sequence[Coordinate],
@@ -368,14 +364,14 @@ async def _written_rows(
         values_of: Returns the values of a batch of rows.
     """
     start = 0
-    async for batch in _rebatched(rows, CHUNK_ROWS):
+    async for batch in _rebatch(rows, CHUNK_ROWS):
         values = values_of([row for row, _ in batch], [outcomes for _, outcomes in batch])
         await staged.write_rows(plan, coordinates, start, values)
         start += len(batch)
         yield values
 
 
-async def _rebatched(rows: AsyncIterator[_Rows], n_rows: int) -> AsyncIterator[_Rows]:
+async def _rebatch(rows: AsyncIterator[_Rows], n_rows: int) -> AsyncIterator[_Rows]:
     """Yield batches of ``n_rows``. The last one may be shorter."""
     batch: list[tuple[CubeRow, list[Outcome]]] = []
     async for some in rows:
@@ -388,10 +384,10 @@ async def _rebatched(rows: AsyncIterator[_Rows], n_rows: int) -> AsyncIterator[_
 
 
 async def _rows_again(
-    plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars, earlier: EarlierRows | None
+    plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars, earlier: EarlierRows
 ) -> AsyncIterator[_Rows]:
     """Yield all rows a second time."""
-    for known in earlier.rows() if earlier is not None else ():
+    for known in earlier.rows():
         yield evidence_of(plan, known)
     async for evidence, _ in _all_evidence(plan, tasks, sidecars):
         yield evidence
@@ -415,5 +411,5 @@ async def _write_differences(
     def values(_: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
         return difference_values(plan, outcomes)
 
-    async for _ in _written_rows(staged, plan, coordinates, rows(), values):
+    async for _ in _write_rows(staged, plan, coordinates, rows(), values):
         pass

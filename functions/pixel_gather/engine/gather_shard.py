@@ -16,23 +16,23 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
-from pixel_gather.core.ports import Projector, SourceLimiter, SourceReader
 from pixel_gather.core.process_usage import machine, peak_rss_mib
 from pixel_gather.core.read.pixel_statistics import measure_row
 from pixel_gather.core.read.quicklook import take_quicklooks
 from pixel_gather.core.read.read_shard import Buffer, OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.core.read.row_work import RowWork
 from pixel_gather.core.read.stored_tiles import BandTiles, StoredTiles
-from pixel_gather.core.stores import ControlStore, CubeStore, GrowingCube, RowEncoder, StoredShard
+from pixel_gather.core.stores import CubeStore, RowEncoder, StoredShard
 from pixel_gather.core.task_group import all_of
-from pixel_gather.engine.commit_shard import Put, commit_shard
+from pixel_gather.engine.commit_shard import commit_shard
+from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.header_cache import (
     PackedHeaders,
     load_packed_headers,
     put_headers,
 )
 from pixel_gather.engine.row_claim import check_row_claim
-from pixel_gather.engine.step_files import both, committed_result, rows_of
+from pixel_gather.engine.step_files import both, read_committed, rows_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,26 +63,25 @@ class FilledShard:
 
 
 async def load_shard(
-    task: ShardTask, *, plan: Callable[[], Awaitable[CubePlan]], cube: CubeStore, control: ControlStore
+    task: ShardTask, *, plan: Callable[[], Awaitable[CubePlan]], stores: GatherStores
 ) -> LoadedShard:
     """Return a task's result if it is committed, else its rows. Requests are sent concurrently.
 
     Args:
         task: The shard.
         plan: Returns the cube. The rows are asked for while it arrives.
-        cube: Where the pixels are written.
-        control: Control files below the plan's claim.
+        stores: Where the pixels are written, and the control files of the plan.
 
     Raises:
         StoreError: A request failed. A failed read of the rows is ignored if the task is committed.
     """
 
     async def committed_already() -> ShardResult | None:
-        return await committed_result(task, plan=await plan(), cube=cube, control=control)
+        return await read_committed(task, plan=await plan(), stores=stores)
 
     committing = asyncio.ensure_future(committed_already())
-    listing = asyncio.ensure_future(rows_of(task, control))
-    headers = asyncio.ensure_future(load_packed_headers(task, control))
+    listing = asyncio.ensure_future(rows_of(task, stores.control))
+    headers = asyncio.ensure_future(load_packed_headers(task, stores.control))
     await asyncio.gather(committing, listing, headers, return_exceptions=True)
     if (committed := committing.result()) is not None:
         return LoadedShard(committed=committed, rows=())
@@ -93,16 +92,10 @@ async def gather_shard(
     task: ShardTask,
     *,
     plan: CubePlan,
-    reader: SourceReader,
-    projector: Projector,
-    limiter: SourceLimiter,
+    context: GatherContext,
     buffers: ShardBuffers,
-    cube: CubeStore,
-    control: ControlStore,
-    source_timeout_s: float,
     on_source: OnSource = ignore,
     loaded: LoadedShard | None = None,
-    growing: GrowingCube | None = None,
     read_until: float = inf,
 ) -> FilledShard:
     """Fill one shard of every measurement, then commit it by writing its sidecar.
@@ -113,16 +106,10 @@ async def gather_shard(
     Args:
         task: The shard.
         plan: The cube.
-        reader: Opens the sources.
-        projector: For boxes and points.
-        limiter: Limits how many sources are read at one time.
+        context: How sources are read, where the pixels are written, and the control files of the plan.
         buffers: Memory for the pixels.
-        cube: Where the pixels are written.
-        control: Control files below the plan's claim.
-        source_timeout_s: Longest time for one source, retries included.
         on_source: Called after each source.
         loaded: Result of `load_shard`, if the caller has it already.
-        growing: Where the pixels of an append are written. None if the plan is for a new cube.
         read_until: Time of the event loop. Sources not read by then time out.
 
     Raises:
@@ -132,21 +119,16 @@ async def gather_shard(
         BusyError: This machine is busy. Nothing was written.
         StoreError: A store failed.
     """
-    loaded = loaded or await load_shard(task, plan=partial(_ready, plan), cube=cube, control=control)
+    loaded = loaded or await load_shard(task, plan=partial(_ready, plan), stores=context)
     if loaded.committed is not None:
         return FilledShard(result=loaded.committed, is_new=False)
     rows = loaded.rows
     with buffers.borrowed(task) as arrays:
         pixels: list[Pixels | BandTiles] = [band for slot in arrays for band in slot]
-        is_append = growing is not None and plan.append is not None
-        encoders = (
-            []  # what is added to a shard is compressed when the shard is looked at
-            if is_append
-            else [
-                cube.encoder(plan, measurement, each)
-                for measurement, each in zip(plan.measurements, pixels, strict=True)
-            ]
-        )
+        encoders = [
+            context.cube.encoder(plan, measurement, each, n_before=task.row_start % plan.layout.shard[0])
+            for measurement, each in zip(plan.measurements, pixels, strict=True)
+        ]
         work = RowWork(
             task.n_rows,
             n_slots=len(plan.slots),
@@ -165,17 +147,15 @@ async def gather_shard(
                 arrays,
                 plan=plan,
                 task=task,
-                reader=reader,
-                projector=projector,
-                limiter=limiter,
-                source_timeout_s=source_timeout_s,
+                sources=context.sources,
                 on_source=note,
                 packed_headers=loaded.packed_headers,
                 read_until=read_until,
             )
             read = time.perf_counter()
             await work.ended()
-        pictures = _pictures(pixels, outcomes, plan=plan, task=task) if plan.append is None else []
+        # the pictures of a cube are those of its first gather
+        pictures = _pictures(pixels, outcomes, plan=plan, task=task) if plan.append.is_first else []
         measured = time.perf_counter()
 
         def result_of(stored: Sequence[StoredShard]) -> ShardResult:
@@ -191,17 +171,22 @@ async def gather_shard(
                 pictures=pictures,
             )
 
+        key = task.shard_key(plan)
+
+        async def put(index: int, replaces: str | None) -> StoredShard | None:
+            measurement = plan.measurements[index]
+            return await context.cube.write_shard(measurement, key, encoders[index], replaces=replaces)
+
         committing = commit_shard(
             task,
             plan=plan,
-            cube=cube,
-            control=control,
-            put=_put_of(task, plan, pixels, encoders=encoders, cube=cube, growing=growing),
-            check_claim=partial(_check_entitled, plan, cube, growing),
+            stores=context,
+            put=put,
+            check_claim=partial(_check_entitled, plan, context.cube),
             result_of=result_of,
         )
         # first: it takes the packed headers out of the outcomes
-        headers = asyncio.ensure_future(put_headers(task, rows, outcomes, control))
+        headers = asyncio.ensure_future(put_headers(task, rows, outcomes, context.control))
         (result, is_new), _ = await both(committing, headers)
         for encoder in encoders:  # not after an error: a PUT that was given up may still read the parts
             encoder.close()
@@ -212,39 +197,10 @@ async def _ready(plan: CubePlan) -> CubePlan:
     return plan
 
 
-async def _check_entitled(plan: CubePlan, cube: CubeStore, growing: GrowingCube | None) -> None:
+async def _check_entitled(plan: CubePlan, cube: CubeStore) -> None:
     """Raise an error if the place belongs to another plan now, or has reached this plan's version."""
     check_uncommitted(await cube.found_among_files(), plan)
-    if growing is not None and plan.append is not None:
-        await check_row_claim(growing, plan)
-
-
-def _put_of(
-    task: ShardTask,
-    plan: CubePlan,
-    pixels: Sequence[Pixels | BandTiles],
-    *,
-    encoders: Sequence[RowEncoder],
-    cube: CubeStore,
-    growing: GrowingCube | None,
-) -> Put:
-    """Return what puts the object of one measurement, or adds rows to it."""
-    key = task.shard_key(plan)
-
-    async def put(index: int, replaces: str | None) -> StoredShard | None:
-        return await cube.write_shard(plan.measurements[index], key, encoders[index], replaces=replaces)
-
-    if growing is None or plan.append is None:
-        return put
-    bands, n_before = _decoded(pixels), task.row_start % plan.layout.shard[0]
-
-    async def add(index: int, replaces: str | None) -> StoredShard | None:
-        measurement = plan.measurements[index]
-        return await growing.write_added_shard(
-            plan, measurement, key, bands[index], n_before=n_before, replaces=replaces
-        )
-
-    return add
+    await check_row_claim(cube, plan)
 
 
 async def _measure_and_encode(
@@ -257,7 +213,7 @@ async def _measure_and_encode(
 
     Args:
         buffers: Of each slot: pixels, shape (band, row, y, x), or compressed tiles.
-        encoders: One for each measurement; none for an append.
+        encoders: One for each measurement.
         start: The first row.
         outcomes: For each row from there on, one outcome per slot.
     """

@@ -10,16 +10,15 @@ from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.errors import AlreadyCommittedError, StoreError
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
-from pixel_gather.core.ports import Projector, SourceLimiter, SourceReader
+from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.read.read_shard import ShardBuffers
 from pixel_gather.core.read.time_limits import ShardTimes, reading_s
-from pixel_gather.core.stores import ControlStore, CubeStore, FoundCube, GrowingCube
+from pixel_gather.core.stores import ControlStore, FoundCube
+from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
 from pixel_gather.engine.step_files import load_plan
 
 _log: Final = logging.getLogger(__name__)
-
-_LONGEST_SOURCE_S: Final = 180.0
 
 type OnShard = Callable[[CubePlan, ShardTask, FilledShard], None]
 """Called when a shard is committed."""
@@ -58,12 +57,8 @@ async def gather_shards(
     *,
     gather: str,
     last_plan: LastPlan,
-    reader_of: Callable[[str], SourceReader],
-    projector: Projector,
-    limiter: SourceLimiter,
-    cube: CubeStore,
-    control: ControlStore,
-    growing: GrowingCube,
+    sources_of: Callable[[str], SourceAccess],
+    stores: GatherStores,
     times: ShardTimes,
     on_shard: OnShard,
 ) -> None:
@@ -76,12 +71,8 @@ async def gather_shards(
         tasks: Which shards; at least one.
         gather: Identifies the gather and its claim, for ``last_plan``.
         last_plan: Kept by the caller between calls.
-        reader_of: Returns the reader of sources for a plan's ``sign``.
-        projector: For boxes and points.
-        limiter: Limits how many sources are read at one time.
-        cube: Where the pixels are written.
-        control: Control files below the plan's claim.
-        growing: Where the pixels of an append are written.
+        sources_of: Returns how sources are read, for a plan's ``sign``.
+        stores: Where the pixels are written, and the control files of the plan.
         times: How long each shard may take. Sources that are not read in time get the status timed out.
         on_shard: Called for each shard when it is committed.
 
@@ -103,11 +94,11 @@ async def gather_shards(
         One after another, each would delay the first source by a round trip.
         """
         return (
-            asyncio.ensure_future(cube.found_among_files()),
-            asyncio.ensure_future(load_shard(task, plan=planned, cube=cube, control=control)),
+            asyncio.ensure_future(stores.cube.found_among_files()),
+            asyncio.ensure_future(load_shard(task, plan=planned, stores=stores)),
         )
 
-    preparing = asyncio.ensure_future(last_plan.load(gather, control))
+    preparing = asyncio.ensure_future(last_plan.load(gather, stores.control))
     asked = ask(tasks[0])
     refused: StoreError | None = None
     try:
@@ -125,15 +116,11 @@ async def gather_shards(
                 filled = await gather_shard(
                     task,
                     plan=plan,
-                    reader=reader_of(plan.sign),
-                    projector=projector,
-                    limiter=limiter,
+                    context=GatherContext(
+                        cube=stores.cube, control=stores.control, sources=sources_of(plan.sign)
+                    ),
                     buffers=buffers,
-                    cube=cube,
-                    control=control,
-                    source_timeout_s=_LONGEST_SOURCE_S,
                     loaded=loaded,
-                    growing=growing,
                     read_until=asyncio.get_running_loop().time() + reading_s(left_s),
                 )
             except StoreError as error:

@@ -80,7 +80,7 @@ async def put_headers(
         await control.put(_key(task), msgspec.msgpack.encode(list(found.items())))
 
 
-async def gathered_headers(
+async def read_gathered_headers(
     tasks: Sequence[ShardTask], control: ControlStore
 ) -> AsyncIterator[list[tuple[str, bytes]]]:
     """Yield (href, packed header) of the sources, one range of rows at a time.

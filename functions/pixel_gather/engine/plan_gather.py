@@ -1,98 +1,232 @@
-"""The first step of a gather: plan it, claim its location, and write the control files."""
+"""The first step of a gather: plan it, claim its rows, and write the control files.
+
+A new cube is append 1. It has the same plan, the same claim and the same control files as the appends that
+follow. It only has no rows before it.
+"""
 
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pixel_gather.core.claim import check_can_continue
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.inherit import check_inherits
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.plan.shards import ShardTask, cut_tasks, row_ranges
-from pixel_gather.core.ports import Projector, SourceReader, SourceTable
+from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
 from pixel_gather.core.scenes.footprints import footprints_of
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore
-from pixel_gather.engine.archive import archive_template, in_order, pin_archive
+from pixel_gather.engine.archive import order_bands, pin_archive
+from pixel_gather.engine.base import APPEND_TO, Base, find_growing_cube, find_place, read_base
+from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, headers_in_shard_order
+from pixel_gather.engine.new_rows import choose_rows, find_tails
+from pixel_gather.engine.row_claim import claim_rows, find_claim
 from pixel_gather.engine.step_files import (
     FOUND_LIST_KEY,
     LIST_KEY,
     PLAN_KEY,
     TASKS_KEY,
-    decoded_plan,
+    decode_plan,
     load_tasks,
 )
 
 if TYPE_CHECKING:  # finish has no pydantic
     from pixel_gather.core.request.request import GatherRequest
 
+type Planned = tuple[CubePlan, tuple[ShardTask, ...]]
+"""A plan and its tasks."""
+
+_NOTHING_TO_APPEND: Final = "the cube has all of these sources: there is nothing to append"
+_CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked", "nodata", "grid")
+"""Fields of a request that say which pixels of its sources are wanted."""
+
 
 async def plan_gather(
     request: "GatherRequest",
     *,
     table: SourceTable,
-    reader: SourceReader,
-    projector: Projector,
-    cube: CubeStore,
-    control: ControlStore,
-    max_task_nbytes: int,
-    deployment: WorkerPool | None = None,
+    context: GatherContext,
+    workers: WorkerPool,
     archive: ArchiveStore | None = None,
     describes_crs: bool = True,
-) -> tuple[CubePlan, tuple[ShardTask, ...]]:
-    """Plan a gather, claim the output location and write the control files for the workers.
+) -> Planned | None:
+    """Plan the rows that a cube lacks, claim them, and write the control files for the workers.
 
-    Safe to run twice, also at the same time: the first claim of the location wins. The control files are in a
-    folder named after the claim. Files of an earlier cube at this location are ignored.
+    Safe to run twice, also at the same time: the first claim wins, and the same request continues what it has
+    begun. The control files are in a folder named after the claim. Files of an earlier cube at this location
+    are ignored.
+
+    Args:
+        request: The checked request: for a new cube, or with ``output.append_to``.
+        table: The list.
+        context: Where the cube is, or is to be, the control files of all its plans, and how the sampled
+            headers are opened. No pixel is read.
+        workers: Who will do it: for the estimate, and for the size of the tasks.
+        archive: The folder of the cube, for the request's archive if it names one.
+        describes_crs: Whether the plan describes its CRS. If not, the caller does so before finish, by
+            `describe_place`.
+
+    Returns:
+        The plan and its tasks. None if there is nothing to gather: the cube has had this request with this
+        list, or it has all its sources.
+
+    Raises:
+        RequestError: The request does not fit the sources, its archive or the cube. Or there is no cube to
+            append to.
+        BudgetError: The plan is over a limit.
+        ArrayExistsError: Another gather has claimed the location.
+        AppendRunningError: Another append is at work.
+    """
+    cube, digest = context.cube, gather_digest(request, table)
+
+    # Has the cube had this request with this list?
+    found = await find_place(request, cube, digest)
+    if found is not None and found.has_version_of(digest):
+        return None
+
+    # Has an earlier run begun it? Then its plan is continued.
+    claim = await find_claim(cube, found, digest)
+    if claim is not None and (earlier := await read_planned(context.control.below(claim.claim))) is not None:
+        await claim_rows(cube, earlier[0])
+        return earlier
+
+    # Plan the rows. Of several first gathers of an archive, one prescribes to the others.
+    is_pinned = False
+    while not is_pinned:
+        base = await read_base(request, archive, cube, found)
+        drafted = await _plan_rows(
+            request,
+            table,
+            base,
+            sources=context.sources,
+            workers=workers,
+            now=time.time() if claim is None else claim.planned_at,
+        )
+        if drafted is None:
+            return None
+        plan, rows = drafted
+        is_pinned = base.template is not None or await pin_archive(request, plan, archive)
+
+    # Claim them. If another run of the same request was first, its time counts.
+    plan = await claim_rows(cube, describe_place(plan, context.sources.projector) if describes_crs else plan)
+    return await write_control_files(plan, rows, context.control.below(plan.claim))
+
+
+async def plan_dry(
+    request: "GatherRequest",
+    *,
+    table: SourceTable,
+    sources: SourceAccess,
+    workers: WorkerPool,
+    cube: CubeStore | None,
+    archive: ArchiveStore | None = None,
+) -> CubePlan:
+    """Plan a gather, claim nothing and write nothing.
 
     Args:
         request: The checked request.
         table: The list.
-        reader: Opens the sampled headers. No pixel is read.
-        projector: For boxes and points.
-        cube: Where the cube is to be.
-        control: Where the control files are.
-        max_task_nbytes: Largest decoded size of a task.
-        deployment: The workers for the estimate; None for those of a new deployment.
-        archive: The folder of the cube, for the request's archive if it names one.
-        describes_crs: Whether the plan describes its CRS. If not, the caller does so before finish, by
-            `described`.
+        sources: How the sampled headers are opened.
+        workers: Who would do it.
+        cube: The cube that ``output.append_to`` names; None for a new cube.
+        archive: As for `plan_gather`.
 
     Raises:
-        RequestError: The request does not fit the sources, or its archive.
+        RequestError: As from `plan_gather`. Or there is nothing to append.
         BudgetError: The plan is over a limit.
-        ArrayExistsError: Another gather has claimed the location, or this gather is already complete.
     """
-    found = await cube.found()
-    if found is not None:
-        check_can_continue(found, gather_digest(request, table))
-        if (earlier := await planned(control.below(found.claim))) is not None:
-            return earlier
-    is_pinned = False
-    while not is_pinned:
-        template = await archive_template(request, archive)
-        ordered = in_order(table, template)
-        plan = await plan_cube(
-            request,
-            table=ordered,
-            reader=reader,
-            projector=projector,
-            max_task_nbytes=max_task_nbytes,
-            now=time.time() if found is None else found.planned_at,
-            deployment=deployment,
-            template=template,
-        )
-        is_pinned = template is not None or await pin_archive(request, plan, archive)
-    plan = await cube.create(described(plan, projector) if describes_crs else plan)
-    return await write_control_files(plan, ordered, control.below(plan.claim))
+    nothing = RequestError(_NOTHING_TO_APPEND, field=APPEND_TO)
+    found = None if cube is None else await find_growing_cube(cube)
+    if found is not None and found.has_version_of(gather_digest(request, table)):
+        raise nothing
+    base = await read_base(request, archive, cube, found)
+    drafted = await _plan_rows(request, table, base, sources=sources, workers=workers, now=0.0)
+    if drafted is None:
+        raise nothing
+    return drafted[0]
 
 
-async def write_control_files(
-    plan: CubePlan, table: SourceTable, control: ControlStore
-) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+async def _plan_rows(
+    request: "GatherRequest",
+    table: SourceTable,
+    base: Base,
+    *,
+    sources: SourceAccess,
+    workers: WorkerPool,
+    now: float,
+) -> tuple[CubePlan, SourceTable] | None:
+    """Return the plan of the rows that a cube lacks, and these rows; None if it lacks none.
+
+    Args:
+        request: The checked request.
+        table: The list.
+        base: What the rows are added to.
+        sources: How the sampled headers are opened.
+        workers: Who will do it.
+        now: Seconds since 1970-01-01 UTC.
+    """
+    # Which rows does the cube lack?
+    whole = order_bands(table, base.template)
+    rows = choose_rows(request, whole, base)
+    if not rows.n_rows and not base.append.is_first:
+        await _check_known_list(request, whole, base, sources=sources, workers=workers)
+        return None
+
+    # Plan them as the cube prescribes.
+    plan = await plan_cube(
+        request,
+        table=rows,
+        sources=sources,
+        workers=workers,
+        now=now,
+        template=base.template,
+        append=replace(base.append, n_skipped=table.n_sources - rows.n_sources),
+    )
+
+    # The first of them may continue shards.
+    return replace(plan, append=replace(plan.append, tails=find_tails(plan, base))), rows
+
+
+async def _check_known_list(
+    request: "GatherRequest",
+    whole: SourceTable,
+    base: Base,
+    *,
+    sources: SourceAccess,
+    workers: WorkerPool,
+) -> None:
+    """Refuse a request that does not fit the cube, though the cube has all sources of its list.
+
+    Opens headers only if the request asks for other pixels than the cube's first gather. Limits of cost do
+    not count, because nothing is read.
+
+    Raises:
+        RequestError: The message names the field, and both values.
+    """
+    if not whole.n_rows:
+        return
+    assert base.template is not None  # noqa: S101 # it is a cube that is there
+    check_inherits(base.template, request, slots=(), has_time=whole.has_time, columns=whole.columns)
+    asked, first = request.to_json(), base.append.origin.get("request", {})
+    if all(asked.get(name) == first.get(name) for name in _CHOOSE_PIXELS):
+        return
+    no_cost = dict.fromkeys(("usd", "files", "pixels", "fetched_bytes"))
+    await plan_cube(
+        request.model_copy(update={"limits": request.limits.model_copy(update=no_cost)}),
+        table=whole,
+        sources=sources,
+        workers=workers,
+        now=time.time(),
+        template=base.template,
+    )
+
+
+async def write_control_files(plan: CubePlan, table: SourceTable, control: ControlStore) -> Planned:
     """Write what the workers need: the list, the tasks and the plan.
 
     Args:
@@ -103,7 +237,7 @@ async def write_control_files(
     Returns:
         The plan and its tasks. Those of another run, if that has written them meanwhile.
     """
-    if (earlier := await planned(control)) is not None:  # another run has claimed the place meanwhile
+    if (earlier := await read_planned(control)) is not None:  # another run has claimed the place meanwhile
         return earlier
     if (found_list := table.found_list()) is not None:
         await control.put(FOUND_LIST_KEY, found_list)
@@ -118,7 +252,7 @@ async def write_control_files(
     return plan, tasks
 
 
-async def found_list_of(request: "GatherRequest", *, cube: CubeStore, control: ControlStore) -> bytes | None:
+async def read_found_list(request: "GatherRequest", stores: GatherStores) -> bytes | None:
     """Return the list that an earlier, unfinished run of this request found; None if there is none.
 
     A gather that is continued reads this list and does not search again: meanwhile the catalog may name
@@ -126,26 +260,26 @@ async def found_list_of(request: "GatherRequest", *, cube: CubeStore, control: C
 
     Args:
         request: The request.
-        cube: Where its cube is to be.
-        control: The store that is given to `plan_gather`.
+        stores: Those that are given to `plan_gather`.
     """
     if not request.sources.are_searched:
         return None
-    found = await cube.found()
-    if found is None or found.report is not None or not found.digest.startswith(request.digest()):
-        return None
-    return await control.below(found.claim).get(FOUND_LIST_KEY)
+    found = await find_place(request, stores.cube, digest=None)
+    if request.output.append_to is None and found is not None and found.version:
+        return None  # it is complete
+    claim = await find_claim(stores.cube, found, request.digest(), is_whole=False)
+    return None if claim is None else await stores.control.below(claim.claim).get(FOUND_LIST_KEY)
 
 
-async def planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+async def read_planned(control: ControlStore) -> Planned | None:
     """Return the plan and the tasks that an earlier run wrote, or None."""
     content = await control.get(PLAN_KEY)
     if content is None:
         return None
-    return decoded_plan(content), await load_tasks(control)
+    return decode_plan(content), await load_tasks(control)
 
 
-def described(plan: CubePlan, projector: Projector) -> CubePlan:
+def describe_place(plan: CubePlan, projector: Projector) -> CubePlan:
     """Return the plan with the description of its CRS and with its place on the Earth, if it has them."""
     crs = plan.placement.crs
     if crs is None:

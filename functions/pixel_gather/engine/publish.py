@@ -20,7 +20,7 @@ from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.errors import ArrayExistsError
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cube_version import version_key
-from pixel_gather.core.stores import ROOT_KEY, Content, FoundCube, GrowingCube, StagedCube
+from pixel_gather.core.stores import ROOT_KEY, Content, CubeStore, FoundCube, StagedCube
 from pixel_gather.engine.row_claim import check_row_claim
 
 _AT_ONCE: Final = 16
@@ -30,7 +30,7 @@ type Check = Callable[[], Awaitable[None]]
 """Raises an error if the work may not go on."""
 
 
-async def publish(cube: GrowingCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube) -> None:
+async def publish(cube: CubeStore, plan: CubePlan, staged: StagedCube, *, found: FoundCube) -> None:
     """Store what was staged. The group's metadata come last.
 
     Args:
@@ -46,19 +46,18 @@ async def publish(cube: GrowingCube, plan: CubePlan, staged: StagedCube, *, foun
 
     async def still_ours() -> None:
         if await cube.etag_of(ROOT_KEY) != found.etag:
-            check_uncommitted(await cube.found(), plan)
+            check_uncommitted(await cube.found_among_files(), plan)
             raise ArrayExistsError(f"{cube.place}: the cube has changed meanwhile: run again")
-        if plan.append is not None:
-            await check_row_claim(cube, plan)
+        await check_row_claim(cube, plan)
 
     for keys in staged.phases(plan, found):
         # what a new cube consists of is not there, but for what an earlier try has left
-        await put_all(cube, keys, staged.content, still_ours=still_ours, is_new=plan.append is None)
+        await put_all(cube, keys, staged.content, still_ours=still_ours, is_new=plan.append.is_first)
     await commit(cube, staged.content(ROOT_KEY), found=found, still_ours=still_ours)
 
 
 async def put_all(
-    cube: GrowingCube,
+    cube: CubeStore,
     keys: Sequence[str],
     content: Callable[[str], Content],
     *,
@@ -95,7 +94,7 @@ async def put_all(
         is_new = False
 
 
-async def commit(cube: GrowingCube, root: Content, *, found: FoundCube, still_ours: Check) -> None:
+async def commit(cube: CubeStore, root: Content, *, found: FoundCube, still_ours: Check) -> None:
     """Replace the group's metadata, if they are still those that were found. Keep the former ones.
 
     Raises:

@@ -1,4 +1,6 @@
-"""Which append may write the next rows of a cube.
+"""Which plan may write the next rows of a cube.
+
+A new cube is claimed by the first PUT of the group's metadata. This claim never lapses.
 
 An append claims the cube's next version with a small file, ``versions/NNNNN.claim``, which only one can
 create. Another append waits until the version is there, and then plans behind it. Each sign of work renews
@@ -13,12 +15,12 @@ nothing more; see `pixel_gather.core.claim.check_uncommitted`.
 
 import json
 import time
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import asdict, dataclass, replace
+from typing import Final
 
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.stores import GrowingCube, StoredObject
+from pixel_gather.core.stores import CubeStore, FoundCube, StoredObject
 
 LAPSES_AFTER_S: Final = 1800.0
 """Twice the longest time of a Lambda function: a worker renews the claim at the start of each shard."""
@@ -27,14 +29,23 @@ _RENEWED_AFTER_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowClaim:
+class Claim:
     """Who gathers the rows of the cube's next version."""
 
     claim: str
-    """`pixel_gather.core.plan.cube_plan.CubePlan.claim` of the append."""
+    """`pixel_gather.core.plan.cube_plan.CubePlan.claim` of the plan."""
 
     digest: str
+    """Digest of the plan."""
+
     planned_at: float
+    """When the plan was made, in seconds since 1970-01-01 UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowClaim(Claim):
+    """The claim of an append, as its file has it."""
+
     first_row: int
     n_rows: int
     """Rows of the cube after the append."""
@@ -54,8 +65,7 @@ class RowClaim:
 
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
-        told: dict[str, Any] = {name: getattr(self, name) for name in type(self).__slots__}
-        return json.dumps(told).encode()
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "RowClaim":
@@ -68,23 +78,56 @@ def claim_key(version: int) -> str:
     return f"versions/{version:05d}.claim"
 
 
-async def found_claim(cube: GrowingCube, version: int, digest: str) -> RowClaim | None:
-    """Return this request's own claim of a version; None if the version is free, or was abandoned.
+async def find_claim(
+    cube: CubeStore, found: FoundCube | None, digest: str, *, is_whole: bool = True
+) -> Claim | None:
+    """Return this request's own claim of the next version; None if the version is free, or was abandoned.
+
+    Args:
+        cube: The cube.
+        found: The cube as it is; None if the place is empty.
+        digest: Digest of the request and its list, or the request's alone.
+        is_whole: Whether the list is known. Then another append that is at work is an error.
 
     Raises:
         AppendRunningError: Another append is at work.
     """
-    there = await cube.read_object(claim_key(version))
+    if found is None:
+        return None
+    # A cube that is not complete has its claim in the group's metadata.
+    if not found.version:
+        claim = Claim(claim=found.claim, digest=found.digest, planned_at=found.planned_at)
+        return claim if claim.digest.startswith(digest) else None
+    # Each later version has a claim of its own.
+    there = await cube.read_object(claim_key(found.version + 1))
     if there is None:
         return None
-    claim = RowClaim.from_bytes(there.content)
-    if claim.digest == digest:
-        return claim
-    _check_abandoned(cube, there)
+    append = RowClaim.from_bytes(there.content)
+    if append.digest.startswith(digest):
+        return append
+    if is_whole:
+        _check_abandoned(cube, there)
     return None
 
 
-async def take_claim(cube: GrowingCube, version: int, wanted: RowClaim) -> RowClaim:
+async def claim_rows(cube: CubeStore, plan: CubePlan) -> CubePlan:
+    """Claim the rows of a plan, or continue the claim of the same request.
+
+    Returns:
+        The plan. If another run of the same request was first, with that run's ``planned_at``.
+
+    Raises:
+        ArrayExistsError: Another gather has claimed the place meanwhile, or the cube is complete.
+        AppendRunningError: Another append has claimed the rows, or was committed meanwhile.
+        BusyError: Others write there at the same time.
+    """
+    if plan.append.is_first:
+        return await cube.create(plan)
+    claim = await take_claim(cube, plan.append.version, RowClaim.of(plan))
+    return replace(plan, planned_at=claim.planned_at)
+
+
+async def take_claim(cube: CubeStore, version: int, wanted: RowClaim) -> RowClaim:
     """Claim the next version of a cube, or continue the claim of the same request.
 
     Returns:
@@ -113,20 +156,23 @@ async def take_claim(cube: GrowingCube, version: int, wanted: RowClaim) -> RowCl
     return claim
 
 
-async def _check_next(cube: GrowingCube, version: int) -> None:
+async def _check_next(cube: CubeStore, version: int) -> None:
     """Raise an error if a version is not the next one of the cube."""
-    found = await cube.found()
+    found = await cube.found_among_files()
     if found is None or found.version != version - 1:
         raise AppendRunningError(f"{cube.place}: another append was committed meanwhile: run again")
 
 
-async def check_row_claim(cube: GrowingCube, plan: CubePlan) -> None:
-    """Raise an error if another append has taken over the rows of a plan; see `check_claimed`."""
-    assert plan.append is not None  # noqa: S101 # callers have an append
-    await check_claimed(cube, plan.append.version, plan.claim)
+async def check_row_claim(cube: CubeStore, plan: CubePlan) -> None:
+    """Raise an error if another append has taken over the rows of a plan; see `check_claimed`.
+
+    A new cube has no such claim: its group's metadata say whose the place is.
+    """
+    if not plan.append.is_first:
+        await check_claimed(cube, plan.append.version, plan.claim)
 
 
-async def check_claimed(cube: GrowingCube, version: int, claim: str) -> None:
+async def check_claimed(cube: CubeStore, version: int, claim: str) -> None:
     """Raise an error if a version's claim is no longer this one. Renew the claim if it is old.
 
     Raises:
@@ -143,7 +189,7 @@ async def check_claimed(cube: GrowingCube, version: int, claim: str) -> None:
         await cube.put_object(key, there.content, replaces=there.etag)
 
 
-def _check_abandoned(cube: GrowingCube, there: StoredObject) -> None:
+def _check_abandoned(cube: CubeStore, there: StoredObject) -> None:
     age_s = time.time() - there.modified_at
     if age_s < LAPSES_AFTER_S:
         raise AppendRunningError(

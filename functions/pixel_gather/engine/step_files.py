@@ -12,8 +12,9 @@ from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
-from pixel_gather.core.stores import ControlStore, CubeStore, GrowingCube, damaged, needed_file, unpacked
+from pixel_gather.core.stores import ControlStore, damaged, needed_file, unpacked
 from pixel_gather.core.task_group import all_of
+from pixel_gather.engine.context import GatherStores
 
 # MessagePack: nodata and statistics are often NaN, which JSON does not have.
 PLAN_KEY: Final = "plan.msgpack"
@@ -33,7 +34,7 @@ async def is_planned(control: ControlStore) -> bool:
 
 async def load_plan(control: ControlStore) -> CubePlan:
     """Return the plan that `plan_gather` wrote."""
-    return decoded_plan(await needed_file(control, PLAN_KEY))
+    return decode_plan(await needed_file(control, PLAN_KEY))
 
 
 async def load_tasks(control: ControlStore) -> tuple[ShardTask, ...]:
@@ -45,15 +46,15 @@ async def load_tasks(control: ControlStore) -> tuple[ShardTask, ...]:
         raise damaged(PLAN_KEY, error) from error  # without a plan, all is written again
 
 
-async def committed_sidecars(
+async def find_committed(
     plan: CubePlan,
     tasks: Sequence[ShardTask],
-    *,
-    cube: CubeStore | GrowingCube,
-    control: ControlStore,
+    stores: GatherStores,
 ) -> dict[int, str]:
     """Return the keys of the committed tasks' sidecars, by the tasks' indexes; see `sidecar_key`."""
-    etags, written = await both(cube.shard_etags(plan), control.list_(_SIDECARS, skip_empty=True))
+    etags, written = await both(
+        stores.cube.shard_etags(plan), stores.control.list_(_SIDECARS, skip_empty=True)
+    )
     found: dict[int, str] = {}
     for task in tasks:
         own = [etags.get(key) for key in task.object_keys(plan)]
@@ -62,15 +63,13 @@ async def committed_sidecars(
     return found
 
 
-async def committed_result(
-    task: ShardTask, *, plan: CubePlan, cube: CubeStore, control: ControlStore
-) -> ShardResult | None:
+async def read_committed(task: ShardTask, *, plan: CubePlan, stores: GatherStores) -> ShardResult | None:
     """Return the result that a task's sidecar holds, or None if the task is not committed."""
-    etags = await all_of(cube.shard_etag(key) for key in task.object_keys(plan))
+    etags = await all_of(stores.cube.etag_of(key) for key in task.object_keys(plan))
     if etags[0] is None or None in etags:
         return None
     key = sidecar_key(task.index, etags[0])
-    content = await control.get(key)
+    content = await stores.control.get(key)
     return unpacked(content, ShardResult, key=key) if content else None
 
 
@@ -89,7 +88,7 @@ def sidecar_key(index: int, etag: str) -> str:
     return f"{_SIDECARS}{index:05d}-{version}.msgpack"
 
 
-def decoded_plan(content: bytes) -> CubePlan:
+def decode_plan(content: bytes) -> CubePlan:
     """Return the plan from the content of its file."""
     return unpacked(content, CubePlan, key=PLAN_KEY)
 

@@ -11,7 +11,9 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import Source
+from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.core.request.request import GatherRequest
 from pixel_gather.core.request.sources import Sources
@@ -45,6 +47,21 @@ class Job:
     reader: CogReader
     projector: RasterioProjector
     limiter: AdaptiveLimiter
+
+    @property
+    def sources(self) -> SourceAccess:
+        """How its sources are read."""
+        return SourceAccess(
+            reader=self.reader,
+            projector=self.projector,
+            limiter=self.limiter,
+            timeout_s=self.settings.source_timeout_s,
+        )
+
+    @property
+    def workers(self) -> WorkerPool:
+        """This machine as a worker. Its estimate is that of a new deployment."""
+        return WorkerPool(max_task_nbytes=self.settings.max_task_nbytes)
 
     @property
     def in_flight(self) -> int:

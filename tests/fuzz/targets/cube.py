@@ -21,10 +21,10 @@ from pixel_gather.features.export.cube_rows import CubeRows
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.rows.read_rows import RowColumns
 from pixel_gather.features.verify.check_cube import check_cube
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.cube.read_table import read_table
 from pixel_gather.io.cube.stored_cube import StoredCube
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import run
 
 __all__ = ["fuzz_one", "mutated", "seeds"]
@@ -121,7 +121,7 @@ def _export(store: Any) -> None:
 
 
 def _versions(store: Any) -> None:
-    run(GrowingZarrCube(store, _PLACE).found())
+    run(ZarrCube(store, _PLACE).found())
 
 
 _READS: Final[tuple[Callable[[Any], Any], ...]] = (

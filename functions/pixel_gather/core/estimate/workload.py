@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from pixel_gather.core.estimate import assumptions
-from pixel_gather.core.estimate.worker_limits import max_task_nbytes
+from pixel_gather.core.estimate import assumptions, worker_limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +82,15 @@ class WorkerPool:
     chosen_workers: int | None = None
     """The forecast's choice if the request sets no number."""
 
-    worker_memory_mib: int = 1769
+    worker_memory_mib: int = worker_limits.ONE_VCPU_MIB
     """Memory of the largest workers. Every task fits them."""
 
-    smaller: tuple[WorkerSize, ...] = (WorkerSize(memory_mib=1024, max_task_nbytes=max_task_nbytes(1024)),)
+    max_task_nbytes: int = worker_limits.max_task_nbytes(worker_limits.ONE_VCPU_MIB)
+    """Decoded size of the largest task that the largest workers can hold."""
+
+    smaller: tuple[WorkerSize, ...] = (
+        WorkerSize(memory_mib=1024, max_task_nbytes=worker_limits.max_task_nbytes(1024)),
+    )
     """Smaller sizes, the smallest first."""
 
     tasks_per_child: int | None = None
@@ -127,8 +131,10 @@ class WorkerPool:
             is_deployed=True,
             max_workers=default.max_workers if max_workers is None else int(max_workers),
             worker_memory_mib=largest,
+            max_task_nbytes=worker_limits.max_task_nbytes(largest),
             smaller=tuple(
-                WorkerSize(memory_mib=each, max_task_nbytes=max_task_nbytes(each)) for each in smaller
+                WorkerSize(memory_mib=each, max_task_nbytes=worker_limits.max_task_nbytes(each))
+                for each in smaller
             ),
             in_flight=min(concurrency, default.in_flight),
             region=region,

@@ -16,7 +16,7 @@ from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.locate_window import Grid, locate_window
 from pixel_gather.core.plan.pass_through import check_sample
 from pixel_gather.core.plan.sample_warnings import warnings_of_claims, warnings_of_places, warnings_of_sample
-from pixel_gather.core.ports import Projector, SourceReader, SourceTable
+from pixel_gather.core.ports import Projector, SourceAccess, SourceReader, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
@@ -31,8 +31,7 @@ async def draft_slot(
     rule: WindowRule,
     *,
     table: SourceTable,
-    reader: SourceReader,
-    projector: Projector,
+    sources: SourceAccess,
     wants_same_grid: bool,
 ) -> Draft:
     """Open a sample of one slot's sources and choose their template."""
@@ -40,7 +39,7 @@ async def draft_slot(
     costs = [Cost() for _ in sample]
     opened = await asyncio.gather(
         *(
-            _header_or_error(reader, source.href, request.overview, cost)
+            _header_or_error(sources.reader, source.href, request.overview, cost)
             for source, cost in zip(sample, costs, strict=True)
         )
     )
@@ -54,7 +53,7 @@ async def draft_slot(
             field="sources",
         )
     asked = _asked_bands(name, request, table)
-    header, window = _template(headers, rule, asked, projector)
+    header, window = _template(headers, rule, asked, sources.projector)
     if asked is None and name is not None and header.n_bands > 1 and request.sources.are_searched:
         raise RequestError(
             f"the asset of {name} has {counted(header.n_bands, 'band')} in {header.href}; say which one is "
@@ -85,7 +84,7 @@ async def draft_slot(
             *(_of_first_bands(name, headers) if asked is None and name is not None else ()),
             *warnings_of_sample(slot, header, headers, errors, nodata=nodata),
             *warnings_of_places(
-                slot, rule, headers, projector, nodata=nodata, wants_same_grid=wants_same_grid
+                slot, rule, headers, sources.projector, nodata=nodata, wants_same_grid=wants_same_grid
             ),
             *warnings_of_claims(slot, sample, opened),
         ),

@@ -1,5 +1,6 @@
 """The plan of a cube, made before a pixel is read."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -80,28 +81,36 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
-    """Where the rows of an append go, in a cube that is there."""
+    """Where the rows of a plan go. A new cube is append 1: no rows are before its own."""
 
-    version: int
-    """Number of the version that the append makes. The first gather has made version 1."""
+    version: int = 1
+    """Number of the version that the plan makes."""
 
-    first_row: int
+    first_row: int = 0
     """Rows that the cube has already."""
 
     n_skipped: int = 0
     """Sources of the list that the cube has already and that are left out."""
 
-    chunk_rows: int
-    """Rows in a chunk of each coordinate of the cube."""
+    chunk_rows: int = 0
+    """Rows in a chunk of each coordinate of the cube; 0 for a new cube, whose finish chooses them."""
 
-    versions: tuple[CubeVersion, ...]
+    versions: tuple[CubeVersion, ...] = ()
     """The cube's versions before this one."""
 
-    origin: dict[str, Any]
-    """What the cube's metadata say of its first gather."""
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """What the cube's metadata say of its first gather; empty if that is this plan's own."""
+
+    place_claim: str | None = None
+    """Claim of the cube's first gather; None if that is this plan's own."""
 
     tails: tuple[str, ...] = ()
     """Keys of the last shards if they are not full. Rows are added to them."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the plan is for a new cube."""
+        return self.version == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +158,8 @@ class CubePlan:
     part_nbytes: int | None = None
     """Ranges longer than this are fetched in parallel parts. None for one request per range."""
 
-    append: Append | None = None
-    """None if the plan is for a new cube."""
+    append: Append = field(default_factory=Append)
+    """Where the rows go: at the beginning of a new cube, or behind those of one that is there."""
 
     warnings: tuple[str, ...] = field(default=())
 
@@ -158,12 +167,17 @@ class CubePlan:
     def claim(self) -> str:
         """Name of this attempt to make the cube, unique per attempt. Control files are below it."""
         claim = claim_of(self.planned_at)
-        return claim if self.append is None else f"{self.append.version:05d}-{claim}"
+        return claim if self.append.is_first else f"{self.append.version:05d}-{claim}"
+
+    @property
+    def place_claim(self) -> str:
+        """Claim of the cube's first gather, which the group's metadata tell."""
+        return self.append.place_claim or self.claim
 
     @property
     def first_row(self) -> int:
         """First row that this plan gathers."""
-        return 0 if self.append is None else self.append.first_row
+        return self.append.first_row
 
     @property
     def sign(self) -> str:

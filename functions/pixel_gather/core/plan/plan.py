@@ -26,7 +26,7 @@ from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.core.plan.layout import Layout, plan_layout
 from pixel_gather.core.plan.pass_through import layout_of, warnings_of
-from pixel_gather.core.ports import Projector, SourceReader, SourceTable
+from pixel_gather.core.ports import SourceAccess, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest, Limits
@@ -48,11 +48,9 @@ async def plan_cube(
     request: "GatherRequest",
     *,
     table: SourceTable,
-    reader: SourceReader,
-    projector: Projector,
-    max_task_nbytes: int,
+    sources: SourceAccess,
+    workers: WorkerPool,
     now: float,
-    deployment: WorkerPool | None = None,
     template: CubeTemplate | None = None,
     append: Append | None = None,
     by_reference: bool = False,
@@ -62,13 +60,11 @@ async def plan_cube(
     Args:
         request: The checked request.
         table: The list.
-        reader: Opens the sampled headers. No pixel is read.
-        projector: For boxes and points.
-        max_task_nbytes: Largest decoded size of a task.
+        sources: How the sampled headers are opened. No pixel is read.
+        workers: Who will do it: for the estimate, and for the size of the tasks.
         now: Seconds since 1970-01-01 UTC.
-        deployment: The workers for the estimate; None for those of a new deployment.
         template: What the cube inherits. The list's bands are then in its order.
-        append: Where the rows go in a cube that is there; None for a new cube.
+        append: Where the rows go; None for a new cube.
         by_reference: Whether the cube will refer to the sources' tiles, and store none. It only changes the
             warnings.
 
@@ -76,9 +72,9 @@ async def plan_cube(
         RequestError: No source of the sample fits the request, or the template. The message names the field.
         BudgetError: The plan is over one of the request's limits.
     """
-    rule = request.window.rule()
+    append, rule = append or Append(), request.window.rule()
     if rule.crs is not None:
-        projector.check(rule.crs, field="window.crs")
+        sources.projector.check(rule.crs, field="window.crs")
     names: tuple[str | None, ...] = table.bands or (None,)
     if table.bands and request.bands is not None and len(request.bands) > 1:
         raise RequestError("name one band only: the list's band column names the measurements", field="bands")
@@ -89,8 +85,7 @@ async def plan_cube(
             request,
             rule,
             table=table,
-            reader=reader,
-            projector=projector,
+            sources=sources,
             wants_same_grid=wants_same_grid,
         )
         for name in names
@@ -103,7 +98,7 @@ async def plan_cube(
     if template is None:
         measurements = tuple(_measurements(drafts, request))
         shape = (max(table.n_rows, request.output.expected_rows or 0), height, width)
-        layout = _layout(request, drafts, measurements, shape, max_task_nbytes=max_task_nbytes)
+        layout = _layout(request, drafts, measurements, shape, max_task_nbytes=workers.max_task_nbytes)
     else:
         if template.codec == "source":
             raise RequestError(
@@ -111,9 +106,9 @@ async def plan_cube(
             )
         check_inherits(template, request, slots=slots, has_time=table.has_time, columns=table.columns)
         slots, measurements, layout = template.slots, template.measurements, template.layout
-        _check_task_fits(template, max_task_nbytes)
+        _check_task_fits(template, workers.max_task_nbytes)
     on_aws = replace(
-        deployment or WorkerPool(),
+        workers,
         asked_workers=request.limits.workers,
         cap_usd=request.limits.usd,
         # if shards may be lost, the map counts the lost ones: so each shard is a child
@@ -138,7 +133,7 @@ async def plan_cube(
         slots=slots,
         measurements=measurements,
         n_sources=table.n_sources,
-        n_rows=table.n_rows + (0 if append is None else append.first_row),
+        n_rows=append.first_row + table.n_rows,
         height=height,
         width=width,
         has_time=table.has_time,
@@ -148,7 +143,7 @@ async def plan_cube(
         zfp_tolerance=request.output.zfp_tolerance if template is None else template.zfp_tolerance,
         append=append,
         sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
-        part_nbytes=_parts(work, deployment).part_nbytes,
+        part_nbytes=_parts(work, workers).part_nbytes,
         estimate=estimate,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
@@ -184,9 +179,9 @@ def _layout(
     return plan_layout(shape, wanted=request.output.layout, **sizes)
 
 
-def _parts(work: Workload, deployment: WorkerPool | None) -> Parts:
+def _parts(work: Workload, workers: WorkerPool) -> Parts:
     """Choose whether sources are fetched in parts. It depends on the network of the reading machine."""
-    link = LAMBDA if deployment is not None and deployment.is_deployed else HERE
+    link = LAMBDA if workers.is_deployed else HERE
     return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
 
 

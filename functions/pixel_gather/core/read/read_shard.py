@@ -20,7 +20,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan, SourceSlot
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
 from pixel_gather.core.plan.pass_through import check_passes
 from pixel_gather.core.plan.shards import ShardTask
-from pixel_gather.core.ports import OpenedSource, Projector, SourceLimiter, SourceReader
+from pixel_gather.core.ports import OpenedSource, Projector, SourceAccess
 from pixel_gather.core.read.stored_tiles import StoredTiles, TileRow
 from pixel_gather.core.task_group import all_of
 
@@ -87,10 +87,7 @@ async def read_shard(
     *,
     plan: CubePlan,
     task: ShardTask,
-    reader: SourceReader,
-    projector: Projector,
-    limiter: SourceLimiter,
-    source_timeout_s: float,
+    sources: SourceAccess,
     on_source: OnSource,
     packed_headers: Sequence[Sequence[bytes | None]] = (),
     read_until: float = inf,
@@ -105,10 +102,7 @@ async def read_shard(
         buffers: Lent by `ShardBuffers`. They are overwritten completely.
         plan: The cube's plan.
         task: Which part of the cube to read.
-        reader: Reads all sources.
-        projector: Transforms boxes and points.
-        limiter: Limits how many sources are read at the same time.
-        source_timeout_s: How long one source may take, retries included.
+        sources: How they are read.
         on_source: Called after each source. For a window in several strips, called once for each strip.
         packed_headers: The packed header of each source of each row, from an index; empty without an index.
         read_until: When to stop, by the event loop's clock. Sources that are not read by then time out.
@@ -117,7 +111,8 @@ async def read_shard(
         For each row, one outcome per source slot, in the order of ``rows``.
     """
     views = [
-        _View(plan=plan, slot_index=index, task=task, projector=projector) for index in range(len(plan.slots))
+        _View(plan=plan, slot_index=index, task=task, projector=sources.projector)
+        for index in range(len(plan.slots))
     ]
     weights = [view.n_tile_rows for view in views]
 
@@ -129,13 +124,12 @@ async def read_shard(
         else:
             reads_tiles = not isinstance(buffer, StoredTiles) or buffer.reads_tiles
             weight = weights[slot_index] if reads_tiles else 1
-            async with limiter.permit(source.href, weight=weight) as permit:
+            async with sources.limiter.permit(source.href, weight=weight) as permit:
                 outcome = await _read_source(
                     source,
                     out,
                     views[slot_index],
-                    reader=reader,
-                    timeout_s=source_timeout_s,
+                    sources=sources,
                     read_until=read_until,
                     packed_header=packed_headers[index][slot_index] if packed_headers else None,
                 )
@@ -264,8 +258,7 @@ async def _read_source(
     out: Pixels | TileRow,
     view: _View,
     *,
-    reader: SourceReader,
-    timeout_s: float,
+    sources: SourceAccess,
     read_until: float,
     packed_header: bytes | None,
 ) -> Outcome:
@@ -273,8 +266,8 @@ async def _read_source(
     outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at, cost=cost)
     try:
         _check_time(read_until)
-        async with asyncio.timeout_at(min(now() + timeout_s, read_until)):
-            opened = await reader.open_(
+        async with asyncio.timeout_at(min(now() + sources.timeout_s, read_until)):
+            opened = await sources.reader.open_(
                 source.href, overview=plan.overview, cost=cost, packed_header=packed_header
             )
             outcome.packed_header = packed_header if opened.from_packed_header else None
@@ -285,7 +278,7 @@ async def _read_source(
                     etag = opened.header.etag
                     # without the cached header's values
                     outcome = Outcome(status=Status.OK, start_s=outcome.start_s, cost=cost)
-                    opened = await reader.open_(source.href, overview=plan.overview, cost=cost)
+                    opened = await sources.reader.open_(source.href, overview=plan.overview, cost=cost)
                     is_stale = opened.header.etag != etag
                     outcome.lookup = Lookup.STALE if is_stale else Lookup.UNFIT
                 elif packed_header is not None:
@@ -300,7 +293,7 @@ async def _read_source(
     except TimeoutError:
         outcome.status = Status.TIMED_OUT
         is_late = now() >= read_until
-        outcome.reason = _TOO_LATE if is_late else f"not read within {timeout_s:g} s"
+        outcome.reason = _TOO_LATE if is_late else f"not read within {sources.timeout_s:g} s"
     outcome.end_s = time.time() - plan.planned_at
     return outcome
 

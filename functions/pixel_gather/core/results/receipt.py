@@ -196,17 +196,23 @@ def receipt_of(
     shards: Mapping[str, str | None],
     files: Sequence[WrittenFile],
     sources: str | None,
+    found_list: str | None = None,
+    earlier: Receipt | None = None,
 ) -> Receipt:
-    """Return the receipt of a finished gather.
+    """Return the receipt of a cube with the rows of a plan.
 
     Args:
         plan: The cube.
-        report: Its report.
-        shards: `shard_digests` of all tasks.
+        report: Report of the whole cube.
+        shards: `shard_digests` of all shards that were written.
         files: What finish has written beside the arrays.
         sources: Key of the one of ``files`` that has the sources.
+        found_list: Key of the one of ``files`` that a search found.
+        earlier: The cube's receipt before; None for a new cube.
     """
-    found = {each.key: ReceiptFile(nbytes=each.nbytes, sha256=each.sha256) for each in files}
+    written = {each.key: ReceiptFile(nbytes=each.nbytes, sha256=each.sha256) for each in files}
+    if earlier is not None:
+        return _grown_receipt(plan, report, earlier, shards=shards, written=written, found_list=found_list)
     return Receipt(
         format=FORMAT,
         digest=plan.digest,
@@ -222,31 +228,21 @@ def receipt_of(
         is_lossless=not plan.zfp_tolerance,
         pixels=report.digest,
         shards=dict(shards),
-        files=found,
+        files=written,
         sources=sources,
     )
 
 
-def grown_receipt(
+def _grown_receipt(
     plan: CubePlan,
     report: Report,
     earlier: Receipt,
     *,
     shards: Mapping[str, str | None],
-    files: Sequence[WrittenFile],
+    written: dict[str, ReceiptFile],
     found_list: str | None,
 ) -> Receipt:
-    """Return the receipt of a cube after an append.
-
-    Args:
-        plan: Plan of the append.
-        report: Report of the whole cube.
-        earlier: The cube's receipt before.
-        shards: `shard_digests` of all shards that the append has written.
-        files: What finish has written beside the arrays.
-        found_list: Key of the one of ``files`` that a search found.
-    """
-    assert plan.append is not None  # noqa: S101 # it is an append
+    """Return the receipt of a cube to which a plan has added rows."""
     n_shards, _ = plan.layout.n_shards(plan.shape)
     there = {key: told for key, told in earlier.shards.items() if int(key.split("/")[-3]) < n_shards}
     added = AppendReceipt(
@@ -261,7 +257,6 @@ def grown_receipt(
         n_skipped=plan.append.n_skipped,
         found_list=found_list,
     )
-    written = {each.key: ReceiptFile(nbytes=each.nbytes, sha256=each.sha256) for each in files}
     return replace(
         earlier,
         shape=plan.shape,

@@ -6,32 +6,26 @@ The steps are the same as on AWS. Here they run on one event loop, with two to f
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from pixel_gather.core.claim import find_cube
 from pixel_gather.core.errors import AppendRunningError, GatherError, RequestError
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.plan.cube_plan import CubePlan, version_of_claim
-from pixel_gather.core.plan.plan import gather_digest, plan_cube
+from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.read.read_shard import ShardBuffers
 from pixel_gather.core.request.href_policy import parent_of
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.task_group import all_of
-from pixel_gather.engine.append import (
-    NOTHING_TO_APPEND,
-    complete_cube,
-    found_list_of_append,
-    plan_append,
-)
+from pixel_gather.engine.base import find_finished_cube
+from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.gather_shard import gather_shard
-from pixel_gather.engine.plan_gather import described, found_list_of, plan_gather
-from pixel_gather.engine.step_files import both, committed_sidecars
+from pixel_gather.engine.plan_gather import Planned, describe_place, plan_dry, plan_gather, read_found_list
+from pixel_gather.engine.step_files import both, find_committed
 from pixel_gather.features.gather.gathered import Gathered
 from pixel_gather.features.gather.shards_in_flight import ShardsInFlight
 from pixel_gather.features.report.report_writer import write_report
@@ -41,7 +35,6 @@ from pixel_gather.in_process.places import check_place, open_existing, shown
 from pixel_gather.in_process.progress import Progress, SourceCounter
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.control_files import ObjectControlStore
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 from pixel_gather.io.cube.written_report import PAGE_KEY, look_for_report
 from pixel_gather.io.cube.zarr_cube import CONTROL_FOLDER, ZarrCube
 from pixel_gather.io.event_loop import run
@@ -102,29 +95,14 @@ async def make_plan_async(
     """Plan a gather; see `make_plan`."""
     request = parse_request(request)
     async with opened_job(request.sources, settings or Settings(), request=request) as job:
-        if request.output.append_to is None:
-            return await plan_cube(
-                request,
-                table=job.table,
-                reader=job.reader,
-                projector=job.projector,
-                max_task_nbytes=job.settings.max_task_nbytes,
-                now=0.0,
-            )
-        store, place = open_existing(request.output.append_to, job.settings.stores)
-        planned = await plan_append(
+        append_to = request.output.append_to
+        return await plan_dry(
             request,
             table=job.table,
-            reader=job.reader,
-            projector=job.projector,
-            cube=GrowingZarrCube(store, place),
-            control=ObjectControlStore(store, CONTROL_FOLDER),
-            max_task_nbytes=job.settings.max_task_nbytes,
-            is_dry=True,
+            sources=job.sources,
+            workers=job.workers,
+            cube=None if append_to is None else ZarrCube(*open_existing(append_to, job.settings.stores)),
         )
-        if planned is None:
-            raise RequestError(NOTHING_TO_APPEND, field="output.append_to")
-        return planned[0]
 
 
 async def gather_async(
@@ -139,8 +117,6 @@ async def gather_async(
     request, settings = parse_request(request), settings or Settings()
     if (to is None) == (request.output.append_to is None):
         raise RequestError("give a place for a new cube, or output.append_to for an existing one", field="to")
-    if to is None:
-        return await _append(request, settings, on_progress=on_progress, on_complete=on_complete)
     return await gather_listed(
         request, to=to, settings=settings, on_progress=on_progress, on_complete=on_complete
     )
@@ -149,7 +125,7 @@ async def gather_async(
 async def gather_listed(
     request: GatherRequest,
     *,
-    to: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None,
     table: Table | None = None,
     settings: Settings | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
@@ -159,139 +135,49 @@ async def gather_listed(
 
     Args:
         request: The request.
-        to: Where to write the cube.
+        to: Where to write the cube; None for one that rows are added to.
         table: The sources, in the order of the rows. They are read instead of the request's list.
         settings: How this machine is used.
         on_progress: Called after each source.
         on_complete: Called when the cube is complete, before its report is drawn.
     """
-    place = check_place(os.fspath(to))
     settings = settings or Settings()
-    async with folders_removed_on_failure(place), AsyncExitStack() as stack:
-        store = open_place(place, settings.stores)
-        cube = ZarrCube(store, shown(place))
-        controls = ObjectControlStore(store, CONTROL_FOLDER)
-        found_list = await found_list_of(request, cube=cube, control=controls)
+    async with AsyncExitStack() as stack:
+        # Where is the cube, or is it to be? What an earlier run has found there is not searched again.
+        cube, archive = await stack.enter_async_context(_opened_place(request, to, settings))
+        stores = GatherStores(cube=cube, control=ObjectControlStore(cube.store, CONTROL_FOLDER))
+        found_list = await read_found_list(request, stores)
         job = await stack.enter_async_context(
             opened_job(request.sources, settings, request=request, found_list=found_list, table=table)
         )
         _log.info("the list names %s", counted(job.table.n_sources, "source"))
-        digest = gather_digest(request, job.table)
-        found = await find_cube(cube, digest)
-        report, version = (None, 1) if found is None else (found.complete_report(), max(found.version, 1))
-        was_complete = report is not None
-        if report is None:
-            archive = _folder_of(place, request, settings)
-            try:
-                report = await _filled(
-                    request, job, cube, controls=controls, archive=archive, on_progress=on_progress
-                )
-            except GatherError:
-                report = await _report_of(cube, digest)
-                if report is None:
-                    raise
-                was_complete = True
-                _log.info("another process has completed %s meanwhile", cube.place)
-        await clear_committed(controls, version)
-        return await _ended(
-            cube, report, request, was_complete=was_complete, settings=settings, on_complete=on_complete
-        )
+        context = GatherContext(cube=stores.cube, control=stores.control, sources=job.sources)
 
-
-async def _report_of(cube: ZarrCube, digest: str) -> Report | None:
-    """Return the report of this gather's cube if it is complete."""
-    found = await find_cube(cube, digest)
-    return None if found is None else found.complete_report()
-
-
-async def _filled(
-    request: GatherRequest,
-    job: Job,
-    cube: ZarrCube,
-    *,
-    controls: ObjectControlStore,
-    archive: GrowingZarrCube | None,
-    on_progress: Callable[[Progress], None],
-) -> Report:
-    """Plan a cube, fill its shards and finish it."""
-    plan, tasks = await plan_gather(
-        request,
-        table=job.table,
-        reader=job.reader,
-        projector=job.projector,
-        cube=cube,
-        control=controls,
-        max_task_nbytes=job.settings.max_task_nbytes,
-        archive=archive,
-        describes_crs=False,
-    )
-    _log.info("planned %s; the cube's shape is %s", counted(len(tasks), "shard"), plan.shape)
-    reading = _gather_shards(plan, tasks, job=job, cube=cube, controls=controls, on_progress=on_progress)
-    # beside reading: it imports rasterio, which takes 0.3 s
-    plan, _ = await both(asyncio.to_thread(described, plan, job.projector), reading)
-    growing = GrowingZarrCube(cube.store, cube.place)
-    report = await finish_gather(plan=plan, tasks=tasks, cube=growing, control=controls.below(plan.claim))
-    _log.info("%s is complete", cube.place)
-    return report
-
-
-def _folder_of(place: str, request: GatherRequest, settings: Settings) -> GrowingZarrCube | None:
-    """Return the folder that a cube lies in, if its request names an archive."""
-    if request.output.archive is None:
-        return None
-    folder = parent_of(place)
-    return GrowingZarrCube(open_place(folder, settings.stores), shown(folder))
-
-
-async def _append(
-    request: GatherRequest,
-    settings: Settings,
-    *,
-    on_progress: Callable[[Progress], None],
-    on_complete: Callable[[Gathered], None],
-) -> Gathered:
-    """Add rows to a cube. Wait while another append is at work."""
-    store, place = open_existing(request.output.append_to or "", settings.stores, to_write=True)
-    growing, cube = GrowingZarrCube(store, place), ZarrCube(store, place)
-    controls = ObjectControlStore(store, CONTROL_FOLDER)
-    found_list = await found_list_of_append(request, cube=growing, control=controls)
-    async with opened_job(request.sources, settings, request=request, found_list=found_list) as job:
-        _log.info("the list names %s", counted(job.table.n_sources, "source"))
-        planned = await _planned_append(request, job, growing, controls)
-        report, n_rows = None, 0
-        if planned is None:
-            version = (await complete_cube(growing)).version
-        else:
+        # Plan the rows that it lacks, fill their shards, and commit them.
+        report, version, n_rows = None, 0, 0
+        planned = await _plan(request, job, context, archive=archive)
+        if planned is not None:
             plan, tasks = planned
-            version = version_of_claim(plan.claim)
-            n_new = plan.n_rows - plan.first_row
+            version, n_new = plan.append.version, plan.n_rows - plan.first_row
             _log.info("planned %s in %s", counted(n_new, "row"), counted(len(tasks), "shard"))
             try:
-                await _gather_shards(
-                    plan,
-                    tasks,
-                    job=job,
-                    cube=cube,
-                    controls=controls,
-                    on_progress=on_progress,
-                    growing=growing,
-                )
-                report = await finish_gather(
-                    plan=plan, tasks=tasks, cube=growing, control=controls.below(plan.claim)
-                )
+                report = await _fill(plan, tasks, job, context, on_progress=on_progress)
             except GatherError:
-                found = await complete_cube(growing)
-                if gather_digest(request, job.table) not in {each.digest for each in found.versions}:
+                there = await cube.found_among_files()
+                if there is None or not there.has_version_of(plan.digest):
                     raise
-                _log.info("another process has appended the rows to %s meanwhile", place)
+                _log.info("another process has completed %s meanwhile", cube.place)
             else:
                 n_rows = n_new
-                _log.info("%s has %s more", place, counted(n_new, "row"))
-        await clear_committed(controls, version)
+                _log.info("%s is complete", cube.place)
+
+        # Whoever committed them: nothing of the work is left, and the report is drawn.
         was_complete = report is None
         if report is None:
-            report = (await complete_cube(growing)).complete_report()
+            found = await find_finished_cube(cube, field="to")
+            report, version = found.complete_report(), found.version
             assert report is not None  # noqa: S101 # it is complete
+        await clear_committed(ObjectControlStore(cube.store, CONTROL_FOLDER), version)
         return await _ended(
             cube,
             report,
@@ -299,30 +185,64 @@ async def _append(
             was_complete=was_complete,
             settings=settings,
             on_complete=on_complete,
-            n_appended=n_rows,
+            n_appended=None if request.output.append_to is None else n_rows,
         )
 
 
-async def _planned_append(
-    request: GatherRequest, job: "Job", growing: GrowingZarrCube, controls: ObjectControlStore
-) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+@asynccontextmanager
+async def _opened_place(
+    request: GatherRequest, to: str | os.PathLike[str] | None, settings: Settings
+) -> AsyncIterator[tuple[ZarrCube, ZarrCube | None]]:
+    """Open the place of a new cube, with the folder of its archive if it has one; or a cube that is there.
+
+    If nothing is written, no new folder is left.
+    """
+    if to is None:
+        yield ZarrCube(*open_existing(request.output.append_to or "", settings.stores, to_write=True)), None
+        return
+    place = check_place(os.fspath(to))
+    async with folders_removed_on_failure(place):
+        cube, folder = ZarrCube(open_place(place, settings.stores), shown(place)), parent_of(place)
+        has_archive = request.output.archive is not None
+        yield cube, ZarrCube(open_place(folder, settings.stores), shown(folder)) if has_archive else None
+
+
+async def _plan(
+    request: GatherRequest, job: Job, context: GatherContext, *, archive: ZarrCube | None
+) -> Planned | None:
+    """Plan the rows that a cube lacks; None if it lacks none. Wait while another append is at work."""
     has_told = False
     while True:
         try:
-            return await plan_append(
+            return await plan_gather(
                 request,
                 table=job.table,
-                reader=job.reader,
-                projector=job.projector,
-                cube=growing,
-                control=controls,
-                max_task_nbytes=job.settings.max_task_nbytes,
+                context=context,
+                workers=job.workers,
+                archive=archive,
+                describes_crs=False,
             )
         except AppendRunningError as error:
             if not has_told:
                 _log.warning("waiting: %s", error)
             has_told = True
             await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+async def _fill(
+    plan: CubePlan,
+    tasks: Sequence[ShardTask],
+    job: Job,
+    context: GatherContext,
+    *,
+    on_progress: Callable[[Progress], None],
+) -> Report:
+    """Fill the shards of a plan, and finish it."""
+    own = context.of_plan(plan.claim)
+    reading = _gather_shards(plan, tasks, context=own, on_progress=on_progress)
+    # beside reading: it imports rasterio, which takes 0.3 s
+    plan, _ = await both(asyncio.to_thread(describe_place, plan, job.projector), reading)
+    return await finish_gather(plan=plan, tasks=tasks, stores=own)
 
 
 async def _ended(
@@ -357,32 +277,17 @@ async def _gather_shards(
     plan: CubePlan,
     tasks: Sequence[ShardTask],
     *,
-    job: Job,
-    cube: ZarrCube,
-    controls: ObjectControlStore,
+    context: GatherContext,
     on_progress: Callable[[Progress], None],
-    growing: GrowingZarrCube | None = None,
 ) -> None:
-    done = await committed_sidecars(plan, tasks, cube=cube, control=controls.below(plan.claim))
+    done = await find_committed(plan, tasks, stores=context)
     counter = SourceCounter(plan=plan, on_progress=on_progress, progress=Progress(n_sources=plan.n_sources))
     buffers = ShardBuffers(plan)
     shards = ShardsInFlight(shard_nbytes=buffers.nbytes, decodes=not plan.passes_through)
 
     async def one(task: ShardTask) -> None:
         async with shards:
-            await gather_shard(
-                task,
-                plan=plan,
-                reader=job.reader,
-                projector=job.projector,
-                limiter=job.limiter,
-                buffers=buffers,
-                cube=cube,
-                control=controls.below(plan.claim),
-                source_timeout_s=job.settings.source_timeout_s,
-                on_source=counter.note,
-                growing=growing,
-            )
+            await gather_shard(task, plan=plan, context=context, buffers=buffers, on_source=counter.note)
             _log.info(
                 "shard %d is written; %d of %d done", task.index, counter.progress.n_done, plan.n_sources
             )

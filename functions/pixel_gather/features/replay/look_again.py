@@ -119,10 +119,7 @@ class PixelLook:
                 arrays,
                 plan=self._plan,
                 task=task,
-                reader=job.reader,
-                projector=job.projector,
-                limiter=job.limiter,
-                source_timeout_s=job.settings.source_timeout_s,
+                sources=job.sources,
                 on_source=ignore,
             )
             stored = asyncio.to_thread(lambda: [self._cube.pixels(name, *where) for name in names])

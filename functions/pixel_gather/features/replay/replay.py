@@ -161,9 +161,8 @@ async def _look_at_sources(
             plan: CubePlan = await plan_cube(
                 request,
                 table=table,
-                reader=job.reader,
-                projector=job.projector,
-                max_task_nbytes=settings.max_task_nbytes,
+                sources=job.sources,
+                workers=job.workers,
                 now=0.0,
             )
             return PixelLook(cube, as_stored(plan, cube), job)

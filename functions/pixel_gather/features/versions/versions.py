@@ -9,16 +9,15 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.plan.cube_version import CubeVersion, version_key
 from pixel_gather.core.stores import FoundCube
-from pixel_gather.engine.append import finished_cube
+from pixel_gather.engine.base import find_finished_cube
 from pixel_gather.engine.compact import Compacted, compact_cube
 from pixel_gather.in_process.cleanup import clear_committed
 from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.compact_cube import forget_versions, kept_versions
 from pixel_gather.io.cube.control_files import ObjectControlStore
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 from pixel_gather.io.cube.open_group import errors_of_cube
-from pixel_gather.io.cube.zarr_cube import CONTROL_FOLDER
+from pixel_gather.io.cube.zarr_cube import CONTROL_FOLDER, ZarrCube
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import StoreSettings
 
@@ -126,7 +125,7 @@ def versions_before(
     return _versions_before(_growing(cube, stores), before)
 
 
-def _versions_before(growing: GrowingZarrCube, before: int | str) -> tuple[CubeVersion, ...]:
+def _versions_before(growing: ZarrCube, before: int | str) -> tuple[CubeVersion, ...]:
     found = _found(growing)
     is_before = _before(before)
     there = kept_versions(growing, found)
@@ -141,13 +140,13 @@ def kept(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -
 
 def _growing(
     cube: str | os.PathLike[str], stores: StoreSettings | None, *, to_write: bool = False
-) -> GrowingZarrCube:
-    return GrowingZarrCube(*open_existing(cube, stores, to_write=to_write))
+) -> ZarrCube:
+    return ZarrCube(*open_existing(cube, stores, to_write=to_write))
 
 
-def _found(growing: GrowingZarrCube) -> FoundCube:
+def _found(growing: ZarrCube) -> FoundCube:
     try:
-        return run(finished_cube(growing, field="cube"))
+        return run(find_finished_cube(growing, field="cube"))
     except RequestError:
         refuse_joined(
             growing.store,

@@ -7,7 +7,7 @@ from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
-from pixel_gather.core.ports import Projector, SourceLimiter, SourceReader, SourceTable
+from pixel_gather.core.ports import SourceAccess, SourceTable
 from pixel_gather.core.read.read_shard import OnSource, read_shard
 from pixel_gather.features.virtual.referred_tiles import ReferredTiles
 
@@ -31,10 +31,7 @@ async def refer_tiles(
     plan: CubePlan,
     *,
     table: SourceTable,
-    reader: SourceReader,
-    projector: Projector,
-    limiter: SourceLimiter,
-    source_timeout_s: float,
+    sources: SourceAccess,
     on_source: OnSource,
     n_rows: int,
 ) -> AsyncGenerator[ReferredRows]:
@@ -43,10 +40,7 @@ async def refer_tiles(
     Args:
         plan: The cube. It passes tiles through.
         table: The list. Its packed headers spare the requests for headers.
-        reader: Opens the sources.
-        projector: For boxes and points.
-        limiter: Limits how many sources are opened at one time.
-        source_timeout_s: Longest time for one source, retries included.
+        sources: How the sources are opened.
         on_source: Called after each source.
         n_rows: Most rows at a time.
     """
@@ -59,10 +53,7 @@ async def refer_tiles(
             tiles,
             plan=plan,
             task=_whole_windows(plan, start, stop),
-            reader=reader,
-            projector=projector,
-            limiter=limiter,
-            source_timeout_s=source_timeout_s,
+            sources=sources,
             on_source=on_source,
             packed_headers=tuple(table.packed_headers(start, stop)),
         )

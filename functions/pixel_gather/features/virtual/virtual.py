@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import zarr
 
 from pixel_gather.core.errors import ArrayExistsError, RequestError
+from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.plurals import counted
@@ -21,7 +22,7 @@ from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import chunk_rows
-from pixel_gather.engine.plan_gather import described
+from pixel_gather.engine.plan_gather import describe_place
 from pixel_gather.features.join.changed_rows import changed_rows
 from pixel_gather.features.join.join import open_repository
 from pixel_gather.features.join.repository import Repository
@@ -193,10 +194,7 @@ async def _referred(
         batches = refer_tiles(
             cube.plan,
             table=job.table,
-            reader=job.reader,
-            projector=job.projector,
-            limiter=job.limiter,
-            source_timeout_s=settings.source_timeout_s,
+            sources=job.sources,
             on_source=_noted(plan, on_progress),
             n_rows=chunk_rows(plan.n_rows),
         )
@@ -214,13 +212,12 @@ async def _planned(request: GatherRequest, job: Job) -> CubePlan:
     plan = await plan_cube(
         request,
         table=job.table,
-        reader=job.reader,
-        projector=job.projector,
-        max_task_nbytes=_NO_LIMIT,
+        sources=job.sources,
+        workers=WorkerPool(max_task_nbytes=_NO_LIMIT),
         now=time.time(),
         by_reference=True,
     )
-    return described(plan, job.projector)
+    return describe_place(plan, job.projector)
 
 
 def _noted(plan: CubePlan, on_progress: Callable[[Progress], None]) -> Callable[[int, int, Outcome], None]:

@@ -15,16 +15,15 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.plan.cube_version import version_key
 from pixel_gather.core.results.receipt import ReceiptFile
 from pixel_gather.core.stores import ROOT_KEY, FoundCube
-from pixel_gather.io.cube.growing_cube import GrowingZarrCube
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table, write_row_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
-from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
+from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY, ZarrCube
 from pixel_gather.io.cube.zarr_metadata import changed_group
 from pixel_gather.io.parquet.parquet_batches import damage_of
 from pixel_gather.io.store.listed import listed
 
 
-async def compaction_files(cube: GrowingZarrCube, found: FoundCube) -> Mapping[str, bytes]:
+async def compaction_files(cube: ZarrCube, found: FoundCube) -> Mapping[str, bytes]:
     """Return the table of rows with the shards' new ETags, its receipt, and the group's metadata.
 
     Args:
@@ -42,7 +41,7 @@ async def compaction_files(cube: GrowingZarrCube, found: FoundCube) -> Mapping[s
     return {ROWS_KEY: rows, RECEIPT_KEY: told.to_bytes(), ROOT_KEY: _root_again(root, found)}
 
 
-def _table_again(cube: GrowingZarrCube, content: bytes, version: int) -> bytes:
+def _table_again(cube: ZarrCube, content: bytes, version: int) -> bytes:
     with damage_of(f"{cube.place}: {ROWS_KEY}"):
         for _ in read_row_table(content)[1]:
             pass  # all of it can be read, so the writer meets no error
@@ -73,7 +72,7 @@ def _root_again(content: bytes, found: FoundCube) -> bytes:
     return changed_group(root, gather)
 
 
-def kept_versions(cube: GrowingZarrCube, found: FoundCube) -> frozenset[int]:
+def kept_versions(cube: ZarrCube, found: FoundCube) -> frozenset[int]:
     """Return the numbers of the versions that can be opened. Blocks."""
     try:
         there = {item["path"] for item in listed(cube.store, "versions/")}
@@ -83,7 +82,7 @@ def kept_versions(cube: GrowingZarrCube, found: FoundCube) -> frozenset[int]:
     return frozenset(kept | {found.version})
 
 
-def forget_versions(cube: GrowingZarrCube, numbers: frozenset[int]) -> None:
+def forget_versions(cube: ZarrCube, numbers: frozenset[int]) -> None:
     """Remove what former versions need to be opened. Their rows stay: later versions have them. Blocks."""
     try:
         obstore.delete(cube.store, [version_key(number) for number in sorted(numbers)])

@@ -5,7 +5,6 @@ new index follow. A chunk that has old and new rows is encoded again.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import google_crc32c
@@ -25,62 +24,73 @@ type _Index = np.ndarray[Any, np.dtype[np.uint64]]
 """Shape (rows, y, x, 2) of the chunks in a shard: offset and length of each."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddedRows:
-    """Rows that were encoded for a shard. Their offsets follow when the former object is known."""
+class GrownShard:
+    """Rows that an append adds to a shard which has some.
 
-    parts: list[Part]
-    index: _Index
-    """Offsets in the former object for chunks without new rows. Others count from the start of ``parts``."""
-
-    first_chunk: int
-    """First position along the rows whose chunks are in ``parts``."""
-
-    def object_after(self, former: bytes) -> bytes:
-        """Return the object that begins with the former one."""
-        index = self.index.copy()
-        added = index[self.first_chunk :]
-        added[..., 0][added[..., 0] != _EMPTY] += np.uint64(len(former))
-        return b"".join([former, *self.parts, index_bytes(index)])
-
-
-async def encode_added(
-    plan: CubePlan, measurement: Measurement, pixels: Pixels, *, n_before: int, former: bytes
-) -> AddedRows:
-    """Compress rows that follow others in their shard.
-
-    Args:
-        plan: The cube.
-        measurement: Which array.
-        pixels: The new rows: shape (row, y, x).
-        n_before: Rows of the shard that come before them.
-        former: The shard's object. It has those rows, and perhaps others of an append that was given up.
-            Empty if there is none.
-
-    Raises:
-        StoreError: The object is damaged.
+    They are compressed when the shard is stored. Only then the former object is known, and a chunk with old
+    and new rows is encoded from both.
     """
-    shard, chunk = plan.layout.shard, plan.layout.chunk
-    grid = tuple(whole // part for whole, part in zip(shard, chunk, strict=True))
-    index = read_index(former, grid)
-    first = n_before // chunk[0]
-    mixed = index[first].copy()
-    index[first:] = _EMPTY
-    parts: list[Part] = []
-    n_mixed = n_before % chunk[0]
-    if n_mixed:
-        both = np.full(
-            (min(n_mixed + len(pixels), chunk[0]), *pixels.shape[1:]), measurement.fill_value, pixels.dtype
-        )
-        _decode_row(both[:n_mixed], mixed, former, plan=plan)
-        n_new = len(both) - n_mixed
-        both[n_mixed:], pixels = pixels[:n_new], pixels[n_new:]
-        # stored pixels must not change, so the mixed chunks are encoded without loss
-        await _add(index[first : first + 1], parts, both, plan, measurement, tolerance=None)
-    if len(pixels):
-        start = first + bool(n_mixed)
-        await _add(index[start:], parts, pixels, plan, measurement, tolerance=plan.zfp_tolerance)
-    return AddedRows(parts, index, first)
+
+    def __init__(self, plan: CubePlan, measurement: Measurement, pixels: Pixels, *, n_before: int) -> None:
+        """Compress nothing yet.
+
+        Args:
+            plan: The cube.
+            measurement: Which array.
+            pixels: The new rows: shape (row, y, x).
+            n_before: Rows of the shard that come before them.
+        """
+        self._plan, self._measurement = plan, measurement
+        self._pixels, self._n_before = pixels, n_before
+
+    def is_tail(self, path: str) -> bool:
+        """Return whether the shard of this key has chunks with rows of the cube."""
+        return path in self._plan.append.tails
+
+    async def encode_rows(self, start: int, stop: int) -> None:
+        """Do nothing: see the class."""
+
+    def close(self) -> None:
+        """Do nothing: nothing is held."""
+
+    async def parts_after(self, former: bytes) -> list[Part]:
+        """Return what follows the former object: the new chunks, and the index of all.
+
+        Args:
+            former: The shard's object. It has the rows before, and perhaps others of an append that was given
+                up. Empty if there is none.
+
+        Raises:
+            StoreError: The object is damaged.
+        """
+        plan, measurement, pixels = self._plan, self._measurement, self._pixels
+        shard, chunk = plan.layout.shard, plan.layout.chunk
+        grid = tuple(whole // part for whole, part in zip(shard, chunk, strict=True))
+        index = read_index(former, grid)
+        first, n_mixed = divmod(self._n_before, chunk[0])
+        mixed = index[first].copy()
+        index[first:] = _EMPTY
+        parts: list[Part] = []
+        # Which chunks have old and new rows? They are encoded again, from both.
+        if n_mixed:
+            both = np.full(
+                (min(n_mixed + len(pixels), chunk[0]), *pixels.shape[1:]),
+                measurement.fill_value,
+                pixels.dtype,
+            )
+            _decode_row(both[:n_mixed], mixed, former, plan=plan)
+            n_new = len(both) - n_mixed
+            both[n_mixed:], pixels = pixels[:n_new], pixels[n_new:]
+            # stored pixels must not change, so the mixed chunks are encoded without loss
+            await _add(index[first : first + 1], parts, both, plan, measurement, tolerance=None)
+        # All others have new rows alone.
+        if len(pixels):
+            start = first + bool(n_mixed)
+            await _add(index[start:], parts, pixels, plan, measurement, tolerance=plan.zfp_tolerance)
+        # The new chunks lie behind the former object.
+        added = index[first:]
+        added[..., 0][added[..., 0] != _EMPTY] += np.uint64(len(former))
+        return [*parts, index_bytes(index)]
 
 
 async def _add(

@@ -46,8 +46,8 @@ def cube_metadata(plan: CubePlan, shards: Sequence[tuple[str, int, str]]) -> dic
     """
     return {
         "format": 1,
-        "digest": plan.digest if plan.append is None else plan.append.origin["digest"],
-        "version": 1 if plan.append is None else plan.append.version,
+        "digest": plan.append.origin.get("digest", plan.digest),
+        "version": plan.append.version,
         "dims": [plan.dim, "y", "x"],
         "shape": plan.shape,
         "shard": plan.layout.shard,

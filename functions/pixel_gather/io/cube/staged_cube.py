@@ -56,7 +56,7 @@ sources."""
 
 def found_list_key(plan: CubePlan) -> str:
     """Return the key of the list that a search found. Each append has its own."""
-    return FOUND_LIST_KEY if plan.append is None else f"versions/{plan.append.version:05d}.{FOUND_LIST_KEY}"
+    return FOUND_LIST_KEY if plan.append.is_first else f"versions/{plan.append.version:05d}.{FOUND_LIST_KEY}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class StagedZarrCube:
 
 def _chunk_rows(plan: CubePlan) -> int:
     """Return the number of rows in a chunk of every coordinate."""
-    return chunk_rows(plan.n_rows) if plan.append is None else plan.append.chunk_rows
+    return plan.append.chunk_rows or chunk_rows(plan.n_rows)
 
 
 _PHASES: Final[tuple[Callable[[str], bool], ...]] = (
@@ -259,7 +259,7 @@ _PHASES: Final[tuple[Callable[[str], bool], ...]] = (
 def _is_changed(key: str, plan: CubePlan, found: FoundCube, arrays: Mapping[str, Any]) -> bool:
     """Return whether a cube lacks an object that was staged, or has another one."""
     name, slash, rest = key.partition("/")
-    if plan.append is None or not slash or name not in found.arrays:
+    if not slash or name not in found.arrays:
         return True
     if (arrays[name].get("dimension_names") or [None])[0] != plan.dim:
         return False  # the axes y and x, and the like

@@ -3,22 +3,28 @@
 Order of writing: the group's ``zarr.json`` claims the location and says ``complete: 0``. Then follow the
 measurements' metadata and the shards. All else is staged, and published when the shards are there; see
 `pixel_gather.engine.publish`.
+
+Rows are added in the same order, but for the claim. Readers that hold the former metadata read the former
+rows: chunks of these keep their places in all objects.
 """
 
 import asyncio
 import json
 import os
 import random
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from math import prod
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError
+from obstore.store import LocalStore
 
 from pixel_gather.core.claim import check_can_continue
 from pixel_gather.core.errors import ArrayExistsError, BusyError, StoreError
@@ -27,25 +33,41 @@ from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.read.stored_tiles import BandTiles
-from pixel_gather.core.stores import ROOT_KEY, FoundCube, RowEncoder, StoredShard
+from pixel_gather.core.stores import (
+    ROOT_KEY,
+    Content,
+    EarlierRows,
+    FoundCube,
+    RowEncoder,
+    StagedCube,
+    StoredObject,
+    StoredShard,
+)
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
+from pixel_gather.io.cube.grown_shard import GrownShard, compacted, index_nbytes
 from pixel_gather.io.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder
 from pixel_gather.io.cube.zarr_metadata import (
+    changed_group,
     gather_of,
     group_attributes,
     group_content,
     put_measurement,
 )
 from pixel_gather.io.store.conditional_put import NO_ETAG, etag_of, put_if
+from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
+
+if TYPE_CHECKING:  # not in a worker's start
+    from pixel_gather.core.results.row_coordinates import Values
 
 _CLAIM_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
 """Longest pause after each try to claim a location while another PUT to it is running."""
 
 RECEIPT_KEY: Final = "receipt.json"
 CONTROL_FOLDER: Final = ".gather/"
-UNIQUE_NBYTES: Final = 16
+_FENCE: Final = "fence"
+_UNIQUE_NBYTES: Final = 16
 """Random bytes that tell an object from every other. No index names them."""
 
 
@@ -62,6 +84,34 @@ class ZarrCube:
 
     _memory: ChunkMemory = field(default_factory=ChunkMemory, repr=False, compare=False)
 
+    async def etag_of(self, key: str) -> str | None:
+        """Return the ETag of an object; None if there is none."""
+        try:
+            return await etag_of(self.store, key)
+        except (BaseError, OSError) as error:
+            if self._says_missing(error):
+                return None
+            raise self._failed("read", error) from error
+
+    async def read_object(self, key: str) -> StoredObject | None:
+        """Return an object of the cube."""
+        try:
+            answer = await obstore.get_async(self.store, key)
+            content = bytes(await answer.bytes_async())
+        except (BaseError, OSError) as error:
+            if self._says_missing(error):
+                return None
+            raise self._failed("read", error) from error
+        return StoredObject(
+            content=content,
+            etag=answer.meta["e_tag"] or NO_ETAG,
+            modified_at=answer.meta["last_modified"].timestamp(),
+        )
+
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
+        """Put an object if its ETag is still this one; None: if there is none. Return its new ETag."""
+        return await put_if(self.store, key, content, etag=replaces, failed=partial(self._failed, "written"))
+
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty."""
         found = await self.found_among_files()
@@ -73,10 +123,8 @@ class ZarrCube:
             answer = await obstore.get_async(self.store, ROOT_KEY)
             content = json.loads(bytes(await answer.bytes_async()))
             return found_cube(content, place=self.place, etag=answer.meta["e_tag"] or NO_ETAG)
-        except FileNotFoundError:
-            return None
         except (BaseError, OSError) as error:
-            if isinstance(error, PermissionDeniedError) and not self.may_list:
+            if self._says_missing(error):
                 return None
             raise self._failed("read", error) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:  # JSON of any other shape
@@ -132,12 +180,26 @@ class ZarrCube:
             return plan
         raise BusyError(f"{self.place}: others are writing there at the same time: run again")
 
+    async def fence(self, claim: str, *, version: int) -> bool:
+        """Note the claim in the group's metadata. Whoever has read them before cannot replace them."""
+        there = await self.needed(ROOT_KEY)
+        root = json.loads(there.content)
+        if found_cube(root, place=self.place, etag=there.etag).version >= version:
+            return False
+        gather = json.loads(root["attributes"]["pixel_gather"])
+        if gather.get(_FENCE) == claim:
+            return True
+        content = changed_group(root, gather | {_FENCE: claim})
+        return await self.put_object(ROOT_KEY, content, replaces=there.etag) is not None
+
     def encoder(
-        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles
-    ) -> ShardEncoder | TileShard:
+        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles, *, n_before: int
+    ) -> ShardEncoder | TileShard | GrownShard:
         """Return what compresses a shard's pixels, or keeps its tiles as they are."""
         if isinstance(pixels, BandTiles):
             return TileShard(pixels, shard=plan.layout.shard, chunk=plan.layout.chunk)
+        if n_before:
+            return GrownShard(plan, measurement, pixels, n_before=n_before)
         memory = LentMemory(self._memory)
         encode = chunk_encoder(
             plan.codec,
@@ -164,21 +226,25 @@ class ZarrCube:
         replaces: str | None,
     ) -> StoredShard | None:
         """Store a compressed shard in one PUT. One that replaces another has random bytes in it."""
-        parts = list(encoder.parts())
-        if replaces is not None:
-            parts.insert(len(parts) - 1, os.urandom(UNIQUE_NBYTES))
         path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
-        etag = await put_if(self.store, path, parts, etag=replaces, failed=partial(self._failed, "written"))
+        if isinstance(encoder, GrownShard):
+            return await self._grow_shard(path, encoder, replaces)
+        assert isinstance(encoder, ShardEncoder | TileShard)  # noqa: S101 # `encoder` returns no others
+        parts = encoder.parts()
+        if replaces is not None:
+            parts.insert(len(parts) - 1, os.urandom(_UNIQUE_NBYTES))
+        etag = await self.put_object(path, parts, replaces=replaces)
         return None if etag is None else StoredShard(nbytes=sum(map(len, parts)), etag=etag)
 
-    async def shard_etag(self, key: str) -> str | None:
-        """Return the ETag of a shard's object. A worker may not list, so S3 answers 403 if there is none."""
-        try:
-            return await etag_of(self.store, key)
-        except PermissionDeniedError:
+    async def _grow_shard(self, path: str, rows: GrownShard, replaces: str | None) -> StoredShard | None:
+        """Put a shard that begins with all bytes of the former object, if that has rows of the cube."""
+        there = await self.needed(path) if replaces is not None or rows.is_tail(path) else None
+        if there is not None and there.etag != replaces:
             return None
-        except (BaseError, OSError) as error:
-            raise self._failed("read", error) from error
+        former = b"" if there is None else there.content
+        parts = await rows.parts_after(former)
+        etag = await self.put_object(path, [former, *parts], replaces=replaces)
+        return None if etag is None else StoredShard(nbytes=sum(map(len, parts)), etag=etag)
 
     async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
         """Return the ETags of all shards' objects. S3 needs one request for 1,000 of them."""
@@ -190,11 +256,106 @@ class ZarrCube:
             raise self._failed("read", error) from error
         return {key: etag or NO_ETAG for key, _, etag in there}
 
+    async def needed(self, key: str) -> StoredObject:
+        """Return an object of the cube.
+
+        Raises:
+            StoreError: There is none.
+        """
+        there = await self.read_object(key)
+        if there is None:
+            raise StoreError(f"{self.place}: {key} is missing")
+        return there
+
+    async def row_table(self) -> tuple[Mapping[str, Any], Iterator[Mapping[str, "Values"]]]:
+        """Return the metadata and the rows of ``rows.parquet``."""
+        from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table  # noqa: PLC0415 # arro3
+        from pixel_gather.io.parquet.parquet_batches import damage_of  # noqa: PLC0415 # as above
+
+        content = (await self.needed(ROWS_KEY)).content
+        with damage_of(f"{self.place}: {ROWS_KEY}"):
+            metadata, batches = read_row_table(content)
+
+        def rows() -> Iterator[Mapping[str, "Values"]]:
+            with damage_of(f"{self.place}: {ROWS_KEY}"):
+                yield from batches
+
+        return metadata, rows()
+
+    async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
+        """Read the report, the receipt, ``rows.parquet`` and ``headers.parquet``."""
+        from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table  # noqa: PLC0415 # as above
+        from pixel_gather.io.cube.stored_receipt import parse_receipt  # noqa: PLC0415 # for finish alone
+        from pixel_gather.io.header_index import HEADERS_KEY, stored_entries  # noqa: PLC0415 # arro3
+        from pixel_gather.io.parquet.parquet_batches import damage_of  # noqa: PLC0415 # as above
+
+        found, table, receipt, headers = await asyncio.gather(
+            self.found_among_files(),
+            self.needed(ROWS_KEY),
+            self.needed(RECEIPT_KEY),
+            self.read_object(HEADERS_KEY),
+        )
+        report = None if found is None else found.complete_report()
+        if report is None:
+            raise ArrayExistsError(f"{self.place}: the cube was removed")
+
+        def rows() -> Iterator[Mapping[str, "Values"]]:
+            """Yield the rows of the cube. The table of an append that was not committed has more."""
+            left = plan.first_row
+            with damage_of(f"{self.place}: {ROWS_KEY}"):
+                for batch in read_row_table(table.content)[1]:
+                    yield {name: values[:left] for name, values in batch.items()}
+                    left -= min(len(batch["href"]), left)
+                    if not left:
+                        return
+
+        def entries() -> Iterator[Sequence[tuple[str, bytes]]]:
+            if headers is not None:
+                with damage_of(f"{self.place}: {HEADERS_KEY}"):
+                    yield from stored_entries(headers.content)
+
+        return EarlierRows(
+            report=report,
+            receipt=parse_receipt(receipt.content, self.place),
+            rows=rows,
+            headers=entries,
+        )
+
+    async def shards_beyond(self, found: FoundCube) -> Sequence[str]:
+        """Return the keys of shards with chunks that lie beyond the cube's rows."""
+        try:
+            return await asyncio.to_thread(_shards_beyond, self.store, found)
+        except (BaseError, OSError) as error:
+            raise self._failed("read", error) from error
+
+    def compacted_shard(self, content: bytes | None, grid: tuple[int, ...]) -> bytes:
+        """Return a shard's object without the bytes that its index does not name."""
+        return b"".join(compacted(content or b"", grid))
+
+    async def compaction_files(self, found: FoundCube) -> Mapping[str, bytes]:
+        """Return the table of rows, the receipt and the group's metadata of the compacted cube."""
+        from pixel_gather.io.cube.compact_cube import compaction_files  # noqa: PLC0415 # arro3
+
+        return await compaction_files(self, found)
+
+    @contextmanager
+    def staged(self) -> Iterator[StagedCube]:
+        """Open an empty cube in a temporary folder. Its table of rows names the shards of this one."""
+        from pixel_gather.io.cube.staged_cube import StagedZarrCube  # noqa: PLC0415 # arro3
+
+        with TemporaryDirectory(prefix="pixel-gather-") as folder:
+            yield StagedZarrCube(LocalStore(folder), self.place, shards_in=self.store)
+
     def _create_measurements(self, plan: CubePlan) -> None:
         """Put the metadata that are missing. What is there may be that of the complete cube."""
         for measurement in plan.measurements:
             with suppress(AlreadyExistsError):
                 put_measurement(self.store, plan, measurement, mode="create")
+
+    def _says_missing(self, error: Exception) -> bool:
+        """Tell whether an error of reading means that there is no such object."""
+        is_denied = isinstance(error, PermissionDeniedError)
+        return isinstance(error, FileNotFoundError) or (is_denied and not self.may_list)
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
@@ -215,7 +376,7 @@ def found_cube(root: Mapping[str, Any], *, place: str, etag: str) -> FoundCube:
     gather = gather_of(attributes)
     is_complete = bool(attributes["complete"])
     template = gather.get("template") if is_complete else None
-    arrays = root.get("consolidated_metadata", {}).get("metadata", {})
+    arrays = root.get("consolidated_metadata", {}).get("metadata", {}) if is_complete else {}
     href = arrays.get("href", {"chunk_grid": {"configuration": {"chunk_shape": [0]}}})
     kept = ("version", "digest", "planned_at", "request", "footprints")
     return FoundCube(
@@ -230,3 +391,16 @@ def found_cube(root: Mapping[str, Any], *, place: str, etag: str) -> FoundCube:
         arrays=frozenset(arrays),
         etag=etag,
     )
+
+
+def _shards_beyond(store: Store, found: FoundCube) -> list[str]:
+    assert found.template is not None  # noqa: S101 # the cube is complete
+    layout, n_rows = found.template.layout, found.versions[-1].n_rows
+    n_chunks = prod(whole // part for whole, part in zip(layout.shard, layout.chunk, strict=True))
+    return [
+        item["path"]
+        for measurement in found.template.measurements
+        for item in listed(store, f"{measurement.name}/c/")
+        if int(item["path"].split("/")[2]) * layout.shard[0] >= n_rows
+        and item["size"] > index_nbytes(n_chunks)
+    ]

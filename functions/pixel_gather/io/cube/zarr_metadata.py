@@ -237,16 +237,7 @@ def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str
     All attributes are text, numbers or lists of these, because netCDF stores no others. So xarray can write
     the cube by ``to_netcdf``. The gather's own record is therefore one JSON text.
     """
-    gather: dict[str, Any] = {
-        "version": __version__,
-        "digest": plan.digest,
-        "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
-        "request": plan.request,
-    }
-    if plan.footprints is not None:
-        gather["footprints"] = asdict(plan.footprints)
-    if plan.append is not None:
-        gather = dict(plan.append.origin)
+    gather = dict(plan.append.origin or _origin_of(plan))
     if report is not None:
         gather["report"] = report.to_json()
         gather["versions"] = [each.to_json() for each in versions_after(plan, report)]
@@ -260,6 +251,17 @@ def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str
     } | ({} if comment is None else {"comment": comment})
 
 
+def _origin_of(plan: CubePlan) -> dict[str, Any]:
+    """Return what a cube tells of its first gather."""
+    origin: dict[str, Any] = {
+        "version": __version__,
+        "digest": plan.digest,
+        "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
+        "request": plan.request,
+    }
+    return origin if plan.footprints is None else origin | {"footprints": asdict(plan.footprints)}
+
+
 def versions_after(plan: CubePlan, report: "Report") -> tuple[CubeVersion, ...]:
     """Return the versions of a cube when a gather or an append is complete.
 
@@ -267,16 +269,16 @@ def versions_after(plan: CubePlan, report: "Report") -> tuple[CubeVersion, ...]:
         plan: Plan of the gather or the append.
         report: Report of the whole cube.
     """
-    earlier = () if plan.append is None else plan.append.versions
+    earlier = plan.append.versions
     added = CubeVersion(
-        number=len(earlier) + 1 if plan.append is None else plan.append.version,
+        number=plan.append.version,
         committed_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         n_rows=plan.n_rows,
         n_sources=plan.n_sources,
         n_failed=report.n_failed - sum(each.n_failed for each in earlier),
-        n_skipped=0 if plan.append is None else plan.append.n_skipped,
+        n_skipped=plan.append.n_skipped,
         digest=plan.digest,
-        kind="gather" if plan.append is None else "append",
+        kind="gather" if plan.append.is_first else "append",
     )
     return (*earlier, added)
 

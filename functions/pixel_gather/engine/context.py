@@ -1,0 +1,33 @@
+"""What the steps of a gather share, as one value that they pass on."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pixel_gather.core.ports import SourceAccess
+from pixel_gather.core.stores import ControlStore, CubeStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherStores:
+    """Where a gather writes. A finish needs no more."""
+
+    cube: CubeStore
+    """Where the cube is, or is to be."""
+
+    control: ControlStore
+    """Where the control files are: those of all plans, or of one."""
+
+    def of_plan(self, claim: str) -> Self:
+        """Return the same with the control files of one plan.
+
+        Args:
+            claim: `pixel_gather.core.plan.cube_plan.CubePlan.claim` of the plan.
+        """
+        return replace(self, control=self.control.below(claim))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherContext(GatherStores):
+    """Where a gather writes, and how it reads."""
+
+    sources: SourceAccess
