@@ -56,7 +56,7 @@ class Monitoring(Construct):
     never written. So each alarm uses one metric, or two that are always written together.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 # what it watches, each by its name
         self,
         scope: Construct,
         construct_id: str,

@@ -64,7 +64,7 @@ def _search_routes(search: GatherFunction) -> tuple[_Route, ...]:
 class Api(Construct):
     """The API, its stage and its access log."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 # what it connects, each by its name
         self,
         scope: Construct,
         construct_id: str,

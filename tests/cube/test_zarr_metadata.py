@@ -16,11 +16,12 @@ from pixel_gather.core.model.tile_coding import TileCoding
 from pixel_gather.core.plan.layout import Layout
 from pixel_gather.io.cube.tile_codecs import Codecs, register_codecs, tile_codecs
 from pixel_gather.io.cube.zarr_metadata import (
+    ArrayMetadata,
     changed_group,
+    chunk_codecs,
     group_content,
     is_group_as_written,
     put_metadata,
-    put_pixel_array,
     zarr_codecs,
 )
 
@@ -30,17 +31,19 @@ _LAYOUT = Layout(chunk=(2, 16, 16), shard=(4, 32, 32))
 def written(dtype: str, fill_value: float, codecs: Codecs, *, is_sharded: bool = True) -> str:
     """Return the text of the metadata that this project writes."""
     store = MemoryStore()
-    put_pixel_array(
-        store,  # type: ignore[arg-type] # serves as any other, in tests only
-        "band_1",
+    array = ArrayMetadata(
         shape=(5, 32, 32),
-        layout=_LAYOUT,
-        is_sharded=is_sharded,
+        chunks=_LAYOUT.chunk,
         dtype=dtype,
         fill_value=fill_value,
         dims=("source", "y", "x"),
         attributes={"long_name": "band_1"},
-        codecs=codecs,
+        codecs=chunk_codecs(codecs),
+    )
+    put_metadata(
+        store,  # type: ignore[arg-type] # serves as any other, in tests only
+        "band_1",
+        array.in_shards(_LAYOUT.shard) if is_sharded else array,
     )
     return bytes(obstore.get(store, "band_1/zarr.json").bytes()).decode()
 
@@ -152,12 +155,14 @@ def test_coordinates_are_described_as_by_zarr_python(dtype: str, fill_value: flo
     put_metadata(
         store,  # type: ignore[arg-type] # as above
         "a",
-        shape=(5, 3),
-        chunks=(5, 3),
-        dtype=dtype,
-        fill_value=fill_value,
-        dims=("source", "affine"),
-        attributes=attributes,
+        ArrayMetadata(
+            shape=(5, 3),
+            chunks=(5, 3),
+            dtype=dtype,
+            fill_value=fill_value,
+            dims=("source", "affine"),
+            attributes=attributes,
+        ),
     )
 
     assert bytes(obstore.get(store, "a/zarr.json").bytes()) == parts["zarr.json"].to_bytes()

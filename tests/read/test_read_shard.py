@@ -45,7 +45,7 @@ def tasks_of(plan: CubePlan) -> tuple[ShardTask, ...]:
     return cut_tasks(plan, [0 for _ in row_ranges(plan)])
 
 
-def read(
+def read(  # noqa: PLR0913 # each case changes another one
     plan: CubePlan,
     table: FakeTable,
     reader: FakeReader,

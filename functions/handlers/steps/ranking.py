@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from handlers.api.rank_request import Asked
@@ -60,9 +61,8 @@ async def opened_ranker(
             source_timeout_s=source_timeout_s,
             most_ahead=2 * deployment.settings.concurrency,
             most_pixels=deployment.settings.memory_mib * 2**20 // _NBYTES_PER_PIXEL,
-            on_scene=on_scene,
         )
-        yield ranker, ranges
+        yield replace(ranker, on_scene=on_scene), ranges
 
 
 @asynccontextmanager

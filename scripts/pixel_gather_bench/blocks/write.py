@@ -14,7 +14,7 @@ from pixel_gather.core.process_usage import cpu_s, peak_rss_mib
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.cube.shard_codec import chunk_encoder, encode_shard
-from pixel_gather.io.cube.zarr_metadata import put_pixel_array, zarr_codecs
+from pixel_gather.io.cube.zarr_metadata import ArrayMetadata, chunk_codecs, put_metadata, zarr_codecs
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import Store, open_place
 from pixel_gather_bench.blocks.job import BlockJob, WriteAnswer
@@ -28,18 +28,16 @@ def describe(store: Store, setting: BlockSetting) -> None:
         StoreError: The store refuses.
     """
     try:
-        put_pixel_array(
-            store,
-            ARRAY,
+        array = ArrayMetadata(
             shape=setting.shape,
-            layout=setting.layout,
-            is_sharded=True,
+            chunks=setting.layout.chunk,
             dtype=setting.dtype,
             fill_value=FILL,
             dims=("source", "y", "x"),
             attributes={},
-            codecs=zarr_codecs(setting.codec, itemsize=setting.itemsize),
+            codecs=chunk_codecs(zarr_codecs(setting.codec, itemsize=setting.itemsize)),
         )
+        put_metadata(store, ARRAY, array.in_shards(setting.layout.shard))
     except (BaseError, OSError) as error:
         raise _refused(error) from error
 

@@ -35,7 +35,7 @@ from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_options
 @with_progress("exporting")
-def export_command(
+def export_command(  # noqa: PLR0913 # click passes each option
     *,
     cube: str,
     to: str,

@@ -57,7 +57,7 @@ def apply(*, max_workers: int) -> None:
     sf._run_distributed_map = partial(run_distributed_map, max_workers=max_workers)
 
 
-def run_distributed_map(  # noqa: PLR0917 # ministack calls it so
+def run_distributed_map(  # ministack calls it so
     state: dict[str, Any],
     raw_input: Any,
     effective: Any,

@@ -100,7 +100,7 @@ class _Tally:
         self.on_progress(self.n)
 
 
-def make_catalog(
+def make_catalog(  # noqa: PLR0913 # each option of the command has a name of its own here
     items: Iterable[Mapping[str, Any]] | None = None,
     *,
     to: str | os.PathLike[str],

@@ -29,7 +29,7 @@ from pixel_gather.io.store.object_store import StoreSettings
 __all__ = ["N_LISTINGS", "FoundScenes", "Item", "SearchCriteria", "found_scenes", "items_of_api", "search"]
 
 
-def search(
+def search(  # noqa: PLR0913 # each option of the command has a name of its own here
     *,
     catalog: str | os.PathLike[str] | None = None,
     stac: str | None = None,

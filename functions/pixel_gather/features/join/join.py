@@ -94,7 +94,7 @@ class JoinedMember:
         return f"{shown(self.place)}/rows.parquet"
 
 
-def join(
+def join(  # noqa: PLR0913 # each option of the command has a name of its own here
     cubes: Sequence[str | os.PathLike[str]],
     *,
     to: str | os.PathLike[str],

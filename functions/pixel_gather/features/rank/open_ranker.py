@@ -4,7 +4,7 @@ from pixel_gather.core.ports import LevelReader, SourceLimiter
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.measure import SceneReader
 from pixel_gather.features.rank.pixel_gate import MOST_PIXELS, PixelGate
-from pixel_gather.features.rank.ranker import OnRound, OnScene, Ranker
+from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.rounds import KeptStatistics, Rounds
 from pixel_gather.features.rank.shapes import AreaShapes
@@ -21,8 +21,6 @@ def ranker_of(
     source_timeout_s: float,
     most_ahead: int,
     most_pixels: int = MOST_PIXELS,
-    on_scene: OnScene = lambda _: None,
-    on_round: OnRound = lambda _: None,
 ) -> Ranker:
     """Return what ranks scenes.
 
@@ -35,8 +33,6 @@ def ranker_of(
         source_timeout_s: Longest time for one scene at one level.
         most_ahead: Most scenes in progress.
         most_pixels: Most pixels of all scenes in memory at one time.
-        on_scene: Called each time that a scene has been read at a level.
-        on_round: Called before each round with the number of scenes that it reads.
     """
 
     def learn(first: int, stop: int, nbytes: int) -> None:
@@ -52,6 +48,4 @@ def ranker_of(
         forget=ranges.forget,
         source_timeout_s=source_timeout_s,
         most_ahead=most_ahead,
-        on_scene=on_scene,
-        on_round=on_round,
     )

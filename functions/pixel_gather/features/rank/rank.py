@@ -43,7 +43,7 @@ type Picture = Mapping[str, np.ndarray[Any, np.dtype[np.floating[Any]]]]
 __all__ = ["RankedScene", "Ranking", "catalog_sources", "plan_ranking", "rank", "rank_async"]
 
 
-def rank(
+def rank(  # noqa: PLR0913 # each option of the command has a name of its own here
     sources: Any,
     *,
     by: str,
@@ -180,9 +180,8 @@ async def rank_async(
                 kept=kept or NothingKept(),
                 source_timeout_s=job.settings.source_timeout_s,
                 most_ahead=job.most_ahead,
-                on_scene=look,
-                on_round=counter.begin,
             )
+            ranker = replace(ranker, on_scene=look, on_round=counter.begin)
             ranked = await ranker.rank(scenes)
         seconds = time.perf_counter() - started
         pictures = await all_of(_picture(ranker, each) for each in ranked[:n_pictures])

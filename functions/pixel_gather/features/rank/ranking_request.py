@@ -128,7 +128,7 @@ class RankingRequest:
     """Whether scale and offset are left out."""
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 # as `rank`
         cls,
         *,
         by: str,

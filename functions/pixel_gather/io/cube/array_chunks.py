@@ -17,7 +17,7 @@ import numpy as np
 import obstore
 import xxhash
 
-from pixel_gather.io.cube.zarr_metadata import put_metadata
+from pixel_gather.io.cube.zarr_metadata import ArrayMetadata, put_metadata
 from pixel_gather.io.store.object_store import Store
 
 if TYPE_CHECKING:  # not in a worker's start
@@ -68,9 +68,7 @@ def put_array(
         fill_value: Value of the unused rows of the last chunk. None for zero or the empty text.
     """
     fill = ("" if values.dtype == object else 0) if fill_value is None else fill_value
-    put_metadata(
-        store,
-        name,
+    array = ArrayMetadata(
         shape=values.shape,
         chunks=chunks,
         dtype="string" if values.dtype == object else values.dtype.name,
@@ -78,6 +76,7 @@ def put_array(
         dims=dims,
         attributes=attributes,
     )
+    put_metadata(store, name, array)
     if values.shape:
         put_rows(store, name, 0, values, chunk_rows=chunks[0], fill_value=fill)
     else:

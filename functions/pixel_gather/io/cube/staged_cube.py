@@ -32,6 +32,7 @@ from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY, quicklook_parts
 from pixel_gather.io.cube.row_table import ROWS_KEY, cube_metadata, stored_shards, write_row_table
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
 from pixel_gather.io.cube.zarr_metadata import (
+    ArrayMetadata,
     coordinate_attributes,
     group_attributes,
     group_content,
@@ -169,9 +170,7 @@ class StagedZarrCube:
         rows = _chunk_rows(plan)
 
         def create(each: Coordinate) -> None:
-            put_metadata(
-                self.store,
-                each.name,
+            array = ArrayMetadata(
                 shape=each.shape,
                 chunks=(rows, *each.shape[1:]),
                 dtype=each.dtype,
@@ -179,6 +178,7 @@ class StagedZarrCube:
                 dims=each.dims,
                 attributes=coordinate_attributes(each),
             )
+            put_metadata(self.store, each.name, array)
 
         _each_in_threads(create, coordinates)
 

@@ -269,57 +269,15 @@ class ZarrCube:
 
     async def row_table(self) -> tuple[Mapping[str, Any], Iterator[Mapping[str, "Values"]]]:
         """Return the metadata and the rows of ``rows.parquet``."""
-        from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table  # noqa: PLC0415 # arro3
-        from pixel_gather.io.parquet.parquet_batches import damage_of  # noqa: PLC0415 # as above
+        from pixel_gather.io.cube.earlier_rows import read_table_of_rows  # noqa: PLC0415 # arro3
 
-        content = (await self.needed(ROWS_KEY)).content
-        with damage_of(f"{self.place}: {ROWS_KEY}"):
-            metadata, batches = read_row_table(content)
-
-        def rows() -> Iterator[Mapping[str, "Values"]]:
-            with damage_of(f"{self.place}: {ROWS_KEY}"):
-                yield from batches
-
-        return metadata, rows()
+        return await read_table_of_rows(self)
 
     async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
         """Read the report, the receipt, ``rows.parquet`` and ``headers.parquet``."""
-        from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table  # noqa: PLC0415 # as above
-        from pixel_gather.io.cube.stored_receipt import parse_receipt  # noqa: PLC0415 # for finish alone
-        from pixel_gather.io.header_index import HEADERS_KEY, stored_entries  # noqa: PLC0415 # arro3
-        from pixel_gather.io.parquet.parquet_batches import damage_of  # noqa: PLC0415 # as above
+        from pixel_gather.io.cube.earlier_rows import read_earlier_rows  # noqa: PLC0415 # as above
 
-        found, table, receipt, headers = await asyncio.gather(
-            self.found_among_files(),
-            self.needed(ROWS_KEY),
-            self.needed(RECEIPT_KEY),
-            self.read_object(HEADERS_KEY),
-        )
-        report = None if found is None else found.complete_report()
-        if report is None:
-            raise ArrayExistsError(f"{self.place}: the cube was removed")
-
-        def rows() -> Iterator[Mapping[str, "Values"]]:
-            """Yield the rows of the cube. The table of an append that was not committed has more."""
-            left = plan.first_row
-            with damage_of(f"{self.place}: {ROWS_KEY}"):
-                for batch in read_row_table(table.content)[1]:
-                    yield {name: values[:left] for name, values in batch.items()}
-                    left -= min(len(batch["href"]), left)
-                    if not left:
-                        return
-
-        def entries() -> Iterator[Sequence[tuple[str, bytes]]]:
-            if headers is not None:
-                with damage_of(f"{self.place}: {HEADERS_KEY}"):
-                    yield from stored_entries(headers.content)
-
-        return EarlierRows(
-            report=report,
-            receipt=parse_receipt(receipt.content, self.place),
-            rows=rows,
-            headers=entries,
-        )
+        return await read_earlier_rows(self, plan)
 
     async def shards_beyond(self, found: FoundCube) -> Sequence[str]:
         """Return the keys of shards with chunks that lie beyond the cube's rows."""
