@@ -21,10 +21,10 @@ from rasterio.enums import Interleaving
 from rasterio.windows import Window as RasterioWindow
 
 from pixel_gather.io import child_process
+from pixel_gather.io.child_channel import Channel, Kind
 from pixel_gather.io.gdal import gdal_error_status
 from pixel_gather.io.gdal.block_ranges import stored_ranges
 from pixel_gather.io.gdal.describe import array_dtype, describe
-from pixel_gather.io.gdal.frames import Channel, Kind
 from pixel_gather.io.gdal.ranged_file import NAME, OneFile, RangedBytes
 from pixel_gather.io.gdal.read_mask import read_mask
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pixel_gather.core.errors import BusyError
+from pixel_gather.io.child_channel import HEAD, LARGEST_FRAME_NBYTES, Kind
 from pixel_gather.io.child_process import clean_environment
-from pixel_gather.io.gdal.frames import HEAD, LARGEST_FRAME_NBYTES, Kind
 from pixel_gather.io.gdal.settings import GdalSettings
 
 _START: Final = """\

@@ -2,12 +2,12 @@
 
 import struct
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, override
 
 from rasterio.abc import FileContainer
 
-from pixel_gather.io.gdal.frames import Channel, Kind
+from pixel_gather.io.child_channel import PAIR, Channel, Kind
+from pixel_gather.io.store.ranged_file import RangedFile
 
 NAME: Final = "source"
 """Without a suffix, so that the name tells GDAL nothing."""
@@ -55,7 +55,7 @@ class RangedBytes:
         """Request bytes that lie in the object."""
         if self.has_failed:
             return b""
-        self._channel.send(Kind.NEED, struct.pack("<2Q", start, stop))
+        self._channel.send(Kind.NEED, PAIR.pack(start, stop))
         kind, content = self._channel.receive()
         self.has_failed = kind is not Kind.BYTES
         return b"" if self.has_failed else bytes(content)
@@ -72,36 +72,16 @@ class RangedBytes:
         return self._blocks[index]
 
 
-class RangedFile:
+class _Handle(RangedFile):
     """One file handle. GDAL may open several."""
 
     def __init__(self, content: RangedBytes) -> None:
+        super().__init__(content.nbytes)
         self._content = content
-        self._position = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        return
-
-    def tell(self) -> int:
-        """Return the position in bytes."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Move to an offset from the start, the current position or the end."""
-        self._position = max((0, self._position, self._content.nbytes)[whence] + offset, 0)
-        return self._position
-
-    def read(self, nbytes: int = -1) -> bytes:
-        """Read up to this many bytes."""
-        stop = self._content.nbytes if nbytes < 0 else self._position + nbytes
-        content = self._content.read(self._position, stop)
-        self._position += len(content)
-        return content
+    @override
+    def fetch(self, start: int, stop: int) -> bytes:
+        return self._content.read(start, stop)
 
 
 class OneFile(FileContainer):  # type: ignore[misc] # rasterio ships no types
@@ -118,7 +98,7 @@ class OneFile(FileContainer):  # type: ignore[misc] # rasterio ships no types
         """Open the one file."""
         if "r" not in mode or not self.isfile(path):
             raise FileNotFoundError(path)
-        return RangedFile(self._content)
+        return _Handle(self._content)
 
     def isfile(self, path: str) -> bool:
         """Tell whether this is its path."""

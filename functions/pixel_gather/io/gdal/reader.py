@@ -19,9 +19,9 @@ from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import TileRange
 from pixel_gather.core.model.window import Transform, Window
+from pixel_gather.io.child_channel import PAIR, Kind
 from pixel_gather.io.gdal.children import Child, ChildDiedError, Children, ChildTimeoutError
 from pixel_gather.io.gdal.choose_driver import driver_of
-from pixel_gather.io.gdal.frames import Kind
 from pixel_gather.io.gdal.pinned_object import PinnedObject, RangeReader
 from pixel_gather.io.gdal.settings import GdalSettings
 
@@ -217,7 +217,7 @@ class _Session:
         async def on_frame(child: Child, kind: Kind, nbytes: int) -> bool:
             if kind is Kind.DONE:
                 return True
-            start, stop = struct.unpack("<2Q", await child.take(16))
+            start, stop = PAIR.unpack(await child.take(PAIR.size))
             target = out[:, start:stop]
             if kind is Kind.MASK:
                 n_bands, height, width = target.shape

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
 from pixel_gather.core.errors import BusyError, StoreError
+from pixel_gather.io.child_channel import PAIR, Channel, Kind
 from pixel_gather.io.child_process import clean_environment
 from pixel_gather.io.store.opened_file import Check, no_deadline
 
 if TYPE_CHECKING:
     from arro3.core import RecordBatch, RecordBatchReader, Schema
 
-    from pixel_gather.io.parquet.parquet_child import Channel
 
 _START: Final = "from pixel_gather.io.parquet.parquet_child import main; main()"
 _S_BETWEEN_CHECKS: Final = 0.5
@@ -63,34 +63,30 @@ def _tables(file: IO[bytes], batch_size: int, check: Check) -> "Generator[Record
     """Yield the file's schema as a table without rows, then one table for each batch."""
     from arro3.io import read_ipc_stream  # noqa: PLC0415 # 30 ms, for Parquet alone
 
-    from pixel_gather.io.parquet.parquet_child import FILE, NEXT, PAIR  # noqa: PLC0415 # as above
-
     with _child(check) as channel:
-        channel.send(FILE, PAIR.pack(batch_size, file.seek(0, io.SEEK_END)))
+        channel.send(Kind.REQUEST, PAIR.pack(batch_size, file.seek(0, io.SEEK_END)))
         while (table := _answer(channel, file)) is not None:
             yield read_ipc_stream(io.BytesIO(table))
-            channel.send(NEXT)
+            channel.send(Kind.NEXT)
 
 
-def _answer(channel: "Channel", file: IO[bytes]) -> bytearray | None:
+def _answer(channel: Channel, file: IO[bytes]) -> bytearray | None:
     """Return the next table, and give the child the bytes that it needs for it."""
-    from pixel_gather.io.parquet.parquet_child import BYTES, FAILED, PAIR, READ, TABLE  # noqa: PLC0415 # as above
-
     while True:
         kind, payload = channel.receive()
-        if kind == FAILED:
+        if kind is Kind.FAILED:
             raise ParquetError(payload.decode())
-        if kind != READ:
-            return payload if kind == TABLE else None
+        if kind is not Kind.NEED:
+            return payload if kind is Kind.TABLE else None
         start, stop = PAIR.unpack(payload)
         file.seek(start)
-        channel.send(BYTES, file.read(stop - start))
+        channel.send(Kind.BYTES, file.read(stop - start))
 
 
 @dataclass(frozen=True, slots=True)
 class _Child:
     process: subprocess.Popen[bytes]
-    channel: "Channel"
+    channel: Channel
 
     def end(self) -> None:
         """Kill it and wait for its end."""
@@ -110,7 +106,7 @@ socket, and the reader would still hand the child back.
 
 
 @contextmanager
-def _child(check: Check) -> "Iterator[Channel]":
+def _child(check: Check) -> Iterator[Channel]:
     """Lend a child. The next file gets it again, unless it was interrupted in the middle of an answer."""
     child = _picked() or _started()
     child.channel.check = check
@@ -146,8 +142,6 @@ def _started() -> _Child:
     Raises:
         BusyError: It does not start: the system lacks memory or processes.
     """
-    from pixel_gather.io.parquet.parquet_child import Channel  # noqa: PLC0415 # as above
-
     ours, theirs = socket.socketpair()
     ours.settimeout(_S_BETWEEN_CHECKS)
     try:

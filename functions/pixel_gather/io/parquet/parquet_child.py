@@ -7,7 +7,6 @@ end. ``parquet_batches.py`` starts it. The channel is standard input.
 import io
 import os
 import socket
-import struct
 from collections.abc import Buffer, Iterator
 from typing import TYPE_CHECKING, Any, Final, cast, override
 
@@ -15,89 +14,17 @@ import arro3.io
 from arro3.core import Array, DataType, Table
 
 from pixel_gather.io import child_process
-from pixel_gather.io.store.opened_file import Check, no_deadline
+from pixel_gather.io.child_channel import PAIR, Channel, Kind
 from pixel_gather.io.store.ranged_file import RangedFile
 
 if TYPE_CHECKING:
     from arro3.core import RecordBatch
 
-FILE: Final = b"F"
-"""From the parent, begins a file: two u64, the rows of a batch and the bytes of the file."""
-
-NEXT: Final = b"N"
-"""From the parent: asks for the next batch."""
-
-BYTES: Final = b"B"
-"""From the parent: what READ asks for."""
-
-READY: Final = b"S"
-"""From the child: it has started."""
-
-READ: Final = b"R"
-"""From the child: two u64, the range [start, stop) of the file that it needs."""
-
-TABLE: Final = b"T"
-"""From the child: an Arrow stream of one batch. The answer to FILE is one without rows, for its schema."""
-
-DONE: Final = b"D"
-"""From the child: there are no more batches."""
-
-FAILED: Final = b"E"
-"""From the child: what is wrong with the file, as text."""
-
-PAIR: Final = struct.Struct("<QQ")
-_HEAD: Final = struct.Struct("<cQ")
 _MEMORY_MIB: Final = 1024
 _CPU_S: Final = 60.0
 """CPU time for one batch. Measured: 16,384 rows of eight texts take 0.03 s."""
 
 _BUFFER_NBYTES: Final = 64 << 10
-
-
-class Channel:
-    """One end of the socket pair. A frame is a kind, a length and a payload."""
-
-    def __init__(self, sock: socket.socket, check: Check = no_deadline) -> None:
-        self.socket = sock
-        self.check = check
-        """Called each time that the socket's time-out has passed."""
-
-    def send(self, kind: bytes, payload: Buffer = b"") -> None:
-        """Send one frame."""
-        view = memoryview(payload).cast("B")
-        self._all(_HEAD.pack(kind, view.nbytes))
-        self._all(view)
-
-    def receive(self) -> tuple[bytes, bytearray]:
-        """Wait for one frame.
-
-        Raises:
-            EOFError: The other process has ended.
-        """
-        kind, nbytes = _HEAD.unpack(self._exactly(_HEAD.size))
-        return kind, self._exactly(nbytes)
-
-    def _all(self, content: Buffer) -> None:
-        view = memoryview(content).cast("B")
-        while view.nbytes:
-            try:
-                view = view[self.socket.send(view) :]
-            except TimeoutError:
-                self.check()
-
-    def _exactly(self, nbytes: int) -> bytearray:
-        content = bytearray(nbytes)
-        view = memoryview(content)
-        while view.nbytes:
-            try:
-                n_received = self.socket.recv_into(view)
-            except TimeoutError:
-                self.check()
-                continue
-            if n_received == 0:
-                raise EOFError
-            view = view[n_received:]
-        return content
 
 
 class _ParentsFile(RangedFile):
@@ -109,7 +36,7 @@ class _ParentsFile(RangedFile):
 
     @override
     def fetch(self, start: int, stop: int) -> Buffer:
-        self._channel.send(READ, PAIR.pack(start, stop))
+        self._channel.send(Kind.NEED, PAIR.pack(start, stop))
         return self._channel.receive()[1]
 
 
@@ -120,7 +47,7 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # arro3 prints where it panics
     child_process.limit_memory(_MEMORY_MIB)
     child_process.lock_files()
-    channel.send(READY)
+    channel.send(Kind.READY)
     tables: Iterator[bytes] = iter(())
     while True:
         try:
@@ -129,13 +56,13 @@ def main() -> None:
             return
         child_process.limit_cpu(_CPU_S)
         try:
-            if kind == FILE:
+            if kind is Kind.REQUEST:
                 tables = _tables(channel, *PAIR.unpack(payload))
             table = next(tables, None)
         except BaseException as error:  # noqa: BLE001 # arro3's panics are no Exceptions
-            channel.send(FAILED, str(error).encode(errors="replace"))
+            channel.send(Kind.FAILED, str(error).encode(errors="replace"))
         else:
-            channel.send(DONE) if table is None else channel.send(TABLE, table)
+            channel.send(Kind.DONE) if table is None else channel.send(Kind.TABLE, table)
 
 
 def _tables(channel: Channel, batch_size: int, nbytes: int) -> Iterator[bytes]:
