@@ -107,6 +107,7 @@ class Buckets(Construct):
         self.indexes = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/headers.parquet")
         self.rows = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/rows.parquet")
         self.claims = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/versions/*.claim")
+        self.archives = Area(bucket=self.arrays, pattern=f"{output_prefix}*.archive.json")
         self.metadata = Area(bucket=self.arrays, pattern=f"{output_prefix}*/zarr.json")
         self.gathers = Area(bucket=self.control, pattern="gathers/*")
         self.sidecars = Area(bucket=self.control, pattern="gathers/*/shards/*")

@@ -10,12 +10,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from e2e.api import ENDED, call
-from e2e.principals import User, function_of, user_of
+from e2e.principals import User, handled, user_of
 from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, run_cli
 from pixel_gather import rank
 from pixel_gather_emulator.deploy import DeployedStack
 from support.api_bridge import body_of, event
-from support.lambda_functions import Context, cold_start
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -130,17 +129,6 @@ def test_command_line_ranks_by_the_deployment(deployment: DeployedStack) -> None
 def users(deployment: DeployedStack) -> dict[str, User]:
     """A user for each function of rankings."""
     return {name: user_of(deployment, name) for name in ("rank", "rank_rounds", "measure_scenes")}
-
-
-def handled(users: dict[str, User], name: str, given: Any, *, left_s: float = 900) -> Any:
-    """Return what a handler answers, here, with the rights of its role."""
-    user = users[name]
-    deployed = function_of(user.deployment, name)["Environment"]["Variables"]
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        cold_start(patch, name, **deployed, **user.variables) as module,
-    ):
-        return json.loads(json.dumps(module.handler(given, Context(left_s=left_s))))
 
 
 def test_functions_of_rankings_need_no_more_than_their_roles(users: dict[str, User]) -> None:

@@ -12,32 +12,22 @@ import pytest
 from botocore.exceptions import ClientError
 
 from e2e.api import UNDRAWN
-from e2e.principals import User, function_of, user_of
+from e2e.principals import User, handled, user_of
 from e2e.test_gathers import IN_SAMPLES, SERIES, WINDOW, hrefs
 from pixel_gather_emulator.deploy import DeployedStack
-from support.lambda_functions import Context, cold_start
+from support.api_bridge import body_of, event
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 NAME: Final = "by-roles"
 FUNCTIONS: Final = ("plan_gather", "gather_shard", "finish_gather", "tick")
+OF_THE_API: Final = ("dry_run", "submit", "status")
 
 
 @pytest.fixture(scope="module")
 def users(deployment: DeployedStack) -> dict[str, User]:
     """A user for each function."""
-    return {name: user_of(deployment, name) for name in FUNCTIONS}
-
-
-def handled(users: Mapping[str, User], name: str, given: Any) -> Any:
-    """Return what a handler answers, here, with the rights of its role."""
-    user = users[name]
-    deployed = function_of(user.deployment, name)["Environment"]["Variables"]
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        cold_start(patch, name, **deployed, **user.variables) as module,
-    ):
-        return json.loads(json.dumps(module.handler(given, Context(left_s=900))))
+    return {name: user_of(deployment, name) for name in (*FUNCTIONS, *OF_THE_API)}
 
 
 def gathered_by_hand(users: Mapping[str, User], request: dict[str, Any], execution: str) -> dict[str, Any]:
@@ -66,6 +56,125 @@ def test_functions_of_gathers_need_no_more_than_their_roles(users: dict[str, Use
     assert grown["status"] == {"ok": len(SERIES)}
 
 
+def asked(users: Mapping[str, User], function: str, method: str, path: str, given: Any = None) -> Any:
+    """Return the status and the body of what a function of the API answers, with the rights of its role."""
+    body = None if given is None else json.dumps(given)
+    answer = handled(users, function, event(method, path, body=body), left_s=29)
+    return answer["statusCode"], body_of(answer)
+
+
+def test_every_option_of_a_request_needs_no_more_than_the_roles(users: dict[str, User]) -> None:
+    """Dry run, plan, shard and finish have the rights for each option. A dry run comes first and last.
+
+    Options that need no store are taken together.
+    """
+    deployment = users["plan_gather"].deployment
+    arrays, control, samples = deployment.array_bucket, deployment.control_bucket, deployment.samples.bucket
+    files, item = hrefs(deployment), json.dumps(_item(hrefs(deployment)[0]))
+    users["submit"].client("s3").put_object(Bucket=control, Key="lists/items.json", Body=item.encode())
+    users["submit"].client("s3").put_object(Bucket=control, Key="lists/a.txt", Body="\n".join(files).encode())
+    in_folder = {"prefix": f"s3://{samples}/{IN_SAMPLES}/", "glob": "nclimgrid-prcp-*.tif"}
+    in_archive = {"sources": files[:2], "window": WINDOW}
+    options: dict[str, dict[str, Any]] = {
+        "archive-first": in_archive | {"output": {"archive": "of-roles"}},
+        "archive-next": in_archive | {"sources": files[2:4], "output": {"archive": "of-roles"}},
+        "uploaded-list": {"sources": f"s3://{control}/lists/a.txt", "window": WINDOW},
+        "list-beside": {"sources": deployment.samples.list_href, "window": "centre"},
+        "folder": {"sources": in_folder, "window": WINDOW},
+        "items": {
+            "sources": {"stac": {"items": f"s3://{control}/lists/items.json", "assets": ["prcp"]}},
+            "window": WINDOW,
+        },
+        "catalog": {
+            "sources": {
+                "catalog": {"file": deployment.samples.catalog_href, "assets": ["data"], "area": "all"}
+            },
+            "window": "centre",
+        },
+        "pixels": {
+            "sources": files[:2],
+            "window": {"tile": [0, 0]},
+            "bands": [1],
+            "overview": 0,
+            "masked": True,
+            "nodata": -1,
+            "grid": "same",
+            "output": {
+                "layout": {"chunk": [2, 32, 32], "shard_rows": 2},
+                "codec": "zfp",
+                "zfp_tolerance": 0,
+                "expected_rows": 4,
+            },
+            "limits": {"usd": 1, "files": 9, "workers": 2, "failed_shards": 0.5},
+        },
+        "source-codec": {"sources": files[:2], "window": {"tile": [0, 0]}, "output": {"codec": "source"}},
+        "index": {
+            "sources": files[:2],
+            "window": WINDOW,
+            "index": f"s3://{arrays}/roles-source-codec.zarr/headers.parquet",
+        },
+        "drawn": {"sources": files[:1], "window": WINDOW, "output": {"report": True}},
+    }
+    for name, given in options.items():
+        request = given | {"output": UNDRAWN | given.get("output", {}) | {"name": f"roles-{name}"}}
+        told = [asked(users, "dry_run", "POST", "/plans", request)]
+
+        made = gathered_by_hand(users, request, f"by-roles-{name}")
+        told.append(asked(users, "dry_run", "POST", "/plans", request))
+
+        assert [code for code, _ in told] == [200, 200], (name, told)
+        assert made["status"].get("ok"), (name, made)
+
+
+def test_dry_run_of_an_append_says_what_is_there(users: dict[str, User]) -> None:
+    """An append to no cube is refused in words; S3 answers 403 to a function that may not list."""
+    request = {"sources": hrefs(users["dry_run"].deployment), "window": WINDOW}
+
+    code, told = asked(users, "dry_run", "POST", "/plans", request | {"output": {"append_to": "not-there"}})
+
+    assert (code, told["field"]) == (422, "output.append_to"), told
+
+
+def test_functions_of_the_api_need_no_more_than_their_roles(users: dict[str, User]) -> None:
+    """Submit starts a gather and lends a place for a list. Status shows, stops and redrives it."""
+    deployment = users["submit"].deployment
+    request = {"sources": hrefs(deployment)[:1], "window": WINDOW, "output": UNDRAWN | {"name": "of-api"}}
+
+    code, line = asked(users, "submit", "POST", "/gathers", request)
+    lent = asked(users, "submit", "POST", "/lists", {"sha256": 64 * "0", "suffix": "csv", "nbytes": 9})
+    stopped = asked(users, "status", "DELETE", f"/gathers/{line['id']}")
+    shown = asked(users, "status", "GET", f"/gathers/{line['id']}")
+    listed = asked(users, "status", "GET", "/gathers")
+    redriven = asked(users, "status", "POST", f"/gathers/{line['id']}/redrive")
+
+    assert (code, lent[0], stopped[0], shown[0], listed[0]) == (202, 200, 200, 200, 200)
+    assert redriven[0] in {202, 409}, redriven  # it may have succeeded before it was stopped
+    assert line["id"] in {each["id"] for each in listed[1]["gathers"]}
+
+
+def _item(href: str) -> dict[str, Any]:
+    """Return a STAC item of one sample."""
+    return {
+        "type": "FeatureCollection",
+        "features": [
+            {
+                "type": "Feature",
+                "stac_version": "1.0.0",
+                "id": "prcp-189501",
+                "collection": "nclimgrid",
+                "bbox": [-125, 24, -66, 50],
+                "geometry": {
+                    "type": "Polygon",
+                    "coordinates": [[[-125, 24], [-66, 24], [-66, 50], [-125, 50], [-125, 24]]],
+                },
+                "properties": {"datetime": "1895-01-01T00:00:00Z"},
+                "links": [],
+                "assets": {"prcp": {"href": href, "type": "image/tiff; application=geotiff"}},
+            }
+        ],
+    }
+
+
 def test_function_of_schedules_needs_no_more_than_its_role(users: dict[str, User]) -> None:
     """A tick starts the first gather of a cube that is not there."""
     deployment = users["tick"].deployment
@@ -91,7 +200,8 @@ def test_roles_of_gathers_and_schedules_may_do_nothing_else(users: dict[str, Use
     arrays, control, samples = deployment.array_bucket, deployment.control_bucket, deployment.samples.bucket
     machine, source = deployment.state_machine_arn, f"{IN_SAMPLES}/{SERIES[0]}"
     pixels, plan, root = "a.zarr/band_1/c/0/0/0", "gathers/a/1/plan.msgpack", "a.zarr/zarr.json"
-    for name, user in users.items():
+    for name in FUNCTIONS:
+        user = users[name]
         s3, states = user.client("s3"), user.client("stepfunctions")
         put, get = partial(s3.put_object, Body=b""), s3.get_object
         refused: list[Callable[[], Any]] = [

@@ -45,6 +45,7 @@ def test_additions_are_for_the_version_that_is_installed() -> None:
         ("MemorySize", lambda_runtime.ProvidedWorker),
         ("mapRunArn", iam_actions.extract_resource_arn),
         ("groupName", iam_actions.extract_resource_arn),
+        ("ListBucket", iam_actions.s3_additional_checks),
         ("aws.scheduler.scheduled-time", scheduler),
         ("RoleArn", scheduler._tick_schedules),
         ("roleArn", stepfunctions._call_lambda),

@@ -91,6 +91,8 @@ RIGHTS = {
         ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/rows.parquet"),
+        ("s3:GetObject", "<arrays>/cubes/*.archive.json"),
+        ("s3:ListBucket", "<arrays> cubes/*"),
     },
     "rank": OWN_LOG
     | READ_SOURCES
@@ -145,12 +147,14 @@ RIGHTS = {
         ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/rows.parquet"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/versions/*.claim"),
+        ("s3:GetObject", "<arrays>/cubes/*.archive.json"),
         ("s3:ListBucket", "<control> gathers/*"),
         ("s3:ListBucket", "<arrays> cubes/*"),
     }
     | put("<control>/gathers/*")
     | put("<control>/summaries/*")
     | put("<arrays>/cubes/*/zarr.json")
+    | put("<arrays>/cubes/*.archive.json")
     | put("<arrays>/cubes/*.zarr/versions/*.claim"),
     "gather_shard": OWN_LOG
     | READ_SOURCES
