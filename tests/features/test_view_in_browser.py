@@ -27,7 +27,7 @@ from pixel_gather.features.view import view
 from pixel_gather.features.view.view import CubeServer, serving_cube
 from pixel_gather.io.cube.served_files import StoredFiles
 from pixel_gather.io.cube.view_page import view_page
-from pixel_gather.io.pictures.stretch import common_stretches
+from pixel_gather.io.pictures.stretch import Stretch
 from support.browser import VIEWER, Page, needs_browser, opened_browser
 from support.joined_cubes import FILES
 from support.undrawn import gather_undrawn
@@ -102,15 +102,17 @@ def _levels(pixels: Any, limits: Any) -> Any:
 
 
 def _of(pixels: Any) -> Any:
-    return np.percentile(pixels[pixels != NODATA], [2, 98])
+    stretch = Stretch.of(pixels, pixels != NODATA)
+    return stretch.low, stretch.high
 
 
 def _in_colour(valley: str, band: str) -> Any:
-    """Return the limits by which the report shows all rows of the cube, of which one chunk has all."""
+    """Return the limits by which the report would show the pixels that the page samples: one in two."""
     array: Any = zarr.open_group(valley, mode="r")[band]
     assert array.chunks[0] >= array.shape[0] == _N_ROWS
     pixels = array[...]
-    stretch, *_ = common_stretches([pixels] * 3, [pixels != NODATA] * 3)
+    sample = pixels[pixels != NODATA][::2]
+    stretch = Stretch.of(sample, np.ones(sample.shape, dtype=bool), in_colour=True)
     return stretch.low, stretch.high
 
 

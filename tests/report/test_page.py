@@ -283,29 +283,51 @@ def _days(n_cloudy: int) -> tuple[Any, Any]:
     return pixels, np.ones(pixels.shape, dtype=bool)
 
 
-@pytest.mark.parametrize("n_cloudy", [0, 2, 6])
-def test_clouds_do_not_make_the_land_dark_in_colour(n_cloudy: int) -> None:
-    """The land takes the whole range as long as a quarter of the windows have no clouds."""
+@pytest.mark.parametrize("n_measurements", [1, 3])
+@pytest.mark.parametrize("n_cloudy", [0, 2, 6, 8])
+def test_clouds_do_not_make_the_land_dark(n_cloudy: int, n_measurements: int) -> None:
+    """The land takes the whole range, in greys and in colour, also if all windows have clouds."""
     pixels, is_valid = _days(n_cloudy)
 
-    found = common_stretches([pixels] * 3, [is_valid] * 3)
+    found = common_stretches([pixels] * n_measurements, [is_valid] * n_measurements)
 
     assert {(each.low, each.high) for each in found} == {(found[0].low, found[0].high)}
     assert found[0].low == pytest.approx(214, abs=5)
     assert found[0].high == pytest.approx(886, abs=5)
-    assert "clouds" in found[0].words
+    assert ("clear part" in found[0].words) == (n_cloudy > 0)
 
 
-def test_a_single_measurement_keeps_the_range_of_all_its_windows() -> None:
+def test_a_single_picture_under_clouds_is_not_black() -> None:
+    """Clouds may cover half of it."""
+    pixels, is_valid = _days(0)
+    pixels[0, :16] = 7000
+
+    found = Stretch.of(pixels[:1], is_valid[:1])
+
+    assert found.high == pytest.approx(886, abs=5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_a_single_measurement_keeps_the_range_of_all_its_windows(dtype: str) -> None:
     """A warm summer is no cloud: what one measurement has is not cut off."""
     pixels = np.linspace(-20, 30, 12)[:, None, None] + np.random.default_rng(1).normal(0, 1, (12, 16, 16))
+    pixels = (100 * pixels).astype(dtype)
 
     (found,) = common_stretches([pixels], [np.ones(pixels.shape, dtype=bool)])
 
-    assert (found.low, found.high) == tuple(np.percentile(pixels, [2, 98]))
+    assert (found.low, found.high) == pytest.approx(np.percentile(pixels, [2, 98]))
 
 
-def test_windows_of_few_valid_pixels_hardly_count_in_colour() -> None:
+def test_rain_keeps_its_wettest_days() -> None:
+    """Most pixels of rain are nearly dry. Fractions have no clouds."""
+    pixels = np.random.default_rng(1).exponential(1, (4, 32, 32)).astype("float32") ** 2
+
+    (found,) = common_stretches([pixels], [np.ones(pixels.shape, dtype=bool)])
+
+    assert found.high == pytest.approx(np.percentile(pixels, 98), rel=1e-5)
+
+
+def test_windows_of_few_valid_pixels_hardly_count() -> None:
     """A sliver at the edge of an orbit says little about the range. An empty window says nothing."""
     pixels, is_valid = _days(0)
     pixels[:4] = 1

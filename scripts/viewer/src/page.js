@@ -5,7 +5,7 @@ import { $, made, say } from "./elements.js";
 import { listenToPointer, partAfter } from "./gestures.js";
 import { fromLink, toLink } from "./link.js";
 import { Selection } from "./selection.js";
-import { limitsInColour, limitsOf, maskOf, paint } from "./stretch.js";
+import { limitsOf, maskOf, paint } from "./stretch.js";
 import { moment, northInWords, number, reason } from "./words.js";
 
 const MOST_NAMES = 8;
@@ -175,7 +175,7 @@ export class Page {
     const rows = isAlone || this.takesThisRow ? [row] : this.cube.rowsBeside(bands[0], row, MOST_STRETCHED_ROWS);
     const found = await Promise.all(bands.map(async (band) => {
       const layers = await Promise.all(rows.map((each) => this.layer(band, each)));
-      return bands.length === 3 ? limitsInColour(layers) : limitsOf(layers);
+      return limitsOf(layers, { inColour: bands.length === 3 });
     }));
     return found.every(Boolean) ? found : null;
   }

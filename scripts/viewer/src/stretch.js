@@ -2,6 +2,9 @@
 
 const MOST_SAMPLES = 2 ** 18; // to sort them takes some 20 ms
 const PERCENTILES = [2, 98];
+const MIDDLE_OF_CLEAR = 40; // a percentile that is no cloud, mostly
+const FAR = 4; // times the distance of percentile 2 from the middle
+const ROUNDS = 3;
 const MIDDLE = 128;
 
 // A byte for each pixel on display: 1 if it is valid.
@@ -19,28 +22,29 @@ export function maskOf(pixels, { status, nodata, left, top, right, bottom }, { w
   return mask;
 }
 
-// Percentiles 2 and 98 of the valid pixels of some rows, between neighbours by linear interpolation; all values if most
-// of them are equal.
-export function limitsOf(layers) {
+// Percentiles 2 and 98 of the clear part of some rows' valid pixels, between neighbours by linear interpolation; all values
+// if most of them are equal. Clouds are bright, and would make the land dark. They are cut off in colours and in whole
+// numbers. Fractions are mostly quantities without clouds. stretch.py has the same rule.
+export function limitsOf(layers, { inColour = false } = {}) {
   const sample = sampleOf(layers);
   if (!sample) return null;
-  const [low, high] = PERCENTILES.map((each) => percentile(sample, each));
+  const hasClouds = inColour || !(sample instanceof Float32Array || sample instanceof Float64Array);
+  const clear = hasClouds ? clearPart(sample) : sample;
+  const [low, high] = PERCENTILES.map((each) => percentile(clear, each));
   return low < high ? [low, high] : [sample[0], sample[sample.length - 1]];
 }
 
-// The same for one of three colours: of each row percentiles 2 and 98, and of these the lower quartile over the rows.
-// Clouds are bright and lie over most rows. Among all pixels they would make the land dark. stretch.py has this rule too.
-export function limitsInColour(layers) {
-  const rows = layers.map((each) => ({ sample: sampleOf([each]), n: validIn(each) })).filter(({ n }) => n);
-  const [low, high] = PERCENTILES.map((each) => quartile(rows.map(({ sample, n }) => [percentile(sample, each), n])));
-  return low < high ? [low, high] : limitsOf(layers);
-}
-
-// The lowest of some values that a quarter of the weight does not exceed.
-function quartile(weighted) {
-  const sorted = weighted.toSorted(([one], [other]) => one - other);
-  let left = sorted.reduce((sum, [, weight]) => sum + weight, 0) / 4;
-  return sorted.find(([, weight]) => (left -= weight) <= 0)?.[0];
+// Sorted values without those that lie far above most others.
+function clearPart(sample) {
+  for (let round = 0; round < ROUNDS; round++) {
+    const [low, middle] = [PERCENTILES[0], MIDDLE_OF_CLEAR].map((each) => percentile(sample, each));
+    const fence = middle + FAR * (middle - low);
+    let clear = sample.length;
+    while (sample[clear - 1] > fence) clear--;
+    if (middle <= low || clear === sample.length) break;
+    sample = sample.subarray(0, clear);
+  }
+  return sample;
 }
 
 function validIn({ mask }) {

@@ -57,9 +57,8 @@ def export(
         measurements: Names; empty for all. Pictures show one, or three as red, green and blue; if empty,
             those that the names say.
         where: Which rows, such as ``cloud_cover < 20``. See `rows_where`. Empty for all.
-        stretch: Values of black and white in pictures. Default: percentiles 2 to 98 of up to 64 rows. In
-            colour it is the lower quartile of each row's own percentiles, so that clouds do not darken the
-            land.
+        stretch: Values of black and white in pictures. Default: percentiles 2 to 98 of up to 64 rows, without
+            clouds in colour and in whole numbers.
         colormap: A colour map of matplotlib for one measurement, such as ``viridis``. Default: greys.
         frames_per_second: Frames per second of animations.
         stores: How to access S3.

@@ -5,7 +5,7 @@ pixels instead of 2,000,000, of up to nine rows.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,8 +14,16 @@ from pixel_gather.core.results.evidence import Image, Mask
 
 _MOST_SAMPLES: Final = 2_000_000
 _PERCENTILES: Final = (2, 98)
-_CLEAR_ROWS: Final = 0.25
-"""Share of the rows that is expected to have no cloud, or few."""
+_MIDDLE: Final = 40
+"""Percentile that is no cloud as long as clouds cover less than three fifths of all pixels."""
+
+_FAR: Final = 4
+"""Above the middle, the clear part reaches so many times as far as percentile 2 lies below it.
+
+Percentile 98 of a normal distribution lies 1.3 times as far. Clouds over dark land lie tens of times as far.
+"""
+
+_ROUNDS: Final = 3
 
 _MIDDLE_GREY: Final = 128
 _WHITE: Final = 255
@@ -23,6 +31,7 @@ _LARGE: Final = 1_000
 _TOO_LONG: Final = 1e9
 """Numbers from ``_LARGE`` to here are shown without decimals and without an exponent."""
 
+type Reals = np.ndarray[Any, np.dtype[np.float64]]
 type Greys = np.ndarray[Any, np.dtype[np.uint8]]
 
 
@@ -36,50 +45,41 @@ class Stretch:
     """How they were chosen."""
 
     @classmethod
-    def of(cls, pixels: Image, is_valid: Mask) -> "Stretch":
-        """Return the stretch from percentile 2 to 98 of the valid pixels."""
+    def of(cls, pixels: Image, is_valid: Mask, *, in_colour: bool = False) -> "Stretch":
+        """Return the stretch from percentile 2 to 98 of the clear part of the valid pixels.
+
+        Clouds and glint are bright, and would make the land dark. They are cut off in pictures of three
+        colours and of whole numbers, which images from satellites are. Fractions are mostly quantities that
+        have no clouds, such as rain. All of their pixels count.
+
+        Args:
+            pixels: Of one window, or of several.
+            is_valid: Whether each of these pixels is valid; same shape.
+            in_colour: Whether they are shown as red, green or blue.
+        """
         values = _as_reals(pixels[is_valid])
         if not len(values):
             return cls(low=0.0, high=0.0, words="no pixel is valid")
-        sample = values[:: -(-len(values) // _MOST_SAMPLES)]
+        sample = np.sort(values[:: -(-len(values) // _MOST_SAMPLES)])
         what = "absolute values, " if pixels.dtype.kind == "c" else ""
-        low, high = (float(value) for value in np.percentile(sample, _PERCENTILES))
+        clear = _clear_part(sample) if in_colour or pixels.dtype.kind in "iu" else sample
+        low, high = (float(value) for value in np.percentile(clear, _PERCENTILES))
         if low < high:
-            return cls(low=low, high=high, words=f"{what}percentiles 2 and 98 of the valid pixels")
+            part = "valid pixels" if len(clear) == len(sample) else "clear part of the valid pixels"
+            return cls(low=low, high=high, words=f"{what}percentiles 2 and 98 of the {part}")
         low, high = float(values.min()), float(values.max())
         if low < high:
             return cls(low=low, high=high, words=f"{what}all valid pixels, as most of them are equal")
         return cls(low=low, high=high, words=f"every valid pixel is {number_in_words(low)}")
 
-    @classmethod
-    def in_colour(cls, pixels: Image, is_valid: Mask) -> "Stretch":
-        """Return one stretch of many windows, for red, green or blue. Clouds do not make the land dark.
-
-        Each window has its own percentiles 2 and 98 of valid pixels. The stretch takes their lower quartile
-        over the windows, weighted by numbers of valid pixels. Clouds are bright. If they cover more than 2 %
-        of a window, they set its percentile 98. Most windows of a usual list have some clouds.
-
-        Args:
-            pixels: Shape (row, y, x).
-            is_valid: Same shape.
-        """
-        rows = [_as_reals(each[mask]) for each, mask in zip(pixels, is_valid, strict=True) if mask.any()]
-        if not rows:
-            return cls.of(pixels, is_valid)
-        ends = np.array([np.percentile(row, _PERCENTILES) for row in rows])
-        low, high = (
-            float(np.quantile(end, _CLEAR_ROWS, weights=[len(row) for row in rows], method="inverted_cdf"))
-            for end in ends.T
-        )
-        if not low < high:
-            return cls.of(pixels, is_valid)
-        words = "lower quartile of the windows' percentiles 2 and 98, so that clouds do not darken the land"
-        return cls(low=low, high=high, words=words)
-
     @property
     def is_constant(self) -> bool:
         """Whether black and white are the same value."""
         return self.low >= self.high
+
+    def scaled(self, scale: float, offset: float) -> "Stretch":
+        """Return the same stretch of values that a file says are ``value * scale + offset``."""
+        return replace(self, low=self.low * scale + offset, high=self.high * scale + offset)
 
     def limits_in_words(self) -> tuple[str, str]:
         """Return the values of black and white as text."""
@@ -103,15 +103,24 @@ class Stretch:
 def common_stretches(pixels: Sequence[Image], is_valid: Sequence[Mask]) -> tuple[Stretch, ...]:
     """Return the stretch of each measurement by which all windows are shown, to compare them.
 
-    For one measurement all valid pixels count, so that no season is cut off. Three measurements make a colour
-    picture; see `Stretch.in_colour`.
-
     Args:
-        pixels: Pixels of each measurement, shape (row, y, x).
+        pixels: Pixels of each measurement, shape (row, y, x): one for a picture in greys, three for colours.
         is_valid: Whether each of these pixels is valid; the same shapes.
     """
-    rule = Stretch.of if len(pixels) == 1 else Stretch.in_colour
-    return tuple(rule(*each) for each in zip(pixels, is_valid, strict=True))
+    return tuple(
+        Stretch.of(*each, in_colour=len(pixels) > 1) for each in zip(pixels, is_valid, strict=True)
+    )
+
+
+def _clear_part(sample: Reals) -> Reals:
+    """Return sorted values without those that lie far above most others."""
+    for _ in range(_ROUNDS):
+        low, middle = np.percentile(sample, (_PERCENTILES[0], _MIDDLE))
+        n_clear = int(np.searchsorted(sample, middle + _FAR * (middle - low), side="right"))
+        if middle <= low or n_clear == len(sample):
+            break
+        sample = sample[:n_clear]
+    return sample
 
 
 def number_in_words(value: float) -> str:
@@ -120,8 +129,8 @@ def number_in_words(value: float) -> str:
     return f"{value:,.0f}" if is_whole and abs(value) < _TOO_LONG else f"{value:.4g}"
 
 
-def _as_reals(pixels: Image) -> np.ndarray[Any, np.dtype[np.float64]]:
-    reals: np.ndarray[Any, np.dtype[np.float64]] = (
+def _as_reals(pixels: Image) -> Reals:
+    reals: Reals = (
         np.abs(pixels) if pixels.dtype.kind == "c" else pixels
     ).astype("float64")
     return reals
