@@ -28,7 +28,7 @@ from pixel_gather.features.view.view import CubeServer, serving_cube
 from pixel_gather.io.cube.served_files import StoredFiles
 from pixel_gather.io.cube.view_page import view_page
 from pixel_gather.io.pictures.stretch import Stretch
-from support.browser import VIEWER, Page, needs_browser, opened_browser
+from support.browser import EARLIER, LATEST, VIEWER, Page, needs_browser, opened_browser
 from support.joined_cubes import FILES
 from support.undrawn import gather_undrawn
 from support.viewed_cubes import BANDS, MISSING, NODATA, SIDE, gathered_valley, plain_cube, plain_pixels
@@ -131,6 +131,22 @@ def test_canvas_holds_zarrs_pixels_through_the_stretch(
     assert 0 < (~is_valid).sum() < SIDE * SIDE
     assert (shown[is_valid] == colours[is_valid]).all()
     assert (shown[~is_valid, 3] == 0).all()
+
+
+@pytest.mark.parametrize("package", [EARLIER, LATEST])
+def test_every_load_shows_the_same_pixels(
+    package: str, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """Chromium 147 compiled the decoder wrongly: bits were lost here and there, in one load of five."""
+    url, _ = served
+    with opened_browser(package) as page:
+        for load in range(12):
+            row = load % MISSING
+            page.open_(f"{url}#row={row}&show=red&map=grey&stretch=fixed&limits=0,4000")
+            pixels = _pixels(valley, "red", row)
+            is_valid = pixels != NODATA
+
+            assert (_canvas(page)[is_valid][:, 0] == _levels(pixels, (0, 4000))[is_valid]).all()
 
 
 def test_canvas_mixes_three_measurements_and_keeps_the_stretch(

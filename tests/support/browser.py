@@ -1,7 +1,7 @@
 """A headless Chromium, driven by its DevTools protocol: opens a page, runs scripts in it, takes pictures.
 
-The browser is the one that scripts/viewer/package.json pins. Its package has a program for Linux on x86-64.
-Other machines use the browser that is installed.
+The browsers are the two that scripts/viewer/package.json pins. Their packages have a program for Linux on
+x86-64. Other machines use the browser that is installed.
 """
 
 import base64
@@ -35,8 +35,11 @@ needs_browser = pytest.mark.skipif(
     not IS_PINNED and _INSTALLED is None,
     reason="no chromium or google-chrome on PATH, and npm has one for Linux on x86-64 alone",
 )
+LATEST, EARLIER = "@sparticuz/chromium", "chromium-147"
+"""Packages of the browsers. Chromium 147 compiled a loop of the viewer wrongly."""
+
 _UNPACK = """
-import chromium from "@sparticuz/chromium";
+const { default: chromium } = await import(process.env.PACKAGE);
 await chromium.executablePath();
 """
 _WITH_LIBRARIES = {"AWS_EXECUTION_ENV": "AWS_Lambda_nodejs24.x"}
@@ -139,9 +142,9 @@ class Page:
 
 
 @contextmanager
-def opened_browser() -> Iterator[Page]:
-    """Start the browser, and end it with the context. It keeps nothing."""
-    program, environment = _browser()
+def opened_browser(package: str = LATEST) -> Iterator[Page]:
+    """Start the browser of a package, and end it with the context. It keeps nothing."""
+    program, environment = _browser(package)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [program, *_OPTIONS, f"--user-data-dir={folder}", "about:blank"]
         log = Path(folder) / "log"
@@ -155,12 +158,12 @@ def opened_browser() -> Iterator[Page]:
             process.wait(20)
 
 
-def _browser() -> tuple[str, dict[str, str]]:
+def _browser(package: str) -> tuple[str, dict[str, str]]:
     """Return the browser's program and its environment."""
     if not IS_PINNED:
         assert _INSTALLED is not None
         return _INSTALLED, dict(os.environ)
-    unpacked = _unpacked(node_modules(VIEWER))
+    unpacked = _unpacked(node_modules(VIEWER), package)
     environment = {
         **os.environ,
         "LD_LIBRARY_PATH": str(unpacked / "al2023" / "lib"),
@@ -169,9 +172,9 @@ def _browser() -> tuple[str, dict[str, str]]:
     return str(unpacked / "chromium"), environment
 
 
-def _unpacked(modules: Path) -> Path:
+def _unpacked(modules: Path, package: str) -> Path:
     """Return the folder of the unpacked browser, 211 MB. It goes with the package that it came from."""
-    unpacked = modules / ".chromium"
+    unpacked = modules / f".{package.rpartition('/')[2]}"
     with file_lock(VIEWER / ".lock"):
         if not unpacked.is_dir():
             with tempfile.TemporaryDirectory(dir=modules) as scratch:
@@ -180,7 +183,7 @@ def _unpacked(modules: Path) -> Path:
                 subprocess.run(  # noqa: S603 # the lines above
                     ["node", "--input-type=module", "-e", _UNPACK],  # noqa: S607 # node_environment says which
                     cwd=VIEWER,
-                    env=node_environment() | _WITH_LIBRARIES | {"TMPDIR": str(made)},
+                    env=node_environment() | _WITH_LIBRARIES | {"TMPDIR": str(made), "PACKAGE": package},
                     check=True,
                 )
                 (made / "fonts" / "fonts.conf").write_text(_FONTS_CONF)
