@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import rasterio
 
-from pixel_gather.features.rank.expression import Expression
 from pixel_gather.features.rank.sampling_error import _SAFETY, INTERVAL, LevelSample, Resampling, estimate
 from pixel_gather.features.rank.statistic import Statistic
+from pixel_gather.tables.expression import Expression
 
 type Grid = np.ndarray[Any, np.dtype[np.floating[Any]]]
 

@@ -6,7 +6,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pixel_gather.features.rank.expression import Expression
 from pixel_gather.features.rank.sampling_error import (
     INTERVAL,
     Estimate,
@@ -16,6 +15,7 @@ from pixel_gather.features.rank.sampling_error import (
     estimate,
 )
 from pixel_gather.features.rank.statistic import Statistic
+from pixel_gather.tables.expression import Expression
 
 _ONE, _RATIO = Expression.parse("a"), Expression.parse("(a - b) / (a + b)")
 

@@ -13,9 +13,9 @@ from pixel_gather.core.request.naming import execution_name, forced
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.time_range import parse_time_range
 from pixel_gather.core.where import parse_where
-from pixel_gather.features.rank.expression import Expression
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.statistic import Statistic
+from pixel_gather.tables.expression import Expression
 
 __all__ = ["fuzz_one", "mutated", "seeds"]
 

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pixel_gather.features.rank.expression import Expression
 from pixel_gather.features.rank.sampling_error import (
     INTERVAL,
     Grid,
@@ -15,6 +14,7 @@ from pixel_gather.features.rank.sampling_error import (
     widened,
 )
 from pixel_gather.features.rank.statistic import Statistic
+from pixel_gather.tables.expression import Expression
 
 SHARE = Expression.parse("share")
 

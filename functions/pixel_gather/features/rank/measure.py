@@ -26,10 +26,13 @@ from pixel_gather.features.rank.choose_levels import (
     worst_resampling,
 )
 from pixel_gather.features.rank.grid import LevelGrid, lookup, nearest, pixel_size, reduced
-from pixel_gather.features.rank.indexes import NORMALISED
-from pixel_gather.features.rank.pixel_gate import PixelGate
-from pixel_gather.features.rank.ranking_request import PixelMask, RankingRequest
-from pixel_gather.features.rank.read_bands import (
+from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.features.rank.sampling_error import Estimate, LevelSample, Resampling, estimate, shows
+from pixel_gather.features.rank.scenes import RankScene
+from pixel_gather.tables.find_bands import BandOf
+from pixel_gather.tables.indexes import NORMALISED
+from pixel_gather.tables.pixel_gate import PixelGate
+from pixel_gather.tables.read_bands import (
     Grid,
     Mask,
     OffsetAppliedError,
@@ -37,8 +40,6 @@ from pixel_gather.features.rank.read_bands import (
     check_band,
     read_stored,
 )
-from pixel_gather.features.rank.sampling_error import Estimate, LevelSample, Resampling, estimate, shows
-from pixel_gather.features.rank.scenes import BandOf, RankScene
 
 _STRIP_PIXELS: Final = 4_000_000
 _MOST_EXACT: Final = 200_000_000
@@ -423,7 +424,7 @@ class _View:
         if not bands:  # a share of classes, of a file whose overviews hold classes
             assert self.mask is not None and self.request.mask is not None  # noqa: S101, PT018 # as above
             stored, is_valid = await read_stored(opened, part, self.mask.of.number)
-            clear = is_valid & ~_dropped(stored, self.request.mask)
+            clear = is_valid & ~self.request.mask.drops(stored)
             return await asyncio.to_thread(
                 self._of_shares, area, is_valid, clear, resampling_of(self.mask.opened), across * down
             )
@@ -502,7 +503,7 @@ class _View:
                 shares.append(np.zeros((strip.height, strip.width)))
                 continue
             stored, is_valid = await read_stored(wanted, window, mask.of.number)
-            kept = is_valid & ~_dropped(stored, self.request.mask)
+            kept = is_valid & ~self.request.mask.drops(stored)
             cols, rows = cols - window.col_off, rows - window.row_off
             shares.append(await asyncio.to_thread(partial(reduced, kept, cols, rows)))
         return np.asarray(np.clip(np.concatenate(shares), 0.0, 1.0))
@@ -564,7 +565,7 @@ class _View:
         kept, known = area.copy(), area.copy()
         if self.mask is not None and self.request.mask is not None:
             stored, is_valid = await _laid_stored(self.mask, self.mask.opened, *centres, of=grid)
-            kept &= is_valid & ~_dropped(stored, self.request.mask)
+            kept &= is_valid & ~self.request.mask.drops(stored)
             if not bands:
                 known &= is_valid
         await asyncio.to_thread(self._totals.add, self.request, bands, known, kept, area)
@@ -684,13 +685,6 @@ def _share_of(
             return is_valid & ~kept, area * is_valid
         case _:
             return is_valid, area
-
-
-def _dropped(stored: np.ndarray[Any, Any], mask: PixelMask) -> Mask:
-    if mask.drop:
-        return np.isin(stored, mask.drop)
-    bits = sum(1 << bit for bit in mask.bits)
-    return np.asarray((stored.astype(np.int64) & bits) != 0)
 
 
 def _centres(part: Window) -> tuple[Grid, Grid]:

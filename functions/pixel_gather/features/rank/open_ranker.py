@@ -3,12 +3,12 @@
 from pixel_gather.core.ports import LevelReader, SourceLimiter
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.measure import SceneReader
-from pixel_gather.features.rank.pixel_gate import MOST_PIXELS, PixelGate
 from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.rounds import KeptStatistics, Rounds
 from pixel_gather.features.rank.shapes import AreaShapes
 from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.tables.pixel_gate import MOST_PIXELS, PixelGate
 
 
 def ranker_of(

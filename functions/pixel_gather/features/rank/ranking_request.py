@@ -9,9 +9,10 @@ from typing import Any, Final, Literal
 
 from pixel_gather.core.area import Area, check_box
 from pixel_gather.core.errors import RequestError
-from pixel_gather.features.rank.expression import Expression
-from pixel_gather.features.rank.indexes import EXPRESSIONS, SHARES
 from pixel_gather.features.rank.statistic import Statistic
+from pixel_gather.tables.expression import Expression
+from pixel_gather.tables.indexes import EXPRESSIONS, SHARES
+from pixel_gather.tables.pixel_mask import PixelMask
 
 DEFAULT_PRECISION: Final = "2%"
 """Of the spread of the scenes' values."""
@@ -19,38 +20,6 @@ DEFAULT_PRECISION: Final = "2%"
 _MEAN: Final = Statistic("mean")
 _STEPS: Final = range(2, 101)
 _FIELDS: Final = ("area", "by", "mask", "statistic", "precision", "order", "top", "bands", "raw")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PixelMask:
-    """Which pixels do not count, by the values of one band. Such a band is never averaged."""
-
-    band: str
-    drop: tuple[int, ...] = ()
-    """Values that are dropped."""
-
-    bits: tuple[int, ...] = ()
-    """Bits, from 0: a pixel with any of them set is dropped."""
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "PixelMask":
-        """Check ``{band, drop}`` or ``{band, bits}``.
-
-        Raises:
-            RequestError: It is neither.
-        """
-        if not isinstance(given, Mapping) or not isinstance(given.get("band"), str) or not given["band"]:
-            raise RequestError("write {band: scl, drop: [3, 8, 9]}", field="mask")
-        if unknown := given.keys() - {"band", "drop", "bits"}:
-            raise RequestError(
-                f"there is no such field {min(unknown)}; give band and drop or bits", field="mask"
-            )
-        drop, bits = (_integers(given.get(name, ()), f"mask.{name}") for name in ("drop", "bits"))
-        if bool(drop) == bool(bits):
-            raise RequestError("give either the values to drop or the bits", field="mask")
-        if any(not 0 <= bit < 64 for bit in bits):  # noqa: PLR2004 # bits of the largest integer
-            raise RequestError("bits are counted from 0 to 63", field="mask.bits")
-        return cls(band=given["band"], drop=drop, bits=bits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +78,7 @@ class RankingRequest:
     """As it was given: a name or an expression."""
 
     expression: Expression | None
-    """None for the shares of `pixel_gather.features.rank.indexes.SHARES`."""
+    """None for the shares of `pixel_gather.tables.indexes.SHARES`."""
 
     area: Area | None = None
     """None for the whole of each scene."""
@@ -264,10 +233,3 @@ def _area(bbox: Sequence[float] | None, geojson: Mapping[str, Any] | None) -> Ar
     if area.shape.area == 0:
         raise RequestError("draw a polygon: a point or a line has no area", field="area.geojson")
     return area
-
-
-def _integers(given: object, field: str) -> tuple[int, ...]:
-    values = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
-    if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-        raise RequestError("write whole numbers", field=field)
-    return tuple(int(value) for value in values)

@@ -34,8 +34,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from pixel_gather.features.rank.expression import Expression
 from pixel_gather.features.rank.statistic import Statistic
+from pixel_gather.tables.expression import Expression
 
 type Grid = np.ndarray[Any, np.dtype[np.floating[Any]]]
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]

@@ -1,25 +1,12 @@
 """From rows of a list to scenes: which file and band each name of a ranking means. Pure."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
 
-from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.ports import SourceTable
-from pixel_gather.features.rank.indexes import band_number, found_band
 from pixel_gather.features.rank.ranking_request import RankingRequest
-
-_SHORTEST_NAME: Final = 8
-
-
-class BandOf(NamedTuple):
-    """One band of one file."""
-
-    source: Source
-    number: int
-    """From 1."""
+from pixel_gather.tables.find_bands import BandFinder, BandOf, scene_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +59,7 @@ def scene_of(row: CubeRow, *, bands: Sequence[str], request: RankingRequest) -> 
     Raises:
         RequestError: No row of the list can have a band that is wanted.
     """
-    there = [source for source in row.sources if source is not None]
-    first = there[0]
-    named = dict(zip(bands, row.sources, strict=True)) if bands else {}
-    finder = _Finder(named, first, dict(request.bands))
+    finder = BandFinder.of(row, bands=bands, given=request.bands)
     wanted = request.names
     if not wanted and request.by == "valid":
         wanted = tuple(name for name, _ in request.bands) or ("*",)
@@ -85,56 +69,12 @@ def scene_of(row: CubeRow, *, bands: Sequence[str], request: RankingRequest) -> 
     if request.mask is not None and mask is None:
         lacking.append(request.mask.band)
     return RankScene(
-        id=first.scene or _common_name(there),
+        id=scene_name(row),
         time_us=row.time_us,
         bands={name: band for name, band in found.items() if band is not None},
         mask=mask,
         missing=f"the list names no {' and no '.join(lacking)} for it" if lacking else None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Finder:
-    named: Mapping[str, Source | None]
-    first: Source
-    given: Mapping[str, str]
-
-    def band(self, name: str, *, field: str) -> BandOf | None:
-        """Return the band that a name means; None if only this row lacks it."""
-        base, _, number = self.given.get(name, name).partition(":")
-        if base == "*":
-            return BandOf(self.first, 1)
-        if not self.named:
-            return BandOf(self.first, self._number_of(base, number, field))
-        key = found_band(base, self.named)
-        if key is not None:
-            source = self.named[key]
-            return None if source is None else BandOf(source, int(number or 1))
-        if len(self.named) == 1 and band_number(base) is not None:
-            return BandOf(self.first, self._number_of(base, number, field))
-        raise RequestError(
-            f"the list has no band {base}; it has {', '.join(self.named)}; say which one is meant by "
-            f"--bands {base}=NAME",
-            field=field,
-        )
-
-    def _number_of(self, base: str, number: str, field: str) -> int:
-        found = int(number) if number else band_number(base)
-        if found is None:
-            raise RequestError(
-                f"the list has no column band to find {base} in; write b1, b2, ... for bands of its files, "
-                f"or --bands {base}=b4",
-                field=field,
-            )
-        return found
-
-
-def _common_name(sources: Sequence[Source]) -> str:
-    """Return what the names of a scene's files begin with; the first name where that is short."""
-    names = [source.href.rstrip("/").rpartition("/")[2] for source in sources]
-    common = os.path.commonprefix(names)  # noqa: RUF071 # letter by letter is meant
-    stem = common.rstrip("_-.Bb")
-    return stem if len(names) > 1 and len(stem) >= _SHORTEST_NAME else names[0]
 
 
 def _claims(source: Source) -> str:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pixel_gather.features.rank.pixel_gate import PixelGate
+from pixel_gather.tables.pixel_gate import PixelGate
 
 
 @pytest.mark.parametrize(("sizes", "most_at_once"), [((4, 4, 4), 2), ((100, 4), 1), ((1,) * 20, 10)])

@@ -1,0 +1,1 @@
+"""What tables of images and features are made of: features, pairs, lines, and what is computed of pixels."""
