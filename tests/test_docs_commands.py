@@ -33,6 +33,7 @@ _OFFLINE: Final = (
     "join",
     "ls",
     "plan",
+    "points",
     "presence",
     "rank",
     "replay",

@@ -41,6 +41,7 @@ from pixel_gather.features.join.join import joined_members as joined_members
 from pixel_gather.features.join.join import joined_versions as joined_versions
 from pixel_gather.features.join.join import open_joined as open_joined
 from pixel_gather.features.ls.ls import ls as ls
+from pixel_gather.features.points.points import points as points
 from pixel_gather.features.rank.rank import rank as rank
 from pixel_gather.features.rank.table import Ranking as Ranking
 from pixel_gather.features.replay.replay import replay as replay
@@ -59,7 +60,9 @@ from pixel_gather.features.virtual.virtual import make_virtual as make_virtual
 from pixel_gather.features.virtual.virtual import open_virtual as open_virtual
 from pixel_gather.in_process.progress import Progress as Progress
 from pixel_gather.in_process.settings import Settings as Settings
+from pixel_gather.in_process.table_job import MadeTable as MadeTable
 from pixel_gather.io.lists.listing import ListedObject as ListedObject
 from pixel_gather.io.scenes.found_scenes import FoundScenes as FoundScenes
 from pixel_gather.io.store.object_store import StoreSettings as StoreSettings
+from pixel_gather.tables.open_table import open_table as open_table
 from pixel_gather.version import __version__ as __version__

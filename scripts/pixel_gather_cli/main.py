@@ -49,6 +49,7 @@ SUMMARIES = {
     "list": "List the gathers on AWS, latest first, or the large rankings.",
     "ls": "List the files below a folder or s3://bucket/prefix, as a list file for other commands.",
     "plan": "Estimate a gather: shape, layout, requests, bytes, seconds and dollars.",
+    "points": "Write the values of all images under the points in FEATURES as a table.",
     "presence": "Show for which days, months or other values a cube has rows.",
     "rank": "Rank scenes by what their pixels show in an area, each rank with its error.",
     "redrive": "Run what is missing of a gather or ranking that failed or was stopped within 14 days.",

@@ -25,7 +25,8 @@ from pixel_gather.features.rank.map_rounds import (
 from pixel_gather.features.rank.measure import Measured
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.rounds import NothingKept, RankedScene, Rounds, Wanted, begun
-from pixel_gather.features.rank.scenes import BandOf, RankScene
+from pixel_gather.features.rank.scenes import RankScene
+from pixel_gather.tables.find_bands import BandOf
 from support.fakes import FakeControl
 
 N = 7

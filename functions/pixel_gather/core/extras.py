@@ -6,12 +6,13 @@ from typing import Final, Literal
 
 from pixel_gather.core.errors import MissingExtraError
 
-type Extra = Literal["aws", "export", "join", "report", "xarray"]
+type Extra = Literal["aws", "export", "join", "report", "tables", "xarray"]
 _PACKAGES: Final[dict[Extra, tuple[str, ...]]] = {
     "aws": ("boto3",),
     "export": ("PIL", "matplotlib", "netCDF4"),
     "join": ("icechunk", "xarray"),
     "report": ("matplotlib", "jinja2", "PIL"),
+    "tables": ("pandas", "pyarrow"),
     "xarray": ("xarray",),
 }
 """Modules that each extra provides. A test compares them with pyproject.toml."""

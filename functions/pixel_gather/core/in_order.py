@@ -1,14 +1,12 @@
-"""Process several sources at a time and yield the results in the order of the sources."""
+"""Process several things at a time, such as sources, and yield the results in their order."""
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 
-from pixel_gather.core.model.source import Source
 
-
-async def in_order[T](
-    sources: Iterable[Source], work: Callable[[Source], Awaitable[T]], *, most_ahead: int
+async def in_order[S, T](
+    sources: Iterable[S], work: Callable[[S], Awaitable[T]], *, most_ahead: int
 ) -> AsyncGenerator[T]:
     """Yield the result of ``work`` for every source. Closing the generator cancels unfinished work.
 

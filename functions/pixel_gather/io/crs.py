@@ -8,11 +8,18 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import DescribedCrs
 
+type Coordinates = np.ndarray[Any, np.dtype[np.float64]]
+
 _EDGE_POINTS: Final = 21
 """Points on each edge of a box, so that curved edges are followed. GDAL's own default."""
+
+_N_TOGETHER: Final = 100_000
+"""Points that are handed to PROJ at once. Each is a Python float on the way."""
 
 _NAME: Final = re.compile(r'(\w+\[")((?:[^"]|"")*)')
 """The keyword and name at the start of a WKT."""
@@ -56,6 +63,24 @@ class RasterioProjector:
         new_xs, new_ys = _points(tuple(xs), tuple(ys), source_crs, target_crs)
         return list(new_xs), list(new_ys)
 
+    def point_arrays(
+        self, xs: Coordinates, ys: Coordinates, *, source_crs: str, target_crs: str
+    ) -> tuple[Coordinates, Coordinates]:
+        """Transform many points. Nothing is cached. A point that cannot be transformed becomes infinite.
+
+        Raises:
+            RequestError: PROJ does not know a CRS.
+        """
+        if source_crs == target_crs:
+            return xs, ys
+        source, target = _parse(source_crs, "crs"), _parse(target_crs, "crs")
+        parts = [
+            _part(xs[start : start + _N_TOGETHER], ys[start : start + _N_TOGETHER], source, target)
+            for start in range(0, len(xs), _N_TOGETHER)
+        ]
+        new_xs, new_ys = zip(*parts, strict=True) if parts else ((xs,), (ys,))
+        return np.concatenate(new_xs), np.concatenate(new_ys)
+
     def longitude(self, crs: str, x: float, y: float) -> float:
         """Return the longitude of a point in degrees. Errors as in `points`."""
         (longitude,), _ = self.points([x], [y], source_crs=crs, target_crs="EPSG:4326")
@@ -70,6 +95,22 @@ class RasterioProjector:
             RequestError: PROJ does not know a CRS, or the box cannot be transformed.
         """
         return _bounds(bounds, source_crs, target_crs)
+
+
+def _part(xs: Coordinates, ys: Coordinates, source: Any, target: Any) -> tuple[Coordinates, Coordinates]:
+    """Transform some points. PROJ refuses all of them because of a bad one, which is then looked for."""
+    from rasterio.warp import transform  # noqa: PLC0415 # see above
+
+    try:
+        new_xs, new_ys = transform(source, target, xs, ys)
+    except Exception:  # noqa: BLE001 # as in _points
+        if len(xs) == 1:
+            return np.array([np.inf]), np.array([np.inf])
+        middle = len(xs) // 2
+        halves = (slice(None, middle), slice(middle, None))
+        parts = [_part(xs[half], ys[half], source, target) for half in halves]
+        return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
+    return np.asarray(new_xs, np.float64), np.asarray(new_ys, np.float64)
 
 
 def _wkt2(parsed: Any) -> str:

@@ -80,6 +80,11 @@ class Expression:
             raise RequestError("it names no band; write one, such as red", field=FIELD)
         return cls(text, tuple(parser.names), tree)
 
+    @classmethod
+    def band(cls, name: str) -> "Expression":
+        """Return the expression that is one band, whatever its name."""
+        return cls(name, (name,), name)
+
     @property
     def is_linear(self) -> bool:
         """Whether it is a band alone, so that averaging pixels before or after makes no difference."""

@@ -1,7 +1,7 @@
 """Read windows of a band as numbers: what holds no data becomes NaN, and scale and offset are applied."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,8 +42,12 @@ class Scaling:
         Raises:
             OffsetAppliedError: They are darker than the claim allows.
         """
-        if self.claims and is_valid.any() and denies_claim(self.claims, float(stored[is_valid].min())):
+        if self.claims and is_valid.any() and self.is_denied_by(float(stored[is_valid].min())):
             raise OffsetAppliedError
+
+    def is_denied_by(self, darkest: float) -> bool:
+        """Return whether a stored value is darker than the claimed offset allows. NaN denies nothing."""
+        return bool(self.claims) and denies_claim(self.claims, darkest)
 
     def without_claim(self) -> "Scaling":
         """Return the same without a claimed offset."""
@@ -114,22 +118,46 @@ async def read_stored(
     Raises:
         SourceError: The pixels cannot be read.
     """
+    pixels, hidden = await read_pixels(opened, window, [number])
+    is_valid = holds_data(pixels[0], opened.header, nodata=nodata)
+    return pixels[0], is_valid if hidden is None else is_valid & ~hidden[0]
+
+
+async def read_pixels(
+    opened: LevelledSource, window: Window, numbers: Sequence[int]
+) -> tuple[Stored, Mask | None]:
+    """Read a window of some bands that lies on the raster.
+
+    Returns:
+        The stored values, (band, y, x). And which of them a mask hides though they do not hold nodata; None
+        if there are none.
+
+    Raises:
+        SourceError: The pixels cannot be read.
+    """
     header = opened.header
-    out = np.zeros((1, window.height, window.width), header.dtype)
-    is_float = out.dtype.kind == "f"
+    is_float = np.dtype(header.dtype).kind == "f"
     fill = header.nodata if header.nodata is not None else np.nan if is_float else 0
-    out[...] = fill
-    await opened.read_into(out, window, [number], masked=True)
-    pixels = out[0]
-    is_valid = np.ones(pixels.shape, np.bool_)
-    if header.nodata is not None:
-        is_valid &= pixels != header.nodata
-    elif not is_float and opened.hides_pixels and (pixels == 0).any():
+    out = np.full((len(numbers), window.height, window.width), fill, header.dtype)
+    await opened.read_into(out, window, numbers, masked=True)
+    if header.nodata is None and not is_float and opened.hides_pixels and (out == 0).any():
         ones = np.ones_like(out)  # a hidden pixel keeps what it held, so another fill tells it from data
-        await opened.read_into(ones, window, [number], masked=True)
-        is_valid &= ~((pixels == 0) & (ones[0] == 1))
-    if is_float:
-        is_valid &= np.isfinite(pixels)
+        await opened.read_into(ones, window, numbers, masked=True)
+        return out, (out == 0) & (ones == 1)
+    return out, None
+
+
+def holds_data(stored: Stored, header: Header, *, nodata: float | None = None) -> Mask:
+    """Return which values are data: neither nodata nor NaN nor infinite.
+
+    Args:
+        stored: Values of the image, in any shape.
+        header: The image's.
+        nodata: Stands for no data in a file that declares none.
+    """
+    is_valid = np.ones(stored.shape, np.bool_) if header.nodata is None else stored != header.nodata
+    if stored.dtype.kind == "f":
+        is_valid &= np.isfinite(stored)
     if nodata is not None:
-        is_valid &= pixels != nodata
-    return pixels, is_valid
+        is_valid &= stored != nodata
+    return is_valid

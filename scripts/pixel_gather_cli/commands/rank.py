@@ -26,12 +26,12 @@ from pixel_gather_cli.deployment.remote import DEFAULT_STACK, Target, open_api
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import (
     Numbers,
-    collection_option,
     in_home,
     read_request_file,
     settings_of,
     settings_options,
 )
+from pixel_gather_cli.value_options import SCENE_OPTIONS, bands_option, mask_option, scenes_of_options
 from pixel_gather_cli.with_options import with_options
 
 _AREA = (
@@ -67,13 +67,6 @@ _WHAT = (
         "--bands", metavar="NAMES", help="Bands that the names in --by stand for, such as red=B4,nir=B5."
     ),
     click.option("--raw", is_flag=True, help="Use stored values, without scale and offset."),
-)
-_SCENES = (
-    click.option("--catalog", metavar="FILE", help="Scenes of what pixel-gather catalog wrote."),
-    click.option("--stac", metavar="URL", help="Scenes of a STAC API."),
-    click.option("--datetime", metavar="TIME", help="Only scenes of this time: 2024, or 2024-06/2024-08."),
-    click.option("--where", metavar="TEXT", help="Only scenes that meet this, such as 'eo:cloud_cover<40'."),
-    collection_option,
 )
 _KEPT = (
     click.option(
@@ -112,7 +105,7 @@ _OUTPUT = (
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return with_options(command, (*_AREA, *_WHAT, *_SCENES, *_KEPT, *_LIMITS, *_PLACE, *_OUTPUT))
+    return with_options(command, (*_AREA, *_WHAT, *SCENE_OPTIONS, *_KEPT, *_LIMITS, *_PLACE, *_OUTPUT))
 
 
 @click.command("rank")
@@ -304,50 +297,10 @@ def _taken(options: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def mask_option(text: str) -> dict[str, Any]:
-    """Return the mask that ``--mask`` says.
-
-    Raises:
-        RequestError: It says none.
-    """
-    band, _, values = text.rpartition(":")
-    kind, equals, bits = values.partition("=")
-    try:
-        numbers = [int(part) for part in (bits if equals else values).split(",")]
-    except ValueError:
-        numbers = []
-    if not band or not numbers or (equals and kind != "bits"):
-        raise RequestError(f"{text!r} is not BAND:3,8,9 or BAND:bits=3,4", field="--mask")
-    return {"band": band, "bits" if equals else "drop": numbers}
-
-
-def bands_option(text: str) -> dict[str, str]:
-    """Return the names that ``--bands`` says.
-
-    Raises:
-        RequestError: It says none.
-    """
-    pairs = [part.partition("=") for part in text.split(",")]
-    if not all(name.strip() and band.strip() for name, _, band in pairs):
-        raise RequestError(f"{text!r} is not such as red=B4,nir=B5", field="--bands")
-    return {name.strip(): band.strip() for name, _, band in pairs}
-
-
 def _sources(list_file: str | None, request: RankingRequest, options: dict[str, Any]) -> Any:
     """Return the list, or the scenes of a catalog or of a STAC API that the area touches."""
-    places = {name: options.pop(name) for name in ("catalog", "stac")}
-    given = {name: options.pop(name) for name in ("datetime", "where", "collections")}
-    given = {name: value for name, value in given.items() if value}
-    named = {name: place for name, place in places.items() if place is not None}
-    if (list_file is not None) + len(named) != 1:
-        raise RequestError("give one of LIST, --catalog and --stac", field="rank")
-    if list_file is not None:
-        if given:
-            raise RequestError("use it only with --catalog or --stac", field=f"--{next(iter(given))}")
-        return in_home(list_file)
-    ((kind, place),) = named.items()
-    where = {"file": in_home(place)} if kind == "catalog" else {"api": place}
-    return catalog_sources(request, kind, where | given)
+    kind, given = scenes_of_options(list_file, options, what="LIST", field="rank")
+    return in_home(list_file) if kind is None else catalog_sources(request, kind, given)
 
 
 def _print(table: dict[str, Any], *, as_json: bool, as_csv: bool) -> None:

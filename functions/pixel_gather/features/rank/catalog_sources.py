@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.tables.values import asset_sources
 
 
 def catalog_sources(request: RankingRequest, kind: str, given: Mapping[str, Any]) -> Sources:
@@ -24,11 +24,9 @@ def catalog_sources(request: RankingRequest, kind: str, given: Mapping[str, Any]
     names = list(request.names) or ([] if request.by in ("clear", "cloud") else list(asset_of))
     if request.mask is not None:
         names.append(request.mask.band)
-    bases = {name.partition(":")[0] for name in names}
-    if not bases:
+    if not names:
         raise RequestError("say of which asset, such as valid=red", field="bands")
     area: Any = given.get("area")
     if area is None:
         area = "all" if request.area is None else list(request.area.box)
-    assets = {base: asset_of.get(base, base) for base in sorted(bases)}
-    return parse_sources({kind: {**given, "area": area, "assets": assets}})
+    return asset_sources(names, asset_of, kind, {**given, "area": area})

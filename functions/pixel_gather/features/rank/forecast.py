@@ -1,13 +1,11 @@
 """What a ranking, or a round of it, will take. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
-from pixel_gather.core.estimate.assumptions import CPU_PER_GET, FIRST_BYTE, NETWORK
-from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.core.model.source import Cost
 from pixel_gather.features.rank.rounds import Wanted
+from pixel_gather.tables.forecast import ReadForecast
 
 _CPU_PER_SCENE_S: Final = 9e-3
 """Python and NumPy around a scene. Measured on x86: 1,000 COGs whose overview of 256 x 256 pixels is read."""
@@ -20,23 +18,11 @@ _NEXT_LEVEL: Final = 4.0
 
 _MOST_TIMES: Final = 4096.0
 
-GB_OF_ONE_VCPU: Final = 1769 / 1024
-"""Memory of the functions that rank, in GB."""
 
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(ReadForecast):
     """What reading scenes takes."""
 
-    requests: float
-    nbytes: float
-    seconds: float
-    """Time of one function of one vCPU."""
-
-    @property
-    def usd(self) -> float:
-        """Price of the requests and of one function of one vCPU."""
-        return self.requests * USD_PER_GET + self.seconds * GB_OF_ONE_VCPU * USD_PER_GB_S
+    __slots__ = ()
 
     @classmethod
     def of(cls, first: Cost, *, n_scenes: int, in_flight: int, reads_on: bool) -> "Forecast":
@@ -49,7 +35,9 @@ class Forecast:
             reads_on: Whether scenes whose rank is open are read again.
         """
         n = n_scenes * (_READ_ON if reads_on else 1.0)
-        return cls._of(n, first.requests, first.nbytes, first.decode_s, in_flight=in_flight)
+        return cls.of_each(
+            n, first.requests, first.nbytes, first.decode_s + _CPU_PER_SCENE_S, in_flight=in_flight
+        )
 
     @classmethod
     def of_round(cls, wanted: Iterable[Wanted], *, like: Cost, in_flight: int) -> "Forecast":
@@ -70,14 +58,13 @@ class Forecast:
             requests += cost.requests
             nbytes += cost.nbytes * times
             decode_s += cost.decode_s * times
-        return cls._of(n, requests / max(n, 1), nbytes / max(n, 1), decode_s / max(n, 1), in_flight=in_flight)
-
-    @classmethod
-    def _of(cls, n: float, requests: float, nbytes: float, decode_s: float, *, in_flight: int) -> "Forecast":
-        """Return the forecast for ``n`` scenes that take so much each."""
-        waiting_s = max(n * requests * FIRST_BYTE.value / in_flight, n * nbytes / NETWORK.value)
-        cpu_s = n * (requests * CPU_PER_GET.value + decode_s + _CPU_PER_SCENE_S)
-        return cls(n * requests, n * nbytes, max(waiting_s, cpu_s))
+        return cls.of_each(
+            n,
+            requests / max(n, 1),
+            nbytes / max(n, 1),
+            decode_s / max(n, 1) + _CPU_PER_SCENE_S,
+            in_flight=in_flight,
+        )
 
 
 def _times(wanted: Wanted) -> float:

@@ -13,7 +13,8 @@ from pixel_gather.core.estimate.pricing import (
     USD_PER_PUT,
     USD_PER_TRANSITION,
 )
-from pixel_gather.features.rank.forecast import GB_OF_ONE_VCPU, Forecast
+from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.tables.forecast import GB_OF_ONE_VCPU
 
 _USUAL_TASK_S: Final = 10.0
 """Time of a task, if there are enough workers. A shorter task would be mostly the worker's start."""

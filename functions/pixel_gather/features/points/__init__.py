@@ -1,0 +1,1 @@
+"""The values of images under points."""

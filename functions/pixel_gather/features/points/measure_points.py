@@ -1,0 +1,186 @@
+"""The lines of one image: its values under the points that lie on it."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from pixel_gather.core.model.source import Cost, CubeRow
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.ports import LevelledSource, LevelReader, SourceLimiter
+from pixel_gather.features.points.point_pixels import Method, PointPixels, combined
+from pixel_gather.in_process.table_job import ImagePlan
+from pixel_gather.tables.expression import Pixels
+from pixel_gather.tables.features import Floats, Integers
+from pixel_gather.tables.open_scene import OpenedScene, SceneValues, open_scene, read_scene
+from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, line_dtype
+from pixel_gather.tables.pixel_gate import PixelGate
+from pixel_gather.tables.place_points import Placed, PointPlaces
+from pixel_gather.tables.sample import Sampler
+from pixel_gather.tables.values import Values
+
+COUNT: Final = "count"
+"""Column of a square: how many of its pixels count."""
+
+_MOST_POSITIONS: Final = 4_000_000
+"""Pixels of points that are in memory at one time. Each takes some 30 bytes for every band."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PointWork:
+    """What is computed of each image: a `pixel_gather.in_process.table_job.ImageWork`."""
+
+    values: Values
+    method: Method
+    bands: tuple[str, ...]
+    """The list's."""
+
+    places: PointPlaces
+    reader: LevelReader
+    limiter: SourceLimiter
+    sampler: Sampler
+    gate: PixelGate
+
+    @classmethod
+    def gate_of_positions(cls) -> PixelGate:
+        """Return what bounds the pixels of all points in memory."""
+        return PixelGate(_MOST_POSITIONS)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The values, and how many pixels make one of them if that may differ."""
+        return (*self.values.columns, *([COUNT] if self.method.square > 1 else []))
+
+    async def measure(
+        self, row: CubeRow, members: Integers | None, *, cost: Cost
+    ) -> tuple[ImageRecord, Lines]:
+        """Return the lines of an image; see `ImageWork`."""
+        scene = await self._open(row, cost)
+        placed = self._placed(scene, members)
+        n = len(placed.members)
+        async with self.gate.hold(n * self.method.n_pixels):
+            lines, reasons = await self._lines(scene, placed, cost)
+        record = ImageRecord(
+            number=0,
+            scene=scene.id,
+            time_us=row.time_us,
+            hrefs=tuple(dict.fromkeys(each.of.source.href for each in scene.bands.values())),
+            etags=scene.etags,
+            reasons=reasons,
+            n_lines=len(lines),
+        )
+        return record, lines
+
+    async def plan(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> ImagePlan:
+        """Return what an image would take; see `ImageWork`."""
+        scene = await self._open(row, cost)
+        placed = self._placed(scene, members)
+        pixels = self._pixels(scene, placed)
+        n_tiles = n_requests = nbytes = decoded = 0
+        files: dict[str, tuple[LevelledSource, set[int]]] = {}
+        for band in [*scene.bands.values(), *([scene.mask] if scene.mask else [])]:
+            files.setdefault(band.of.source.href, (band.opened, set()))[1].add(band.of.number)
+        for opened, numbers in files.values():
+            at = pixels.on(opened.header)
+            for run in at.runs:
+                span = await opened.stored_span(run.window, sorted(numbers))
+                decoded_nbytes = run.window.n_pixels * np.dtype(opened.header.dtype).itemsize * len(numbers)
+                stored, first, stop = span or (decoded_nbytes, 0, decoded_nbytes)
+                nbytes, n_tiles, decoded = nbytes + stored, n_tiles + run.n_tiles, decoded + decoded_nbytes
+                n_requests += 1 if stop - first == stored else run.n_tiles
+        return ImagePlan(
+            n_lines=len(placed.members),
+            n_tiles=n_tiles,
+            n_requests=n_requests + len(files),
+            nbytes=nbytes + cost.header_nbytes,
+            decoded_nbytes=decoded,
+        )
+
+    async def _open(self, row: CubeRow, cost: Cost) -> OpenedScene:
+        return await open_scene(
+            row,
+            bands=self.bands,
+            values=self.values,
+            reader=self.reader,
+            limiter=self.limiter,
+            timeout_s=self.sampler.timeout_s,
+            cost=cost,
+        )
+
+    def _placed(self, scene: OpenedScene, members: Integers | None) -> Placed:
+        """Return the wanted points on a scene."""
+        placed = self.places.on(scene.finest)
+        if members is None:
+            return placed
+        wanted = np.isin(placed.members, members, assume_unique=True)
+        return Placed(placed.members[wanted], placed.cols[wanted], placed.rows[wanted])
+
+    def _pixels(self, scene: OpenedScene, placed: Placed) -> PointPixels:
+        return PointPixels(method=self.method, places=self.places, finest=scene.finest, placed=placed)
+
+    async def _lines(self, scene: OpenedScene, placed: Placed, cost: Cost) -> tuple[Lines, tuple[str, ...]]:
+        pixels, n, each = self._pixels(scene, placed), len(placed.members), self.method.n_pixels
+        is_bilinear = self.method.kind == "bilinear"
+        read = await read_scene(
+            scene,
+            pixels,
+            n * each,
+            values=self.values,
+            sampler=self.sampler,
+            cost=cost,
+            of_mask=replace(pixels, is_of_mask=True) if is_bilinear else None,
+        )
+        lines = np.zeros(n, line_dtype(self.columns))
+        lines["feature"] = placed.members
+        values, share = self._combined(scene, pixels, read, n)
+        for number, column in enumerate(values):
+            lines[f"v{number}"] = column
+        lines["valid"] = share
+        lines["status"], lines["reason"], reasons = _statuses(read, values[: len(self.values.values)], n)
+        for number in range(len(values)):  # a part of a value is none
+            lines[f"v{number}"][lines["reason"] >= 0] = np.nan
+        return lines, reasons
+
+    def _combined(
+        self, scene: OpenedScene, pixels: PointPixels, read: SceneValues, n: int
+    ) -> tuple[list[Floats], Floats]:
+        """Return each value of each point, and the share of its pixels that count."""
+        each = self.method.n_pixels
+        kept = None if read.is_kept is None else read.is_kept.reshape(n, each)
+        bands = {name: band.reshape(n, each) for name, band in read.bands.items()}
+        if kept is not None:
+            bands = {name: np.where(kept, band, np.nan) for name, band in bands.items()}
+        if self.method.kind == "bilinear":  # bands are interpolated, each on its own grid
+            both = {
+                name: combined(band, pixels.weights(scene.bands[name].opened.header))
+                for name, band in bands.items()
+            }
+            means = {name: mean for name, (mean, _) in both.items()}
+            found: list[Pixels] = [value.expression.evaluate(means) for value in self.values.values]
+            shares = [share for _, share in both.values()]
+        else:
+            pairs = [combined(value.expression.evaluate(bands), None) for value in self.values.values]
+            found, shares = [mean for mean, _ in pairs], [share for _, share in pairs]
+        columns = [np.where(np.isfinite(column), column, np.nan).astype(np.float64) for column in found]
+        share = np.minimum.reduce(shares) if shares else np.zeros(n)
+        if self.method.square > 1:
+            columns.append(np.round(share * each))
+        return columns, share
+
+
+def _statuses(read: SceneValues, values: list[Floats], n: int) -> tuple[Integers, Integers, tuple[str, ...]]:
+    """Return the status of each point, which reason it has (-1 for none), and the reasons."""
+    status = read.status.reshape(n, -1).astype(np.int64)
+    failed = np.where((status == Status.OK) | (status == Status.OUTSIDE), 0, status).max(axis=1)
+    has_value = np.any([np.isfinite(column) for column in values], axis=0)
+    has_data = np.any([np.isfinite(band) for band in read.bands.values()], axis=0).reshape(n, -1)
+    is_dropped = False if read.is_kept is None else (has_data & ~read.is_kept.reshape(n, -1)).any(axis=1)
+    found = np.where(is_dropped, LineStatus.MASKED, LineStatus.NODATA)
+    found = np.where((status == Status.OUTSIDE).all(axis=1), LineStatus.OUTSIDE, found)
+    found = np.where(has_value, LineStatus.OK, found)
+    found = np.where(failed > 0, failed, found)
+    codes = sorted(code for code in read.reasons if (failed == code).any())
+    reason = np.full(n, -1)
+    for index, code in enumerate(codes):
+        reason[failed == code] = index
+    return found, reason, tuple(read.reasons[code] for code in codes)

@@ -1,0 +1,154 @@
+"""Which pixels of an image make the value of a point, and how they are combined. Pure."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.model.source import Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.locate_window import Grid
+from pixel_gather.tables.expression import Pixels
+from pixel_gather.tables.features import Floats, Integers
+from pixel_gather.tables.open_scene import PixelsAt
+from pixel_gather.tables.place_points import Placed, PointPlaces
+from pixel_gather.tables.read_bands import Mask
+from pixel_gather.tables.sample import cut_runs
+
+_LARGEST_SQUARE: Final = 101
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """How a point gets its value."""
+
+    kind: Literal["nearest", "bilinear"] = "nearest"
+    square: int = 1
+    """Pixels along the side of a square around the point's own; their mean is the value."""
+
+    @classmethod
+    def of(cls, method: str, square: int) -> "Method":
+        """Check a method.
+
+        Raises:
+            RequestError: There is no such method, or the square has no middle.
+        """
+        if method not in ("nearest", "bilinear"):
+            raise RequestError(f"it is {method!r}; write nearest or bilinear", field="method")
+        if (
+            isinstance(square, bool)
+            or not isinstance(square, int)
+            or square not in range(1, _LARGEST_SQUARE + 1, 2)
+        ):
+            raise RequestError(
+                f"it is {square!r}; write an odd number up to {_LARGEST_SQUARE}", field="square"
+            )
+        if square > 1 and method == "bilinear":
+            raise RequestError("a square has no bilinear: give one of them", field="square")
+        return cls(kind="bilinear" if method == "bilinear" else "nearest", square=square)
+
+    @property
+    def n_pixels(self) -> int:
+        """Pixels of one point."""
+        return 4 if self.kind == "bilinear" else self.square**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointPixels:
+    """The pixels of some points, on any image of a scene: a `pixel_gather.tables.open_scene.Positions`."""
+
+    method: Method
+    places: PointPlaces
+    finest: Header
+    """The image that the points were found on."""
+
+    placed: Placed
+    """The points, on that image."""
+
+    is_of_mask: bool = False
+    """Whether each pixel is the one that holds the point: classes are not interpolated."""
+
+    def on(self, header: Header) -> PixelsAt:
+        """Return the pixels of an image: ``n_pixels`` for each point, one point after the other.
+
+        Raises:
+            SourceError: The points cannot be found on it, or its pixels do not fit those of the finest band.
+        """
+        cols, rows = self._pixels(header)
+        inside = (cols >= 0) & (cols < header.width) & (rows >= 0) & (rows < header.height)
+        which = np.flatnonzero(inside)
+        cols, rows = cols[which], rows[which]
+        return PixelsAt(which, cols, rows, cut_runs(cols, rows, header))
+
+    def weights(self, header: Header) -> Floats | None:
+        """Return the bilinear weight of each pixel, (point, pixel); None for equal ones."""
+        if self.method.kind == "nearest":
+            return None
+        cols, rows = self._positions(header)
+        right, below = (cols - 0.5) % 1, (rows - 0.5) % 1
+        return np.stack(
+            [(1 - right) * (1 - below), right * (1 - below), (1 - right) * below, right * below], axis=1
+        )
+
+    def _pixels(self, header: Header) -> tuple[Integers, Integers]:
+        if self.method.square > 1:
+            return self._square(header)
+        cols, rows = self._positions(header)
+        if self.is_of_mask or self.method.kind == "nearest":
+            n = self.method.n_pixels
+            return np.repeat(_floored(cols), n), np.repeat(_floored(rows), n)
+        left, top = _floored(cols - 0.5), _floored(rows - 0.5)
+        return (
+            np.stack([left, left + 1, left, left + 1], axis=1).ravel(),
+            np.stack([top, top, top + 1, top + 1], axis=1).ravel(),
+        )
+
+    def _positions(self, header: Header) -> tuple[Floats, Floats]:
+        """Return where the points are on an image, in pixels."""
+        if Grid.of(header) == Grid.of(self.finest):
+            return self.placed.cols, self.placed.rows
+        features = self.places.features
+        members = self.placed.members
+        return self.places.positions(features.xs[members], features.ys[members], header)
+
+    def _square(self, header: Header) -> tuple[Integers, Integers]:
+        """Return the pixels that hold the middles of the finest band's pixels around each point."""
+        half = self.method.square // 2
+        steps = np.arange(-half, half + 1)
+        down, across = (each.ravel() for each in np.meshgrid(steps, steps, indexing="ij"))
+        cols = (_floored(self.placed.cols)[:, None] + across).ravel()
+        rows = (_floored(self.placed.rows)[:, None] + down).ravel()
+        if Grid.of(header).is_same_grid_as(Grid.of(self.finest)):
+            return cols, rows
+        if header.crs != self.finest.crs or header.transform is None or self.finest.transform is None:
+            reason = "its CRS is not that of the scene's finest band"
+            raise SourceError(reason, href=header.href, status=Status.UNLIKE)
+        beyond = (cols < 0) | (cols >= self.finest.width) | (rows < 0) | (rows >= self.finest.height)
+        xs, ys = self.finest.transform.xy(cols + 0.5, rows + 0.5)  # type: ignore[arg-type] # takes arrays, too
+        cols, rows = map(_floored, header.transform.colrow(xs, ys))  # type: ignore[arg-type] # as above
+        cols[beyond] = -1
+        return cols, rows
+
+
+def combined(values: Pixels, weights: Floats | None) -> tuple[Floats, Floats]:
+    """Return the weighted mean of each point's pixels, and the share of the weight that has a value.
+
+    Args:
+        values: (point, pixel); NaN where a pixel does not count.
+        weights: (point, pixel), adding up to 1 for each point; None for equal ones.
+    """
+    if values.shape[1] == 1:
+        return values[:, 0].astype(np.float64), np.isfinite(values[:, 0]).astype(np.float64)
+    counts: Mask = np.isfinite(values)
+    shares = np.where(counts, 1 / values.shape[1] if weights is None else weights, 0.0)
+    share = shares.sum(axis=1)
+    with np.errstate(all="ignore"):
+        mean = np.where(counts, values * shares, 0.0).sum(axis=1) / share
+    return np.where(share > 0, mean, np.nan), share
+
+
+def _floored(positions: Floats) -> Integers:
+    """Return the pixel that holds each position; -1 where there is no position."""
+    is_known = np.isfinite(positions) & (np.abs(positions) < 2**31)  # no image is so wide
+    return np.floor(np.where(is_known, positions, -1)).astype(np.int64)

@@ -1,0 +1,152 @@
+"""Features of a table: points or polygons with an id, and columns of their own. Pure.
+
+Everything is held in arrays: a point takes 8 bytes for each of x, y, time and id, a polygon its coordinates.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import xxhash
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.plurals import counted
+
+if TYPE_CHECKING:
+    from arro3.core import Table
+
+type Floats = np.ndarray[Any, np.dtype[np.float64]]
+type Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+LONLAT: Final = "EPSG:4326"
+NO_TIME: Final = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Features:
+    """Points or polygons, in the order of their ids."""
+
+    ids: np.ndarray[Any, Any]
+    """int64, or objects that are texts. An id may repeat, such as that of a plot with several visits."""
+
+    xs: Floats
+    """Of a point. Of a polygon, the middle of its box. NaN if the feature is empty."""
+
+    ys: Floats
+    crs: str
+    geometries: np.ndarray[Any, Any] | None = None
+    """Polygons of shapely; None for points, and None in the place of an empty one."""
+
+    times_us: Integers | None = None
+    """When each feature was observed; `NO_TIME` if it does not say. None if the features have no times."""
+
+    columns: "Table | None" = None
+    """The columns that came with them, in their order."""
+
+    notes: tuple[str, ...] = ()
+    """What whoever asked should know, such as features that are empty."""
+
+    def __len__(self) -> int:
+        """Return the number of features."""
+        return len(self.ids)
+
+    @cached_property
+    def is_empty(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which features have no coordinates."""
+        return ~(np.isfinite(self.xs) & np.isfinite(self.ys))
+
+    @cached_property
+    def digest(self) -> str:
+        """16 hexadecimal digits that differ for other ids, coordinates or times."""
+        found = xxhash.xxh3_64(self.crs.encode())
+        for each in (self.xs, self.ys, self.times_us):
+            found.update(b"-" if each is None else np.ascontiguousarray(each).tobytes())
+        texts = self.ids.dtype == object
+        found.update("\n".join(self.ids.tolist()).encode() if texts else self.ids.tobytes())
+        if self.geometries is not None:
+            import shapely  # noqa: PLC0415 # points need none of it
+
+            for wkb in shapely.to_wkb(self.geometries):
+                found.update(wkb or b"-")
+        return found.hexdigest()
+
+    def in_order(self) -> "Features":
+        """Return the features in the order of their ids; equal ids keep their order."""
+        order = np.argsort(self.ids, kind="stable")
+        if (order == np.arange(len(order))).all():
+            return self
+        from arro3.core import Array  # noqa: PLC0415 # only where there is something to sort
+
+        columns = self.columns
+        if columns is not None:
+            at = Array.from_numpy(order.astype(np.int64))
+            arrays = [column.combine_chunks().take(at) for column in columns.columns]
+            columns = type(columns).from_arrays(arrays, schema=columns.schema)
+        return replace(
+            self,
+            ids=self.ids[order],
+            xs=self.xs[order],
+            ys=self.ys[order],
+            geometries=None if self.geometries is None else self.geometries[order],
+            times_us=None if self.times_us is None else self.times_us[order],
+            columns=columns,
+        )
+
+    def within(self, time_us: int | None, tolerance_us: int | None) -> Integers | None:
+        """Return the features that an image of a time is read for; None for all of them.
+
+        Args:
+            time_us: When the image was taken; None if the list does not say.
+            tolerance_us: The longest time between feature and image; None if any image will do.
+        """
+        if tolerance_us is None or self.times_us is None:
+            return None
+        if time_us is None:
+            return np.zeros(0, np.int64)
+        is_known = self.times_us != NO_TIME
+        apart = np.abs(np.where(is_known, self.times_us, 0) - time_us)
+        return np.flatnonzero(is_known & (apart <= tolerance_us)).astype(np.int64)
+
+    def box(self) -> tuple[float, float, float, float]:
+        """Return the box around all features in their CRS.
+
+        Raises:
+            RequestError: All of them are empty.
+        """
+        if self.is_empty.all():
+            raise RequestError("no feature has coordinates", field="features")
+        if self.geometries is None:
+            xs, ys = self.xs[~self.is_empty], self.ys[~self.is_empty]
+            return float(xs.min()), float(ys.min()), float(xs.max()), float(ys.max())
+        import shapely  # noqa: PLC0415 # points need none of it
+
+        west, south, east, north = (float(each) for each in shapely.total_bounds(self.geometries))
+        return west, south, east, north
+
+
+def checked_ids(values: Sequence[object], *, field: str) -> np.ndarray[Any, Any]:
+    """Return ids as integers if all of them are, else as texts.
+
+    Raises:
+        RequestError: A feature has none.
+    """
+    lacking = next((number for number, value in enumerate(values, 1) if value is None or value == ""), None)
+    if lacking is not None:
+        raise RequestError(f"feature {lacking} has no id", field=field)
+    try:
+        numbers = np.array([int(str(value)) for value in values], np.int64)
+    except (ValueError, OverflowError):
+        numbers = None
+    if numbers is not None and all(
+        str(number) == str(value) for number, value in zip(numbers.tolist(), values, strict=True)
+    ):
+        return numbers  # 007 is a text
+    return np.array([str(value) for value in values], object)
+
+
+def note_of_empty(features: Features) -> tuple[str, ...]:
+    """Return a note if some features have no coordinates."""
+    n = int(features.is_empty.sum())
+    return (f"{counted(n, 'feature')} without coordinates: the table says empty",) if n else ()

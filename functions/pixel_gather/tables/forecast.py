@@ -1,0 +1,39 @@
+"""What reading parts of many images takes, in one function of one vCPU. Pure."""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from pixel_gather.core.estimate.assumptions import CPU_PER_GET, FIRST_BYTE, NETWORK
+from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
+
+GB_OF_ONE_VCPU: Final = 1769 / 1024
+"""Memory of a function of one vCPU, in GB."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadForecast:
+    """What reading images takes."""
+
+    requests: float
+    nbytes: float
+    seconds: float
+    """Time of one function of one vCPU."""
+
+    @property
+    def usd(self) -> float:
+        """Price of the requests and of one function of one vCPU."""
+        return self.requests * USD_PER_GET + self.seconds * GB_OF_ONE_VCPU * USD_PER_GB_S
+
+    @classmethod
+    def of_each(cls, n: float, requests: float, nbytes: float, cpu_s: float, *, in_flight: int) -> Self:
+        """Return the forecast for ``n`` images that take so much each.
+
+        Args:
+            n: Number of images.
+            requests: Of each image.
+            nbytes: Of each image.
+            cpu_s: Decoding and computing, without what each request takes.
+            in_flight: Requests at one time.
+        """
+        waiting_s = max(n * requests * FIRST_BYTE.value / in_flight, n * nbytes / NETWORK.value)
+        return cls(n * requests, n * nbytes, max(waiting_s, n * (requests * CPU_PER_GET.value + cpu_s)))

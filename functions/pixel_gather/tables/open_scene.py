@@ -1,0 +1,247 @@
+"""Opens the files of one row of the list, and reads the values of all its bands at pixels."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+
+from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.source import Cost, CubeRow, Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.ports import LevelledSource, LevelReader, SourceLimiter
+from pixel_gather.core.task_group import all_of
+from pixel_gather.tables.features import Floats, Integers
+from pixel_gather.tables.find_bands import BandFinder, BandOf, scene_name
+from pixel_gather.tables.read_bands import Mask, Scaling, check_band
+from pixel_gather.tables.sample import Sampler, TileRun
+from pixel_gather.tables.values import Values
+
+_MASK: Final = "\0mask"
+"""Name of the mask among bands. No band has it."""
+
+
+class PixelsAt(NamedTuple):
+    """The pixels of one image that are wanted."""
+
+    which: Integers
+    """Which of the wanted positions lie on the image."""
+
+    cols: Integers
+    rows: Integers
+    runs: Sequence[TileRun]
+
+
+class Positions(Protocol):
+    """Says where the wanted positions are on an image."""
+
+    def on(self, header: Header) -> PixelsAt:
+        """Return the pixels of one image.
+
+        Raises:
+            SourceError: They cannot be found on it.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class SceneBand:
+    """A band whose file is open."""
+
+    of: BandOf
+    opened: LevelledSource
+    scaling: Scaling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedScene:
+    """The files of one row, open."""
+
+    id: str
+    bands: Mapping[str, SceneBand]
+    """By their names in expressions."""
+
+    mask: SceneBand | None
+    etags: tuple[str | None, ...]
+
+    @property
+    def finest(self) -> Header:
+        """The header of the band with the smallest pixels; of several, the first."""
+        headers = [each.opened.header for each in self.bands.values()]
+        return min(headers, key=lambda header: 0.0 if header.transform is None else _pixel_area(header))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneValues:
+    """The values of all bands of a scene at the wanted positions."""
+
+    bands: Mapping[str, Floats]
+    """NaN where there is no data."""
+
+    is_kept: Mask | None
+    """Where the mask keeps a pixel; None without a mask."""
+
+    status: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+    """Of each position: a `Status`."""
+
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """Why, by status."""
+
+
+def scene_hrefs(row: CubeRow, *, bands: Sequence[str], values: Values) -> tuple[str, ...]:
+    """Return the files that are read of a row, each once.
+
+    Raises:
+        RequestError: The list has no such band.
+    """
+    found, mask = _bands_of(row, bands, values)
+    each = [*found.values(), mask]
+    return tuple(dict.fromkeys(band.source.href for band in each if band is not None))
+
+
+async def open_scene(
+    row: CubeRow,
+    *,
+    bands: Sequence[str],
+    values: Values,
+    reader: LevelReader,
+    limiter: SourceLimiter,
+    timeout_s: float,
+    cost: Cost,
+) -> OpenedScene:
+    """Open the files of a row: one request for each, and no pixel.
+
+    Args:
+        row: Of the list.
+        bands: The list's bands; empty if it has no such column.
+        values: What is computed.
+        reader: Opens files.
+        limiter: Limits how many are opened at one time.
+        timeout_s: Longest time for one file.
+        cost: Is added to.
+
+    Raises:
+        SourceError: A file cannot be opened, or lacks the band.
+        RequestError: The list has no such band.
+    """
+    found, mask = _bands_of(row, bands, values)
+    lacking = [name for name, band in found.items() if band is None]
+    if values.mask is not None and mask is None:
+        lacking.append(values.mask.band)
+    if lacking:
+        reason = f"the list names no {' and no '.join(lacking)} for it"
+        raise SourceError(reason, href="", status=Status.ABSENT)
+    wanted = {name: band for name, band in found.items() if band is not None}
+    hrefs = tuple(dict.fromkeys(each.source.href for each in [*wanted.values(), *([mask] if mask else [])]))
+
+    async def open_(href: str) -> LevelledSource:
+        n_before = cost.needed_requests
+        async with limiter.permit(href, weight=1) as permit:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    opened = await reader.open_(href, overview=None, cost=cost)
+            except TimeoutError as error:
+                reason = f"not opened within {timeout_s:g} s"
+                raise SourceError(reason, href=href, status=Status.TIMED_OUT) from error
+            permit.was_read(n_requests=max(cost.needed_requests - n_before, 1))
+        return opened
+
+    opened = dict(zip(hrefs, await all_of(open_(href) for href in hrefs), strict=True))
+
+    def band_of(each: BandOf, *, raw: bool) -> SceneBand:
+        header = opened[each.source.href].header
+        check_band(header, each.number)
+        scaling = Scaling.of(header, each.number, each.source, raw=raw)
+        return SceneBand(each, opened[each.source.href], scaling)
+
+    return OpenedScene(
+        id=scene_name(row),
+        bands={name: band_of(each, raw=values.raw) for name, each in wanted.items()},
+        mask=None if mask is None else band_of(mask, raw=True),
+        etags=tuple(each.header.etag for each in opened.values()),
+    )
+
+
+async def read_scene(
+    scene: OpenedScene,
+    positions: Positions,
+    n: int,
+    *,
+    values: Values,
+    sampler: Sampler,
+    cost: Cost,
+    of_mask: Positions | None = None,
+) -> SceneValues:
+    """Read all bands of a scene at positions.
+
+    An offset that a catalog claims is left out if the pixels show that they have it already, as in rankings.
+
+    Args:
+        scene: Its files.
+        positions: Where they lie on each image.
+        n: How many there are.
+        values: Which mask.
+        sampler: Reads.
+        cost: Is added to.
+        of_mask: Where the mask is looked at, if elsewhere. Must be as many positions.
+
+    Raises:
+        SourceError: A file was replaced, or cannot be laid over the others.
+    """
+    status, reasons = np.zeros(n, np.uint8), {}
+    found: dict[str, Floats] = {}
+    is_kept: Mask | None = None
+    of_file: dict[tuple[str, bool], list[tuple[str, SceneBand]]] = {}
+    for name, band in scene.bands.items():
+        of_file.setdefault((band.of.source.href, False), []).append((name, band))
+    if scene.mask is not None:
+        key = (scene.mask.of.source.href, of_mask is not None)
+        of_file.setdefault(key, []).append((_MASK, scene.mask))
+
+    async def read_file(is_apart: bool, named: list[tuple[str, SceneBand]]) -> None:  # noqa: FBT001 # of the key
+        nonlocal is_kept
+        opened = named[0][1].opened
+        at = (of_mask if is_apart and of_mask is not None else positions).on(opened.header)
+        sampled = await sampler.sample(
+            opened,
+            [band.of.number for _, band in named],
+            at.cols,
+            at.rows,
+            runs=at.runs,
+            cost=cost,
+            nodata=named[0][1].scaling.nodata,
+            wants_darkest=any(band.scaling.claims for _, band in named),
+        )
+        worse = np.full(n, Status.OUTSIDE, np.uint8)
+        worse[at.which] = sampled.status
+        status[status == 0] = worse[status == 0]
+        reasons.update(sampled.reasons)
+        for index, (name, band) in enumerate(named):
+            stored, is_valid = sampled.stored[index], sampled.is_valid[index]
+            if name == _MASK:
+                assert values.mask is not None  # noqa: S101 # the scene has one
+                is_kept = np.zeros(n, np.bool_)
+                is_kept[at.which] = is_valid & ~values.mask.drops(stored)
+                continue
+            scaling = band.scaling
+            if scaling.is_denied_by(sampled.darkest[index]):
+                scaling = scaling.without_claim()
+            found[name] = np.full(n, np.nan)
+            found[name][at.which] = scaling.apply(stored, is_valid)
+
+    await all_of(read_file(is_apart, named) for (_, is_apart), named in of_file.items())
+    return SceneValues(bands=found, is_kept=is_kept, status=status, reasons=reasons)
+
+
+def _bands_of(
+    row: CubeRow, bands: Sequence[str], values: Values
+) -> tuple[dict[str, BandOf | None], BandOf | None]:
+    finder = BandFinder.of(row, bands=bands, given=values.bands)
+    found = {name: finder.band(name, field="by") for name in values.names}
+    return found, None if values.mask is None else finder.band(values.mask.band, field="mask.band")
+
+
+def _pixel_area(header: Header) -> float:
+    assert header.transform is not None  # noqa: S101 # of the caller
+    a, b, _, d, e, _ = header.transform
+    return abs(a * e - b * d)

@@ -1,0 +1,174 @@
+"""What has been computed of each image, on disk: lines of the table, and one record of the image.
+
+A folder beside the table holds them while the job runs. A job that was stopped goes on with it. Memory does
+not grow with the number of images.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.status import Status
+
+type Lines = np.ndarray[Any, np.dtype[np.void]]
+
+_JOB: Final = "job.json"
+_LOG: Final = "images.jsonl"
+
+
+class LineStatus(IntEnum):
+    """Status of a line: that of the image, or of the feature. Codes may be added, but never change."""
+
+    OK = Status.OK
+    ABSENT = Status.ABSENT
+    MISSING = Status.MISSING
+    DENIED = Status.DENIED
+    CORRUPT = Status.CORRUPT
+    UNLIKE = Status.UNLIKE
+    OUTSIDE = Status.OUTSIDE
+    """Without an image: the feature lies on none of them."""
+    TIMED_OUT = Status.TIMED_OUT
+    CHANGED = Status.CHANGED
+    UNSUPPORTED = Status.UNSUPPORTED
+    LOST = Status.LOST
+    NODATA = 32
+    """None of its pixels holds data."""
+    MASKED = 33
+    """Some of its pixels hold data, but the mask drops them."""
+    EMPTY = 34
+    """The feature has no coordinates."""
+    UNMATCHED = 35
+    """The feature lies on no image that is near it in time."""
+
+
+def line_dtype(columns: Sequence[str]) -> np.dtype[np.void]:
+    """Return the type of a line: which feature, its status, and one number for each column."""
+    fields = [("feature", "<i8"), ("status", "u1"), ("reason", "<i2"), ("valid", "<f4")]
+    return np.dtype([*fields, *((f"v{number}", "<f8") for number in range(len(columns)))])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRecord:
+    """One image of the job."""
+
+    number: int
+    """Its row in the list, from 0."""
+
+    scene: str
+    time_us: int | None
+    hrefs: tuple[str, ...]
+    etags: tuple[str | None, ...] = ()
+    status: str = "ok"
+    reason: str | None = None
+    """Why it could not be read."""
+
+    reasons: tuple[str, ...] = ()
+    """What the lines say."""
+
+    n_lines: int = 0
+    n_requests: int = 0
+    n_retries: int = 0
+    n_hedges: int = 0
+    nbytes: int = 0
+
+    def with_cost(self, cost: Cost) -> dict[str, Any]:
+        """Return the fields that a cost sets."""
+        return {
+            "n_requests": cost.requests,
+            "n_retries": cost.retries,
+            "n_hedges": cost.hedges,
+            "nbytes": cost.nbytes,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as JSON values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> "ImageRecord":
+        """Return a record of `to_json`."""
+        tuples = {name: tuple(given[name]) for name in ("hrefs", "etags", "reasons")}
+        return cls(**given | tuples)
+
+
+@dataclass(slots=True)
+class PartFolder:
+    """The parts of one job."""
+
+    path: Path
+    records: dict[int, ImageRecord] = field(default_factory=dict)
+    """Images that are done, by number."""
+
+    @classmethod
+    def open_(cls, path: Path, *, digest: str) -> "PartFolder":
+        """Open the folder of a job, or make it. Parts of another job are removed.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        folder = cls(path)
+        if path.exists() and _digest_of(path) != digest:
+            shutil.rmtree(path)
+        path.mkdir(parents=True, exist_ok=True)
+        if not (path / _JOB).exists():
+            _replace(path / _JOB, json.dumps({"digest": digest}).encode())
+        for record in folder._logged():
+            folder.records[record.number] = record
+        return folder
+
+    def write(self, record: ImageRecord, lines: Lines) -> None:
+        """Keep what was computed of an image. Its record comes last: an image without one is done anew."""
+        if len(lines):
+            temporary = self.path / f".{record.number}.npy"
+            with temporary.open("wb") as file:
+                np.save(file, lines)
+            temporary.replace(self._part(record.number))
+        with (self.path / _LOG).open("ab") as log:
+            log.write(json.dumps(record.to_json()).encode() + b"\n")
+        self.records[record.number] = record
+
+    def lines(self, number: int) -> Lines:
+        """Return the lines of an image, mapped into memory. It has some."""
+        found: Lines = np.load(self._part(number), mmap_mode="r")
+        return found
+
+    def remove(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _part(self, number: int) -> Path:
+        return self.path / f"{number}.npy"
+
+    def _logged(self) -> Iterator[ImageRecord]:
+        """Yield the records. A last line that was cut off, when the process was killed, is dropped."""
+        log = self.path / _LOG
+        if not log.exists():
+            return
+        content = log.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            os.truncate(log, len(whole))
+        for line in whole.splitlines():
+            yield ImageRecord.from_json(json.loads(line))
+
+
+def _digest_of(path: Path) -> str | None:
+    try:
+        found = json.loads((path / _JOB).read_bytes())
+        return str(found["digest"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_bytes(content)
+    temporary.replace(path)

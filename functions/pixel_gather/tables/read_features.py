@@ -1,0 +1,426 @@
+"""Reads features: CSV, GeoJSON, GeoParquet and other Parquet, and what a program gives."""
+
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import IO, TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+import numpy as np
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.given_rows import is_data_frame
+from pixel_gather.io.lists.list_columns import parse_time
+from pixel_gather.io.parquet.parquet_batches import ParquetError, parquet_batches
+from pixel_gather.io.parquet.parquet_pages import check_pages
+from pixel_gather.io.store.opened_file import PARQUET_MAGIC, no_deadline, parquet_errors
+from pixel_gather.tables.features import (
+    LONLAT,
+    NO_TIME,
+    Features,
+    Floats,
+    Integers,
+    checked_ids,
+    note_of_empty,
+)
+
+if TYPE_CHECKING:
+    from arro3.core import Table
+
+_XY: Final = (
+    ("lon", "lat"),
+    ("longitude", "latitude"),
+    ("lng", "lat"),
+    ("long", "lat"),
+    ("x", "y"),
+    ("easting", "northing"),
+)
+"""Names of columns of coordinates."""
+
+_OF_A_MAP: Final = frozenset({"x", "easting"})
+"""Coordinates of these names may be in any CRS. Those of other names are degrees if nothing is said."""
+
+_SHAPES: Final = ("geometry", "wkt", "geom", "the_geom", "wkb")
+_N_PER_BATCH: Final = 65_536
+_HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2})+")
+_URN: Final = re.compile(r"urn:ogc:def:crs:(\w+):[\w.]*:(\w+)")
+_CRS84: Final = frozenset({"OGC:CRS84", "EPSG:4326", "EPSG:4979"})
+_N_MAX_COLUMNS: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureColumns:
+    """Which columns of the features mean what."""
+
+    id: str | None = None
+    """None: features are numbered from 1."""
+
+    x: str | None = None
+    y: str | None = None
+    crs: str | None = None
+    """None for what the features say, and longitude and latitude if they say nothing."""
+
+    time: str | None = None
+
+
+def read_features(file: IO[bytes], *, name: str, columns: FeatureColumns) -> Features:
+    """Read a file of features.
+
+    Args:
+        file: Is read whole, and closed.
+        name: The file's name. Its ending tells the format; else the first bytes do.
+        columns: What its columns mean.
+
+    Raises:
+        RequestError: It is no such file, or a column is missing.
+    """
+    with file:
+        head = file.read(4) if file.seekable() else b""
+        if not file.seekable():
+            file = io.BytesIO(file.read())
+            head = file.read(4)
+        file.seek(0)
+        lower = name.lower()
+        if head == PARQUET_MAGIC or lower.endswith((".parquet", ".geoparquet", ".pq")):
+            return _of_table(*_parquet(file, name), columns=columns, name=name)
+        if lower.endswith((".geojson", ".json", ".geojsonl", ".ndjson", ".jsonl")) or head[:1] == b"{":
+            return _of_table(*_geojson(file.read(), name), columns=columns, name=name)
+        return _of_table(_csv(file, name, columns), None, None, columns=columns, name=name)
+
+
+def given_features(given: Any, *, columns: FeatureColumns) -> Features:
+    """Return features that a program gives: a GeoDataFrame, a data frame, an Arrow table, GeoJSON or dicts.
+
+    Raises:
+        RequestError: They are none of these, or a column is missing.
+    """
+    name = "features"
+    if isinstance(given, Mapping):
+        return _of_table(*_geojson(json.dumps(given).encode(), name), columns=columns, name=name)
+    if hasattr(given, "to_wkb") and hasattr(given, "geometry"):  # geopandas
+        shapes = np.asarray(given.geometry.values, dtype=object)
+        others = given.drop(columns=given.geometry.name)
+        crs = None if given.crs is None else given.crs.to_wkt()
+        return _of_table(_of_frame(others), shapes, crs, columns=columns, name=name)
+    if is_data_frame(given):
+        return _of_table(_of_frame(given), None, None, columns=columns, name=name)
+    if hasattr(given, "__arrow_c_stream__"):
+        from arro3.core import Table  # noqa: PLC0415 # only where it is given
+
+        return _of_table(Table.from_arrow(given), None, None, columns=columns, name=name)
+    if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
+        names = list(dict.fromkeys(key for row in given for key in row))
+        table = _table_of({key: [row.get(key) for row in given] for key in names})
+        return _of_table(table, None, None, columns=columns, name=name)
+    raise RequestError("give a file, a GeoDataFrame, a data frame, GeoJSON or a list of dicts", field=name)
+
+
+def _of_frame(frame: Any) -> "Table":
+    return _table_of({str(name): frame[name].tolist() for name in frame.columns})
+
+
+def _of_table(
+    table: "Table",
+    shapes: np.ndarray[Any, Any] | None,
+    crs: str | None,
+    *,
+    columns: FeatureColumns,
+    name: str,
+) -> Features:
+    """Return the features of a table.
+
+    Args:
+        table: All columns but the shapes that were read already.
+        shapes: The shapes, if the format has them.
+        crs: What the format says of their CRS.
+        columns: What the columns mean.
+        name: What errors name.
+    """
+    names = list(table.column_names)
+    if table.num_rows == 0:
+        raise RequestError("there is no feature in it", field=name)
+    if len(names) > _N_MAX_COLUMNS:
+        raise RequestError(f"there are more than {_N_MAX_COLUMNS} columns; leave some out", field=name)
+    for field, wanted in (("id", columns.id), ("x", columns.x), ("y", columns.y), ("time", columns.time)):
+        if wanted is not None and wanted not in names:
+            raise RequestError(
+                f"there is no column {wanted}; there are {', '.join(names)[:500]}", field=field
+            )
+    if columns.x is not None or columns.y is not None:
+        shapes = None
+    is_degrees = True
+    if shapes is None:
+        pair = _xy_names(names, columns)
+        if pair is not None:
+            xs, ys = (_numbers(table, each) for each in pair)
+            is_degrees = pair[0].lower() not in _OF_A_MAP
+        else:
+            shapes, names = _shape_column(table, names, name)
+    geometries = None
+    if shapes is not None:
+        xs, ys, geometries = _xy_of_shapes(shapes)
+    found_crs = columns.crs or crs
+    if found_crs is None and not is_degrees:
+        raise RequestError("say which CRS these coordinates are of, such as EPSG:32632", field="crs")
+    ids = (
+        np.arange(1, table.num_rows + 1)
+        if columns.id is None
+        else checked_ids(_pylist(table, columns.id), field="id")
+    )
+    features = Features(
+        ids=ids,
+        xs=xs,
+        ys=ys,
+        crs=_normal_crs(found_crs),
+        geometries=geometries,
+        times_us=None if columns.time is None else _times(table, columns.time),
+        columns=table.select([each for each in names if each in table.column_names]) if names else None,
+    )
+    return replace(features, notes=note_of_empty(features)).in_order()
+
+
+def _xy_names(names: Sequence[str], columns: FeatureColumns) -> tuple[str, str] | None:
+    if columns.x is not None and columns.y is not None:
+        return columns.x, columns.y
+    if columns.x is not None or columns.y is not None:
+        raise RequestError("give both x and y", field="x" if columns.x is None else "y")
+    lower = {each.lower(): each for each in names}
+    return next(((lower[x], lower[y]) for x, y in _XY if x in lower and y in lower), None)
+
+
+def _shape_column(table: "Table", names: list[str], name: str) -> tuple[np.ndarray[Any, Any], list[str]]:
+    """Return the shapes of a column of WKT or WKB, and the names of the others."""
+    import shapely  # noqa: PLC0415 # points with coordinates need none of it
+
+    lower = {each.lower(): each for each in names}
+    found = next((lower[each] for each in _SHAPES if each in lower), None)
+    if found is None:
+        raise RequestError(
+            f"there are no coordinates: no columns lon and lat, x and y, or wkt; there are "
+            f"{', '.join(names)[:500]}",
+            field=name,
+        )
+    values = _pylist(table, found)
+    texts = [value for value in values if isinstance(value, str) and value]
+    is_wkt = bool(texts) and not _HEX.fullmatch(texts[0])
+    with _refusing(name, f"column {found} holds no WKT or WKB"):
+        read = shapely.from_wkt if is_wkt else shapely.from_wkb
+        shapes = read(np.array([value or None for value in values], object))
+    return np.asarray(shapes, object), [each for each in names if each != found]
+
+
+def _xy_of_shapes(shapes: np.ndarray[Any, Any]) -> tuple[Floats, Floats, np.ndarray[Any, Any] | None]:
+    """Return points as coordinates; of other shapes the middles of their boxes, and the shapes."""
+    import shapely  # noqa: PLC0415 # as above
+
+    shapes = shapely.force_2d(shapes)
+    kinds = set(
+        shapely.get_type_id(shapes[~(shapely.is_missing(shapes) | shapely.is_empty(shapes))]).tolist()
+    )
+    if kinds <= {0}:
+        empty = shapely.is_missing(shapes) | shapely.is_empty(shapes)
+        xs, ys = (np.full(len(shapes), np.nan) for _ in range(2))
+        xs[~empty], ys[~empty] = shapely.get_x(shapes[~empty]), shapely.get_y(shapes[~empty])
+        return xs, ys, None
+    west, south, east, north = shapely.bounds(shapes).T
+    return (west + east) / 2, (south + north) / 2, shapes
+
+
+def _numbers(table: "Table", name: str) -> Floats:
+    values = _pylist(table, name)
+    try:
+        return np.array([np.nan if each is None or each == "" else float(each) for each in values])
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"column {name} holds something else than numbers: {error}", field=name) from error
+
+
+def _times(table: "Table", name: str) -> Integers:
+    return np.array([_time(value, name) for value in _pylist(table, name)], np.int64)
+
+
+def _time(value: object, name: str) -> int:
+    if value is None or value == "":
+        return int(NO_TIME)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if isinstance(value, datetime):
+        value = value.isoformat()
+    try:
+        return parse_time(str(value).strip().replace("Z", "+00:00"))
+    except ValueError as error:
+        raise RequestError(f"{str(value)[:60]!r} is no time; write 2024-06-01", field=name) from error
+
+
+def _pylist(table: "Table", name: str) -> list[Any]:
+    return cast("list[Any]", table.column(name).to_pylist())
+
+
+def _normal_crs(crs: str | None) -> str:
+    """Return a CRS as rasterio takes it. Coordinates are always x, y."""
+    if crs is None:
+        return LONLAT
+    found = _URN.fullmatch(crs.strip())
+    crs = f"{found[1]}:{found[2]}" if found else crs.strip()
+    return LONLAT if crs.upper() in _CRS84 else crs.upper() if crs.upper().startswith("EPSG:") else crs
+
+
+@contextmanager
+def _refusing(name: str, says: str) -> Iterator[None]:
+    """Turn what a library of formats raises into an error of the request."""
+    try:
+        yield
+    except RequestError:
+        raise
+    except Exception as error:
+        raise RequestError(f"{says}: {str(error).partition(chr(10))[0][:200]}", field=name) from error
+
+
+def _csv(file: IO[bytes], name: str, columns: FeatureColumns) -> "Table":
+    from arro3.core import DataType, Field, Schema, Table  # noqa: PLC0415 # 0.1 s, for features alone
+    from arro3.io import infer_csv_schema, read_csv  # noqa: PLC0415 # as above
+
+    first = file.readline(1 << 20).decode("utf-8-sig", errors="replace")
+    delimiter = max(",;\t", key=first.count)
+    start = 3 if first and file.seek(0) == 0 and file.read(3) == b"\xef\xbb\xbf" else 0
+    content = io.BytesIO(file.read()) if start else file
+    content.seek(0)
+    with _refusing(name, "this is no CSV file"):
+        schema = infer_csv_schema(content, has_header=True, delimiter=delimiter)
+        kept = {columns.id, columns.time}  # as they are written: 007 is not 7
+        fields = [
+            Field(each.name.strip(), DataType.utf8())
+            if each.name.strip() in kept or DataType.is_null(each.type)
+            else each
+            for each in map(schema.field, schema.names)
+        ]
+        if len({each.name for each in fields}) < len(fields):
+            raise RequestError("two columns have the same name; rename one", field=name)
+        content.seek(0)
+        batches = read_csv(
+            content, Schema(fields), has_header=True, delimiter=delimiter, batch_size=_N_PER_BATCH
+        )
+        return Table.from_arrow(batches)
+
+
+def _parquet(file: IO[bytes], name: str) -> tuple["Table", np.ndarray[Any, Any] | None, str | None]:
+    import shapely  # noqa: PLC0415 # points in CSV need none of it
+    from arro3.core import Table  # noqa: PLC0415 # 0.1 s, for features alone
+
+    with parquet_errors("this is not Parquet, or is damaged", field=name, check=no_deadline):
+        check_pages(cast("io.BufferedReader", file), field=name, check=no_deadline)
+        try:
+            schema, batches = parquet_batches(file, batch_size=_N_PER_BATCH)
+            table = Table.from_batches(list(batches), schema=schema)
+        except ParquetError as error:
+            raise RequestError(f"this is not Parquet, or is damaged: {error}", field=name) from error
+    geo = {key.decode(): value for key, value in schema.metadata.items()}.get("geo")
+    if geo is None:
+        return table, None, None
+    with _refusing(name, "its GeoParquet metadata cannot be understood"):
+        about = json.loads(geo)
+        primary = about["primary_column"]
+        column = about["columns"][primary]
+        crs = LONLAT if "crs" not in column else _crs_of_projjson(column["crs"])
+        if column.get("encoding", "WKB") != "WKB":
+            raise RequestError(f"its geometry is {column['encoding']}; write it as WKB", field=name)
+        shapes = shapely.from_wkb(np.array(_pylist(table, primary), object))
+    others = [each for each in table.column_names if each not in (primary, "bbox")]
+    return table.select(others) if others else _numbered(len(shapes)), np.asarray(shapes, object), crs
+
+
+def _crs_of_projjson(given: Any) -> str | None:
+    """Return the code of a CRS in PROJJSON, or the whole of it."""
+    if given is None:
+        return None
+    code = given.get("id") if isinstance(given, Mapping) else None
+    return f"{code['authority']}:{code['code']}" if code else json.dumps(given)
+
+
+class _Feature(msgspec.Struct):
+    geometry: msgspec.Raw = msgspec.Raw(b"null")
+    properties: dict[str, Any] | None = None
+    id: Any = None
+
+
+class _Collection(msgspec.Struct):
+    features: list[_Feature] | None = None
+    crs: Any = None
+    geometry: msgspec.Raw | None = None
+    type: str = ""
+
+
+def _geojson(content: bytes, name: str) -> tuple["Table", np.ndarray[Any, Any] | None, str | None]:
+    import shapely  # noqa: PLC0415 # points in CSV need none of it
+
+    crs = None
+    with _refusing(name, "this is no GeoJSON"):
+        try:
+            whole = msgspec.json.decode(content, type=_Collection)
+        except msgspec.DecodeError:  # one feature a line
+            whole = _Collection(features=[])
+            lines = [line.strip(b"\x1e \r") for line in content.splitlines()]
+            whole.features = [msgspec.json.decode(line, type=_Feature) for line in lines if line]
+        features = whole.features
+        if features is None and whole.type == "Feature":
+            features = [msgspec.json.decode(content, type=_Feature)]
+        if features is None and "coordinates" in json.loads(content):
+            features = [_Feature(geometry=msgspec.Raw(content))]
+        if features is None:
+            raise RequestError("write a FeatureCollection", field=name)
+        if isinstance(whole.crs, Mapping):
+            crs = str(whole.crs["properties"]["name"])
+        shapes = shapely.from_geojson(
+            np.array(
+                [None if bytes(each.geometry) == b"null" else bytes(each.geometry) for each in features],
+                object,
+            )
+        )
+    if not features:
+        raise RequestError("there is no feature in it", field=name)
+    rows = [each.properties or {} for each in features]
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    columns = {key: [row.get(key) for row in rows] for key in names}
+    if "id" not in columns and all(each.id is not None for each in features):
+        columns["id"] = [each.id for each in features]
+    return _table_of(columns) if columns else _numbered(len(features)), np.asarray(shapes, object), crs
+
+
+def _numbered(n: int) -> "Table":
+    return _table_of({"number": list(range(1, n + 1))})
+
+
+def _table_of(columns: Mapping[str, Sequence[Any]]) -> "Table":
+    """Return columns of Python values as a table. A column of several types becomes text."""
+    from arro3.core import Table  # noqa: PLC0415 # 0.1 s, for features alone
+
+    return Table.from_pydict({name: _array_of(values) for name, values in columns.items()})
+
+
+def _array_of(values: Sequence[Any]) -> Any:
+    from arro3.core import Array, DataType  # noqa: PLC0415 # as above
+
+    plain = [None if value is None or value != value else value for value in values]  # noqa: PLR0124 # NaN
+    kinds = {type(value) for value in plain if value is not None}
+    if kinds == {bool}:
+        return Array(plain, DataType.bool())
+    if kinds == {int}:
+        try:
+            return Array(plain, DataType.int64())
+        except (OverflowError, ValueError):
+            kinds = {object}
+    if kinds and kinds <= {int, float}:
+        return Array([None if value is None else float(value) for value in plain], DataType.float64())
+    if kinds == {bytes}:
+        return Array(plain, DataType.binary())
+    texts = [value if value is None or isinstance(value, str) else _text(value) for value in plain]
+    return Array(texts, DataType.utf8())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, date | datetime):
+        return value.isoformat()
+    return json.dumps(value, default=str)

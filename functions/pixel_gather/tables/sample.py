@@ -1,0 +1,189 @@
+"""Reads the values of an image at many pixels: each of its tiles is fetched and decoded once.
+
+Pixels are sorted by tile. Tiles that lie side by side are read as one window, so that neighbours in the file
+come with one request.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.errors import SourceError, StaleHeaderError
+from pixel_gather.core.model.source import Cost, Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window
+from pixel_gather.core.ports import LevelledSource, SourceLimiter
+from pixel_gather.core.task_group import all_of
+from pixel_gather.tables.features import Integers
+from pixel_gather.tables.pixel_gate import PixelGate
+from pixel_gather.tables.read_bands import Mask, Stored, holds_data, read_pixels
+
+_MOST_RUN_NBYTES: Final = 8 << 20
+"""Of the decoded pixels of tiles that are read as one window, unless a single tile has more."""
+
+_LEAST_PIXELS: Final = 65_536
+"""Strips of fewer pixels are read several at a time: they lie one after the other in the file."""
+
+MOST_READ_NBYTES: Final = 192 << 20
+"""Decoded pixels of all windows that are in memory at one time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileRun:
+    """Tiles side by side, and the wanted pixels in them."""
+
+    window: Window
+    which: Integers
+    """Which of the wanted pixels."""
+
+    n_tiles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The values of some bands at the wanted pixels."""
+
+    stored: Stored
+    """(band, pixel), in the dtype of the file. Undefined where there is no data."""
+
+    is_valid: Mask
+    """(band, pixel): whether the pixel holds data, is not hidden by a mask, and could be read."""
+
+    darkest: tuple[float, ...]
+    """Of each band, the smallest value with data in all tiles that were read; NaN if there is none."""
+
+    status: np.ndarray[Any, np.dtype[np.uint8]]
+    """(pixel): a `Status`; not OK if its tile could not be read."""
+
+    reasons: dict[int, str] = field(default_factory=dict)
+    """For each such status, why."""
+
+
+def cut_runs(cols: Integers, rows: Integers, header: Header, *, n_bands: int = 1) -> list[TileRun]:
+    """Return the tiles that hold the wanted pixels, in runs of neighbours.
+
+    Args:
+        cols: Columns of the wanted pixels, all on the image.
+        rows: Their rows.
+        header: Says how the image is tiled.
+        n_bands: How many bands are read.
+    """
+    width, height = header.tile_width, header.tile_height
+    if not header.is_tiled:
+        height *= max(1, _LEAST_PIXELS // (width * height))
+    n_across = -(-header.width // width)
+    tiles = (rows // height) * n_across + cols // width
+    order = np.argsort(tiles, kind="stable")
+    unique, starts = np.unique(tiles[order], return_index=True)
+    nbytes = width * height * np.dtype(header.dtype).itemsize * n_bands
+    most = max(1, _MOST_RUN_NBYTES // nbytes)
+    stops = [*starts[1:].tolist(), len(order)]
+    runs: list[TileRun] = []
+    for first, last in _runs(unique.tolist(), n_across, most):
+        tile, n = unique[first], last - first + 1
+        window = Window(
+            col_off=int(tile % n_across) * width,
+            row_off=int(tile // n_across) * height,
+            width=width * n,
+            height=height,
+        ).clipped(width=header.width, height=header.height)
+        assert window is not None  # noqa: S101 # the wanted pixels are on the image
+        runs.append(TileRun(window, order[starts[first] : stops[last]], n))
+    return runs
+
+
+def _runs(tiles: Sequence[int], n_across: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and last index of each run of tiles that lie side by side."""
+    first = 0
+    for index in range(1, len(tiles) + 1):
+        if (
+            index == len(tiles)
+            or tiles[index] != tiles[index - 1] + 1
+            or tiles[index] % n_across == 0
+            or index - first == most
+        ):
+            yield first, index - 1
+            first = index
+
+
+@dataclass(slots=True, kw_only=True)
+class Sampler:
+    """Reads pixels of all images of a job, within one limit of memory."""
+
+    limiter: SourceLimiter
+    timeout_s: float
+    gate: PixelGate = field(default_factory=partial(PixelGate, MOST_READ_NBYTES))
+
+    async def sample(
+        self,
+        opened: LevelledSource,
+        numbers: Sequence[int],
+        cols: Integers,
+        rows: Integers,
+        *,
+        runs: Sequence[TileRun],
+        cost: Cost,
+        nodata: float | None = None,
+        wants_darkest: bool = False,
+    ) -> Sampled:
+        """Read some bands at the wanted pixels. A tile that cannot be read costs only its own pixels.
+
+        Args:
+            opened: The image.
+            numbers: Which bands, from 1.
+            cols: Columns of the wanted pixels, all on the image.
+            rows: Their rows.
+            runs: What `cut_runs` says of them.
+            cost: Of the image; what the reader adds to.
+            nodata: Stands for no data in a file that declares none.
+            wants_darkest: Whether to look at all pixels of the tiles.
+
+        Raises:
+            SourceError: The image was replaced since it was opened.
+        """
+        header = opened.header
+        stored = np.zeros((len(numbers), len(cols)), header.dtype)
+        is_valid = np.zeros(stored.shape, np.bool_)
+        status = np.zeros(len(cols), np.uint8)
+        reasons: dict[int, str] = {}
+        darkest = np.full((len(runs) or 1, len(numbers)), np.nan)
+
+        async def one(number: int, run: TileRun) -> None:
+            nbytes = run.window.n_pixels * stored.itemsize * len(numbers)
+            n_before = cost.needed_requests
+            try:
+                async with self.gate.hold(nbytes), self.limiter.permit(header.href, weight=1) as permit:
+                    async with asyncio.timeout(self.timeout_s):
+                        pixels, hidden = await read_pixels(opened, run.window, numbers)
+                    permit.was_read(n_requests=max(cost.needed_requests - n_before, 1))
+                    await asyncio.to_thread(take, number, run, pixels, hidden)
+            except SourceError as error:
+                if error.status is Status.CHANGED or isinstance(error, StaleHeaderError):
+                    raise
+                status[run.which] = error.status
+                reasons[error.status] = error.reason
+            except TimeoutError:
+                status[run.which] = Status.TIMED_OUT
+                reasons[Status.TIMED_OUT] = f"not read within {self.timeout_s:g} s"
+
+        def take(number: int, run: TileRun, pixels: Stored, hidden: Mask | None) -> None:
+            at = (slice(None), rows[run.which] - run.window.row_off, cols[run.which] - run.window.col_off)
+            found = pixels[at]
+            valid = holds_data(found, header, nodata=nodata)
+            if hidden is not None:
+                valid &= ~hidden[at]
+            stored[:, run.which], is_valid[:, run.which] = found, valid
+            if wants_darkest:
+                whole = holds_data(pixels, header, nodata=nodata)
+                if hidden is not None:
+                    whole &= ~hidden
+                for band, (values, known) in enumerate(zip(pixels, whole, strict=True)):
+                    darkest[number, band] = values[known].min() if known.any() else np.nan
+
+        await all_of(one(number, run) for number, run in enumerate(runs))
+        smallest = np.fmin.reduce(darkest, axis=0)
+        return Sampled(stored, is_valid, tuple(smallest.tolist()), status, reasons)

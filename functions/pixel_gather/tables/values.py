@@ -1,0 +1,143 @@
+"""What a table computes of each pixel: stored values of bands, or expressions of physical ones. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import parse_sources
+from pixel_gather.core.request.sources import Sources
+from pixel_gather.tables.expression import Expression
+from pixel_gather.tables.indexes import EXPRESSIONS, SHARES
+from pixel_gather.tables.pixel_mask import PixelMask
+
+_NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """One value of each pixel."""
+
+    name: str
+    """Of its column."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values:
+    """The values that a table has, and which pixels count."""
+
+    values: tuple[Value, ...] = ()
+    """Empty for all bands, as they are stored; see `of_bands`."""
+
+    mask: PixelMask | None = None
+    bands: tuple[tuple[str, str], ...] = ()
+    """(name in an expression, band of the list or asset of the catalog)."""
+
+    raw: bool = False
+    """Whether scale and offset are left out."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        by: str | Sequence[str] | None,
+        mask: Mapping[str, Any] | None,
+        bands: Mapping[str, str] | None,
+        raw: bool,
+    ) -> "Values":
+        """Check what is computed.
+
+        Args:
+            by: Names and expressions, in one text with commas or one each. ``evi=2.5*(nir-red)`` names one.
+            mask: As in `PixelMask.of`.
+            bands: What the names of bands stand for.
+            raw: Whether scale and offset are left out.
+
+        Raises:
+            RequestError: One of them is wrong.
+        """
+        parts = [] if by is None else [by] if isinstance(by, str) else list(by)
+        values = [_value(part) for each in parts for part in _split(str(each))]
+        names = [each.name for each in values]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise RequestError(f"{twice} is there twice; name it once", field="by")
+        for each in values:
+            for name in set(each.expression.names) & set(SHARES) - set(bands or {}):
+                raise RequestError(f"{name} is no value of a pixel; the table has a column valid", field="by")
+        return cls(
+            values=tuple(values),
+            mask=None if mask is None else PixelMask.of(mask),
+            bands=tuple((str(name), str(band)) for name, band in (bands or {}).items()),
+            raw=raw or not values,
+        )
+
+    def of_bands(self, names: Sequence[str]) -> "Values":
+        """Return the same with the stored values of these bands, if no value was asked for."""
+        if self.values:
+            return self
+        return replace(
+            self, values=tuple(Value(name=each, expression=Expression.band(each)) for each in names)
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The bands that the values are computed from, each once."""
+        return tuple(dict.fromkeys(name for each in self.values for name in each.expression.names))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the values."""
+        return tuple(each.name for each in self.values)
+
+    def sources_of(self, kind: str, given: Mapping[str, Any]) -> Sources:
+        """Return the sources of a catalog or STAC API: the assets that the values and the mask need.
+
+        Args:
+            kind: ``catalog`` or ``stac``.
+            given: The other fields of a request's ``sources.catalog`` or ``sources.stac``.
+
+        Raises:
+            RequestError: They are wrong, or no band is named.
+        """
+        names = [*self.names, *([] if self.mask is None else [self.mask.band])]
+        return asset_sources(names, dict(self.bands), kind, given)
+
+
+def asset_sources(
+    names: Sequence[str], asset_of: Mapping[str, str], kind: str, given: Mapping[str, Any]
+) -> Sources:
+    """Return the sources of a catalog or STAC API for names of bands.
+
+    Args:
+        names: As they are in expressions.
+        asset_of: Which asset a name stands for, if it is none itself.
+        kind: ``catalog`` or ``stac``.
+        given: The other fields of a request's ``sources.catalog`` or ``sources.stac``.
+
+    Raises:
+        RequestError: They are wrong, or there is no name.
+    """
+    bases = {name.partition(":")[0] for name in names}
+    if not bases:
+        raise RequestError("say of which asset, such as red or nir", field="by")
+    assets = {base: asset_of.get(base, base) for base in sorted(bases)}
+    return parse_sources({kind: {**given, "assets": assets}})
+
+
+def _value(text: str) -> Value:
+    named = _NAMED.fullmatch(text)
+    name, expression = (named[1], named[2]) if named else (text.strip(), text.strip())
+    return Value(name=name, expression=Expression.parse(EXPRESSIONS.get(expression.strip(), expression)))
+
+
+def _split(text: str) -> Iterator[str]:
+    """Yield the parts between commas that are not in parentheses."""
+    depth, start = 0, 0
+    for at, character in enumerate(f"{text},"):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == "," and (depth <= 0 or at == len(text)):
+            yield text[start:at]
+            start = at + 1

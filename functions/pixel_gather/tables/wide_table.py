@@ -1,0 +1,76 @@
+"""A table as a wide CSV: a line for each feature, a column for each value and time."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.tables.write_table import side_path
+
+_FIXED: Final = ("id", "time", "feature_time", "days_apart", "scene", "href", "valid", "status", "reason")
+
+
+def write_wide(table: Path, to: Path) -> None:
+    """Write a table anew, feature by feature. Memory does not grow with the number of features.
+
+    If several images have one time, the first of them with a value counts.
+
+    Args:
+        table: A Parquet file of `pixel_gather.tables.write_table`.
+        to: The CSV file. It is replaced.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    from arro3.io import read_parquet  # noqa: PLC0415 # 0.1 s, for Parquet alone
+
+    times: dict[str, None] = {}
+    for batch in read_parquet(side_path(table, "images")):
+        times.update(dict.fromkeys(_text(each) for each in batch.column("time").to_pylist()))
+    reader = read_parquet(table)
+    values = [name for name in reader.schema.names if name not in _FIXED]
+    shorten = all(each.endswith("T00:00:00Z") for each in times if each)
+    titles = {each: each.removesuffix("T00:00:00Z") if shorten else each for each in times}
+    try:
+        with to.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            several = len(values) > 1
+            writer.writerow(
+                [
+                    "id",
+                    *(
+                        f"{name} {titles[each]}" if several else titles[each]
+                        for each in times
+                        for name in values
+                    ),
+                ]
+            )
+            for key, found in _by_feature(reader, values):
+                writer.writerow([key, *(found.get((each, name), "") for each in times for name in values)])
+    except OSError as error:
+        raise StoreError(f"{to} cannot be written: {error.strerror or error}") from error
+
+
+def _by_feature(reader: Any, values: list[str]) -> Iterator[tuple[Any, dict[tuple[str, str], float]]]:
+    """Yield each id with its values by time and name. Features of one id become one."""
+    last: Any = None
+    found: dict[tuple[str, str], float] = {}
+    for batch in reader:
+        columns = [batch.column(name).to_pylist() for name in ("id", "time", *values)]
+        for key, time, *row in zip(*columns, strict=True):
+            if key is None:
+                continue
+            if last is not None and key != last:
+                yield last, found
+                found = {}
+            last = key
+            for name, value in zip(values, row, strict=True):
+                if value is not None:
+                    found.setdefault((_text(time), name), value)
+    if last is not None:
+        yield last, found
+
+
+def _text(time: Any) -> str:
+    return "" if time is None else f"{time.replace(tzinfo=None).isoformat()}Z"

@@ -1,0 +1,422 @@
+"""Writes the table: long Parquet, sorted by feature and then time, with two more tables beside it.
+
+A part of the table is put together at a time, from the parts of all images. So memory does not grow with it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import numpy as np
+import xxhash
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.tables.features import LONLAT, NO_TIME, Features
+from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, PartFolder, line_dtype
+
+if TYPE_CHECKING:
+    from arro3.core import Array, RecordBatch, Schema, Table
+
+_LINES_TOGETHER: Final = 1_000_000
+_FEATURES_TOGETHER: Final = 200_000
+_LINES_IN_GROUP: Final = 65_536
+"""Of a row group. One of them, with the footer, is all that a reader fetches of a feature."""
+
+_US_PER_DAY: Final = 86_400_000_000
+_NO_IMAGE: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What was written."""
+
+    n_lines: int
+    n_by_status: Mapping[str, int]
+    digest: str
+    """Of all lines, in their order."""
+
+
+def side_path(table: Path, name: str) -> Path:
+    """Return the place of a table beside the table: ``plots.features.parquet`` of ``plots.parquet``."""
+    return table.with_name(f"{table.name.removesuffix('.parquet')}.{name}.parquet")
+
+
+def write_table(
+    path: Path,
+    parts: PartFolder,
+    features: Features,
+    columns: Sequence[str],
+    *,
+    about: Mapping[str, Any],
+    is_matched: bool = False,
+) -> Written:
+    """Write the lines of all images, and the tables of features and of images.
+
+    A feature without a line gets one that says why. An image that could not be read gets one without a
+    feature, unless its lines say so.
+
+    Args:
+        path: A local file. It is replaced when all of it is there.
+        parts: Of all images.
+        features: In the order of their ids.
+        columns: Names of the values.
+        about: The receipt so far, which is metadata ``pixel_gather`` of the table. The table of images has
+            all of it.
+        is_matched: Whether images were matched in time, so that lines tell both times.
+
+    Raises:
+        StoreError: A file cannot be written.
+    """
+    records = sorted(
+        parts.records.values(),
+        key=lambda each: (NO_TIME if each.time_us is None else each.time_us, each.number),
+    )
+    writer = _Writer(parts, features, columns, records, is_matched=is_matched)
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        _write(writer.schema(about), writer.batches(), temporary)
+        written = writer.written  # known only now, so the whole receipt is in the table of images
+        receipt = {**about, "lines": written.n_lines, "statuses": dict(written.n_by_status)}
+        receipt["digest"] = written.digest
+        _write_side(_images_table(records, receipt), side_path(path, "images"))
+        _write_side(_features_table(features), side_path(path, "features"))
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+    return written
+
+
+class _Writer:
+    """Puts the lines together, feature by feature."""
+
+    def __init__(
+        self,
+        parts: PartFolder,
+        features: Features,
+        columns: Sequence[str],
+        records: Sequence[ImageRecord],
+        *,
+        is_matched: bool,
+    ) -> None:
+        from arro3.core import Array, DataType  # noqa: PLC0415 # 0.1 s, for Parquet alone
+
+        self._parts = parts
+        self._features = features
+        self._columns = columns
+        self._records = records
+        self._is_matched = is_matched
+        self._dtype = line_dtype(columns)
+        self._scenes = Array([each.scene for each in records] or [""], DataType.utf8())
+        self._hrefs = Array(
+            [each.hrefs[0] if each.hrefs else None for each in records] or [""], DataType.utf8()
+        )
+        self._times = np.array(
+            [NO_TIME if each.time_us is None else each.time_us for each in records] or [NO_TIME]
+        )
+        names = [each.name.lower() for each in LineStatus]
+        self._codes = {int(each): index for index, each in enumerate(LineStatus)}
+        self._statuses = Array(names, DataType.utf8())
+        reasons: dict[str, int] = {}
+        self._reason_of: list[list[int]] = []
+        for record in records:
+            own = [*record.reasons, *([record.reason] if record.reason else [])]
+            self._reason_of.append([reasons.setdefault(each, len(reasons)) for each in own])
+        self._reasons = Array(list(reasons) or [""], DataType.utf8())
+        self._counts = np.zeros(len(LineStatus), np.int64)
+        self._hash = xxhash.xxh3_128()
+        self._n_lines = 0
+
+    @property
+    def written(self) -> Written:
+        """What was written so far."""
+        names = [each.name.lower() for each in LineStatus]
+        counts = {name: n for name, n in zip(names, self._counts.tolist(), strict=True) if n}
+        return Written(n_lines=self._n_lines, n_by_status=counts, digest=self._hash.hexdigest())
+
+    def schema(self, about: Mapping[str, Any]) -> "Schema":
+        """Return the columns of the table."""
+        from arro3.core import DataType, Field, Schema  # noqa: PLC0415 # as above
+
+        text = DataType.dictionary(DataType.int32(), DataType.utf8())
+        moment = DataType.timestamp("us", tz="UTC")
+        is_text = self._features.ids.dtype == object
+        matched = (
+            [Field("feature_time", moment), Field("days_apart", DataType.float64())]
+            if self._is_matched
+            else []
+        )
+        return Schema(
+            [
+                Field("id", DataType.utf8() if is_text else DataType.int64()),
+                Field("time", moment),
+                *matched,
+                Field("scene", text),
+                Field("href", text),
+                *(Field(name, DataType.float64()) for name in self._columns),
+                Field("valid", DataType.float32()),
+                Field("status", text),
+                Field("reason", text),
+            ],
+            metadata={"pixel_gather": json.dumps(about)},
+        )
+
+    def batches(self) -> Iterator["RecordBatch"]:
+        """Yield the lines in their order, some features at a time."""
+        schema = self.schema({})
+        for start, stop in self._ranges():
+            image, lines = self._of_range(start, stop)
+            order = np.argsort(lines["feature"], kind="stable")  # the images are in the order of time
+            yield from self._in_groups(image[order], lines[order], schema)
+        yield from self._in_groups(*self._of_failed(), schema)
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield ranges of features of about so many lines."""
+        counts = np.zeros(len(self._features), np.int64)
+        for record in self._records:
+            if record.n_lines:
+                np.add.at(counts, self._parts.lines(record.number)["feature"], 1)
+        self._lacking = counts == 0
+        ends = np.cumsum(np.maximum(counts, 1))
+        start = 0
+        while start < len(counts):
+            before = ends[start - 1] if start else 0
+            stop = int(np.searchsorted(ends, before + _LINES_TOGETHER, side="right"))
+            stop = min(max(stop, start + 1), start + _FEATURES_TOGETHER)
+            yield start, stop
+            start = stop
+
+    def _of_range(self, start: int, stop: int) -> tuple[np.ndarray[Any, Any], Lines]:
+        """Return the lines of some features, image by image, and which image each is of."""
+        images, found = [], []
+        for index, record in enumerate(self._records):
+            if not record.n_lines:
+                continue
+            lines = self._parts.lines(record.number)
+            first, last = np.searchsorted(lines["feature"], [start, stop])
+            if last > first:
+                some = np.array(lines[first:last])
+                reasons = np.array([*self._reason_of[index], -1])
+                some["reason"] = reasons[some["reason"]]
+                images.append(np.full(last - first, index))
+                found.append(some)
+        lacking = np.flatnonzero(self._lacking[start:stop]) + start
+        if len(lacking):
+            more = self._blank(len(lacking))
+            more["feature"] = lacking
+            code = LineStatus.UNMATCHED if self._is_matched else LineStatus.OUTSIDE
+            more["status"] = np.where(self._features.is_empty[lacking], LineStatus.EMPTY, code)
+            images.append(np.full(len(lacking), _NO_IMAGE))
+            found.append(more)
+        return np.concatenate(images), np.concatenate(found)
+
+    def _of_failed(self) -> tuple[np.ndarray[Any, Any], Lines]:
+        """Return a line without a feature for each image that could not be read."""
+        failed = [
+            index for index, each in enumerate(self._records) if each.status != "ok" and not each.n_lines
+        ]
+        lines = self._blank(len(failed))
+        lines["feature"] = -1
+        for at, index in enumerate(failed):
+            lines[at]["status"] = LineStatus[self._records[index].status.upper()]
+            lines[at]["reason"] = self._reason_of[index][-1] if self._records[index].reason else -1
+        return np.array(failed, np.int64), lines
+
+    def _blank(self, n: int) -> Lines:
+        lines = np.zeros(n, self._dtype)
+        lines["reason"] = -1
+        for number in range(len(self._columns)):
+            lines[f"v{number}"] = np.nan
+        return lines
+
+    def _in_groups(
+        self, image: np.ndarray[Any, Any], lines: Lines, schema: "Schema"
+    ) -> Iterator["RecordBatch"]:
+        for start in range(0, len(lines), _LINES_IN_GROUP):
+            part = slice(start, start + _LINES_IN_GROUP)
+            yield self._batch(image[part], lines[part], schema)
+
+    def _batch(self, image: np.ndarray[Any, Any], lines: Lines, schema: "Schema") -> "RecordBatch":
+        from arro3.core import Array, DataType, RecordBatch  # noqa: PLC0415 # as above
+
+        feature = lines["feature"]
+        codes = np.array([self._codes.get(code, 0) for code in range(256)])[lines["status"]]
+        self._counts += np.bincount(codes, minlength=len(self._counts))
+        self._n_lines += len(lines)
+        self._hash.update(np.ascontiguousarray(lines).tobytes())
+        self._hash.update(np.ascontiguousarray(image.astype(np.int64)).tobytes())
+        times = np.where(image == _NO_IMAGE, NO_TIME, self._times[image])
+        text = DataType.dictionary(DataType.int32(), DataType.utf8())
+        matched = []
+        if self._is_matched and self._features.times_us is not None:
+            own = np.where(feature < 0, NO_TIME, self._features.times_us[feature])
+            apart = np.where((own == NO_TIME) | (times == NO_TIME), np.nan, (times - own) / _US_PER_DAY)
+            matched = [_moments(own), _floats(apart)]
+        arrays = [
+            _ids(self._features.ids, feature),
+            _moments(times),
+            *matched,
+            self._scenes.take(_at(image)).cast(text),
+            self._hrefs.take(_at(image)).cast(text),
+            *(_floats(lines[f"v{number}"]) for number in range(len(self._columns))),
+            Array.from_numpy(np.ascontiguousarray(lines["valid"])),
+            self._statuses.take(_at(codes)).cast(text),
+            self._reasons.take(_at(lines["reason"])).cast(text),
+        ]
+        return RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _ids(ids: np.ndarray[Any, Any], feature: np.ndarray[Any, Any]) -> "Array":
+    from arro3.core import Array, DataType  # noqa: PLC0415 # as above
+
+    if ids.dtype != object and (feature >= 0).all():
+        return Array.from_numpy(ids[feature])
+    unique, at = np.unique(feature, return_inverse=True)
+    kind = DataType.utf8() if ids.dtype == object else DataType.int64()
+    values = [None if each < 0 else ids[each] if ids.dtype == object else int(ids[each]) for each in unique]
+    return Array(values, kind).take(Array.from_numpy(at.astype(np.int64)))
+
+
+def _at(indexes: np.ndarray[Any, Any]) -> "Array":
+    """Return indexes as an Arrow array; those below 0 are null."""
+    from arro3.core import Array, DataType  # noqa: PLC0415 # as above
+
+    if (indexes >= 0).all():
+        return Array.from_numpy(np.ascontiguousarray(indexes.astype(np.int64)))
+    return Array([None if each < 0 else each for each in indexes.tolist()], DataType.int64())
+
+
+def _floats(values: np.ndarray[Any, Any]) -> "Array":
+    from arro3.core import Array, DataType  # noqa: PLC0415 # as above
+
+    if not np.isnan(values).any():
+        return Array.from_numpy(np.ascontiguousarray(values, np.float64))
+    return Array([None if each != each else each for each in values.tolist()], DataType.float64())  # noqa: PLR0124 # NaN
+
+
+def _moments(times: np.ndarray[Any, Any]) -> "Array":
+    from arro3.core import Array, DataType  # noqa: PLC0415 # as above
+
+    if (times != NO_TIME).all():
+        found = Array.from_numpy(np.ascontiguousarray(times, np.int64))
+    else:
+        values = [None if each == NO_TIME else each for each in times.tolist()]
+        found = Array(values, DataType.int64())
+    return found.cast(DataType.timestamp("us", tz="UTC"))
+
+
+def _images_table(records: Sequence[ImageRecord], receipt: Mapping[str, Any]) -> "Table":
+    """Return one line for each image: what became of it."""
+    from arro3.core import Array, DataType, Field, Schema, Table  # noqa: PLC0415 # as above
+
+    columns: list[tuple[str, Any, list[Any]]] = [
+        ("scene", DataType.utf8(), [each.scene for each in records]),
+        ("hrefs", DataType.utf8(), [json.dumps(each.hrefs) for each in records]),
+        ("etags", DataType.utf8(), [json.dumps(each.etags) for each in records]),
+        ("status", DataType.utf8(), [each.status for each in records]),
+        ("reason", DataType.utf8(), [each.reason for each in records]),
+        ("lines", DataType.int64(), [each.n_lines for each in records]),
+        ("requests", DataType.int64(), [each.n_requests for each in records]),
+        ("bytes", DataType.int64(), [each.nbytes for each in records]),
+    ]
+    times = _moments(
+        np.array([NO_TIME if each.time_us is None else each.time_us for each in records], np.int64)
+    )
+    fields = [
+        Field("time", DataType.timestamp("us", tz="UTC")),
+        *(Field(name, kind) for name, kind, _ in columns),
+    ]
+    arrays = [times, *(Array(values, kind) for _, kind, values in columns)]
+    return Table.from_arrays(arrays, schema=Schema(fields, metadata={"pixel_gather": json.dumps(receipt)}))
+
+
+def _features_table(features: Features) -> "Table":
+    """Return the features as GeoParquet: id, their own columns, geometry."""
+    import shapely  # noqa: PLC0415 # for this table alone
+    from arro3.core import Array, DataType, Field, Schema, Table  # noqa: PLC0415 # as above
+
+    shapes = features.geometries
+    if shapes is None:
+        shapes = np.full(len(features), None, object)
+        there = ~features.is_empty
+        shapes[there] = shapely.points(features.xs[there], features.ys[there])
+    kind = DataType.utf8() if features.ids.dtype == object else DataType.int64()
+    fields, arrays = [Field("id", kind)], [Array(features.ids.tolist(), kind)]
+    if features.columns is not None:
+        for name in features.columns.column_names:
+            if name not in ("id", "geometry"):
+                fields.append(features.columns.schema.field(name))
+                arrays.append(features.columns.column(name).combine_chunks())
+    fields.append(Field("geometry", DataType.binary()))
+    arrays.append(Array(list(shapely.to_wkb(shapes)), DataType.binary()))
+    column: dict[str, Any] = {"encoding": "WKB", "geometry_types": []}
+    if features.crs != LONLAT:
+        column["crs"] = _projjson(features.crs)
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}}
+    return Table.from_arrays(arrays, schema=Schema(fields, metadata={"geo": json.dumps(geo)}))
+
+
+def _projjson(crs: str) -> Any:
+    from rasterio.crs import CRS  # noqa: PLC0415 # 0.4 s
+
+    return CRS.from_user_input(crs).to_dict(projjson=True)
+
+
+def _write_side(table: "Table", path: Path) -> None:
+    temporary = path.with_name(f".{path.name}.new")
+    _write(table.schema, iter(table.to_batches()), temporary)
+    temporary.replace(path)
+
+
+def _write(schema: "Schema", batches: Iterator["RecordBatch"], path: Path) -> None:
+    from arro3.core import RecordBatchReader  # noqa: PLC0415 # as above
+    from arro3.io import write_parquet  # noqa: PLC0415 # as above
+
+    with path.open("wb") as opened:
+        file = _KeepsErrors(opened)
+        write_parquet(
+            RecordBatchReader.from_batches(schema, batches),
+            file,  # type: ignore[arg-type] # all that arro3 uses of a file
+            compression="zstd(3)",
+            max_row_group_size=_LINES_IN_GROUP,
+        )
+    if file.error is not None:
+        raise file.error
+
+
+class _KeepsErrors:
+    """A file that drops what cannot be written, and keeps the error: arro3 would panic."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.error: OSError | None = None
+
+    def write(self, content: bytes) -> int:
+        """Write, unless an earlier write has failed."""
+        if self.error is None:
+            try:
+                self._file.write(content)
+            except OSError as error:
+                self.error = error
+        return len(content)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        if self.error is None:
+            try:
+                self._file.flush()
+            except OSError as error:
+                self.error = error
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._file.tell()
+
+    def seek(self, at: int, whence: int = 0) -> int:
+        """Move."""
+        return self._file.seek(at, whence)
+
+    def close(self) -> None:
+        """Leave the file open: it belongs to the caller."""

@@ -1,0 +1,84 @@
+"""``pixel-gather points``: the values of thousands of images under my points."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.features.points.point_pixels import Method
+from pixel_gather.features.points.points import plan_points, points_async
+from pixel_gather.io.event_loop import run
+from pixel_gather.tables.wide_table import write_wide
+from pixel_gather_cli.progress import open_progress
+from pixel_gather_cli.request_options import in_home, settings_of, settings_options
+from pixel_gather_cli.table_options import (
+    FEATURE_OPTIONS,
+    IMAGE_OPTIONS,
+    TABLE_OPTIONS,
+    VALUE_OPTIONS,
+    print_made,
+    print_plan,
+    table_request,
+)
+from pixel_gather_cli.with_options import with_options
+
+_METHOD = (
+    click.option(
+        "--method",
+        type=click.Choice(("nearest", "bilinear")),
+        default="nearest",
+        show_default=True,
+        help="nearest: the pixel that holds the point.",
+    ),
+    click.option(
+        "--square",
+        type=int,
+        default=1,
+        metavar="N",
+        help="The mean of N x N pixels around the point, and how many of them count: 3, 5, ...",
+    ),
+)
+_XY = (
+    click.option("--x", metavar="COLUMN", help="Longitude or easting.  [default: found by name]"),
+    click.option("--y", metavar="COLUMN", help="Latitude or northing.  [default: found by name]"),
+)
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return with_options(
+        command, (*IMAGE_OPTIONS, *FEATURE_OPTIONS, *_XY, *VALUE_OPTIONS, *_METHOD, *TABLE_OPTIONS)
+    )
+
+
+@click.command("points")
+@click.argument("features", metavar="FEATURES")
+@_options
+@settings_options
+def points_command(*, features: str, **options: Any) -> int:
+    """Write the values of all images under the points in FEATURES as a table.
+
+    FEATURES is a CSV file with longitude and latitude, x and y, or WKT, GeoJSON, or GeoParquet. The table has
+    one line for each point and image, in the order of points and times. Two more are beside it: the features
+    with their own columns, and the images with what became of them. If it is stopped, repeat the command.
+
+    \b
+    pixel-gather points plots.csv --sources list.csv --id plot_id --to plots.parquet
+    pixel-gather points visits.csv --sources list.csv --time visited --tolerance 10d --to visits.parquet
+    """
+    to, wide = in_home(options.pop("to")), in_home(options.pop("wide"))
+    as_json, is_dry_run, quiet = (options.pop(name) for name in ("as_json", "dry_run", "quiet"))
+    method = Method.of(options.pop("method"), options.pop("square"))
+    request = table_request(features, options)
+    settings = settings_of(options)
+    if is_dry_run:
+        print_plan(run(plan_points(request, method, settings=settings)), as_json=as_json)
+        return 0
+    if to is None:
+        raise RequestError("say where the table is written, such as --to plots.parquet", field="--to")
+    with open_progress("points", quiet=quiet, thing="image") as show:
+        made = run(points_async(request, method, to=to, settings=settings, on_progress=show))
+    if wide is not None:
+        write_wide(made.path, Path(wide))
+    return print_made(made, as_json=as_json)

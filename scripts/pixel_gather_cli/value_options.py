@@ -1,0 +1,76 @@
+"""The options of commands that compute values of pixels: which scenes, which bands, which mask."""
+
+from typing import Any, Final
+
+import click
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather_cli.request_options import collection_option, in_home
+
+SCENE_OPTIONS: Final = (
+    click.option("--catalog", metavar="FILE", help="Scenes of what pixel-gather catalog wrote."),
+    click.option("--stac", metavar="URL", help="Scenes of a STAC API."),
+    click.option("--datetime", metavar="TIME", help="Only scenes of this time: 2024, or 2024-06/2024-08."),
+    click.option("--where", metavar="TEXT", help="Only scenes that meet this, such as 'eo:cloud_cover<40'."),
+    collection_option,
+)
+
+
+def scenes_of_options(
+    list_file: str | None, options: dict[str, Any], *, what: str, field: str
+) -> tuple[str | None, dict[str, Any]]:
+    """Remove the options that look for scenes, and return them as ``catalog`` or ``stac`` of the sources.
+
+    Args:
+        list_file: The list, if there is one.
+        options: Of the command.
+        what: What errors call the list.
+        field: What errors name.
+
+    Returns:
+        ``catalog`` or ``stac``, and its fields but for the assets; None with a list.
+
+    Raises:
+        RequestError: There is not exactly one kind of images.
+    """
+    places = {name: options.pop(name) for name in ("catalog", "stac")}
+    given = {name: options.pop(name) for name in ("datetime", "where", "collections")}
+    given = {name: value for name, value in given.items() if value}
+    named = {name: place for name, place in places.items() if place is not None}
+    if (list_file is not None) + len(named) != 1:
+        raise RequestError(f"give one of {what}, --catalog and --stac", field=field)
+    if list_file is not None:
+        if given:
+            raise RequestError("use it only with --catalog or --stac", field=f"--{next(iter(given))}")
+        return None, {}
+    ((kind, place),) = named.items()
+    return kind, ({"file": in_home(place)} if kind == "catalog" else {"api": place}) | given
+
+
+def mask_option(text: str) -> dict[str, Any]:
+    """Return the mask that ``--mask`` says.
+
+    Raises:
+        RequestError: It says none.
+    """
+    band, _, values = text.rpartition(":")
+    kind, equals, bits = values.partition("=")
+    try:
+        numbers = [int(part) for part in (bits if equals else values).split(",")]
+    except ValueError:
+        numbers = []
+    if not band or not numbers or (equals and kind != "bits"):
+        raise RequestError(f"{text!r} is not BAND:3,8,9 or BAND:bits=3,4", field="--mask")
+    return {"band": band, "bits" if equals else "drop": numbers}
+
+
+def bands_option(text: str) -> dict[str, str]:
+    """Return the names that ``--bands`` says.
+
+    Raises:
+        RequestError: It says none.
+    """
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name.strip() and band.strip() for name, _, band in pairs):
+        raise RequestError(f"{text!r} is not such as red=B4,nir=B5", field="--bands")
+    return {name.strip(): band.strip() for name, _, band in pairs}

@@ -1,0 +1,441 @@
+"""Tables of points, against rasterio on real files, and by counting what is read."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import rasterio
+from rasterio.enums import Resampling
+from rasterio.vrt import WarpedVRT
+from rasterio.warp import transform as warp_points
+
+from parity.truth import SMALL, Truth, truths
+from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.features.points.points import points
+from pixel_gather.in_process.progress import Progress
+from pixel_gather.in_process.settings import Settings
+from rank.rasters import landscape, make_cog
+from support.dependency_groups import module_of_group
+from support.local_server import LocalServer, ranged, serving
+
+pytestmark = pytest.mark.usefixtures("without_hedges")
+
+_SIDE: Final = 512
+_TILE: Final = 128
+_LEFT, _TOP, _SIZE = 500_000.0, 5_000_000.0, 10.0
+
+
+def _rows(table: Path) -> list[dict[str, Any]]:
+    from arro3.io import read_parquet  # noqa: PLC0415 # as the code does
+
+    found: list[dict[str, Any]] = []
+    for batch in read_parquet(table):
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        found += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return found
+
+
+def _xy(cols: np.ndarray[Any, Any], rows: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
+    """Return points in the CRS of the made images, by their place in pixels."""
+    return [{"x": _LEFT + col * _SIZE, "y": _TOP - row * _SIZE} for col, row in zip(cols, rows, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five images of one grid with nodata in a corner, and their list."""
+    folder = tmp_path_factory.mktemp("images")
+    lines = ["href,time"]
+    for n in range(5):
+        pixels = landscape(n)
+        pixels[:40, :40] = 0
+        make_cog(folder / f"{n}.tif", pixels, nodata=0, scaling=(0.5, -1.0))
+        lines.append(f"{n}.tif,2024-06-{n + 1:02d}")
+    (folder / "list.csv").write_text("\n".join(lines))
+    return folder
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[LocalServer]:
+    """Serves the images, and counts."""
+    content = {f"/{each.name}": each.read_bytes() for each in folder.glob("*.tif")}
+    with serving(lambda asked: ranged(content[asked.path], asked)) as found:
+        yield found
+
+
+@pytest.fixture
+def clusters() -> list[dict[str, Any]]:
+    """200 points in two places."""
+    rng = np.random.default_rng(7)
+    middles = rng.choice([[200.0, 300.0], [60.0, 60.0]], 200)
+    cols, rows = (middles + rng.normal(0, 15, (200, 2))).T
+    return _xy(cols, rows)
+
+
+def _are_placed(truth: Truth) -> bool:
+    """Return whether a file has a place on the map, and numbers that have an order."""
+    is_placed = truth.answers["crs_wkt"] is not None and truth.transform is not None
+    return is_placed and truth.dtype.kind != "c"
+
+
+@pytest.mark.parametrize("truth", [*filter(_are_placed, truths(SMALL))], ids=lambda truth: truth.file)
+def test_nearest_is_rasterios_sample_on_real_files(truth: Truth, tmp_path: Path) -> None:
+    """All bands of every file of the collection, at random points and at corners of pixels."""
+    path = SMALL / truth.file
+    with rasterio.open(path) as dataset:
+        rng = np.random.default_rng(1)
+        at = rng.uniform(-0.05, 1.05, (40, 2)) * (dataset.width, dataset.height)
+        at = np.concatenate([at, np.floor(at[:10])])  # corners of pixels
+        xys = [dataset.transform @ (col, row) for col, row in at]
+        expected = list(dataset.sample(xys, masked=True))
+        inside = [
+            0 <= row < dataset.height and 0 <= col < dataset.width
+            for row, col in (dataset.index(*xy) for xy in xys)
+        ]
+        crs = dataset.crs.to_wkt()
+    features = [{"x": x, "y": y, "n": n} for n, (x, y) in enumerate(xys)]
+
+    points(features, [str(path)], to=tmp_path / "t.parquet", id="n", x="x", y="y", crs=crs)
+
+    rows = _rows(tmp_path / "t.parquet")
+    assert [row["id"] for row in rows] == list(range(len(xys)))
+    for row, values, is_inside in zip(rows, expected, inside, strict=True):
+        assert (row["status"] != "outside") == is_inside
+        found = [row[f"b{number}"] for number in range(1, len(values) + 1)]
+        wanted = [
+            None if not is_inside or value is np.ma.masked or not np.isfinite(float(value)) else float(value)
+            for value in values
+        ]
+        assert found == wanted
+
+
+def test_points_in_degrees_lie_where_rasterio_finds_them(folder: Path, tmp_path: Path) -> None:
+    """They are transformed by PROJ, as rasterio does."""
+    rng = np.random.default_rng(2)
+    cols, rows = rng.uniform(0, _SIDE, (2, 500))
+    xs, ys = _LEFT + cols * _SIZE, _TOP - rows * _SIZE
+    lons, lats = warp_points("EPSG:32633", "EPSG:4326", xs, ys)
+    features = [{"lon": lon, "lat": lat} for lon, lat in zip(lons, lats, strict=True)]
+
+    points(features, [str(folder / "0.tif")], to=tmp_path / "t.parquet")
+
+    with rasterio.open(folder / "0.tif") as dataset:
+        xys = zip(*warp_points("EPSG:4326", dataset.crs, lons, lats), strict=True)
+        expected = [int(value[0]) for value in dataset.sample(xys)]
+    assert [row["b1"] or 0 for row in _rows(tmp_path / "t.parquet")] == expected
+
+
+def test_each_tile_is_fetched_once(
+    server: LocalServer, clusters: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """However many points lie on it: one request for the header and at most one for each tile."""
+    hrefs = [f"{server.root}/{n}.tif" for n in range(5)]
+
+    made = points(clusters, hrefs, to=tmp_path / "t.parquet", crs="EPSG:32633")
+
+    tiles = {
+        (int((each["x"] - _LEFT) / _SIZE) // _TILE, int((_TOP - each["y"]) / _SIZE) // _TILE)
+        for each in clusters
+    }
+    assert made.n_requests == len(server.asked) <= 5 * (1 + len(tiles))
+    fetched = [(each.path, each.range_) for each in server.asked]
+    assert len(set(fetched)) == len(fetched)
+    assert made.n_lines == 5 * len(clusters)
+
+
+def test_bilinear_is_gdals(folder: Path, tmp_path: Path) -> None:
+    """Also next to pixels without data, and at the edge of the image."""
+    rng = np.random.default_rng(3)
+    cols, rows = rng.uniform(0, _SIDE, (2, 300))
+    cols[:100], rows[:100] = rng.uniform(36, 44, (2, 100))
+    cols[100:110] = 0.2
+    features = _xy(cols, rows)
+
+    points(features, [str(folder / "0.tif")], to=tmp_path / "t.parquet", crs="EPSG:32633", method="bilinear")
+
+    rows_found = _rows(tmp_path / "t.parquet")
+    with rasterio.open(folder / "0.tif") as dataset:
+        for feature, row in zip(features, rows_found, strict=True):
+            moved = rasterio.Affine(_SIZE, 0, feature["x"] - _SIZE / 2, 0, -_SIZE, feature["y"] + _SIZE / 2)
+            with WarpedVRT(
+                dataset,
+                crs=dataset.crs,
+                transform=moved,
+                width=1,
+                height=1,
+                resampling=Resampling.bilinear,
+                dtype="float64",
+                XSCALE=1,
+                YSCALE=1,
+            ) as vrt:
+                expected = vrt.read(1, masked=True)[0, 0]
+            if row["b1"] is None:
+                assert row["status"] == "nodata"
+            elif expected is not np.ma.masked:  # GDAL drops a value with too little weight
+                assert row["b1"] == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_a_square_is_numpys_mean(folder: Path, tmp_path: Path) -> None:
+    """Of the pixels that hold data; their number is told."""
+    cols, rows = np.array([100.5, 40.5, 0.5, 10.5]), np.array([100.5, 40.5, 500.5, 10.5])
+
+    points(_xy(cols, rows), [str(folder / "0.tif")], to=tmp_path / "t.parquet", crs="EPSG:32633", square=3)
+
+    with rasterio.open(folder / "0.tif") as dataset:
+        pixels = dataset.read(1, masked=True)
+    for row, col, line in zip(rows.astype(int), cols.astype(int), _rows(tmp_path / "t.parquet"), strict=True):
+        part = pixels[max(row - 1, 0) : row + 2, max(col - 1, 0) : col + 2]
+        assert line["count"] == part.count()
+        assert line["valid"] == pytest.approx(part.count() / 9)
+        assert line["b1"] == (pytest.approx(part.mean()) if part.count() else None)
+        assert line["status"] == ("ok" if part.count() else "nodata")
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three scenes: red and nir of 10 m with scale and offset, and classes of 20 m; and their list."""
+    folder = tmp_path_factory.mktemp("scenes")
+    lines = ["href,time,band,scene"]
+    for n in range(3):
+        classes = np.random.default_rng(n).choice([4, 5, 8, 9], (256, 256)).astype("uint8")
+        for name, pixels, more in (
+            ("red", landscape(n, level=2500), {"nodata": 0, "scaling": (0.0001, -0.1)}),
+            ("nir", landscape(10 + n, level=4500), {"nodata": 0, "scaling": (0.0001, -0.1)}),
+            ("scl", classes, {"size": 20.0, "nodata": 0}),
+        ):
+            make_cog(folder / f"{name}{n}.tif", pixels, **more)
+            lines.append(f"{name}{n}.tif,2024-06-{n + 1:02d},{name},scene {n}")
+    (folder / "list.csv").write_text("\n".join(lines))
+    return folder
+
+
+def test_expressions_and_masks_are_those_of_rankings(scenes: Path, tmp_path: Path) -> None:
+    """Of physical values, pixel by pixel; the mask has another grid."""
+    rng = np.random.default_rng(4)
+    cols, rows = rng.uniform(0, _SIDE, (2, 200))
+
+    points(
+        _xy(cols, rows),
+        str(scenes / "list.csv"),
+        to=tmp_path / "t.parquet",
+        crs="EPSG:32633",
+        by="ndvi,both=red+nir",
+        mask={"band": "scl", "drop": [8, 9]},
+    )
+
+    found = _rows(tmp_path / "t.parquet")
+    assert len(found) == 3 * 200
+    for n in range(3):
+        read = {}
+        for name in ("red", "nir", "scl"):
+            with rasterio.open(scenes / f"{name}{n}.tif") as dataset:
+                read[name] = dataset.read(1).astype(float)
+        at = rows.astype(int), cols.astype(int)
+        red, nir = (read[name][at] * 0.0001 - 0.1 for name in ("red", "nir"))
+        dropped = np.isin(read["scl"][rows.astype(int) // 2, cols.astype(int) // 2], [8, 9])
+        lines = found[n::3]
+        for line, one, other, is_dropped in zip(lines, red, nir, dropped, strict=True):
+            assert line["scene"] == f"scene {n}"
+            assert line["status"] == ("masked" if is_dropped else "ok")
+            assert line["ndvi"] == (None if is_dropped else pytest.approx((other - one) / (other + one)))
+            assert line["both"] == (None if is_dropped else pytest.approx(one + other))
+
+
+def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
+    """A point outside, an empty one, an image that is missing: each has a line."""
+    features = [
+        {"id": "in", "x": _LEFT + 1000, "y": _TOP - 1000},
+        {"id": "far", "x": 0.0, "y": 0.0},
+        {"id": "none", "x": None, "y": None},
+        {"id": "hole", "x": _LEFT + 5, "y": _TOP - 5},
+    ]
+    hrefs = [str(folder / "0.tif"), str(folder / "no.tif")]
+
+    made = points(features, hrefs, to=tmp_path / "t.parquet", id="id", crs="EPSG:32633")
+
+    rows = _rows(tmp_path / "t.parquet")
+    assert [(row["id"], row["status"]) for row in rows] == [
+        ("far", "outside"),
+        ("hole", "nodata"),
+        ("in", "ok"),
+        ("none", "empty"),
+        (None, "missing"),
+    ]
+    assert "no.tif" in rows[-1]["href"]
+    assert made.n_failed == 1
+    assert dict(made.n_by_status) == {"ok": 1, "missing": 1, "outside": 1, "nodata": 1, "empty": 1}
+    assert made.notes == ("1 feature without coordinates: the table says empty",)
+
+
+def test_only_pairs_near_in_time_are_read(server: LocalServer, tmp_path: Path) -> None:
+    """Images that are near no point are not opened, and each line tells both times."""
+    at = {"x": _LEFT + 1000, "y": _TOP - 1000}
+    features = [
+        {"id": 1, "visited": "2024-06-02T12:00:00Z", **at},
+        {"id": 1, "visited": "2024-06-04", **at},
+        {"id": 2, "visited": "2023-01-01", **at},
+        {"id": 3, "visited": "", **at},
+    ]
+    rows = [{"href": f"{server.root}/{n}.tif", "time": f"2024-06-{n + 1:02d}"} for n in range(5)]
+
+    made = points(
+        features,
+        {"rows": rows},
+        to=tmp_path / "t.parquet",
+        id="id",
+        crs="EPSG:32633",
+        time="visited",
+        tolerance="12h",
+        by="b1",
+    )
+
+    lines = _rows(tmp_path / "t.parquet")
+    assert [
+        (row["id"], row["time"] and row["time"].day, row["days_apart"], row["status"]) for row in lines
+    ] == [
+        (1, 2, -0.5, "ok"),
+        (1, 3, 0.5, "ok"),
+        (1, 4, 0.0, "ok"),
+        (2, None, None, "unmatched"),
+        (3, None, None, "unmatched"),
+    ]
+    assert {each.path for each in server.asked} == {"/1.tif", "/2.tif", "/3.tif"}
+    assert made.n_far == 2
+
+
+def test_a_stopped_job_goes_on(server: LocalServer, clusters: list[dict[str, Any]], tmp_path: Path) -> None:
+    """What was read is not read again, and the table is the same. A torn last record is done anew."""
+    from pixel_gather.features.points.point_pixels import Method  # noqa: PLC0415 # for this test alone
+    from pixel_gather.features.points.points import points_async  # noqa: PLC0415 # as above
+    from pixel_gather.in_process.table_request import TableRequest  # noqa: PLC0415 # as above
+    from pixel_gather.io.event_loop import run  # noqa: PLC0415 # as above
+
+    hrefs = [f"{server.root}/{n}.tif" for n in range(5)]
+    request = TableRequest.of(features=clusters, sources=hrefs, crs="EPSG:32633", by="b1")
+    to = tmp_path / "t.parquet"
+
+    def stop(progress: Progress) -> None:
+        if progress.n_done == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        run(points_async(request, Method(), to=to, settings=Settings(concurrency=1), on_progress=stop))
+    log = to.with_name("t.parquet.parts") / "images.jsonl"
+    log.write_bytes(log.read_bytes()[:-20])
+    n_before = len(server.asked)
+    assert not to.exists()
+    made = run(points_async(request, Method(), to=to))
+
+    asked_again = {each.path for each in server.asked[n_before:]}
+    assert asked_again == {"/2.tif", "/3.tif", "/4.tif"}
+    assert not log.parent.exists()
+    whole = points(clusters, hrefs, to=tmp_path / "u.parquet", crs="EPSG:32633", by="b1")
+    assert made.digest == whole.digest
+    assert made.n_requests == whole.n_requests
+
+
+def test_the_table_is_the_same_however_it_is_made(
+    folder: Path, clusters: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """Whatever the order of the list and of the points, and the number of images at one time."""
+    numbered = [{**each, "n": n} for n, each in enumerate(clusters)]
+    rows = [{"href": str(folder / f"{n}.tif"), "time": f"2024-06-{n + 1:02d}"} for n in range(5)]
+    first = points(numbered, {"rows": rows}, to=tmp_path / "a.parquet", id="n", crs="EPSG:32633")
+    other = points(
+        numbered[::-1],
+        {"rows": rows[::-1]},
+        to=tmp_path / "b.parquet",
+        id="n",
+        crs="EPSG:32633",
+        settings=Settings(concurrency=1),
+    )
+
+    assert first.digest == other.digest
+    assert _rows(tmp_path / "a.parquet") == _rows(tmp_path / "b.parquet")
+
+
+def test_other_readers_agree(folder: Path, clusters: list[dict[str, Any]], tmp_path: Path) -> None:
+    """DuckDB and pyarrow read the same lines; ids have statistics, hrefs are a dictionary."""
+    duckdb = module_of_group("duckdb", "dev")
+    parquet = module_of_group("pyarrow.parquet", "stac-tools")
+    to = tmp_path / "t.parquet"
+    points(clusters, str(folder / "list.csv"), to=to, crs="EPSG:32633")
+
+    rows = _rows(to)
+    file = parquet.ParquetFile(to)
+    assert file.read().to_pylist() == rows
+    names = ("id", "scene", "href", "b1", "valid", "status", "reason")
+    of_duckdb = duckdb.sql(f"SELECT {', '.join(names)} FROM '{to}'").fetchall()  # noqa: S608 # our own file
+    assert of_duckdb == [tuple(row[name] for name in names) for row in rows]
+    assert str(file.schema_arrow.field("href").type).startswith("dictionary")
+    ids = file.metadata.row_group(0).column(0).statistics
+    assert (ids.min, ids.max) == (1, len(clusters))
+
+
+def test_a_plan_reads_no_pixel_and_limits_refuse(
+    server: LocalServer, clusters: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """It tells the lines and requests that the table then takes."""
+    from pixel_gather.features.points.point_pixels import Method  # noqa: PLC0415 # for this test alone
+    from pixel_gather.features.points.points import plan_points  # noqa: PLC0415 # as above
+    from pixel_gather.in_process.table_request import TableRequest  # noqa: PLC0415 # as above
+    from pixel_gather.io.event_loop import run  # noqa: PLC0415 # as above
+
+    hrefs = [f"{server.root}/{n}.tif" for n in range(5)]
+    request = TableRequest.of(features=clusters, sources=hrefs, crs="EPSG:32633")
+
+    plan = run(plan_points(request, Method())).to_json()
+
+    assert len(server.asked) <= 6  # the first image is opened once more, for its bands
+    made = points(clusters, hrefs, to=tmp_path / "t.parquet", crs="EPSG:32633")
+    assert plan["lines"] == made.n_lines
+    assert plan["requests"] == pytest.approx(made.n_requests, abs=5)
+    with pytest.raises(BudgetError, match=r"limits\.usd"):
+        points(clusters, hrefs, to=tmp_path / "u.parquet", crs="EPSG:32633", limits={"usd": 1e-9})
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"id": "no"}, "id: there is no column no"),
+        ({"crs": None}, "crs: say which CRS"),
+        ({"crs": "EPSG:1"}, "crs: "),
+        ({"time": "x"}, "tolerance: give time and tolerance together"),
+        ({"time": "x", "tolerance": "soon"}, "tolerance: 'soon' is no duration"),
+        ({"method": "cubic"}, "method: it is 'cubic'"),
+        ({"square": 2}, "square: it is 2"),
+        ({"by": "valid"}, "by: valid is no value of a pixel"),
+        ({"by": "b1,b1"}, "by: b1 is there twice"),
+        ({"limits": {"eur": 1}}, "limits: there is no limit eur"),
+        ({"to": "t.csv"}, "to: t.csv does not end with .parquet"),
+    ],
+)
+def test_what_is_wrong_is_named(folder: Path, tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    """Before anything is read."""
+    given: dict[str, Any] = {"to": tmp_path / "t.parquet", "crs": "EPSG:32633"} | changes
+
+    with pytest.raises(RequestError) as refused:
+        points([{"x": 1.0, "y": 2.0}], [str(folder / "0.tif")], **given)
+
+    assert str(refused.value).startswith(says)
+
+
+def test_the_receipt_is_beside_the_table(folder: Path, tmp_path: Path) -> None:
+    """The images' table says what was asked, and what became of each image."""
+    from arro3.io import read_parquet  # noqa: PLC0415 # as the code does
+
+    points(
+        _xy(np.array([100.0]), np.array([100.0])),
+        str(folder / "list.csv"),
+        to=tmp_path / "t.parquet",
+        crs="EPSG:32633",
+    )
+
+    images = _rows(tmp_path / "t.images.parquet")
+    about = json.loads(read_parquet(tmp_path / "t.images.parquet").schema.metadata[b"pixel_gather"])
+    assert [(each["status"], each["lines"], each["requests"]) for each in images] == [("ok", 1, 2)] * 5
+    assert about["lines"] == 5
+    assert about["statuses"] == {"ok": 5}
+    assert about["request"]["kind"] == "points"

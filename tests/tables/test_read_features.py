@@ -1,0 +1,153 @@
+"""Features of every format that is read, and what is refused."""
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.tables.features import NO_TIME, Features
+from pixel_gather.tables.read_features import FeatureColumns, given_features, read_features
+
+_POINT = {"type": "Point", "coordinates": [11.5, 46.25]}
+_BOX = {"type": "Polygon", "coordinates": [[[0, 0], [2, 0], [2, 4], [0, 0]]]}
+
+
+def _geojson(*geometries: object, **more: object) -> bytes:
+    features = [
+        {"type": "Feature", "geometry": each, "properties": {"plot": f"p{n}", "n": n}}
+        for n, each in enumerate(geometries)
+    ]
+    return json.dumps({"type": "FeatureCollection", "features": features, **more}).encode()
+
+
+_PLOT = FeatureColumns(id="plot")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One file that holds the point 11.5, 46.25."""
+
+    id: str
+    name: str
+    content: bytes
+    columns: FeatureColumns = _PLOT
+    crs: str = "EPSG:4326"
+
+
+CASES = (
+    Case("csv", "a.csv", b"plot,lon,lat\np0,11.5,46.25\n"),
+    Case("byte order mark", "a.csv", b"\xef\xbb\xbfplot,lon,lat\np0,11.5,46.25\n"),
+    Case("semicolons", "a.csv", b"plot;Longitude;Latitude\np0;11.5;46.25\n"),
+    Case("tabs", "a.tsv", b"plot\tlng\tlat\np0\t11.5\t46.25\n"),
+    Case("wkt", "a.csv", b"plot,wkt\np0,POINT (11.5 46.25)\n"),
+    Case("named", "a.csv", b"plot,a,b,lon,lat\np0,11.5,46.25,1,2\n", FeatureColumns(id="plot", x="a", y="b")),
+    Case(
+        "x, y", "a.csv", b"plot,x,y\np0,11.5,46.25\n", FeatureColumns(id="plot", crs="epsg:3857"), "EPSG:3857"
+    ),
+    Case("geojson", "a.geojson", _geojson(_POINT)),
+    Case(
+        "old crs",
+        "a.json",
+        _geojson(_POINT, crs={"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::25832"}}),
+        crs="EPSG:25832",
+    ),
+    Case(
+        "lines",
+        "a.geojsonl",
+        json.dumps({"type": "Feature", "geometry": _POINT, "properties": {"plot": "p0"}}).encode() + b"\n",
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_every_format_gives_the_same_point(case: Case) -> None:
+    """With its id and CRS."""
+    features = read_features(io.BytesIO(case.content), name=case.name, columns=case.columns)
+
+    assert (features.ids.tolist(), features.xs.tolist(), features.ys.tolist()) == (["p0"], [11.5], [46.25])
+    assert features.crs == case.crs
+    assert features.geometries is None
+
+
+def test_polygons_keep_their_shape() -> None:
+    """Their place is the middle of their box; an empty one has none, and is told."""
+    features = read_features(
+        io.BytesIO(_geojson(_BOX, None)), name="a.geojson", columns=FeatureColumns(id="plot")
+    )
+
+    assert features.geometries is not None
+    assert features.geometries[0].area == 4
+    assert (features.xs[0], features.ys[0]) == (1, 2)
+    assert features.is_empty.tolist() == [False, True]
+    assert features.notes == ("1 feature without coordinates: the table says empty",)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [(["2", "10"], [2, 10]), (["007", "8"], ["007", "8"]), (["b", "a"], ["a", "b"]), ([3, 1], [1, 3])],
+)
+def test_ids_are_numbers_only_if_all_are(texts: list[object], expected: list[object]) -> None:
+    """They are put in order, with everything else that a feature has."""
+    rows = [{"k": text, "lon": float(n), "lat": 0.0} for n, text in enumerate(texts)]
+
+    features = given_features(rows, columns=FeatureColumns(id="k"))
+
+    assert features.ids.tolist() == expected
+    assert features.columns is not None
+    assert features.columns["lon"].to_pylist() == features.xs.tolist()
+
+
+def test_times_are_read() -> None:
+    """As dates or moments; one may be missing."""
+    rows = [{"lon": 0.0, "lat": 0.0, "t": text} for text in ("1970-01-02", "1970-01-01T00:00:01Z", "")]
+
+    features = given_features(rows, columns=FeatureColumns(time="t"))
+
+    assert features.times_us is not None
+    assert features.times_us.tolist() == [86_400_000_000, 1_000_000, NO_TIME]
+
+
+def _moved(features: Features) -> Features:
+    return Features(ids=features.ids, xs=features.xs + 1, ys=features.ys, crs=features.crs)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _moved,
+        lambda it: Features(ids=it.ids + 1, xs=it.xs, ys=it.ys, crs=it.crs),
+        lambda it: Features(ids=it.ids, xs=it.xs, ys=it.ys, crs="EPSG:3857"),
+        lambda it: Features(ids=it.ids, xs=it.xs, ys=it.ys, crs=it.crs, times_us=np.zeros(1, np.int64)),
+    ],
+)
+def test_the_digest_tells_features_apart(change: Callable[[Features], Features]) -> None:
+    """By ids, places, CRS and times."""
+    features = given_features([{"lon": 1.0, "lat": 2.0}], columns=FeatureColumns())
+
+    assert change(features).digest != features.digest
+    assert given_features([{"lon": 1.0, "lat": 2.0}], columns=FeatureColumns()).digest == features.digest
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.csv", b"plot,a\n1,2\n", "there are no coordinates"),
+        ("a.csv", b"plot,lon,lat\n", "there is no feature"),
+        ("a.csv", b"plot,lon,lat\n1,east,2\n", "something else than numbers"),
+        ("a.csv", b"plot,lon,lat\n,1,2\n", "feature 1 has no id"),
+        ("a.csv", b"plot,wkt\n1,POINT (1\n", "no WKT or WKB"),
+        ("a.csv", b"plot,lon,lat,lat\n1,2,3,4\n", "two columns have the same name"),
+        ("a.geojson", b"{]", "this is no GeoJSON"),
+        ("a.geojson", b'{"type": "Topology"}', "write a FeatureCollection"),
+        ("a.geojson", b'{"type": "FeatureCollection", "features": []}', "there is no feature"),
+        ("a.parquet", b"PAR1PAR1", "not Parquet"),
+    ],
+)
+def test_what_is_no_feature_is_refused(name: str, content: bytes, says: str) -> None:
+    """With a sentence."""
+    with pytest.raises(RequestError, match=says):
+        read_features(io.BytesIO(content), name=name, columns=FeatureColumns(id="plot"))
