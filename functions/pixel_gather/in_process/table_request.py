@@ -47,7 +47,7 @@ class TableRequest:
     limits: Mapping[str, float | None] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 # as `points`
         cls,
         *,
         features: Any,

@@ -19,7 +19,7 @@ from pixel_gather.tables.sample import Sampler
 __all__ = ["plan_points", "points", "points_async"]
 
 
-def points(
+def points(  # noqa: PLR0913 # each option of the command has a name of its own here
     features: Any,
     sources: Any,
     *,

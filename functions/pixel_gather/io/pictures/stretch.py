@@ -107,9 +107,7 @@ def common_stretches(pixels: Sequence[Image], is_valid: Sequence[Mask]) -> tuple
         pixels: Pixels of each measurement, shape (row, y, x): one for a picture in greys, three for colours.
         is_valid: Whether each of these pixels is valid; the same shapes.
     """
-    return tuple(
-        Stretch.of(*each, in_colour=len(pixels) > 1) for each in zip(pixels, is_valid, strict=True)
-    )
+    return tuple(Stretch.of(*each, in_colour=len(pixels) > 1) for each in zip(pixels, is_valid, strict=True))
 
 
 def _clear_part(sample: Reals) -> Reals:
@@ -130,7 +128,5 @@ def number_in_words(value: float) -> str:
 
 
 def _as_reals(pixels: Image) -> Reals:
-    reals: Reals = (
-        np.abs(pixels) if pixels.dtype.kind == "c" else pixels
-    ).astype("float64")
+    reals: Reals = (np.abs(pixels) if pixels.dtype.kind == "c" else pixels).astype("float64")
     return reals
