@@ -22,12 +22,6 @@ from pixel_gather_cli.request_options import store_options, stores_of
     "--any-grid", is_flag=True, help="Also join windows that have the same size but lie at different places."
 )
 @click.option("--keep", metavar="NAME[,NAME]", help="More coordinates of the rows to keep in the array.")
-@click.option(
-    "--by",
-    multiple=True,
-    metavar="NAME[,NAME]",
-    help="Store for which of these values rows exist. Can be repeated. See pixel-gather presence.",
-)
 @click.option("--list-shards", is_flag=True, help="Take the shards as they are now: for copied cubes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_options

@@ -1,9 +1,4 @@
-"""A regular grid of 1s and 0s over irregular rows: which bins have rows, and which rows those are. Pure.
-
-The grid holds one bit for each bin. It does not hold the position of a bin's rows. The position follows from
-the bin's rank: the number of 1s before it. Counts of the 1s before each block of bits make the rank fast, as
-in Jacobson, "Space-efficient static trees and graphs", 1989.
-"""
+"""A regular grid of 1s and 0s over irregular rows: which bins have rows, and which rows those are. Pure."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,9 +23,6 @@ _US_PER_DEGREE: Final = 240_000_000
 
 _US_PER_DAY: Final = 86_400_000_000
 _FIELD: Final = "by"
-_BLOCK_NBYTES: Final = 64
-"""Bytes of the grid in one block. Each has 8 bins."""
-
 _MOST_BINS: Final = 10**9
 
 
@@ -56,15 +48,12 @@ class Presence:
     labels: tuple[Values, ...]
     """Value of each bin along each axis, in ascending order."""
 
-    bits: "np.ndarray[Any, np.dtype[np.uint8]]"
-    """The grid in C order, 8 bins in a byte, the first bin in the lowest bit."""
-
-    ranks: "np.ndarray[Any, np.dtype[np.int64]]"
-    """Number of 1s before each block of 64 bytes."""
+    present: "np.ndarray[Any, np.dtype[np.int64]]"
+    """Numbers of the bins that have rows, in ascending order. Bins are counted in C order."""
 
     starts: "np.ndarray[Any, np.dtype[np.int64]]"
-    """Position in ``order`` of each bin's first row, by the bin's rank. One more value follows: the end of
-    the last bin.
+    """Position in ``order`` of the first row of each of these bins. One more value follows: the end of the
+    last bin.
     """
 
     order: "np.ndarray[Any, np.dtype[np.int64]]"
@@ -85,22 +74,9 @@ class Presence:
     @property
     def grid(self) -> "np.ndarray[Any, np.dtype[np.uint8]]":
         """1 for each bin that has rows, 0 for others. Its axes are those of ``names``."""
-        return np.unpackbits(self.bits, count=math.prod(self.shape), bitorder="little").reshape(self.shape)
-
-    def rank(self, *place: int) -> int | None:
-        """Return the number of bins with rows before a bin, or None if the bin has none.
-
-        Args:
-            place: Index of the bin along each axis, from 0.
-        """
-        index = int(np.ravel_multi_index(place, self.shape))
-        byte, bit = divmod(index, 8)
-        if not self.bits[byte] >> bit & 1:
-            return None
-        block = byte // _BLOCK_NBYTES
-        before = self.bits[block * _BLOCK_NBYTES : byte]
-        last = int(self.bits[byte]) & ((1 << bit) - 1)
-        return int(self.ranks[block]) + int(np.bitwise_count(before).sum()) + last.bit_count()
+        grid = np.zeros(math.prod(self.shape), dtype="uint8")
+        grid[self.present] = 1
+        return grid.reshape(self.shape)
 
     def rows(self, *place: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
         """Return the rows of the cube in a bin, in order. Empty if it has none.
@@ -108,8 +84,9 @@ class Presence:
         Args:
             place: Index of the bin along each axis, from 0.
         """
-        rank = self.rank(*place)
-        return self.order[:0] if rank is None else self.order[self.starts[rank] : self.starts[rank + 1]]
+        bin_ = np.ravel_multi_index(place, self.shape)
+        first, last = np.searchsorted(self.present, (bin_, bin_ + 1))
+        return self.order[self.starts[first] : self.starts[last]]
 
 
 def names_of(by: str) -> list[str]:
@@ -240,15 +217,10 @@ def presence_of(axes: Sequence[Axis], *, counts: "np.ndarray[Any, np.dtype[np.bo
     by_bin = _in_order(index, n_bins)
     ordered = index[by_bin]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    present = ordered[starts]
-    bits = np.zeros(-(-n_bins // 8), dtype="uint8")
-    np.bitwise_or.at(bits, present // 8, (1 << (present % 8)).astype("uint8"))
-    ones = np.concatenate([[0], np.cumsum(np.bitwise_count(bits), dtype="int64")])
     return Presence(
         names=tuple(axis.name for axis in axes),
         labels=tuple(axis.labels for axis in axes),
-        bits=bits,
-        ranks=ones[:-1:_BLOCK_NBYTES],
+        present=ordered[starts],
         starts=np.append(starts, len(rows)),
         order=rows[by_bin],
         n_left_out=int(len(counts) - len(rows)),

@@ -88,7 +88,6 @@ def record_of(
     any_grid: bool,
     columns: Sequence[str],
     texts: Sequence[str],
-    by: Sequence[str],
 ) -> dict[str, Any]:
     """Return how a group was joined, so that more cubes can be added in the same way.
 
@@ -97,7 +96,6 @@ def record_of(
         any_grid: Whether members may lie on different grids.
         columns: The coordinates from the members' tables.
         texts: Those that repeat few texts.
-        by: Grids of presence that are stored, such as ``day,member``.
     """
     return {
         "format": FORMAT,
@@ -105,7 +103,6 @@ def record_of(
         "any_grid": any_grid,
         "columns": list(columns),
         "texts": list(texts),
-        "by": list(by),
     }
 
 

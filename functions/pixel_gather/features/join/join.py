@@ -13,7 +13,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.results.member import PRESENCE, Member
-from pixel_gather.core.results.presence import Presence, names_of
+from pixel_gather.core.results.presence import Presence
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
 from pixel_gather.features.join.changed_rows import changed_rows
@@ -28,8 +28,7 @@ from pixel_gather.features.join.joined_group import (
     write_group,
     write_groups,
 )
-from pixel_gather.features.join.joined_rows import columns_of, grid_of, joined_columns
-from pixel_gather.features.join.presence_grid import read_grid, write_grid
+from pixel_gather.features.join.joined_rows import grid_of, joined_columns
 from pixel_gather.features.join.read_members import MemberReader
 from pixel_gather.features.join.references import folders_of
 from pixel_gather.features.join.repository import JoinedVersion, Repository, Transaction
@@ -103,7 +102,6 @@ def join(  # noqa: PLR0913 # each option of the command has a name of its own he
     copy: bool = False,
     any_grid: bool = False,
     keep: Sequence[str] = (),
-    by: Sequence[str] = (),
     list_shards: bool = False,
     stores: StoreSettings | None = None,
 ) -> Joined:
@@ -121,7 +119,6 @@ def join(  # noqa: PLR0913 # each option of the command has a name of its own he
             cube. All cubes must be of one kind.
         any_grid: Join cubes whose windows have the same size although they lie at different places.
         keep: Further coordinates of the rows that become coordinates of the array.
-        by: Grids of presence to store, such as ``day,member``; see `presence`.
         list_shards: Take the shards as they are now, as for cubes that were copied.
         stores: How to access S3.
 
@@ -134,22 +131,21 @@ def join(  # noqa: PLR0913 # each option of the command has a name of its own he
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     if copy:
-        _refuse_for_copy(add=add, replace=replace, keep=keep, by=by)
+        _refuse_for_copy(add=add, replace=replace, keep=keep)
         return _copy(cubes, to=to, any_grid=any_grid, list_shards=list_shards, settings=stores)
     if add and replace:
         raise RequestError("add to what is joined there, or replace it, not both", field="add")
     check_extra("join", "joined cubes")
     settings = stores or StoreSettings()
-    by = [",".join(names_of(each)) for each in by]
     href = check_place(os.fspath(to))
     places = find_members(cubes, settings)
     if add:
         repository = Repository.open(href, shown(href), settings, advice=_NOTHING_THERE)
         there = read_groups(repository.at(None))
-        any_grid, keep, by = _as_before(there, any_grid=any_grid, keep=keep, by=by)
+        any_grid, keep = _as_before(there, any_grid=any_grid, keep=keep)
         _refuse_joined(there, places)
     reader = MemberReader(settings)
-    wanted = list(dict.fromkeys([PRESENCE, *SHOWN, *keep, *columns_of(by)]))
+    wanted = list(dict.fromkeys([PRESENCE, *SHOWN, *keep]))
     members = run(reader.read(places, columns=wanted, lists_shards=list_shards))
     if add or replace:
         repository = Repository.open(
@@ -167,9 +163,7 @@ def join(  # noqa: PLR0913 # each option of the command has a name of its own he
             there if add else [],
             members,
             any_grid=any_grid,
-            keep=[*keep, *columns_of(by)],
-            by=by,
-            reader=reader,
+            keep=keep,
         )
     version = len(repository.history())
     return _joined(href, members, reader=reader, groups=tuple(names), version=version)
@@ -253,11 +247,8 @@ def joined_presence(
     version: str | int | datetime | None,
     stores: StoreSettings | None,
 ) -> Presence:
-    """Return a grid of presence: the stored one, or else one made now. Errors as in `open_joined`."""
+    """Return a grid of presence. Errors as in `open_joined`."""
     joined = chosen(read_groups(open_repository(place, stores).at(version)), group)
-    stored = read_grid(joined, ",".join(names_of(by)))
-    if stored is not None:
-        return stored
     return grid_of(joined, by, reader=MemberReader(stores or StoreSettings()))
 
 
@@ -318,8 +309,8 @@ def _copy(
     return _joined(href, members, reader=reader, groups=(), version=None)
 
 
-def _refuse_for_copy(*, add: bool, replace: bool, keep: Sequence[str], by: Sequence[str]) -> None:
-    given = {"add": add, "replace": replace, "keep": bool(keep), "by": bool(by)}
+def _refuse_for_copy(*, add: bool, replace: bool, keep: Sequence[str]) -> None:
+    given = {"add": add, "replace": replace, "keep": bool(keep)}
     wrong = next((name for name, is_given in given.items() if is_given), None)
     if wrong is not None:
         raise RequestError(
@@ -353,18 +344,18 @@ def _n_existing(members: Sequence[Member]) -> int:
 
 
 def _as_before(
-    there: Sequence[JoinedGroup], *, any_grid: bool, keep: Sequence[str], by: Sequence[str]
-) -> tuple[bool, Sequence[str], Sequence[str]]:
+    there: Sequence[JoinedGroup], *, any_grid: bool, keep: Sequence[str]
+) -> tuple[bool, Sequence[str]]:
     """Return how the first cubes were joined. Refuse other wishes."""
-    if any_grid or keep or by:
+    if any_grid or keep:
         raise RequestError(
-            "cubes are added as the first ones were joined: leave out grid, keep and by, or join all cubes "
+            "cubes are added as the first ones were joined: leave out grid and keep, or join all cubes "
             "again with --replace",
             field="add",
         )
     record = there[0].record
     kept = [name for name in record["columns"] if name not in SHOWN]
-    return bool(record["any_grid"]), kept, tuple(record["by"])
+    return bool(record["any_grid"]), kept
 
 
 def _refuse_joined(there: Sequence[JoinedGroup], places: Sequence[str]) -> None:
@@ -384,8 +375,6 @@ def _write(
     *,
     any_grid: bool,
     keep: Sequence[str],
-    by: Sequence[str],
-    reader: MemberReader,
 ) -> list[str]:
     """Write the members into the groups that they fit, and into new ones. Return the names of all groups."""
     kinds: list[Any] = [each.record["kind"] for each in there]
@@ -404,10 +393,5 @@ def _write(
         if own and name in opened:
             extend_group(transaction, opened[name], own)
         elif own:
-            write_group(transaction, name, own, any_grid=any_grid, keep=kept, by=by)
-    for name, own in zip(names, of_kind, strict=True):
-        if own and by:
-            (joined,) = read_groups(transaction.store, [name])
-            for number, each in enumerate(by):
-                write_grid(transaction.store, name, each, number, grid_of(joined, each, reader=reader))
+            write_group(transaction, name, own, any_grid=any_grid, keep=kept)
     return names

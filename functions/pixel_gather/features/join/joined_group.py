@@ -1,4 +1,4 @@
-"""A joined array in a Zarr store: its coordinates, its members, its grids of presence."""
+"""A joined array in a Zarr store: its coordinates, its members."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -138,7 +138,6 @@ def write_group(
     *,
     any_grid: bool,
     keep: Sequence[str],
-    by: Sequence[str],
 ) -> None:
     """Write a new joined array.
 
@@ -148,14 +147,13 @@ def write_group(
         members: Its cubes, of one kind.
         any_grid: Whether they may lie on different grids.
         keep: Further columns of their tables that become coordinates.
-        by: The grids of presence that will be stored.
     """
     store, first = transaction.store, members[0]
     columns = shown_columns(members, keep)
     rows = joined_rows(members, columns)
     texts = [column for column, values in rows.items() if repeats_texts(values)]
     kind = first.kind(any_grid=any_grid)
-    record = record_of(kind, any_grid=any_grid, columns=columns, texts=texts, by=by)
+    record = record_of(kind, any_grid=any_grid, columns=columns, texts=texts)
     put_object(store, f"{name}/zarr.json", group_document(group_attributes(first, record, any_grid=any_grid)))
     put_object(store, f"{name}/{_MEMBERS}/zarr.json", group_document({}))
     _create_rows(store, name, members, rows)
@@ -282,8 +280,6 @@ def create_array(
     values: Values,
     dims: Sequence[str],
     attributes: Mapping[str, Any],
-    *,
-    chunk: int = CHUNK_ROWS,
 ) -> None:
     """Write an array. Its chunk is the same whatever its length, because it may grow."""
     is_text = values.dtype == object
@@ -291,7 +287,7 @@ def create_array(
         store,
         name=path,
         shape=values.shape,
-        chunks=(chunk, *values.shape[1:]) if values.shape else (),
+        chunks=(CHUNK_ROWS, *values.shape[1:]) if values.shape else (),
         dtype=str if is_text else values.dtype,
         fill_value=fill_of(path.rpartition("/")[2], values.dtype),
         dimension_names=tuple(dims),

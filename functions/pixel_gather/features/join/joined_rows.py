@@ -8,7 +8,7 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.results.member import PRESENCE
-from pixel_gather.core.results.presence import SOLAR_DAY, TIME_UNITS, Presence, grid_over, names_of
+from pixel_gather.core.results.presence import SOLAR_DAY, Presence, grid_over
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
 from pixel_gather.features.join.join_rows import MEMBER, united
@@ -17,12 +17,6 @@ from pixel_gather.features.join.read_members import MemberReader
 from pixel_gather.in_process.places import shown
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.event_loop import run
-
-
-def columns_of(by: Iterable[str]) -> list[str]:
-    """Return the coordinates that grids of presence need, besides those that every joined array has."""
-    names = (name for each in by for name in names_of(each))
-    return list(dict.fromkeys(name for name in names if name not in (*TIME_UNITS, "time", MEMBER)))
 
 
 def joined_columns(

@@ -82,7 +82,7 @@ def presence(
     """Return which combinations of days, months or other values a cube, or joined cubes, have rows for.
 
     Only rows with a source that was read count. Rows with a missing value are left out. For joined cubes, the
-    rows are those of the dataset of `open_joined`. A grid that `join` has stored is read instead of made.
+    rows are those of the dataset of `open_joined`.
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``, of a cube or of joined cubes.
