@@ -33,7 +33,7 @@ from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.header_cache import put_headers
 from pixel_gather.engine.plan_gather import plan_gather
-from pixel_gather.engine.step_files import load_plan, load_tasks, rows_of, sidecar_key
+from pixel_gather.engine.step_files import load_plan, load_tasks, read_rows, sidecar_key
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
@@ -149,7 +149,7 @@ def commit(folder: Path) -> int:
             result = _result(task, cube_plan)
             for row in result.rows:
                 row[0].packed_header = packed_header
-            await put_headers(task, await rows_of(task, control), result.rows, control)
+            await put_headers(task, await read_rows(task, control), result.rows, control)
             etags = [_cube(folder).store.put(key, b"")["e_tag"] or "" for key in task.object_keys(cube_plan)]
             await control.put(sidecar_key(task.index, etags[0]), msgspec.msgpack.encode(result))
         return len(tasks)

@@ -21,7 +21,7 @@ from pixel_gather.engine.step_files import (
     is_planned,
     load_tasks,
     read_committed,
-    rows_of,
+    read_rows,
     sidecar_key,
 )
 from pixel_gather.io.cube.control_files import ObjectControlStore
@@ -99,11 +99,11 @@ def test_rows_of_a_task_are_its_part_of_the_list() -> None:
     control = FakeControl(files={LIST_KEY: b"".join(parts)})
     task = replace(TASK, row_start=1, row_stop=3, list_start=len(parts[0]), list_stop=len(b"".join(parts)))
 
-    assert asyncio.run(rows_of(task, control)) == rows[1:]
+    assert asyncio.run(read_rows(task, control)) == rows[1:]
     with pytest.raises(StoreError, match="task 0 has 4 rows, its part of the list 2"):
-        asyncio.run(rows_of(replace(task, row_stop=5), control))
+        asyncio.run(read_rows(replace(task, row_stop=5), control))
     with pytest.raises(StoreError, match=r"plan.msgpack is damaged"):
-        asyncio.run(rows_of(replace(task, list_start=1), control))
+        asyncio.run(read_rows(replace(task, list_start=1), control))
 
 
 def test_damaged_tasks_are_named_by_the_file_whose_removal_writes_them_again() -> None:

@@ -99,7 +99,7 @@ class LevelledSource(OpenedSource, Protocol):
 
     @property
     def hides_pixels(self) -> bool:
-        """Whether a mask may have hidden pixels from the last read that do not hold nodata."""
+        """Whether a mask may have hidden pixels in the last read. Such pixels need not hold nodata."""
 
     async def overviews(self) -> Sequence["LevelledSource"]:
         """Return each overview, largest first. Only its header is known: no pixel is read.

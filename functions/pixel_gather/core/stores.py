@@ -210,7 +210,11 @@ class ArchiveStore(Protocol):
         """Return an object of the folder, or None if there is no such object."""
 
     async def put_object(self, key: str, content: bytes, *, replaces: str | None) -> str | None:
-        """Put an object if nothing is there, with ``replaces`` None. Return its ETag; None: not put."""
+        """Put an object if what is there has the ETag ``replaces``; with None, if nothing is there.
+
+        Returns:
+            The object's ETag; None if it was not put.
+        """
 
 
 class CubeStore(Protocol):

@@ -44,7 +44,7 @@ async def compact_cube(cube: CubeStore) -> Compacted:
     """
     found = await find_growing_cube(cube)
     version = found.version + 1
-    crowded, left = list(_continued_shards(found)), await cube.shards_beyond(found)
+    crowded, left = list(_find_continued_shards(found)), await cube.shards_beyond(found)
     is_begun = await cube.read_object(claim_key(version)) is not None
     if not (crowded or left or is_begun):
         return Compacted(n_shards=0, freed_nbytes=0, version=found.version)
@@ -79,7 +79,7 @@ def _claim_of(found: FoundCube) -> RowClaim:
     )
 
 
-def _continued_shards(found: FoundCube) -> Iterator[str]:
+def _find_continued_shards(found: FoundCube) -> Iterator[str]:
     """Yield the keys of the shards that an append may have continued."""
     template = found.template
     assert template is not None  # noqa: S101 # the cube is complete

@@ -40,7 +40,7 @@ from pixel_gather.engine.step_files import (
     LOST_KEY,
     both,
     find_committed,
-    rows_of,
+    read_rows,
 )
 
 type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
@@ -148,11 +148,14 @@ async def _stage(
 
     # Few cubes have rows that differ. They need a second pass, as that is known only now.
     if report.nodata_differs or report.scaling_differs or report.n_overhanging:
-        await _write_differences(staged, plan, report, partial(_rows_again, plan, tasks, sidecars, earlier))
+        await _write_differences(
+            staged, plan, report, partial(_read_rows_again, plan, tasks, sidecars, earlier)
+        )
 
     # Last the files beside the arrays. The receipt names the others, and the group's metadata complete all.
     headers, pictures = await both(
-        staged.write_headers(_all_headers(tasks, control, earlier)), _write_quicklooks(counts.album, staged)
+        staged.write_headers(_read_all_headers(tasks, control, earlier)),
+        _write_quicklooks(counts.album, staged),
     )
     found_list = await _write_found_list(plan, control, staged)
     receipt = receipt_of(
@@ -248,7 +251,7 @@ async def _count_rows(
     async for rows in _count_earlier(plan, earlier, counts):
         yield rows
     in_order = iter(tasks)
-    async for evidence, results in _all_evidence(plan, tasks, sidecars):
+    async for evidence, results in _read_all_evidence(plan, tasks, sidecars):
         for result in results:
             task = next(in_order)
             before = counts.in_tail if task.row_start == plan.first_row else []
@@ -286,7 +289,7 @@ async def _count_earlier(plan: CubePlan, earlier: EarlierRows, counts: _Counts) 
         yield rows
 
 
-async def _all_headers(
+async def _read_all_headers(
     tasks: Sequence[ShardTask], control: ControlStore, earlier: EarlierRows
 ) -> AsyncIterator[Sequence[tuple[str, bytes]]]:
     """Yield the header index of the rows before an append, then that of the new ones."""
@@ -306,7 +309,7 @@ async def _write_quicklooks(album: QuicklookAlbum, staged: StagedCube) -> Writte
     return await staged.write_quicklooks(quicklooks) if quicklooks else None
 
 
-async def _evidence(
+async def _read_evidence(
     plan: CubePlan, group: Sequence[ShardTask], sidecars: _Sidecars
 ) -> tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]:
     """Return one range of rows with their outcomes, and the results of its tasks.
@@ -314,7 +317,7 @@ async def _evidence(
     Outcomes of several strips are merged. A task without a sidecar has the result None; its rows are lost.
     """
     n_bands = [len(slot.bands) for slot in plan.slots]
-    rows, results = await both(rows_of(group[0], sidecars.control), _results_of(group, sidecars))
+    rows, results = await both(read_rows(group[0], sidecars.control), _read_results(group, sidecars))
     strips = [
         [lost(row, n_bands=n_bands, task_index=task.index) for row in rows] if result is None else result.rows
         for task, result in zip(group, results, strict=True)
@@ -329,21 +332,21 @@ async def _evidence(
     return merged_rows, results
 
 
-async def _results_of(group: Sequence[ShardTask], sidecars: _Sidecars) -> list[ShardResult | None]:
+async def _read_results(group: Sequence[ShardTask], sidecars: _Sidecars) -> list[ShardResult | None]:
     results: list[ShardResult | None] = []
     for part in batched(group, _SIDECARS_AHEAD, strict=False):  # there may be thousands of strips
         results += await asyncio.gather(*(sidecars.result(task) for task in part))
     return results
 
 
-async def _all_evidence(
+async def _read_all_evidence(
     plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars
 ) -> AsyncIterator[tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]]:
-    """Yield `_evidence` of every range of rows in order. Reads some sidecars in advance."""
+    """Yield `_read_evidence` of every range of rows in order. Reads some sidecars in advance."""
     strips = plan.n_strips
     groups = batched(tasks, strips, strict=True)
     for ahead in batched(groups, max(_SIDECARS_AHEAD // strips, 1), strict=False):
-        for evidence in await asyncio.gather(*(_evidence(plan, group, sidecars) for group in ahead)):
+        for evidence in await asyncio.gather(*(_read_evidence(plan, group, sidecars) for group in ahead)):
             yield evidence
 
 
@@ -383,13 +386,13 @@ async def _rebatch(rows: AsyncIterator[_Rows], n_rows: int) -> AsyncIterator[_Ro
         yield batch
 
 
-async def _rows_again(
+async def _read_rows_again(
     plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars, earlier: EarlierRows
 ) -> AsyncIterator[_Rows]:
     """Yield all rows a second time."""
     for known in earlier.rows():
         yield evidence_of(plan, known)
-    async for evidence, _ in _all_evidence(plan, tasks, sidecars):
+    async for evidence, _ in _read_all_evidence(plan, tasks, sidecars):
         yield evidence
 
 

@@ -32,7 +32,7 @@ from pixel_gather.engine.header_cache import (
     put_headers,
 )
 from pixel_gather.engine.row_claim import check_row_claim
-from pixel_gather.engine.step_files import both, read_committed, rows_of
+from pixel_gather.engine.step_files import both, read_committed, read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +76,11 @@ async def load_shard(
         StoreError: A request failed. A failed read of the rows is ignored if the task is committed.
     """
 
-    async def committed_already() -> ShardResult | None:
+    async def read_committed_already() -> ShardResult | None:
         return await read_committed(task, plan=await plan(), stores=stores)
 
-    committing = asyncio.ensure_future(committed_already())
-    listing = asyncio.ensure_future(rows_of(task, stores.control))
+    committing = asyncio.ensure_future(read_committed_already())
+    listing = asyncio.ensure_future(read_rows(task, stores.control))
     headers = asyncio.ensure_future(load_packed_headers(task, stores.control))
     await asyncio.gather(committing, listing, headers, return_exceptions=True)
     if (committed := committing.result()) is not None:
@@ -119,10 +119,13 @@ async def gather_shard(
         BusyError: This machine is busy. Nothing was written.
         StoreError: A store failed.
     """
-    loaded = loaded or await load_shard(task, plan=partial(_ready, plan), stores=context)
+    # Is there anything to do?
+    loaded = loaded or await load_shard(task, plan=partial(_give_plan, plan), stores=context)
     if loaded.committed is not None:
         return FilledShard(result=loaded.committed, is_new=False)
     rows = loaded.rows
+
+    # Where do the pixels go? Rows are measured and compressed while others are still read.
     with buffers.borrowed(task) as arrays:
         pixels: list[Pixels | BandTiles] = [band for slot in arrays for band in slot]
         encoders = [
@@ -140,6 +143,7 @@ async def gather_shard(
             work.note(row - task.row_start, slot, outcome)
             on_source(row, slot, outcome)
 
+        # Read all windows. A source that fails costs its own row.
         started = time.perf_counter()
         async with work:
             outcomes = await read_shard(
@@ -154,10 +158,11 @@ async def gather_shard(
             )
             read = time.perf_counter()
             await work.ended()
-        # the pictures of a cube are those of its first gather
-        pictures = _pictures(pixels, outcomes, plan=plan, task=task) if plan.append.is_first else []
+        # The pictures of a cube are those of its first gather.
+        pictures = _take_pictures(pixels, outcomes, plan=plan, task=task) if plan.append.is_first else []
         measured = time.perf_counter()
 
+        # Store and commit, unless another worker has done so meanwhile.
         def result_of(stored: Sequence[StoredShard]) -> ShardResult:
             return ShardResult(
                 index=task.index,
@@ -193,7 +198,7 @@ async def gather_shard(
     return FilledShard(result=result, is_new=is_new)
 
 
-async def _ready(plan: CubePlan) -> CubePlan:
+async def _give_plan(plan: CubePlan) -> CubePlan:
     return plan
 
 
@@ -233,7 +238,7 @@ async def _measure_and_encode(
         await encoder.encode_rows(start, start + len(outcomes))
 
 
-def _pictures(
+def _take_pictures(
     bands: Sequence[Pixels | BandTiles],
     outcomes: Sequence[Sequence[Outcome]],
     *,
@@ -241,11 +246,11 @@ def _pictures(
     task: ShardTask,
 ) -> list[dict[int, bytes]]:
     """Return quicklooks of the measurements. There are none if no pixel was decoded."""
-    pixels = _decoded(bands)
+    pixels = _keep_decoded(bands)
     return take_quicklooks(pixels, plan=plan, task=task, were_read=were_read(outcomes)) if pixels else []
 
 
-def _decoded(bands: Sequence[Pixels | BandTiles]) -> list[Pixels]:
+def _keep_decoded(bands: Sequence[Pixels | BandTiles]) -> list[Pixels]:
     """Return the measurements whose pixels were decoded, each of shape (row, y, x)."""
     return [each for each in bands if not isinstance(each, BandTiles)]
 

@@ -32,7 +32,7 @@ type PackedHeaders = Sequence[Sequence[bytes | None]]
 """Packed headers of each row's sources. Empty if there is none for the whole shard."""
 
 
-def headers_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
+def encode_headers(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
     """Yield the packed headers shard by shard. Append the end position of each part to ``stops``."""
     position = 0
     for start, stop in row_ranges(plan):

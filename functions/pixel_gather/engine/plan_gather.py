@@ -23,7 +23,7 @@ from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore
 from pixel_gather.engine.archive import order_bands, pin_archive
 from pixel_gather.engine.base import APPEND_TO, Base, find_growing_cube, find_place, read_base
 from pixel_gather.engine.context import GatherContext, GatherStores
-from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, headers_in_shard_order
+from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, encode_headers
 from pixel_gather.engine.new_rows import choose_rows, find_tails
 from pixel_gather.engine.row_claim import claim_rows, find_claim
 from pixel_gather.engine.step_files import (
@@ -242,10 +242,10 @@ async def write_control_files(plan: CubePlan, table: SourceTable, control: Contr
     if (found_list := table.found_list()) is not None:
         await control.put(FOUND_LIST_KEY, found_list)
     stops: list[int] = []
-    await control.put_stream(LIST_KEY, _list_in_shard_order(plan, table, stops))
+    await control.put_stream(LIST_KEY, _encode_list(plan, table, stops))
     header_stops: list[int] = []
     if table.n_known:
-        await control.put_stream(PACKED_HEADERS_KEY, headers_in_shard_order(plan, table, header_stops))
+        await control.put_stream(PACKED_HEADERS_KEY, encode_headers(plan, table, header_stops))
     tasks = cut_tasks(plan, stops, header_stops)
     await control.put(TASKS_KEY, msgspec.json.encode(tasks))
     await control.put(PLAN_KEY, msgspec.msgpack.encode(plan))  # last: it marks the other files as complete
@@ -288,7 +288,7 @@ def describe_place(plan: CubePlan, projector: Projector) -> CubePlan:
     return replace(plan, crs=projector.describe(crs), footprints=footprints, sampled_grids=())
 
 
-def _list_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
+def _encode_list(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
     """Yield the encoded list shard by shard. Append the end position of each part to ``stops``."""
     position = 0
     for start, stop in row_ranges(plan):

@@ -93,7 +93,7 @@ def decode_plan(content: bytes) -> CubePlan:
     return unpacked(content, CubePlan, key=PLAN_KEY)
 
 
-async def rows_of(task: ShardTask, control: ControlStore) -> list[CubeRow]:
+async def read_rows(task: ShardTask, control: ControlStore) -> list[CubeRow]:
     """Return the rows of a task.
 
     Raises:

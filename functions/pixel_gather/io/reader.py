@@ -105,7 +105,7 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
     async def open_(
         self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> LevelledSource:
-        """Read a source's header, or take it from the packed header ``known``.
+        """Read a source's header, or decode it from the packed header without a request.
 
         Raises:
             SourceError: GDAL cannot open it either.

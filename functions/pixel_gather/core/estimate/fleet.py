@@ -69,7 +69,8 @@ _PARTS = ("dispatch", "start", "read", "store")
 
 
 _ROUNDS_TO_COME: Final = 1
-"""Children per worker that must still come for a child to get as many tasks as allowed."""
+"""A child gets as many tasks as are allowed while each worker can still have so many more children of that
+size. Later children get fewer tasks."""
 
 
 def child_sizes(n_tasks: int, *, tasks_per_child: int, n_workers: int) -> list[int]:

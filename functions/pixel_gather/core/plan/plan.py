@@ -20,6 +20,7 @@ from pixel_gather.core.estimate.worker_limits import MOST_PARTS
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import NO_INTEGER, ListColumn
+from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.plan.choose_template import draft_slot
 from pixel_gather.core.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot
 from pixel_gather.core.plan.draft import Draft
@@ -72,12 +73,15 @@ async def plan_cube(
         RequestError: No source of the sample fits the request, or the template. The message names the field.
         BudgetError: The plan is over one of the request's limits.
     """
+    # Can the request be understood?
     append, rule = append or Append(), request.window.rule()
     if rule.crs is not None:
         sources.projector.check(rule.crs, field="window.crs")
     names: tuple[str | None, ...] = table.bands or (None,)
     if table.bands and request.bands is not None and len(request.bands) > 1:
         raise RequestError("name one band only: the list's band column names the measurements", field="bands")
+
+    # Open some headers of each band. The most frequent kind stands for all of its sources.
     wants_same_grid = request.grid == "same" or (template is not None and template.is_aligned)
     drafts = [
         await draft_slot(
@@ -94,19 +98,20 @@ async def plan_cube(
     slots = tuple(draft.slot for draft in drafts)
     _check_one_size(slots)
     _check_window(drafts, request.limits)
-    height, width = slots[0].window.height, slots[0].window.width
+
+    # Which arrays hold the pixels, and how are these cut? The plan chooses, or it inherits.
     if template is None:
-        measurements = tuple(_measurements(drafts, request))
-        shape = (max(table.n_rows, request.output.expected_rows or 0), height, width)
-        layout = _layout(request, drafts, measurements, shape, max_task_nbytes=workers.max_task_nbytes)
+        chosen = _choose_template(request, table, drafts, max_task_nbytes=workers.max_task_nbytes)
     else:
-        if template.codec == "source":
+        chosen = template
+        if template.codec == AS_STORED:
             raise RequestError(
                 "a cube of codec source cannot grow: gather a new cube", field="output.append_to"
             )
         check_inherits(template, request, slots=slots, has_time=table.has_time, columns=table.columns)
-        slots, measurements, layout = template.slots, template.measurements, template.layout
         _check_task_fits(template, workers.max_task_nbytes)
+
+    # What will it take?
     on_aws = replace(
         workers,
         asked_workers=request.limits.workers,
@@ -115,12 +120,13 @@ async def plan_cube(
         tasks_per_child=1 if request.limits.failed_shards else None,
     )
     work = replace(
-        _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight),
+        _workload(drafts, table, chosen.layout, chosen.measurements, in_flight=on_aws.in_flight),
         is_decoded=not request.passes_through,
         has_report=request.output.report,
     )
     estimate = estimate_on_aws(work, on_aws)
-    codec = request.output.codec if template is None else template.codec
+
+    # Write it down, and hold it against the request's limits.
     plan = CubePlan(
         digest=gather_digest(request, table),
         planned_at=now,
@@ -129,18 +135,18 @@ async def plan_cube(
         overview=request.overview,
         masked=request.masked,
         wants_same_grid=wants_same_grid,
-        default_nodata=request.nodata if template is None else template.default_nodata,
-        slots=slots,
-        measurements=measurements,
+        default_nodata=chosen.default_nodata,
+        slots=chosen.slots,
+        measurements=chosen.measurements,
         n_sources=table.n_sources,
         n_rows=append.first_row + table.n_rows,
-        height=height,
-        width=width,
+        height=slots[0].window.height,
+        width=slots[0].window.width,
         has_time=table.has_time,
-        columns=_columns(table, template, n_slots=len(slots)),
-        layout=layout,
-        codec=codec,
-        zfp_tolerance=request.output.zfp_tolerance if template is None else template.zfp_tolerance,
+        columns=_columns(table, template, n_slots=len(chosen.slots)),
+        layout=chosen.layout,
+        codec=chosen.codec,
+        zfp_tolerance=chosen.zfp_tolerance,
         append=append,
         sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
         part_nbytes=_parts(work, workers).part_nbytes,
@@ -152,12 +158,33 @@ async def plan_cube(
             *_warnings_of_template(template, table),
             *_warnings_of_index(request, table),
             *_warnings_of_transfer(table, estimate, on_aws),
-            *warnings_of(request, drafts, codec=codec, by_reference=by_reference),
+            *warnings_of(request, drafts, codec=chosen.codec, by_reference=by_reference),
         ),
     )
     _check_codec(plan)
     _check_limits(plan, request.limits)
     return plan
+
+
+def _choose_template(
+    request: "GatherRequest", table: SourceTable, drafts: Sequence[Draft], *, max_task_nbytes: int
+) -> CubeTemplate:
+    """Return what a new cube prescribes to itself, and later to others."""
+    slots, measurements = tuple(draft.slot for draft in drafts), tuple(_measurements(drafts, request))
+    window = slots[0].window
+    shape = (max(table.n_rows, request.output.expected_rows or 0), window.height, window.width)
+    return CubeTemplate(
+        slots=slots,
+        measurements=measurements,
+        has_time=table.has_time,
+        columns=table.columns,
+        layout=_layout(request, drafts, measurements, shape, max_task_nbytes=max_task_nbytes),
+        codec=request.output.codec,
+        zfp_tolerance=request.output.zfp_tolerance,
+        overview=request.overview,
+        default_nodata=request.nodata,
+        is_aligned=request.grid == "same",
+    )
 
 
 def _layout(

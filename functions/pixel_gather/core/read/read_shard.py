@@ -267,10 +267,13 @@ async def _read_source(
     try:
         _check_time(read_until)
         async with asyncio.timeout_at(min(now() + sources.timeout_s, read_until)):
+            # Open it. A packed header opens it without a request, and may be of another version.
             opened = await sources.reader.open_(
                 source.href, overview=plan.overview, cost=cost, packed_header=packed_header
             )
             outcome.packed_header = packed_header if opened.from_packed_header else None
+
+            # Read the window. A packed header is verified by that: a stale one is read anew, with the window.
             if opened.from_packed_header and await _fill_from_packed_header(opened, out, view, outcome):
                 outcome.lookup = Lookup.USED
             else:
@@ -286,6 +289,8 @@ async def _read_source(
                 window = view.locate(opened.header, outcome)
                 await _fill(opened, out, window, view, outcome)
             outcome.packed_header = opened.packed_header
+
+    # Whatever has failed costs this row alone, and is told there.
     except SourceError as error:
         outcome.status, outcome.reason = error.status, error.reason
     except RequestError as error:  # PROJ cannot transform the request's CRS to this source's
@@ -327,10 +332,12 @@ async def _fill(
 ) -> None:
     """Fill one source's part of the row. Note in the outcome how much of it lies on the raster."""
     header, masked = opened.header, view.plan.masked
+    # Are the tiles kept as they are? Then the whole window lies on the raster.
     if isinstance(out, TileRow):
         view.check_sparse(await out.fill(opened, window, view.slot.bands), header)
         outcome.extent = (0, 0, window.width, window.height)
         return
+    # Which part of the window lies on the raster? The rest, and hidden pixels, hold the fill.
     clipped = window.clipped(width=header.width, height=header.height)
     if clipped != window or masked:
         view.fill_around(out, outcome)
@@ -342,7 +349,8 @@ async def _fill(
             clipped.col_stop - window.col_off,
             clipped.row_stop - window.row_off,
         )
-    if clipped is not None or opened.from_packed_header:  # reading checks that a cached header is current
+    # Read that part. If there is none, a packed header has still to be verified.
+    if clipped is not None or opened.from_packed_header:
         await opened.read_into(out, window, view.slot.bands, masked=masked, part_nbytes=view.plan.part_nbytes)
 
 

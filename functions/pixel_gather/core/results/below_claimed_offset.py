@@ -14,7 +14,7 @@ OFFSET_CLAIMED: Final = "offset_claimed"
 _SCALE_CLAIMED: Final = "scale_claimed"
 _NODATA_CLAIMED: Final = "nodata_claimed"
 _SHARE: Final = 0.5
-"""Noise takes dark pixels a little below zero. By more than half of the offset, it does not."""
+"""Share of the offset. Noise takes dark pixels a little below zero, but not by more than this share."""
 
 
 def claims_offsets(columns: Sequence[ListColumn]) -> bool:

@@ -28,7 +28,7 @@ _SHORTEST_S: Final = 0.25
 """Shortest time over which a share is measured."""
 
 _PATIENCE: Final = 8
-"""Shares above the second, one after another, until fewer shards are tried."""
+"""Fewer shards are tried after so many shares above `_NEVER_WAITS`, one after another."""
 
 
 class ShardsInFlight:

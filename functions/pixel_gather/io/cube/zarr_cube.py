@@ -237,7 +237,10 @@ class ZarrCube:
         return None if etag is None else StoredShard(nbytes=sum(map(len, parts)), etag=etag)
 
     async def _grow_shard(self, path: str, rows: GrownShard, replaces: str | None) -> StoredShard | None:
-        """Put a shard that begins with all bytes of the former object, if that has rows of the cube."""
+        """Put a shard whose first rows are there. The new object begins with all bytes of the former one.
+
+        If none of those rows has a pixel that is stored, there is no former object.
+        """
         there = await self.needed(path) if replaces is not None or rows.is_tail(path) else None
         if there is not None and there.etag != replaces:
             return None

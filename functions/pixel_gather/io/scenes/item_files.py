@@ -203,7 +203,8 @@ def _decoded(content: bytes, name: str) -> Any:
     """Return the JSON; None if it is none.
 
     Raises:
-        RequestError: It would take too much memory. Each value but the first follows one of three characters.
+        RequestError: The decoded JSON would take too much memory. Its values are counted before: each but the
+            first follows a comma, a bracket or a brace.
     """
     if len(content) > LARGEST_JSON_NBYTES or sum(map(content.count, (b",", b"[", b"{"))) > MOST_JSON_VALUES:
         raise RequestError(_TOO_LARGE, field=name)

@@ -86,7 +86,7 @@ class _Kept[K, V]:
         return self.values[key][0]
 
     def put(self, key: K, value: V, nbytes: int) -> None:
-        """Keep a value; those that were not asked for longest go."""
+        """Keep a value. To make room, drop the values that nobody has asked for for the longest time."""
         _, replaced_nbytes = self.values.pop(key, (None, 0))
         self.values[key] = value, nbytes
         self.nbytes += nbytes - replaced_nbytes

@@ -40,7 +40,8 @@ _FIRST_PATIENCE: Final = 4
 _LONGEST_PATIENCE: Final = 32
 _BASE_SAMPLE: Final = 512
 _MOST_KINDS: Final = 32
-"""All sources of at least this many requests are compared with each other."""
+"""Sources are compared with those that need as many requests. Sources that need this many requests, or more,
+are all compared with each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
