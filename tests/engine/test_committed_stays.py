@@ -1,14 +1,16 @@
 """What is committed stays, whoever comes back later: workers, finishes and compactions of older versions."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, override
 
 import numpy as np
+import obstore
 import pytest
 
-from pixel_gather.core.errors import AlreadyCommittedError, AppendRunningError
+from pixel_gather.core.errors import AlreadyCommittedError, AppendRunningError, ArrayExistsError
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
@@ -18,6 +20,7 @@ from pixel_gather.core.stores import Content, StoredObject
 from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.gather_shards import LastPlan, gather_shards
+from pixel_gather.engine.row_claim import claim_key
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.grown_shard import read_index
 from pixel_gather.io.cube.zarr_cube import ZarrCube
@@ -357,5 +360,24 @@ def test_late_plan_of_a_first_gather_leaves_the_metadata_of_a_grown_cube() -> No
     before = grown.contents()
 
     ZarrCube(grown.store, "place")._create_measurements(plan)
+
+    assert grown.contents() == before
+
+
+def test_an_append_of_a_cube_that_was_gathered_anew_writes_nothing() -> None:
+    """The new cube has as many versions as the old one had, and the claim of the append is still there."""
+    grown = place()
+    grown.gather(rows(0, 1))
+    plan, tasks = asyncio.run(appended_to(grown, 2))
+    claim = grown.contents()[claim_key(2)]
+    obstore.delete(grown.store, list(grown.contents()))
+    time.sleep(0.001)  # a claim is as exact as the clock
+    grown.gather(rows(0, 1))
+    obstore.put(grown.store, claim_key(2), claim)
+    before = grown.contents()
+
+    for work in (grown.shard(tasks[0], plan), grown.finished(plan, tasks)):
+        with pytest.raises(ArrayExistsError, match="planned anew since"):
+            asyncio.run(work)
 
     assert grown.contents() == before
