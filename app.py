@@ -9,7 +9,7 @@ from aws_cdk import App, Validations
 from aws_cdk import aws_lambda as lambda_
 from cdk_nag import AwsSolutionsChecks
 
-from handlers.api.openapi import request_model_schema
+from handlers.openapi.document import request_model_schema
 from infra.bundle.bundle import bundle, unzipped_nbytes
 from infra.context import SettingsError
 from infra.gather_stack import GatherStack

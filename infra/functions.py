@@ -42,60 +42,60 @@ two buckets (63 letters each), the state machine's ARN and the number of vCPUs."
 
 _SUBMIT: Final = Sizing(
     package="submit",
-    module="submit",
+    module="gather.submit",
     memory_mib=1024,  # over half a vCPU: callers wait for the imports of a cold start
     timeout=_API_TIMEOUT,
 )
-_STATUS: Final = Sizing(package="status", module="status", memory_mib=1024, timeout=_API_TIMEOUT)
+_STATUS: Final = Sizing(package="status", module="gather.status", memory_mib=1024, timeout=_API_TIMEOUT)
 _SEARCH: Final = Sizing(
     package="search",
-    module="search",
+    module="search.search",
     memory_mib=ONE_VCPU_MIB,  # a catalog of 4,000,000 scenes takes 190 MB; one thread searches
     timeout=_API_TIMEOUT,
 )
 _DRY_RUN: Final = Sizing(
     package="plan",
-    module="dry_run",
+    module="gather.dry_run",
     memory_mib=ONE_VCPU_MIB,
     timeout=_API_TIMEOUT,  # too short for a million lines; the function plan has the time
     disk=Size.gibibytes(4),
 )
 _RANK: Final = Sizing(
     package="plan",
-    module="rank",
+    module="rank.rank",
     memory_mib=ONE_VCPU_MIB,
     timeout=_API_TIMEOUT,  # what would take longer goes to the state machine
     disk=Size.gibibytes(4),
 )
 _RANK_ROUNDS: Final = Sizing(
     package="plan",
-    module="rank_rounds",
+    module="rank.rank_rounds",
     memory_mib=ONE_VCPU_MIB,  # holds up to 100,000 scenes
     timeout=_LONGEST,  # reads lists as plan does
     disk=Size.gibibytes(4),
 )
 _MEASURE: Final = Sizing(
     package="plan",
-    module="measure_scenes",
+    module="rank.measure_scenes",
     memory_mib=ONE_VCPU_MIB,  # one thread computes; 16,000,000 pixels are held at one time
     timeout=_LONGEST,  # a task takes seconds, but a slow source may take 180 s
 )
 _TICK: Final = Sizing(
     package="plan",
-    module="tick",
+    module="gather.tick",
     memory_mib=1024,  # Zarr's imports; the times of a million rows take 8 MB
     timeout=Duration.minutes(1),
 )
 _PLAN: Final = Sizing(
     package="plan",
-    module="plan_gather",
+    module="gather.plan_gather",
     memory_mib=ONE_VCPU_MIB,  # one thread sorts, in 112 MiB for a million lines (measured)
     timeout=_LONGEST,  # a million lines take half a minute; listing a million keys takes 1,000 calls
     disk=Size.gibibytes(4),  # a million lines take 300 MB, three times that while sorted, more with columns
 )
 _FINISH: Final = Sizing(
     package="finish",
-    module="finish_gather",
+    module="gather.finish_gather",
     memory_mib=ONE_VCPU_MIB,  # one vCPU; 100,000 sources take 254 MiB, the report included (measured)
     timeout=_LONGEST,  # up to 10,000 sidecars, 32 at a time; the report takes 3.5 s (measured)
     disk=Size.gibibytes(2),  # all files but pixels lie there until they are published
@@ -105,7 +105,7 @@ _FINISH: Final = Sizing(
 def _shard(memory_mib: int) -> Sizing:
     return Sizing(
         package="shard",
-        module="gather_shard",
+        module="gather.gather_shard",
         memory_mib=memory_mib,
         timeout=_LONGEST,  # a shard takes seconds, but a slow source may take 180 s
     )

@@ -27,7 +27,7 @@ class Sizing:
     """Which package holds its code: submit, status, search, plan, shard or finish."""
 
     module: str
-    """Module of ``handlers``."""
+    """Its feature's folder and its module in ``handlers``, with a dot between them."""
 
     memory_mib: int
     """The function's memory. Its vCPUs are in proportion, see `ONE_VCPU_MIB`."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from handlers.api.openapi import OPENAPI_FILE, openapi_text
+from handlers.openapi.document import OPENAPI_FILE, openapi_text
 from pixel_gather.core.request.request import request_schema
 from pixel_gather_cli.main import command
 from python_docs import python_text

@@ -35,7 +35,7 @@ _SLOW: Final = (
     "local/",
     "store/test_concurrency.py",
     "report/plots/test_draw.py",
-    "handlers/test_gather_functions.py",
+    "handlers/gather/test_gather_functions.py",
     "cli/test_cli.py::test_docs_are",
     "test_docs_commands.py::test_commands_of_a_page",
 )
@@ -54,7 +54,7 @@ share a worker.
 _LONG: Final = (
     "report/plots/test_draw.py",
     "faults/test_simulation.py",
-    "handlers/test_gather_functions.py",
+    "handlers/gather/test_gather_functions.py",
     "features/test_series.py",
     "test_docs_commands.py",
     "benchmarks/test_memory.py",

@@ -52,7 +52,7 @@ CASES = (
     ),
     Case(
         "what submit checks",  # its package has neither
-        ("handlers.api.policy", "pixel_gather.core.request.request"),
+        ("handlers.deployment.policy", "pixel_gather.core.request.request"),
         ("msgspec", "numpy", "obstore", "urllib3", "zarr"),
     ),
     Case(

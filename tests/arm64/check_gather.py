@@ -22,7 +22,11 @@ SERIES: Final = Path(__file__).parents[1] / "data/series/files"
 CASES: Final = {"landsat": "gdalcubes/*_B2.TIF", "jp2": "mapchete-eo/*.jp2"}
 """Names of gathers, and their sources."""
 
-PACKAGES: Final = {"plan_gather": "plan", "gather_shard": "shard", "finish_gather": "finish"}
+PACKAGES: Final = {
+    "gather.plan_gather": "plan",
+    "gather.gather_shard": "shard",
+    "gather.finish_gather": "finish",
+}
 """The package of each handler."""
 
 
@@ -66,7 +70,7 @@ def gathered(python: str, url: str, s3: Any, name: str, files: Sequence[Path]) -
         s3.upload_file(str(file), "sources", f"{name}/{file.name}")
     hrefs = [f"s3://sources/{name}/{file.name}" for file in files]
     request = {"sources": hrefs, "window": "centre", "output": {"name": name}}
-    (plan,) = handled(python, url, "plan_gather", [{"request": request, "execution": name}])
+    (plan,) = handled(python, url, "gather.plan_gather", [{"request": request, "execution": name}])
     if plan["verdict"] != "planned":
         raise CheckError(f"{name}: {plan}")
     manifest = s3.get_object(Bucket=plan["manifest"]["bucket"], Key=plan["manifest"]["key"])["Body"].read()
@@ -74,9 +78,9 @@ def gathered(python: str, url: str, s3: Any, name: str, files: Sequence[Path]) -
         {"gather": plan["gather"], "tasks": tasks, "limit_s": plan["shard_limit_s"]}
         for tasks in json.loads(manifest)
     ]
-    handled(python, url, "gather_shard", shards)
+    handled(python, url, "gather.gather_shard", shards)
     event = {"gather": plan["gather"], "failed_shards": plan["tolerated_failure_percentage"]}
-    (finished,) = handled(python, url, "finish_gather", [event])
+    (finished,) = handled(python, url, "gather.finish_gather", [event])
     page = s3.get_object(Bucket="cubes", Key=f"out/{name}.zarr/report.html")["Body"].read()
     if b"<svg" not in page:
         raise CheckError(f"{name}: the report has no figure")

@@ -130,7 +130,7 @@ def _environment(folder: Path) -> dict[str, str]:
 _SMALL_BOXES: Final = """
 import json, random, resource, statistics, time
 began = time.perf_counter()
-from handlers import search
+from handlers.search import search
 from pixel_gather.core.area import Area
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 imported_s = time.perf_counter() - began

@@ -21,7 +21,7 @@ def main() -> None:
 
 def _worker(given: dict[str, Any]) -> dict[str, Any]:
     """Fill a first shard by the function's own worker; what it would store goes nowhere."""
-    import handlers.gather_shard as function  # noqa: PLC0415 # see above
+    import handlers.gather.gather_shard as function  # noqa: PLC0415 # see above
 
     moments: dict[str, Any] = {"imported_s": time.monotonic()}
     import msgspec  # noqa: PLC0415 # see above

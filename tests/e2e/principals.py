@@ -64,7 +64,7 @@ class User:
 def function_of(deployment: DeployedStack, handler: str) -> dict[str, Any]:
     """Return the configuration of a function of this handler. Workers have two, with equal rights."""
     functions = deployment.client("lambda").list_functions()["Functions"]
-    return dict(next(each for each in functions if each["Handler"] == f"handlers.{handler}.handler"))
+    return dict(next(each for each in functions if each["Handler"].endswith(f".{handler}.handler")))
 
 
 def user_of(deployment: DeployedStack, handler: str) -> User:

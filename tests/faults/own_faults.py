@@ -21,7 +21,7 @@ _USE_CASES: Final = "engine/test_use_cases.py"
 _COMMIT: Final = "engine/test_commit_shard.py"
 _APPEND: Final = "engine/test_append.py"
 _CUBE: Final = "cube/test_zarr_cube.py"
-_HANDLERS: Final = "handlers/test_gather_functions.py"
+_HANDLERS: Final = "handlers/gather/test_gather_functions.py"
 _GATHERS: Final = "e2e/test_gathers.py"
 _SHARDS: Final = "e2e/test_many_shards.py"
 _OWN: Final = "faults/test_own_faults.py"
@@ -289,7 +289,7 @@ FAULTS: Final = (
     _fault(
         "a scene kills each worker of a ranking",
         "only this scene is listed as lost",
-        "handlers/test_rankings.py",
+        "handlers/rank/test_rankings.py",
         "test_scene_that_kills_its_worker_is_listed_as_lost_and_no_other",
     ),
     _fault(
@@ -301,7 +301,7 @@ FAULTS: Final = (
     _fault(
         "a catalog is replaced twice while it is searched",
         "the search finds the right scenes",
-        "handlers/test_search.py",
+        "handlers/search/test_search.py",
         "test_a_catalog_replaced_twice_is_searched_all_the_same",
     ),
 )

@@ -11,10 +11,10 @@ import pytest
 from aws_lambda_powertools import Logger
 from jsonschema import Draft202012Validator
 
-from handlers.api.openapi import openapi_document
+from handlers.api.control_plane import ControlPlane, control_plane
 from handlers.api.problems import KINDS
-from handlers.api.wiring import ControlPlane, control_plane
-from handlers.settings import Settings
+from handlers.deployment.settings import Settings
+from handlers.openapi.document import openapi_document
 from pixel_gather.core import errors
 from pixel_gather.core.errors import (
     AlreadyCommittedError,

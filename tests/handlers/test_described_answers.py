@@ -5,8 +5,8 @@ Schemathesis is of the dependency group ``contract``, which ``scripts/test`` ins
 ``PIXEL_GATHER_EXAMPLES=1000`` it makes up that many requests for each route instead of a few.
 
 The functions of /gathers, /lists and the search answer, over fakes of Step Functions and S3 and a catalog in
-a folder. Those of /plans and /rankings read S3 at once; `tests/handlers/test_rank_request.py` makes up bodies
-for rankings.
+a folder. Those of /plans and /rankings read S3 at once; `tests/handlers/rank/test_rank_request.py` makes up
+bodies for rankings.
 """
 
 import copy
@@ -23,9 +23,9 @@ from aws_lambda_powertools import Logger
 from hypothesis import HealthCheck, settings
 from obstore.store import LocalStore
 
-from handlers.api.openapi import openapi_document
-from handlers.api.wiring import ControlPlane
-from handlers.settings import Settings
+from handlers.api.control_plane import ControlPlane
+from handlers.deployment.settings import Settings
+from handlers.openapi.document import openapi_document
 from pixel_gather.core.errors import GatherNotFoundError
 from pixel_gather.features.catalog.catalog_writer import write_search_files
 from pixel_gather.io.scenes.spooled_items import SpooledItems

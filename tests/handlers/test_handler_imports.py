@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from support.lambda_functions import ENVIRONMENT
+from support.lambda_functions import ENVIRONMENT, handler_module
 
 _ARRAYS = (
     "numpy",
@@ -70,7 +70,8 @@ CASES = (
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_cold_start_loads_nothing_that_is_not_needed(case: Case) -> None:
     """Importing the function loads none of these packages."""
-    program = f"import sys, handlers.{case.id}; print(*sys.modules)"
+    module = handler_module(case.id)
+    program = f"import sys, {module}; print(*sys.modules)"
     answer = subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-c", program],
         capture_output=True,
@@ -80,5 +81,5 @@ def test_cold_start_loads_nothing_that_is_not_needed(case: Case) -> None:
     )
 
     loaded = set(answer.stdout.split())
-    assert f"handlers.{case.id}" in loaded
+    assert module in loaded
     assert loaded.intersection(case.spared) == set()

@@ -5,12 +5,13 @@ from typing import Any, Final
 
 import pytest
 
-from handlers.settings import Settings as HandlerSettings
-from handlers.settings import SourceBucket as HandlerBucket
+from handlers.deployment.settings import Settings as HandlerSettings
+from handlers.deployment.settings import SourceBucket as HandlerBucket
 from infra.context import SettingsError
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import Limits
 from pixel_gather.core.request.web_address import hosts_only
+from support.lambda_functions import handler_module
 from support.synthesized import SOURCES, Synthesized, synthesized
 
 API_FUNCTIONS = ("submit", "status", "search", "dry_run", "rank")
@@ -36,7 +37,7 @@ def test_functions_are_those_on_arm_and_python_3_13(stack: Synthesized) -> None:
 
     assert functions.keys() == {*API_FUNCTIONS, *STEPS, "tick"}
     for module, function in functions.items():
-        assert function["Handler"] == f"handlers.{module.removeprefix('small_')}.handler"
+        assert function["Handler"] == f"{handler_module(module.removeprefix('small_'))}.handler"
         assert function["Runtime"] == "python3.13"
         assert function["Architectures"] == ["arm64"]
         assert function.get("PackageType", "Zip") == "Zip"

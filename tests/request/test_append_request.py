@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from handlers.api.policy import check_append
+from handlers.deployment.policy import check_append
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.naming import execution_name, forced
 from pixel_gather.core.request.request import GatherRequest, parse_request

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, override
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from handlers.api.openapi import OPENAPI_FILE
+from handlers.openapi.document import OPENAPI_FILE
 from support.lambda_functions import Context
 
 type Handler = Callable[[dict[str, Any], Any], dict[str, Any]]

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 from urllib.request import Request, urlopen
@@ -15,6 +16,7 @@ import pytest
 
 from support.counted_s3 import counted_s3
 
+_HANDLERS: Final = Path(__file__).parents[2] / "functions/handlers"
 REGION: Final = "eu-central-1"
 STATE_MACHINE: Final = f"arn:aws:states:{REGION}:123456789012:stateMachine:pixel-gather"
 
@@ -55,6 +57,12 @@ class Context:
         return int(self.left_s * 1000)
 
 
+def handler_module(name: str) -> str:
+    """Return the module of a function, which is in the folder of its feature."""
+    (file,) = _HANDLERS.glob(f"*/{name}.py")
+    return f"handlers.{file.parent.name}.{name}"
+
+
 @contextmanager
 def cold_start(monkeypatch: pytest.MonkeyPatch, name: str, **environment: str | None) -> Iterator[ModuleType]:
     """Import a handler's module as if for the first time. None removes a variable."""
@@ -63,8 +71,9 @@ def cold_start(monkeypatch: pytest.MonkeyPatch, name: str, **environment: str | 
             monkeypatch.delenv(variable, raising=False)
         else:
             monkeypatch.setenv(variable, value)
-    sys.modules.pop(f"handlers.{name}", None)
-    module = importlib.import_module(f"handlers.{name}")
+    module_name = handler_module(name)
+    sys.modules.pop(module_name, None)
+    module = importlib.import_module(module_name)
     try:
         yield module
     finally:
@@ -75,7 +84,7 @@ def cold_start(monkeypatch: pytest.MonkeyPatch, name: str, **environment: str | 
             module.deployment.run(module.planner.readers.aclose())
         if hasattr(module, "deployment"):
             module.deployment.close()
-        sys.modules.pop(f"handlers.{name}", None)
+        sys.modules.pop(module_name, None)
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def _name_of(function: Mapping[str, Any]) -> str:
     """Return the module that a function runs. The smaller one of two has the prefix ``small_``."""
     from infra.functions import SMALL_WORKER_MIB
 
-    module: str = function["Handler"].split(".")[1]
+    module: str = function["Handler"].split(".")[-2]
     is_small = module == "gather_shard" and function["MemorySize"] == SMALL_WORKER_MIB
     return f"small_{module}" if is_small else module
 

@@ -32,7 +32,7 @@ from pixel_gather.features.catalog.catalog_writer import write_search_files
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from scenes.scenes import item
 from support.api_bridge import event
-from support.lambda_functions import ENVIRONMENT
+from support.lambda_functions import ENVIRONMENT, handler_module
 from support.undrawn import gather_undrawn
 
 HERE: Final = platform.machine()
@@ -252,7 +252,7 @@ def test_bundle_of_finish_draws_what_the_unpruned_libraries_draw(tmp_path: Path)
 def test_bundle_holds_all_that_its_handlers_import(function: str, modules: tuple[str, ...]) -> None:
     """A cold start finds every module in the package or in Lambda's runtime."""
     folder = bundle(function, machine=HERE, is_emulated=False)
-    program = f"import sys; sys.path[:0] = sys.argv[1:]; from handlers import {', '.join(modules)}"
+    program = f"import sys; sys.path[:0] = sys.argv[1:]; import {', '.join(map(handler_module, modules))}"
 
     words = [BARE_PYTHON, "-I", "-S", "-c", program, str(folder), str(runtime(HERE))]
     done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)  # noqa: S603 # as above
@@ -272,11 +272,11 @@ def test_bundle_of_search_finds_by_a_geometry(tmp_path: Path) -> None:
     point = {"type": "Point", "coordinates": [11.9, 46.9]}
     asked = event("POST", "/search", body=json.dumps({"intersects": point}))
     program = (
-        "import json, sys; sys.path[:0] = sys.argv[2:]; import handlers.search; "
+        "import json, sys; sys.path[:0] = sys.argv[2:]; import handlers.search.search; "
         "from types import SimpleNamespace; "
         "context = SimpleNamespace(function_name='f', memory_limit_in_mb=1, aws_request_id='r', "
         "invoked_function_arn='arn:aws:lambda:eu-central-1:123456789012:function:f'); "
-        "print(handlers.search.handler(json.loads(sys.argv[1]), context)['body'])"
+        "print(handlers.search.search.handler(json.loads(sys.argv[1]), context)['body'])"
     )
     catalog = {"PIXEL_GATHER_CATALOG": f"file://{tmp_path}/catalog.parquet", "POWERTOOLS_LOG_LEVEL": "ERROR"}
 
@@ -294,7 +294,7 @@ def test_bundle_of_the_worker_loads_compiled_modules_and_no_more_than_a_shard_ne
     """The worker imports only the package's modules, and not boto3, although it is in the runtime."""
     folder = bundle("shard", machine=HERE, is_emulated=False)
     program = (
-        "import json, sys; sys.path[:0] = sys.argv[1:]; import handlers.gather_shard; "
+        "import json, sys; sys.path[:0] = sys.argv[1:]; import handlers.gather.gather_shard; "
         "print(json.dumps({name: getattr(each, '__cached__', None) for name, each in sys.modules.items() "
         "if str(getattr(each, '__file__', '')).startswith(sys.argv[1])}))"
     )

@@ -1,0 +1,142 @@
+"""Applies the deployment's limits to a request and reads its list, or refuses it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from handlers.deployment.policy import check_append, check_sources, checked_index, list_policy, source_policy
+from handlers.deployment.settings import Settings
+from handlers.deployment.stores import Deployment
+from pixel_gather.core.errors import ArrayExistsError, BudgetError, RequestError
+from pixel_gather.core.metric_names import GATHERS_REFUSED
+from pixel_gather.core.model.source import Source
+from pixel_gather.core.request.request import GatherRequest, Limits
+from pixel_gather.core.request.web_address import hosts_only
+from pixel_gather.io.aws.metrics import EmfMetrics
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.header_index import read_index
+from pixel_gather.io.lists.found_list import found_sources
+from pixel_gather.io.lists.source_list import SourceList, named_sources
+from pixel_gather.io.lists.source_table import SqliteSourceTable
+from pixel_gather.io.scenes.scene_list import SceneFinder
+from pixel_gather.io.store.opened_file import Check
+
+_FOR_THE_LIST: Final = 0.75
+"""Share of a plan's time. Reading headers, sorting the list and writing the manifest take less. The thread
+that reads the list ends before the caller is answered."""
+
+_LONGEST_CAUSE: Final = 2000
+"""Longest cause of a refusal, in characters."""
+
+
+def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
+    """Return the request with limits no higher than the deployment's. Its digest does not change.
+
+    A request without a number of workers stays without one: the plan then chooses how many are useful.
+
+    Raises:
+        RequestError: The request names sources that this deployment may not read.
+    """
+    check_sources(request.sources, settings)
+    check_append(request)
+    if request.index is not None:
+        checked_index(request.index, settings)
+    limits = request.limits.within(Limits.model_validate(settings.limits))
+    if request.limits.workers is None:
+        limits = limits.model_copy(update={"workers": None})
+    return request.model_copy(update={"limits": limits})
+
+
+@asynccontextmanager
+async def opened_table(
+    request: GatherRequest, deployment: Deployment, *, left_s: float, found_list: bytes | None = None
+) -> AsyncIterator[SqliteSourceTable]:
+    """Read the list of a request into a table, which is removed at the end of the context.
+
+    Args:
+        request: As `admitted` returned it.
+        deployment: Whose stores are read.
+        left_s: How long the whole plan may take.
+        found_list: What an earlier run of the request found; it is read instead of searching.
+
+    Raises:
+        RequestError: The list is wrong.
+        BudgetError: The list is longer than the limits allow.
+        TimeoutError: Reading the list takes too long.
+    """
+    longest_s = left_s * _FOR_THE_LIST
+    until = time.monotonic() + longest_s
+
+    def check() -> None:
+        if time.monotonic() > until:
+            raise TimeoutError(
+                f"the list takes longer to read than {longest_s:.0f} s: name fewer files in one gather, and "
+                "a prefix that holds little else"
+            )
+
+    def load() -> SqliteSourceTable:
+        named = _named(request, deployment, check, found_list)
+        limited = _limited(named.sources, most=request.limits.files)
+        table = SqliteSourceTable(replace(named, sources=limited), check=check)
+        if request.index is not None:
+            try:
+                _learn(table, request.index, request.overview, deployment, check)
+            except BaseException:
+                table.close()
+                raise
+        return table
+
+    with await asyncio.to_thread(load) as table:
+        yield table
+
+
+def _learn(
+    table: SqliteSourceTable, index: str, overview: int | None, deployment: Deployment, check: Check
+) -> None:
+    href = checked_index(index, deployment.settings)
+    table.learn(read_index(href, objects=deployment.objects, overview=overview, check=check), check=check)
+
+
+def _named(
+    request: GatherRequest, deployment: Deployment, check: Check, found_list: bytes | None
+) -> SourceList:
+    settings = deployment.settings
+    find_scenes = SceneFinder(
+        window=request.window.rule(),
+        projector=RasterioProjector(),
+        objects=deployment.objects,
+        policy=source_policy(settings),
+        catalog_policy=list_policy(settings),
+        check_api=lambda _: hosts_only(settings.catalog_hosts, field="stac"),
+        check=check,
+    )
+    return named_sources(
+        request.sources,
+        objects=deployment.objects,
+        policy=source_policy(settings),
+        list_policy=list_policy(settings),
+        find_scenes=find_scenes if found_list is None else partial(found_sources, found_list),
+        check=check,
+    )
+
+
+def _limited(sources: Iterator[Source], *, most: int | None) -> Iterator[Source]:
+    """Yield sources until there are too many. So no list can fill the disk."""
+    for n, source in enumerate(sources, start=1):
+        if most is not None and n > most:
+            raise BudgetError(
+                f"limits.files: the list names more than {most:,} files, which is the limit. Ask for less, "
+                "or raise the limit. On AWS the lower limit holds: the request's or the deployment's"
+            )
+        yield source
+
+
+def refused(error: RequestError | BudgetError | ArrayExistsError, metrics: EmfMetrics) -> dict[str, Any]:
+    """Count a refusal, and return the verdict. The state machine fails with its error and its cause."""
+    metrics.write({GATHERS_REFUSED: [1]})
+    name = RequestError.__name__ if isinstance(error, RequestError) else type(error).__name__
+    return {"verdict": "refused", "error": name, "cause": str(error)[:_LONGEST_CAUSE]}

@@ -1,0 +1,156 @@
+"""Checks what a deployment lets its users read, before any request is sent. Pure."""
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from handlers.deployment.settings import Settings
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.href_policy import HrefPolicy, check_folder, check_href
+from pixel_gather.core.request.web_address import CMR, hosts_only
+
+if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
+    from pixel_gather.core.request.request import GatherRequest
+    from pixel_gather.core.request.sources import Sources, StacSources
+
+_STDIN: Final = "-"
+_CUBES_INDEX: Final = "headers.parquet"
+_CUBE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+
+
+def source_policy(settings: Settings) -> HrefPolicy:
+    """Return which sources may be read: from S3 and, where the deployment names hosts, by https."""
+    return HrefPolicy(
+        schemes=frozenset({"s3", "https"} if settings.https_hosts else {"s3"}),
+        buckets=frozenset(each.name for each in settings.source_buckets),
+        hosts=settings.https_hosts,
+    )
+
+
+def list_policy(settings: Settings) -> HrefPolicy:
+    """Return where lists may lie: with the sources, or uploaded (see `checked_list`)."""
+    policy = source_policy(settings)
+    return HrefPolicy(
+        schemes=policy.schemes,
+        buckets=frozenset({settings.control_bucket, *(each.name for each in settings.source_buckets)}),
+        hosts=policy.hosts,
+    )
+
+
+def index_policy(settings: Settings) -> HrefPolicy:
+    """Return where header indexes may lie: with the sources, uploaded, or in cubes (see `checked_index`)."""
+    policy = list_policy(settings)
+    assert policy.buckets is not None  # noqa: S101 # it has named them
+    return HrefPolicy(
+        schemes=policy.schemes, buckets=policy.buckets | {settings.array_bucket}, hosts=policy.hosts
+    )
+
+
+def check_sources(sources: "Sources", settings: Settings) -> None:
+    """Refuse hrefs, lists and prefixes that this deployment does not read.
+
+    Raises:
+        RequestError: One is refused. The message names the field and what may be read.
+    """
+    policy = source_policy(settings)
+    if sources.sign != "none" and sources.sign not in settings.signing:
+        raise RequestError(
+            f"this deployment does not sign by {sources.sign}; its setting signing names those it signs by",
+            field="sources.sign",
+        )
+    for position, href in enumerate(sources.hrefs or ()):
+        _checked(href, policy, f"sources.hrefs.{position}")
+    if sources.list is not None:
+        checked_list(sources.list, settings)
+    if sources.catalog is not None:
+        checked_list(sources.catalog.file, settings, field="sources.catalog.file")
+    if sources.stac is not None:
+        _check_items(sources.stac, settings)
+    if sources.prefix is not None:
+        try:
+            href = check_folder(sources.prefix, policy=policy)
+        except ValueError as error:
+            raise RequestError(str(error), field="sources.prefix") from error
+        if href.startswith("https:"):
+            raise RequestError(
+                "web servers cannot be listed; write s3://bucket/folder/", field="sources.prefix"
+            )
+
+
+def check_append(request: "GatherRequest") -> None:
+    """Refuse an append to anything but a cube of this deployment.
+
+    Raises:
+        RequestError: ``output.append_to`` is no name of a cube.
+    """
+    if request.output.append_to is not None and not _CUBE_NAME.fullmatch(request.cube_name):
+        raise RequestError(
+            "write the name of a cube of this deployment, as in output.name: no folder and no address",
+            field="output.append_to",
+        )
+
+
+def _check_items(asked: "StacSources", settings: Settings) -> None:
+    if asked.api is not None:
+        if "?" in asked.api:
+            raise RequestError(
+                "write the address without a query: it may hold a key, and requests are stored",
+                field="sources.stac.api",
+            )
+        hosts_only(settings.catalog_hosts, field="sources.stac.api")(asked.api)
+    if asked.cmr is not None:
+        hosts_only(settings.catalog_hosts, field="sources.stac.cmr")(CMR)
+    if isinstance(asked.items, str):
+        checked_list(asked.items, settings, field="sources.stac.items")
+    elif asked.items is not None:
+        raise RequestError(
+            "a request holds no items: write them to a file, upload it with POST /lists, "
+            "and give its address",
+            field="sources.stac.items",
+        )
+
+
+def checked_list(place: str, settings: Settings, *, field: str = "sources.list") -> str:
+    """Return the href of a list or catalog that may be read. In the control bucket, these are the uploads.
+
+    Raises:
+        RequestError: The list may not be read.
+    """
+    if place == _STDIN:
+        raise RequestError(
+            "a deployment has no standard input: upload the list with POST /lists, or write s3://bucket/key",
+            field=field,
+        )
+    control = f"s3://{settings.control_bucket}/"
+    href = _checked(place, list_policy(settings), field)
+    if href.startswith(control) and not href.startswith(f"{control}lists/"):
+        _checked(place, source_policy(settings), field)
+    return href
+
+
+def checked_index(place: str, settings: Settings) -> str:
+    """Return the href of a header index that may be read. In cubes, this is only ``headers.parquet``.
+
+    Raises:
+        RequestError: The index may not be read.
+    """
+    field = "index"
+    cubes, control = f"s3://{settings.array_bucket}/{settings.output_prefix}", settings.control_bucket
+    href = _checked(place, index_policy(settings), field)
+    is_a_cubes = href.startswith(cubes) and href.endswith(f"/{_CUBES_INDEX}")
+    is_uploaded = href.startswith(f"s3://{control}/lists/")
+    if is_a_cubes or is_uploaded:
+        return href
+    sources = source_policy(settings)
+    is_beside_cubes = href.startswith(f"s3://{settings.array_bucket}/")
+    if is_beside_cubes and settings.array_bucket not in (sources.buckets or ()):
+        raise RequestError(
+            f"the only index of a cube is {cubes}NAME.zarr/{_CUBES_INDEX}; name that", field=field
+        )
+    return _checked(href, sources, field)
+
+
+def _checked(href: str, policy: HrefPolicy, field: str) -> str:
+    try:
+        return check_href(href, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field=field) from error

@@ -1,0 +1,107 @@
+"""Connects the steps to a deployment's stores. The connections are kept for the life of the function."""
+
+from collections.abc import Coroutine
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
+from typing import Any, Final, cast
+
+from handlers.deployment.settings import Settings
+from pixel_gather.io.cube.control_files import ObjectControlStore
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from pixel_gather.io.event_loop import open_runner
+from pixel_gather.io.store.concurrency import AdaptiveLimiter
+from pixel_gather.io.store.object_store import Objects, StoreSettings, open_place
+from pixel_gather.io.store.signing import Sign, Signing
+
+_LONGEST_JITTER_S: Final = 2.0
+"""Up to 500 workers start within seconds. A token lives for 45 minutes or more."""
+
+
+class Deployment:
+    """The stores of one deployment, and the event loop that all work runs on."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
+        self._own = own
+        self.limiter = AdaptiveLimiter(most=settings.concurrency)
+        self.objects = Objects(own, by_root=_by_root(settings), pace=self.limiter)
+        self._control = open_place(f"s3://{settings.control_bucket}", own)
+        self.summaries = ObjectControlStore(self._control, "")
+        self._runner = open_runner()
+        self._opened = lru_cache(maxsize=1)(lambda href: ZarrCube(open_place(href, own), href))
+
+    def signed_objects(self, sign: str) -> Objects:
+        """Return the reader of sources that one kind of signing is for; ``none`` for no signing."""
+        if sign == "none":
+            return self.objects
+        secret = self.settings.earthdata_secret
+        read_token = None if secret is None else partial(_secret_text, secret)
+        kind = cast("Sign", sign)  # the request's model has checked it
+        signing = Signing(kind=kind, read_token=read_token, longest_jitter_s=_LONGEST_JITTER_S)
+        return self.objects.signed(signing)
+
+    def run[T](self, work: Coroutine[Any, Any, T]) -> T:
+        """Run on the event loop that connections, limits and child processes belong to."""
+        return self._runner.run(work)
+
+    def cube(self, gather: str, *, may_list: bool = True) -> ZarrCube:
+        """Return the cube of a gather. Its connections are kept until another cube is opened.
+
+        Args:
+            gather: The cube's name, or ``name/claim``.
+            may_list: Whether this function has the right to list its objects.
+        """
+        return replace(self._opened(self.settings.cube_href(cube_name(gather))), may_list=may_list)
+
+    @property
+    def archives(self) -> ZarrCube:
+        """The folder of all cubes, for the files of their archives."""
+        place = f"s3://{self.settings.array_bucket}/{self.settings.output_prefix}".rstrip("/")
+        return ZarrCube(open_place(place, self._own), place)
+
+    def control(self, gather: str, *, may_list: bool = True) -> ObjectControlStore:
+        """Return the store of a gather's control files.
+
+        Args:
+            gather: The cube's name for the files of all its plans, or ``name/claim`` for those of one.
+            may_list: Whether this function has the right to list the files.
+        """
+        return ObjectControlStore(self._control, f"gathers/{gather}/", may_list=may_list)
+
+    @cached_property
+    def results(self) -> ObjectControlStore:
+        """Tables of large rankings and kept statistics, in the bucket of cubes."""
+        place = f"s3://{self.settings.array_bucket}"
+        return ObjectControlStore(open_place(place, self._own), self.settings.rankings_prefix, may_list=False)
+
+    def ranking_files(self, ranking: str, *, may_list: bool = True) -> ObjectControlStore:
+        """Return the store of a large ranking's control files."""
+        return ObjectControlStore(self._control, f"rankings/{ranking}/", may_list=may_list)
+
+    def close(self) -> None:
+        """End the event loop. Lambda never calls this."""
+        self._runner.close()
+
+
+def _secret_text(name: str) -> str:
+    from pixel_gather.io.aws.secrets import secret_text  # noqa: PLC0415 # boto3 costs 0.3 s
+
+    return secret_text(name)
+
+
+def cube_name(gather: str) -> str:
+    """Return the cube's name of ``name/claim``, as the state machine passes a gather on."""
+    return gather.partition("/")[0]
+
+
+def _by_root(settings: Settings) -> dict[str, StoreSettings]:
+    return {
+        f"s3://{each.name}": StoreSettings(
+            endpoint=settings.endpoint,
+            region=each.region,
+            requester_pays=each.requester_pays,
+            unsigned=each.unsigned,
+        )
+        for each in settings.source_buckets
+    }

@@ -1,0 +1,1 @@
+"""The functions that plan, fill, finish, start and describe gathers."""

@@ -1,0 +1,87 @@
+"""Lambda entry point: POST /plans prices a gather. It reads a few headers, no pixel, and writes nothing."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.api.problems import TooSlowError
+from handlers.api.resolver import answered, body_of, resolver
+from handlers.deployment.admit_request import admitted, opened_table
+from handlers.deployment.settings import Settings
+from handlers.deployment.stores import Deployment
+from handlers.gather.capacity import workers_of
+from handlers.gather.readers import Readers
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.engine.plan_gather import plan_dry
+from pixel_gather.io.crs import RasterioProjector
+
+_TO_ANSWER_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class DryPlanner:
+    """Plans gathers of one deployment without starting them."""
+
+    deployment: Deployment
+    readers: Readers
+    projector: RasterioProjector
+
+    async def plan(self, given: Any, *, left_s: float) -> CubePlan:
+        """Plan a gather.
+
+        Raises:
+            RequestError: The request is wrong, or does not fit the sources.
+            BudgetError: The plan is over a limit.
+            TooSlowError: The list is too long to be read within the API's time limit.
+        """
+        settings = self.deployment.settings
+        request = admitted(parse_request(given), settings)
+        try:
+            async with (
+                asyncio.timeout(left_s),
+                opened_table(request, self.deployment, left_s=left_s) as table,
+            ):
+                is_new = request.output.append_to is None
+                return await plan_dry(
+                    request,
+                    table=table,
+                    sources=self.readers.sources(request.sources.sign, self.projector),
+                    workers=workers_of(settings),
+                    cube=None if is_new else self.deployment.cube(request.cube_name),
+                    archive=self.deployment.archives,
+                )
+        except TimeoutError as error:
+            raise TooSlowError(
+                f"this gather cannot be planned in {left_s:.0f} s: submit the gather with limits.usd. Its "
+                "plan may then take 15 minutes, and a gather that costs more is refused"
+            ) from error
+
+
+def app_of(planner: DryPlanner, logger: Logger) -> APIGatewayRestResolver:
+    """Return the route over one deployment."""
+    app = resolver(logger)
+
+    @app.post("/plans")
+    def plan() -> dict[str, Any]:
+        left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
+        return planner.deployment.run(planner.plan(body_of(app), left_s=left_s)).to_json()
+
+    return app
+
+
+settings = Settings.from_environment()
+logger = Logger()
+deployment = Deployment(settings)
+planner = DryPlanner(deployment, Readers(deployment, holds_a_shard=False), RasterioProjector())
+app = app_of(planner, logger)
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Answer one request."""
+    return answered(app, logger, event, context)

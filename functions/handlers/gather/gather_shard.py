@@ -1,0 +1,101 @@
+"""Lambda entry point: fill the shards of one child of the map, one after another.
+
+The event has the gather's name and claim (``gather``) and an item of the manifest (``tasks``). A first try
+has ``limit_s``, the seconds that the state machine waits. A second try has ``late_s``, the seconds that each
+shard may take.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.deployment.settings import Settings
+from handlers.deployment.spending import spending
+from handlers.deployment.stores import Deployment, cube_name
+from handlers.gather.readers import Readers
+from handlers.gather.shard_metrics import metrics_of_shard, summary_of_shard
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.read.time_limits import ShardTimes, in_time
+from pixel_gather.engine.context import GatherStores
+from pixel_gather.engine.gather_shard import FilledShard
+from pixel_gather.engine.gather_shards import LastPlan, OnShard, gather_shards
+from pixel_gather.io.aws.metrics import EmfMetrics
+from pixel_gather.io.crs import RasterioProjector
+
+
+class ShardWorker:
+    """Fills shards of a deployment. Keeps clients, GDAL's child processes and the last plan."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self._readers = Readers(deployment, holds_a_shard=True)
+        self._projector = RasterioProjector()
+        self._last_plan = LastPlan()
+
+    async def gather(
+        self, gather: str, tasks: Sequence[ShardTask], *, times: ShardTimes, done: OnShard
+    ) -> None:
+        """Fill and commit shards of a plan; see `pixel_gather.engine.gather_shards.gather_shards`.
+
+        Args:
+            gather: The cube's name and claim.
+            tasks: Which shards.
+            times: How long each shard may take.
+            done: Called for each shard when it is committed.
+        """
+        await gather_shards(
+            tasks,
+            gather=gather,
+            last_plan=self._last_plan,
+            sources_of=lambda sign: self._readers.sources(sign, self._projector),
+            stores=GatherStores(
+                cube=self.deployment.cube(gather, may_list=False),
+                control=self.deployment.control(gather, may_list=False),
+            ),
+            times=times,
+            on_shard=done,
+        )
+
+    async def aclose(self) -> None:
+        """End the reader's child processes. Lambda never calls this."""
+        await self._readers.aclose()
+
+
+settings = Settings.from_environment()
+logger = Logger()
+metrics = EmfMetrics(stage=settings.stage)
+worker = ShardWorker(Deployment(settings))
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Fill the shards of an item and return a summary of each. Each is logged when it is done."""
+    gather, tasks = event["gather"], msgspec.convert(event["tasks"], list[ShardTask])
+    logger.append_keys(gather_id=cube_name(gather))
+    log_keys = {"gather_id": cube_name(gather), "shard_index": tasks[0].index}
+    summaries: list[dict[str, Any]] = []
+
+    def done(plan: CubePlan, task: ShardTask, filled: FilledShard) -> None:
+        summary = {"shard_index": task.index} | summary_of_shard(filled.result, plan=plan, task=task)
+        summaries.append(summary)
+        if filled.is_new:
+            spent.add(filled.result, plan)
+            logger.info("shard finished", extra=summary)
+            values = metrics_of_shard(filled.result, is_strip=plan.n_strips > 1)
+            metrics.write(values, gather_id=cube_name(gather), shard_index=task.index)
+        else:
+            logger.info("shard was there already", extra=summary)
+
+    limit_s = event.get("limit_s")
+    times = ShardTimes(
+        left_s=context.get_remaining_time_in_millis() / 1000, limit_s=limit_s, late_s=event.get("late_s")
+    )
+    with spending(metrics, memory_mib=settings.memory_mib, **log_keys) as spent:
+        work = worker.gather(gather, tasks, times=times, done=done)
+        worker.deployment.run(in_time(work, limit_s=limit_s))
+    totals = {name: sum(each[name] for each in summaries) for name in ("windows_read", "windows_failed")}
+    return {"gather": gather, "shards": summaries} | totals

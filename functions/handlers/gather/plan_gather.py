@@ -1,0 +1,193 @@
+"""Lambda entry point: plan a gather.
+
+The event has the execution's input (``request``) and name (``execution``). The answer is a verdict: planned,
+complete or refused. Errors that the user can mend are returned as refused, with a sentence. Errors that
+another try can mend are raised.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.deployment.admit_request import admitted, opened_table, refused
+from handlers.deployment.settings import Settings
+from handlers.deployment.stores import Deployment
+from handlers.gather.capacity import size_index, workers_of
+from handlers.gather.readers import Readers
+from handlers.gather.result import found_result
+from pixel_gather.core.errors import ArrayExistsError, BudgetError, RequestError
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.manifest import manifest, manifest_key
+from pixel_gather.core.plan.map_plan import plan_map
+from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.core.scenes.search_criteria import NoSceneError
+from pixel_gather.core.schedule import is_of_a_tick
+from pixel_gather.engine.base import find_finished_cube
+from pixel_gather.engine.context import GatherContext, GatherStores
+from pixel_gather.engine.plan_gather import plan_gather, read_found_list
+from pixel_gather.engine.step_files import find_committed, is_planned
+from pixel_gather.io.aws.gather_document import summary_key
+from pixel_gather.io.aws.metrics import EmfMetrics
+from pixel_gather.io.crs import RasterioProjector
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans gathers of one deployment."""
+
+    deployment: Deployment
+    readers: Readers
+    projector: RasterioProjector
+
+    async def plan(self, given: Any, *, execution: str, left_s: float) -> dict[str, Any]:
+        """Plan a gather and write the files that its workers need. Safe to run twice.
+
+        Raises:
+            RequestError: The request is wrong, or does not fit the sources.
+            BudgetError: The plan is over a limit.
+            ArrayExistsError: Another cube is at the same place.
+            StoreError: A store refused.
+        """
+        deployment = self.deployment
+        request = admitted(parse_request(given), deployment.settings)
+        context = GatherContext(
+            cube=deployment.cube(request.cube_name),
+            control=deployment.control(request.cube_name),
+            sources=self.readers.sources(request.sources.sign, self.projector),
+        )
+        found_list = await read_found_list(request, context)
+        async with opened_table(request, deployment, left_s=left_s, found_list=found_list) as table:
+            planned = await plan_gather(
+                request,
+                table=table,
+                context=context,
+                workers=workers_of(deployment.settings),
+                archive=deployment.archives,
+            )
+        if planned is None:
+            return await self._complete(request, context)
+        return await self._verdict(*planned, request, execution)
+
+    async def _complete(self, request: GatherRequest, context: GatherContext) -> dict[str, Any]:
+        """Return the verdict where there is nothing to gather. A finish writes a report that is missing."""
+        gather, is_new = request.cube_name, request.output.append_to is None
+        found = await find_finished_cube(context.cube, field="output")
+        report = found.complete_report()
+        assert report is not None  # noqa: S101 # it is complete
+        draws = request.output.report
+        n_appended = None if is_new else 0
+        result = await found_result(report, gather, self.deployment, has_report=draws, n_appended=n_appended)
+        is_missing = is_new and draws and result["report_page"] is None
+        if is_missing and await is_planned(context.of_plan(found.claim).control):
+            return _to_be_finished(f"{gather}/{found.claim}", request)
+        return {"verdict": "complete", "result": result}
+
+    async def nothing_yet(self, given: Any, why: NoSceneError, *, execution: str) -> dict[str, Any]:
+        """Return the verdict on a tick whose search finds no scene: it is complete, without a cube.
+
+        The summary has the reason as a warning, so the status of the execution shows it.
+        """
+        gather = parse_request(given).cube_name
+        summary = {"gather": gather, "n_sources": 0, "n_rows": 0, "n_shards": 0, "n_missing": 0, "usd": 0.0}
+        counts = {"tasks_per_child": 1, "n_workers": 1, "seconds": 0.0, "warnings": [str(why)]}
+        await self.deployment.summaries.put(summary_key(execution), json.dumps(summary | counts).encode())
+        return {"verdict": "complete", "result": {"gather": gather, "why": str(why)}}
+
+    async def _verdict(
+        self, plan: CubePlan, tasks: Sequence[ShardTask], request: GatherRequest, execution: str
+    ) -> dict[str, Any]:
+        """Write the manifest of the missing shards, and return how the state machine goes on."""
+        deployment, gather = self.deployment, request.cube_name
+        workers, place = workers_of(deployment.settings), deployment.cube(gather).place
+        control = deployment.control(f"{gather}/{plan.claim}")
+        stores = GatherStores(cube=deployment.cube(gather), control=control)
+        done = await find_committed(plan, tasks, stores=stores)
+        missing = [task for task in tasks if task.index not in done]
+        n_shards, n_missing = len(tasks), len(missing)
+        map_plan = plan_map(plan, request.limits, n_shards=n_shards, n_missing=n_missing, workers=workers)
+        counts = {"tasks_per_child": map_plan.tasks_per_child, "n_workers": map_plan.n_workers}
+        await control.put(manifest_key(execution), manifest(missing, **counts))
+        summary = _summary(plan, gather, cube=place, n_shards=n_shards, n_missing=n_missing)
+        await deployment.summaries.put(summary_key(execution), json.dumps(summary | counts).encode())
+        return {
+            "verdict": "planned",
+            "gather": f"{gather}/{plan.claim}",
+            "manifest": {
+                "bucket": deployment.settings.control_bucket,
+                "key": control.prefix + manifest_key(execution),
+            },
+            "workers": map_plan.n_workers,
+            "worker_size": size_index(map_plan.worker_memory_mib, deployment.settings),
+            "shard_limit_s": map_plan.first_limit_s,
+            "late_shard_s": map_plan.late_shard_s,
+            "tolerated_failure_percentage": _percentage(request),
+            "cube": place,
+            "n_shards": n_shards,
+            "n_missing": n_missing,
+        }
+
+
+def _to_be_finished(gather: str, request: GatherRequest) -> dict[str, Any]:
+    """Return the verdict on a complete cube without a report. The finish writes the report."""
+    return {
+        "verdict": "planned",
+        "gather": gather,
+        "tolerated_failure_percentage": _percentage(request),
+        "n_missing": 0,
+    }
+
+
+def _percentage(request: GatherRequest) -> float:
+    return round((request.limits.failed_shards or 0) * 100, 6)
+
+
+def _summary(plan: CubePlan, gather: str, *, cube: str, n_shards: int, n_missing: int) -> dict[str, Any]:
+    return {
+        "gather": gather,
+        "cube": cube,
+        "digest": plan.digest,
+        "n_sources": plan.n_sources,
+        "n_rows": plan.n_rows,
+        "n_shards": n_shards,
+        "n_missing": n_missing,
+        "shape": list(plan.shape),
+        "usd": plan.estimate.usd,
+        "seconds": plan.estimate.seconds,
+        "warnings": list(plan.warnings),
+    }
+
+
+settings = Settings.from_environment()
+logger = Logger()
+metrics = EmfMetrics(stage=settings.stage)
+deployment = Deployment(settings)
+planner = Planner(deployment, Readers(deployment, holds_a_shard=False), RasterioProjector())
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Plan a gather and return the verdict."""
+    logger.append_keys(execution=event.get("execution"))
+    left_s = context.get_remaining_time_in_millis() / 1000
+    given, execution = event["request"], event["execution"]
+    try:
+        verdict = deployment.run(planner.plan(given, execution=execution, left_s=left_s))
+    except NoSceneError as error:
+        if is_of_a_tick(execution):  # nobody asked for it now, and the next tick searches again
+            verdict = deployment.run(planner.nothing_yet(given, error, execution=execution))
+        else:
+            verdict = refused(error, metrics)
+    except (RequestError, BudgetError, ArrayExistsError) as error:
+        verdict = refused(error, metrics)
+    except TimeoutError as error:
+        verdict = refused(
+            BudgetError(str(error) or "planning takes longer than the function may run"), metrics
+        )
+    shown = ("verdict", "gather", "n_shards", "n_missing", "error", "cause")
+    logger.info("gather planned", extra={name: verdict[name] for name in shown if name in verdict})
+    return verdict

@@ -1,0 +1,95 @@
+"""Writes the report of a complete cube and returns the gather's result."""
+
+from typing import Any
+
+from handlers.deployment.stores import Deployment
+from handlers.gather.capacity import workers_of
+from pixel_gather.core.results.cost import usd_by_service
+from pixel_gather.core.results.report import Report
+from pixel_gather.features.report.report_writer import Log, write_report
+from pixel_gather.io.cube.written_report import (
+    PAGE_KEY,
+    REPORT_KEY,
+    WrittenReport,
+    look_for_report,
+)
+
+
+async def publish(
+    report: Report,
+    gather: str,
+    deployment: Deployment,
+    *,
+    log: Log,
+    n_appended: int | None = None,
+    has_report: bool = True,
+) -> dict[str, Any]:
+    """Write the report unless it is there, and return the gather's result. Safe to run twice.
+
+    Args:
+        report: Report of the complete cube.
+        gather: The cube's name.
+        deployment: Where it is.
+        log: For problems.
+        n_appended: Rows that an append has added; None for a new cube. After an append, a report that is
+            there may be that of the cube before.
+        has_report: Whether the request wants a report. ``view.html`` is written in any case.
+    """
+    cube = deployment.cube(gather)
+    written = await look_for_report(cube.store)
+    if n_appended is not None or not written.has_page:
+        usd = _usd_by_service(report, deployment, has_report=has_report)
+        written = await write_report(
+            cube.store, place=cube.place, usd_by_service=usd, log=log, draws=has_report
+        )
+    return _result(report, gather, deployment, written, n_appended=n_appended, has_report=has_report)
+
+
+async def found_result(
+    report: Report, gather: str, deployment: Deployment, *, has_report: bool, n_appended: int | None = None
+) -> dict[str, Any]:
+    """Return the result of a complete gather. Write no report, even where it is missing."""
+    written = await look_for_report(deployment.cube(gather).store)
+    return _result(report, gather, deployment, written, n_appended=n_appended, has_report=has_report)
+
+
+def _usd_by_service(report: Report, deployment: Deployment, *, has_report: bool) -> dict[str, float]:
+    workers = workers_of(deployment.settings)
+    return usd_by_service(
+        report,
+        worker_memory_mib=workers.worker_memory_mib,
+        max_workers=workers.n_workers,
+        has_report=has_report,
+    )
+
+
+def _result(
+    report: Report,
+    gather: str,
+    deployment: Deployment,
+    written: WrittenReport,
+    *,
+    n_appended: int | None,
+    has_report: bool,
+) -> dict[str, Any]:
+    cube = deployment.settings.cube_href(gather)
+    return {
+        "gather": gather,
+        "cube": cube,
+        "report": f"{cube}/{REPORT_KEY}" if written.has_figures else None,
+        "report_page": f"{cube}/{PAGE_KEY}" if written.has_page else None,
+        "digest": report.digest,
+        "n_sources": report.n_sources,
+        "n_failed": report.n_failed,
+        "status": report.status_counts,
+        "shape": list(report.shape),
+        "n_appended": n_appended,
+        "wall_s": report.wall_s,
+        "fetched_nbytes": report.fetched_nbytes,
+        "requests": report.requests,
+        "retries": report.retries,
+        "stored_nbytes": report.stored_nbytes,
+        "n_shards": report.n_shards,
+        "n_lost_shards": report.n_lost_shards,
+        "usd": sum(_usd_by_service(report, deployment, has_report=has_report).values()),
+    }

@@ -1,0 +1,55 @@
+"""Lambda entry point: POST /gathers starts a gather, POST /lists returns where to upload a list."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.api.control_plane import ControlPlane, control_plane
+from handlers.api.resolver import address, answered, body_of, flag, resolver
+from handlers.deployment.policy import check_append, check_sources, checked_index
+from handlers.deployment.settings import Settings
+from handlers.gather.uploads import lend_place
+from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.request import parse_request
+
+
+def app_of(plane: ControlPlane, logger: Logger) -> APIGatewayRestResolver:
+    """Return the routes over one deployment."""
+    app = resolver(logger)
+
+    @app.post("/gathers")
+    def submit() -> tuple[dict[str, Any], int]:
+        request = parse_request(body_of(app))
+        check_sources(request.sources, plane.settings)
+        if request.index is not None:
+            checked_index(request.index, plane.settings)
+        if flag(app, "force"):
+            request = forced(request)
+        executions = replace(plane.executions, links_from=address(app.current_event.raw_event))
+        check_append(request)
+        name = execution_name(request, day=datetime.now(UTC).date().isoformat())
+        is_append = request.output.append_to is not None
+        gather = executions.submit(request.to_json(), name=name, again=is_append)
+        logger.append_keys(gather_id=gather["id"])
+        return gather, HTTPStatus.ACCEPTED if gather["is_new"] else HTTPStatus.OK
+
+    @app.post("/lists")
+    def keep_list() -> dict[str, Any]:
+        return lend_place(body_of(app), plane)
+
+    return app
+
+
+logger = Logger()
+app = app_of(control_plane(Settings.from_environment()), logger)
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Answer one request."""
+    return answered(app, logger, event, context)

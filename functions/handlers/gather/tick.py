@@ -1,0 +1,99 @@
+"""Lambda entry point: start the gather of one tick of a schedule.
+
+EventBridge Scheduler calls it with the result of `pixel_gather.core.schedule.Schedule.event`. It may call
+it twice for one tick: both start the same execution.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import boto3
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.deployment.settings import Settings
+from handlers.deployment.stores import Deployment
+from pixel_gather.core.schedule import Schedule, tick_us_of
+from pixel_gather.io.aws.executions import Executions
+from pixel_gather.io.cube.last_row import CubeState, cube_state
+
+_IS_RUNNING: Final = "the gather of an earlier tick is running; the next tick will look for the same scenes"
+_IS_OVER: Final = "the search's own time range has ended, or has not begun"
+
+
+@dataclass(frozen=True, slots=True)
+class Ticker:
+    """Starts the gathers of schedules of one deployment."""
+
+    deployment: Deployment
+    executions: Executions
+
+    async def tick(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Start a tick's gather.
+
+        Returns:
+            ``schedule``, ``tick``, ``execution`` or None, and ``why`` none was started or None.
+
+        Raises:
+            RequestError: The schedule is wrong. Nothing was started.
+            StoreError: The cube cannot be read.
+        """
+        schedule, tick_us = Schedule.of_event(event), tick_us_of(event)
+        name = schedule.execution(tick_us)
+        told = {"schedule": schedule.name, "tick": event["tick"], "execution": None, "why": None}
+        others = [each for each in self._running(schedule) if each != name]
+        if others:
+            return told | {"why": _IS_RUNNING}
+        cube = self.deployment.cube(schedule.cube)
+        state = await asyncio.to_thread(cube_state, cube.store, place=cube.place)
+        request = _request(schedule, state, tick_us)
+        if request is None:
+            return told | {"why": _IS_OVER}
+        await asyncio.to_thread(self.executions.start, request, name=name)
+        return told | {"execution": name}
+
+    def _running(self, schedule: Schedule) -> list[str]:
+        """Return the executions of a schedule that are running."""
+        found = self.executions.list_(limit=1000, state="running")["gathers"]
+        before = schedule.executions
+        return [each["id"] for each in found if each["id"].rpartition("-")[0] + "-" == before]
+
+
+def _request(schedule: Schedule, state: CubeState | None, tick_us: int) -> dict[str, Any] | None:
+    if state is None:
+        return schedule.first_request(tick_us)
+    if state.last_us is None:
+        return schedule.first_request(tick_us, datetime=_datetime_of(state.request))
+    return schedule.next_request(state.last_us, tick_us)
+
+
+def _datetime_of(request: Mapping[str, Any]) -> str | None:
+    """Return the time range of the search in a cube's request."""
+    sources = request.get("sources", {})
+    found = (sources.get("stac") or sources.get("catalog") or {}).get("datetime")
+    return None if found is None else str(found)
+
+
+settings = Settings.from_environment()
+logger = Logger()
+deployment = Deployment(settings)
+ticker = Ticker(
+    deployment,
+    Executions(
+        settings.state_machine,
+        stepfunctions=boto3.client("stepfunctions"),
+        s3=None,
+        control_bucket=settings.control_bucket,
+    ),
+)
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Start the gather of a tick."""
+    del context
+    told = deployment.run(ticker.tick(event))
+    logger.info("tick", extra=told)
+    return told

@@ -1,0 +1,64 @@
+"""Lets callers upload a list from their own machine to the control bucket."""
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from handlers.api.control_plane import ControlPlane
+from pixel_gather.core.errors import RequestError
+from pixel_gather.io.aws.aws_errors import aws_errors_in_words
+from pixel_gather.io.aws.uploaded_lists import is_uploaded, key_of_list
+
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_SUFFIX: Final = re.compile(r"[a-z0-9]{1,12}(\.[a-z0-9]{1,7})?")
+_LARGEST_NBYTES: Final = 5 * 2**30
+"""S3 takes no more in one PUT."""
+
+_VALID_S: Final = 900
+_FIELDS: Final = frozenset({"sha256", "suffix", "nbytes"})
+
+
+def lend_place(given: Any, plane: ControlPlane) -> dict[str, Any]:
+    """Return the href of a list, and where to upload it unless a recent copy is there.
+
+    Args:
+        given: ``sha256`` and ``nbytes`` of the content, and the ``suffix`` of its format.
+        plane: The deployment.
+
+    Returns:
+        ``href``, ``upload`` and ``headers``. ``upload`` is an address to PUT to within 15 minutes, or None.
+        The headers have to be sent with the PUT. With them, S3 takes no other content.
+
+    Raises:
+        RequestError: A field is missing or wrong.
+    """
+    sha256, suffix, nbytes = _checked(given)
+    bucket, key = plane.settings.control_bucket, key_of_list(sha256, suffix)
+    place: dict[str, Any] = {"href": f"s3://{bucket}/{key}", "upload": None, "headers": {}}
+    with aws_errors_in_words():
+        if is_uploaded(plane.s3, bucket, key):
+            return place
+        checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
+        place["upload"] = plane.s3.generate_presigned_url(
+            "put_object",
+            Params={"Bucket": bucket, "Key": key, "ChecksumSHA256": checksum, "ContentLength": nbytes},
+            ExpiresIn=_VALID_S,
+        )
+        place["headers"] = {"x-amz-checksum-sha256": checksum}
+    return place
+
+
+def _checked(given: Any) -> tuple[str, str, int]:
+    if not isinstance(given, Mapping):
+        raise RequestError("it must be an object with sha256, suffix and nbytes", field="request")
+    if unknown := sorted(given.keys() - _FIELDS):
+        raise RequestError("there is no such field; a list takes sha256, suffix, nbytes", field=unknown[0])
+    sha256, suffix, nbytes = given.get("sha256"), given.get("suffix"), given.get("nbytes")
+    if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+        raise RequestError("it must be the SHA-256 of the list, 64 hexadecimal digits", field="sha256")
+    if not isinstance(suffix, str) or not _SUFFIX.fullmatch(suffix):
+        raise RequestError("it must be the ending of the list's name, such as csv", field="suffix")
+    if not isinstance(nbytes, int) or isinstance(nbytes, bool) or not 1 <= nbytes <= _LARGEST_NBYTES:
+        raise RequestError(f"it must be the size of the list, 1 to {_LARGEST_NBYTES:,} bytes", field="nbytes")
+    return sha256, suffix, nbytes

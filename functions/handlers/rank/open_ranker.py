@@ -1,0 +1,109 @@
+"""Opens what ranks scenes of a deployment, for the function that answers at once and for workers."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from handlers.deployment.stores import Deployment
+from handlers.rank.kept_statistics import kept_statistics
+from handlers.rank.rank_request import Asked
+from pixel_gather.features.rank.check_kept import drop_replaced
+from pixel_gather.features.rank.kept_ranges import KeptRanges
+from pixel_gather.features.rank.open_ranker import ranker_of
+from pixel_gather.features.rank.ranker import OnScene, Ranker
+from pixel_gather.features.rank.rounds import KeptStatistics, RankedScene
+from pixel_gather.features.rank.scenes import RankScene
+from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.reader import CogReader
+
+MOST_ANSWER_NBYTES: Final = 5_000_000
+"""Largest size of a table's rows. Lambda answers at most 6 MB."""
+
+_NBYTES_PER_PIXEL: Final = 200
+"""Memory of a function for each pixel. Measuring one takes up to 100 bytes; the rest is for the process."""
+
+TABLE_FIELDS: Final = ("table", "parquet")
+"""Fields of a large ranking's result with the addresses of its whole table."""
+
+
+def _ignore(_: RankedScene) -> None: ...
+
+
+@asynccontextmanager
+async def opened_ranker(
+    asked: Asked,
+    deployment: Deployment,
+    *,
+    kept: KeptStatistics,
+    source_timeout_s: float,
+    on_scene: OnScene = _ignore,
+) -> AsyncIterator[tuple[Ranker, KeptRanges]]:
+    """Open a ranker, and the ranges that it reads through, until the context ends.
+
+    Args:
+        asked: The ranking.
+        deployment: Whose sources are read.
+        kept: Statistics of earlier rankings.
+        source_timeout_s: Longest time for one scene at one level.
+        on_scene: Called each time that a scene has been read at a level.
+    """
+    ranges = KeptRanges(deployment.signed_objects(asked.gather.sources.sign))
+    settings = GdalSettings.within_memory(deployment.settings.memory_mib, holds_a_shard=False)
+    async with CogReader.over(ranges, fast=GeoTiffSettings(), fall_back=settings) as reader:
+        ranker = ranker_of(
+            asked.request,
+            reader=reader,
+            limiter=deployment.limiter,
+            ranges=ranges,
+            kept=kept,
+            source_timeout_s=source_timeout_s,
+            most_ahead=2 * deployment.settings.concurrency,
+            most_pixels=deployment.settings.memory_mib * 2**20 // _NBYTES_PER_PIXEL,
+        )
+        yield replace(ranker, on_scene=on_scene), ranges
+
+
+@asynccontextmanager
+async def opened_ranker_with_kept(
+    asked: Asked,
+    deployment: Deployment,
+    *,
+    scenes: Sequence[RankScene],
+    source_timeout_s: float,
+    on_scene: OnScene = _ignore,
+) -> AsyncIterator[Ranker]:
+    """Open a ranker that uses the statistics of earlier rankings, until the context ends.
+
+    Some files may have been replaced since their statistics were made. The statistics of those files are
+    dropped first, unless the request says otherwise.
+
+    Args:
+        asked: The ranking.
+        deployment: Whose sources are read.
+        scenes: All scenes of the ranking.
+        source_timeout_s: Longest time for one scene at one level.
+        on_scene: Called each time that a scene has been read at a level.
+    """
+    async with (
+        kept_statistics(deployment.results, asked.request) as kept,
+        opened_ranker(asked, deployment, kept=kept, source_timeout_s=source_timeout_s, on_scene=on_scene) as (
+            ranker,
+            ranges,
+        ),
+    ):
+        if asked.checks_kept is not False:
+            await drop_replaced(
+                scenes,
+                kept,
+                objects=ranges.objects,
+                limiter=ranker.limiter,
+                most_ahead=ranker.most_ahead,
+            )
+        yield ranker
+
+
+def with_places(answer: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """Return a table with the addresses of the whole table."""
+    return answer | {name: result[name] for name in TABLE_FIELDS}

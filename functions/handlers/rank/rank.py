@@ -1,0 +1,203 @@
+"""Lambda entry point: POST /rankings ranks scenes at once, or starts a large ranking.
+
+A ranking is large if its first scene shows that one function would take too long. The other routes list,
+describe, stop and redrive large rankings.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from http import HTTPStatus
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.api.resolver import address, answered, body_of, page_of, resolver
+from handlers.deployment.admit_request import opened_table
+from handlers.deployment.settings import Settings
+from handlers.deployment.stores import Deployment
+from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, opened_ranker_with_kept
+from handlers.rank.rank_request import Asked, parsed, ranking_name
+from pixel_gather.core.stores import needed_file
+from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.limits import FirstScene
+from pixel_gather.features.rank.rounds import RankedScene
+from pixel_gather.features.rank.scenes import scenes_of
+from pixel_gather.features.rank.table import Ranking
+from pixel_gather.io.aws.executions import Executions
+from pixel_gather.io.lists.source_table import SqliteSourceTable
+
+_TO_ANSWER_S: Final = 3.0
+_LONGEST_S: Final = 20.0
+"""A ranking whose forecast is longer is given to the state machine."""
+
+_MOST_SCENES: Final = 5_000
+_SALT_NBYTES: Final = 8
+
+
+class _LargerError(Exception):
+    """The ranking is too large for one function."""
+
+
+@dataclass(slots=True)
+class _List:
+    digest: str = ""
+    """Digest of the list of scenes; empty until it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankService:
+    """Ranks scenes of one deployment."""
+
+    deployment: Deployment
+    executions: Callable[[], Executions]
+    """Returns the executions of large rankings."""
+
+    async def rank(self, given: Any, *, left_s: float, is_async: bool = False) -> dict[str, Any] | str:
+        """Rank scenes.
+
+        Args:
+            given: The request's body.
+            left_s: How long it may take.
+            is_async: Whether the caller wants a large ranking, however few scenes there are.
+
+        Returns:
+            The table; or the name of the large ranking that has to be started instead.
+
+        Raises:
+            RequestError: The request is wrong.
+            BudgetError: It would be over a limit.
+        """
+        asked = parsed(given, self.deployment.settings)
+        scenes = _List()
+        try:
+            answer = await self._at_once(asked, left_s, scenes, is_async=is_async)
+        except (_LargerError, TimeoutError):
+            salt = secrets.token_hex(_SALT_NBYTES) if asked.checks_kept else ""
+            return ranking_name(given, scenes.digest, salt=salt)
+        return answer
+
+    async def _at_once(self, asked: Asked, left_s: float, scenes: _List, *, is_async: bool) -> dict[str, Any]:
+        started = asyncio.get_running_loop().time()
+        async with (
+            asyncio.timeout(left_s),
+            opened_table(asked.gather, self.deployment, left_s=left_s) as table,
+        ):
+            scenes.digest = table.digest
+            if is_async or table.n_rows > _MOST_SCENES:
+                raise _LargerError
+            ranked, notes = await self._ranked(asked, table, left_s)
+        seconds = asyncio.get_running_loop().time() - started
+        found = Ranking(
+            request=asked.request, scenes=tuple(ranked), seconds=seconds, notes=(*table.notes, *notes)
+        )
+        answer = found.to_json()
+        if len(json.dumps(answer["scenes"])) > MOST_ANSWER_NBYTES:
+            raise _LargerError  # its statistics are kept, so nothing is read again
+        return answer
+
+    async def _ranked(
+        self, asked: Asked, table: SqliteSourceTable, left_s: float
+    ) -> tuple[list[RankedScene], list[str]]:
+        scenes = scenes_of(table, asked.request)
+        first = FirstScene(
+            n_scenes=len(scenes),
+            in_flight=self.deployment.settings.concurrency,
+            reads_on=asked.request.reads_on,
+            on_forecast=_checked(asked, len(scenes)),
+        )
+        async with opened_ranker_with_kept(
+            asked, self.deployment, scenes=scenes, source_timeout_s=left_s, on_scene=first.look
+        ) as ranker:
+            ranked = await ranker.rank(scenes)
+            return ranked, ranker.rounds.notes(ranked)
+
+    def start(self, given: Mapping[str, Any], name: str, *, links_from: str) -> tuple[dict[str, Any], int]:
+        """Start a large ranking, or find the one of the same name. Return its line, or its table."""
+        executions = replace(self.executions(), links_from=links_from)
+        line = executions.submit(given, name=name)
+        if line["state"] != "succeeded":
+            return line, HTTPStatus.ACCEPTED
+        return self.shown(line["id"], links_from=links_from)["ranking"], HTTPStatus.OK
+
+    def shown(self, id_: str, *, links_from: str) -> dict[str, Any]:
+        """Describe a large ranking; with its table once it is complete."""
+        document = replace(self.executions(), links_from=links_from).ranking(id_)
+        result = document["result"]
+        if result is not None:
+            answer = needed_file(self.deployment.results.below(result["ranking"]), "answer.json")
+            document["ranking"] = json.loads(self.deployment.run(answer))
+        return document
+
+
+def _checked(asked: Asked, n_scenes: int) -> Callable[[Forecast], None]:
+    """Return what refuses a forecast over a limit, and stops a ranking that is too long for one function."""
+
+    def check(forecast: Forecast) -> None:
+        most = asked.limits.seconds
+        if forecast.seconds > _LONGEST_S and (most is None or most > _LONGEST_S):
+            raise _LargerError
+        asked.limits.check_forecast(n_scenes, forecast)
+
+    return check
+
+
+def app_of(service: RankService, logger: Logger) -> APIGatewayRestResolver:
+    """Return the routes over one deployment."""
+    app = resolver(logger)
+
+    @app.post("/rankings")
+    def rank() -> tuple[dict[str, Any], int]:
+        given = body_of(app)
+        left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
+        wished = app.current_event.headers.get("prefer", "")  # RFC 7240
+        work = service.rank(given, left_s=left_s, is_async="respond-async" in wished)
+        answer = service.deployment.run(work)
+        if isinstance(answer, dict):
+            return answer, HTTPStatus.OK
+        logger.append_keys(ranking=answer)
+        return service.start(given, answer, links_from=address(app.current_event.raw_event))
+
+    def large_ones() -> Executions:
+        return replace(service.executions(), links_from=address(app.current_event.raw_event))
+
+    @app.get("/rankings")
+    def list_() -> dict[str, Any]:
+        return page_of(large_ones(), app)
+
+    @app.get("/rankings/<ranking_id>")
+    def show(ranking_id: str) -> dict[str, Any]:
+        return service.shown(ranking_id, links_from=address(app.current_event.raw_event))
+
+    @app.delete("/rankings/<ranking_id>")
+    def stop(ranking_id: str) -> dict[str, Any]:
+        return large_ones().stop(ranking_id)
+
+    @app.post("/rankings/<ranking_id>/redrive")
+    def redrive(ranking_id: str) -> tuple[dict[str, Any], int]:
+        return large_ones().redrive(ranking_id), HTTPStatus.ACCEPTED
+
+    return app
+
+
+@cache
+def _executions() -> Executions:
+    from handlers.api.control_plane import control_plane  # noqa: PLC0415 # boto3 costs 0.3 s, most rankings need none
+
+    return replace(control_plane(deployment.settings).executions, kind="ranking")
+
+
+logger = Logger()
+deployment = Deployment(Settings.from_environment())
+app = app_of(RankService(deployment, _executions), logger)
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Answer one request."""
+    return answered(app, logger, event, context)

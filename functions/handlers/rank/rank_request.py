@@ -1,0 +1,60 @@
+"""The body of a ranking: checked the same for the function that answers at once and for the state machine."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from handlers.deployment.admit_request import admitted
+from handlers.deployment.settings import Settings
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.features.rank.limits import RankLimits
+from pixel_gather.features.rank.ranking_body import RankingBody
+from pixel_gather.features.rank.ranking_request import RankingRequest
+
+_DIGEST_LETTERS: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A ranking that this deployment may do."""
+
+    request: RankingRequest
+    gather: GatherRequest
+    """Only its sources and its limit of files are used."""
+
+    limits: RankLimits
+    """The dollars are no more than the deployment's."""
+
+    checks_kept: bool | None
+    """Whether the files of kept statistics are asked for their version first."""
+
+
+def parsed(given: Any, settings: Settings) -> Asked:
+    """Check a request's body.
+
+    Raises:
+        RequestError: It names what is wrong.
+    """
+    body = RankingBody.of(given, catalog=settings.catalog)
+    request, limits = body.request, body.limits
+    gather = admitted(parse_request({"sources": body.sources, "window": "centre"}), settings)
+    if gather.sources.are_searched:
+        request = replace(request, bands=())  # the assets were chosen by these names
+    highest = gather.limits.usd
+    if highest is not None:
+        limits = replace(limits, usd=min(limits.usd or highest, highest))
+    return Asked(request=request, gather=gather, limits=limits, checks_kept=body.checks_kept)
+
+
+def ranking_name(given: Mapping[str, Any], list_digest: str, *, salt: str = "") -> str:
+    """Return the name of a ranking: equal for the same request of the same list.
+
+    Args:
+        given: The request's body.
+        list_digest: Digest of the list of scenes; empty if it could not be read in time.
+        salt: Makes a name of its own.
+    """
+    content = json.dumps([given, list_digest, salt], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_LETTERS]

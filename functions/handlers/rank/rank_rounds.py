@@ -1,0 +1,276 @@
+"""Lambda entry point: begin a large ranking, and decide after each round what the next one reads.
+
+An event with ``request`` and ``execution`` begins a ranking. An event with ``gather``, the ranking's name and
+the round that has ended, goes on with it. The answer is a verdict: planned (another round), complete or
+refused.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import msgspec
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.deployment.admit_request import opened_table, refused
+from handlers.deployment.settings import Settings
+from handlers.deployment.stores import Deployment
+from handlers.rank.kept_statistics import kept_statistics
+from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, opened_ranker_with_kept, with_places
+from handlers.rank.rank_request import Asked, parsed, ranking_name
+from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.core.estimate.pricing import USD_PER_GET
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.plan.manifest import manifest_key
+from pixel_gather.core.stores import needed_file
+from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.map_plan import MapRound, plan_round
+from pixel_gather.features.rank.map_rounds import (
+    MapState,
+    RankTask,
+    last_round,
+    load_round,
+    merged,
+    missing_tasks,
+    next_round,
+    wanted_of,
+    write_round,
+)
+from pixel_gather.features.rank.parquet_table import write_table
+from pixel_gather.features.rank.ranker import Ranker
+from pixel_gather.features.rank.rounds import NothingKept, Rounds, Wanted, begun
+from pixel_gather.features.rank.scenes import scenes_of
+from pixel_gather.features.rank.table import Ranking, answer_of
+from pixel_gather.io.aws.gather_document import summary_key
+from pixel_gather.io.aws.metrics import EmfMetrics
+
+_MOST_SCENES: Final = 100_000
+"""In one ranking. Its state is in the memory of one function."""
+
+_SAMPLES: Final = 3
+"""Scenes that are tried for the forecast until one can be read."""
+
+_LONGEST_SCENE_S: Final = 180.0
+_LATE_S: Final = 840
+_TO_READ_ON: Final = 1.3
+"""How much a ranking costs more than its first round. How many scenes are read on is not known before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """Decides the rounds of a deployment's large rankings."""
+
+    deployment: Deployment
+
+    async def begin(self, given: Any, *, execution: str, left_s: float) -> dict[str, Any]:
+        """Begin a ranking, or go on with one of the same name. Safe to run twice.
+
+        Raises:
+            RequestError: The request is wrong.
+            BudgetError: It would be over a limit.
+            TimeoutError: The list takes too long to read.
+        """
+        asked = parsed(given, self.deployment.settings)
+        async with opened_table(asked.gather, self.deployment, left_s=left_s) as table:
+            if table.n_rows > _MOST_SCENES:
+                raise BudgetError(
+                    f"there are {table.n_rows:,} scenes, and one ranking takes at most {_MOST_SCENES:,}: "
+                    "choose fewer by their time, area or cloud cover, or rank parts of the list"
+                )
+            scenes, notes, digest = scenes_of(table, asked.request), list(table.notes), table.digest
+        name = ranking_name(given, digest, salt=execution if asked.checks_kept else "")
+        if (found := await self._found(name)) is not None:
+            return found
+        files = self.deployment.ranking_files(name)
+        if (last := await last_round(files)) is not None:  # of an attempt that failed
+            state = replace(await load_round(files, last), execution=execution)
+            await write_round(state, files, n_tasks=len(state.tasks))
+            return await self._planned(name, state, self._map_round(state, n_tasks=len(state.tasks)))
+        await files.put("request.json", json.dumps(given).encode())
+        state = MapState(scenes=begun(scenes), notes=notes, execution=execution, started_at=time.time())
+        async with opened_ranker_with_kept(
+            asked, self.deployment, scenes=scenes, source_timeout_s=_LONGEST_SCENE_S
+        ) as ranker:
+            state.wanted = await _after_samples(ranker, state)
+        if state.wanted:
+            first = self._map_round(state)
+            more = _TO_READ_ON if asked.request.reads_on else 1.0
+            total = {"seconds": first.seconds * more, "usd": first.usd * more}
+            asked.limits.check(n_scenes=len(scenes), **total)
+        return await self._go_on(name, state, asked)
+
+    async def after(self, name: str, number: int) -> dict[str, Any]:
+        """Merge a round that has ended, and begin the next one or write the table. Safe to run twice."""
+        if (found := await self._found(name)) is not None:
+            return found
+        files = self.deployment.ranking_files(name)
+        asked = parsed(json.loads(await needed_file(files, "request.json")), self.deployment.settings)
+        state, read = await merged(await load_round(files, number), files)
+        async with kept_statistics(self.deployment.results, asked.request) as kept:
+            rounds = Rounds(asked.request, kept)
+            for at in read:
+                rounds.keep(state.scenes[at])
+            state = next_round(state, read, rounds)
+        return await self._go_on(name, state, asked)
+
+    async def _go_on(self, name: str, state: MapState, asked: Asked) -> dict[str, Any]:
+        """Begin the round that a state wants, or write the table if it wants nothing or too much."""
+        if not state.wanted:
+            return await self._complete(name, state, asked)
+        is_lost = state.n_tries > 1
+        planned = self._map_round(state, n_tasks=len(state.wanted) if is_lost else None)
+        most, spent = asked.limits.usd, _spent_usd(state)
+        if state.number > 0 and not is_lost and most is not None and spent + planned.usd > most:
+            state.notes.append(
+                f"limits.usd: {len(state.wanted):,} scenes were not read finer, as that would cost about "
+                f"${planned.usd:.4f} more than the ${spent:.4f} so far; their ranks are open"
+            )
+            return await self._complete(name, state, asked)
+        await write_round(state, self.deployment.ranking_files(name), n_tasks=planned.n_tasks)
+        return await self._planned(name, state, planned)
+
+    def _map_round(self, state: MapState, *, n_tasks: int | None = None) -> MapRound:
+        settings = self.deployment.settings
+        wanted = [Wanted(state.scenes[at], step) for at, step in state.wanted]
+        read = [each.cost for each in state.scenes if each.cost.requests]
+        like = read[0] if read else Cost(requests=2)
+        forecast = Forecast.of_round(wanted, like=like, in_flight=settings.concurrency)
+        most_workers = int(settings.limits.get("workers") or 1)
+        return plan_round(forecast, n_scenes=len(wanted), most_workers=most_workers, n_tasks=n_tasks)
+
+    async def _planned(self, name: str, state: MapState, planned: MapRound) -> dict[str, Any]:
+        """Write the manifest of a round and return the verdict that runs it."""
+        files = self.deployment.ranking_files(name)
+        missing = await missing_tasks(state, files)
+        key = manifest_key(f"{state.execution} {state.number}")
+        await files.put(key, _manifest(missing))
+        summary = {
+            "ranking": name,
+            "round": state.number + 1,
+            "n_scenes": len(state.scenes),
+            "n_wanted": len(state.wanted),
+            "n_tasks": len(missing),
+            "usd": _spent_usd(state) + planned.usd,
+            "seconds": planned.seconds,
+        }
+        await self.deployment.summaries.put(summary_key(state.execution), json.dumps(summary).encode())
+        return {
+            "verdict": "planned",
+            "gather": f"{name}/{state.number}",
+            "manifest": {
+                "bucket": self.deployment.settings.control_bucket,
+                "key": files.prefix + key,
+            },
+            "workers": planned.n_workers,
+            "worker_size": 0,
+            "shard_limit_s": planned.first_limit_s,
+            "late_shard_s": _LATE_S,
+            "tolerated_failure_percentage": 100,  # a scene whose worker is lost is read again, then listed
+            "n_missing": len(missing),
+        }
+
+    async def _complete(self, name: str, state: MapState, asked: Asked) -> dict[str, Any]:
+        """Write the table, and the result last: it marks the other files as complete."""
+        rounds = Rounds(asked.request, NothingKept())
+        ordered = rounds.ordered(state.scenes)
+        if not state.wanted:
+            state.notes += rounds.notes(ordered)
+        ranking = Ranking(
+            request=asked.request,
+            scenes=tuple(ordered),
+            seconds=time.time() - state.started_at,
+            notes=tuple(state.notes),
+            spent_usd=_spent_usd(state),
+        )
+        place = (
+            f"s3://{self.deployment.settings.array_bucket}/{self.deployment.settings.rankings_prefix}{name}"
+        )
+        table = ranking.to_json()
+        result = table["totals"] | {
+            "ranking": name,
+            "rounds": state.number,
+            "table": f"{place}/ranking.json",
+            "parquet": f"{place}/ranking.parquet",
+        }
+        files = self.deployment.results.below(name)
+        await files.put("ranking.json", json.dumps(table).encode())
+        await files.put("ranking.parquet", _parquet(ranking, table))
+        answer = with_places(answer_of(table, most_nbytes=MOST_ANSWER_NBYTES), result)
+        await files.put("answer.json", json.dumps(answer).encode())
+        await files.put("result.json", json.dumps(result).encode())
+        return {"verdict": "complete", "result": result}
+
+    async def _found(self, name: str) -> dict[str, Any] | None:
+        """Return the verdict on a ranking that is complete, or None."""
+        content = await self.deployment.results.below(name).get("result.json")
+        return None if content is None else {"verdict": "complete", "result": json.loads(content)}
+
+
+async def _after_samples(ranker: Ranker, state: MapState) -> list[tuple[int, int | None]]:
+    """Read a scene for the forecast, another if that fails, and return what is wanted then."""
+    for _ in range(_SAMPLES):
+        wanted = wanted_of(state.scenes, ranker.rounds)
+        if not wanted:
+            return []
+        (at, step), scenes = wanted[0], state.scenes
+        await ranker.measure([Wanted(scenes[at], step)])
+        if scenes[at].measured is not None:
+            break
+    return wanted_of(state.scenes, ranker.rounds)
+
+
+def _spent_usd(state: MapState) -> float:
+    return state.usd + sum(each.cost.requests for each in state.scenes) * USD_PER_GET
+
+
+def _manifest(tasks: list[RankTask]) -> bytes:
+    """Return an array with an item for each task. Each is a child of the map."""
+    return msgspec.json.encode([[task] for task in tasks])
+
+
+def _parquet(ranking: Ranking, table: Mapping[str, Any]) -> bytes:
+    about = {name: value for name, value in table.items() if name != "scenes"}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "ranking.parquet"
+        write_table(ranking.rows(), path, about=about)
+        return path.read_bytes()
+
+
+settings = Settings.from_environment()
+logger = Logger()
+metrics = EmfMetrics(stage=settings.stage)
+deployment = Deployment(settings)
+coordinator = Coordinator(deployment)
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Begin a ranking or go on with it, and return the verdict."""
+    if "gather" in event:
+        name, _, number = event["gather"].rpartition("/")
+        logger.append_keys(ranking=name)
+        verdict = deployment.run(coordinator.after(name, int(number)))
+    else:
+        verdict = _begun(event, context)
+    shown = ("verdict", "gather", "n_missing", "workers", "result", "error", "cause")
+    logger.info("round decided", extra={name: verdict[name] for name in shown if name in verdict})
+    return verdict
+
+
+def _begun(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    left_s = context.get_remaining_time_in_millis() / 1000
+    execution = event["execution"]
+    logger.append_keys(execution=execution)
+    try:
+        return deployment.run(coordinator.begin(event["request"], execution=execution, left_s=left_s))
+    except (RequestError, BudgetError) as error:
+        return refused(error, metrics)
+    except TimeoutError as error:
+        return refused(
+            BudgetError(str(error) or "the list takes longer to read than the function may run"), metrics
+        )

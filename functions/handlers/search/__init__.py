@@ -1,0 +1,1 @@
+"""The function that searches the deployment's catalog."""

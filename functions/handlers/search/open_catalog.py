@@ -1,0 +1,201 @@
+"""The catalog that a deployment's search function reads: opened once, and again when it was replaced."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import obstore
+
+from handlers.api.problems import NoCatalogError
+from handlers.deployment.settings import Settings
+from handlers.search.scene_answers import LARGEST_ANSWER_NBYTES, nbytes_of
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.request.href_policy import HrefPolicy
+from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
+from pixel_gather.io.event_loop import open_runner
+from pixel_gather.io.scenes.catalog_format import columns_key
+from pixel_gather.io.scenes.list_folders import FolderPool
+from pixel_gather.io.scenes.open_folder import Folders
+from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
+from pixel_gather.io.store.object_store import Store, StoreSettings, open_place
+
+_LOOK_AGAIN_S: Final = 30.0
+"""A warm function notices a new version of the catalog after so long."""
+
+_LONGEST_GET_S: Final = 20.0
+"""API Gateway waits 29 s for the whole answer."""
+
+_LONGEST_LISTING_S: Final = 8.0
+_ALL_LISTINGS_S: Final = 18.0
+"""The rest of API Gateway's 29 s is for a cold start and for the answer."""
+
+type Item = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What one search found, as much of it as one answer holds."""
+
+    parts: list[Any]
+    """What the answer says of each scene."""
+
+    next: Position | None
+    """Where the next page begins; None where this is the last one."""
+
+    etag: str
+    """ETag of the catalog that was searched."""
+
+
+class OpenCatalog:
+    """The newest version of the deployment's catalog."""
+
+    def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Read nothing yet."""
+        self._settings = settings
+        self._clock = clock
+        self._runner = open_runner()
+        self._catalog: Catalog | None = None
+        self._looked_at = 0.0
+        self._folders = Folders(
+            policy=HrefPolicy(schemes=frozenset({"s3"}), buckets=_expandable(settings)),
+            settings_of=self._settings_of,
+        )
+
+    def newest(self) -> Catalog:
+        """Return the catalog, opened again if it was replaced.
+
+        Raises:
+            NoCatalogError: The deployment has none.
+            StoreError: It cannot be read.
+        """
+        return self._runner.run(self._newest())
+
+    def search(
+        self, query: SceneQuery, *, most: int, take: Callable[[Item], Any], expand: bool = False
+    ) -> Found:
+        """Return what is taken of each scene, until there are enough or the answer is large enough.
+
+        Args:
+            query: What is wanted.
+            most: Most scenes.
+            take: Returns what a scene adds to the answer. Its size as JSON is counted.
+            expand: Whether scenes have an asset for each image of their folders.
+
+        Raises:
+            NoCatalogError: The deployment has none.
+            RequestError: One scene alone is larger than an answer, or the deployment lists no folders.
+            StoreError: The catalog cannot be read.
+        """
+        if expand and not _expandable(self._settings):
+            raise RequestError(
+                "this deployment lists no folders; its setting source_buckets names the buckets whose "
+                "folders it lists",
+                field="expand",
+            )
+        return self._runner.run(self._search(query, most, take, expand=expand))
+
+    def close(self) -> None:
+        """End the event loop; Lambda never does."""
+        self._runner.close()
+
+    async def _search(
+        self, query: SceneQuery, most: int, take: Callable[[Item], Any], *, expand: bool
+    ) -> Found:
+        try:
+            return await self._found(query, most, take, expand=expand)
+        except StoreError:  # its items are gone: it was replaced twice since it was opened
+            self._catalog = None
+            return await self._found(query, most, take, expand=expand)
+
+    async def _found(
+        self, query: SceneQuery, most: int, take: Callable[[Item], Any], *, expand: bool
+    ) -> Found:
+        catalog = await self._newest()
+        scenes = catalog.scenes(query, n_expected=most + 1)
+        if expand:
+            scenes = self._expanded(scenes, most)
+        return await _collected(scenes, most, take, etag=catalog.etag or '"none"')
+
+    async def _expanded(
+        self, scenes: AsyncIterator[tuple[Position, dict[str, Any]]], most: int
+    ) -> AsyncIterator[tuple[Position, dict[str, Any]]]:
+        """Yield the scenes of a page with their images, and the one behind it as it is."""
+        some = []
+        async for each in scenes:
+            some.append(each)
+            if len(some) > most:
+                break
+        pool = FolderPool(open_=self._folders.open_, longest_s=_LONGEST_LISTING_S, limit_s=_ALL_LISTINGS_S)
+        items = await pool.with_images([item for _, item in some[:most]])
+        for (position, _), item in zip(some, items, strict=False):
+            yield position, dict(item)
+        for each in some[most:]:
+            yield each
+
+    async def _newest(self) -> Catalog:
+        store, key = self._place()
+        now = self._clock()
+        if self._catalog is None:
+            self._catalog = await open_catalog(store, key)
+            self._looked_at = now
+        elif now - self._looked_at > _LOOK_AGAIN_S:
+            if await _etag(store, columns_key(key)) != self._catalog.etag:
+                self._catalog = await open_catalog(store, key)
+            self._looked_at = now
+        return self._catalog
+
+    def _place(self) -> tuple[Store, str]:
+        settings = self._settings
+        if settings.catalog is None:
+            raise NoCatalogError("this deployment has no catalog; its setting `catalog` names one")
+        folder, _, key = settings.catalog.rpartition("/")
+        return open_place(folder, self._settings_of(folder)), key
+
+    def _settings_of(self, place: str) -> StoreSettings:
+        """Return how a bucket is reached."""
+        bucket = place.removeprefix("s3://").partition("/")[0]
+        source = next((each for each in self._settings.source_buckets if each.name == bucket), None)
+        return StoreSettings(
+            endpoint=self._settings.endpoint,
+            region=None if source is None else source.region,
+            requester_pays=source is not None and source.requester_pays,
+            unsigned=source is not None and source.unsigned,
+            stays_on_host=True,
+            write_timeout_s=_LONGEST_GET_S,
+        )
+
+
+def _expandable(settings: Settings) -> frozenset[str]:
+    """Return the buckets whose folders may be listed."""
+    return frozenset(each.name for each in settings.source_buckets if each.expand)
+
+
+async def _collected(
+    scenes: AsyncIterator[tuple[Position, Item]], most: int, take: Callable[[Item], Any], *, etag: str
+) -> Found:
+    parts: list[Any] = []
+    nbytes = 0
+    last: Position | None = None
+    async for position, item in scenes:
+        part = take(item)
+        nbytes += nbytes_of(part)
+        is_large = nbytes > LARGEST_ANSWER_NBYTES
+        if is_large and not parts:
+            raise RequestError(
+                f"the scene {item['id'][:80]} alone takes {nbytes:,} bytes, and an answer holds "
+                f"{LARGEST_ANSWER_NBYTES:,}; read it from the catalog's Parquet file",
+                field="limit",
+            )
+        if is_large or len(parts) == most:
+            return Found(parts=parts, next=last, etag=etag)
+        parts.append(part)
+        last = position
+    return Found(parts=parts, next=None, etag=etag)
+
+
+async def _etag(store: Store, key: str) -> str | None:
+    try:
+        return (await obstore.head_async(store, key))["e_tag"]
+    except (obstore.exceptions.BaseError, OSError) as error:
+        raise StoreError(f"{key} could not be read: {str(error).partition(chr(10))[0]}") from error

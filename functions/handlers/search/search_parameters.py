@@ -1,0 +1,207 @@
+"""From the parameters of a search to what is looked for in the catalog. Pure."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from handlers.search.scene_answers import NO_COLLECTION
+from pixel_gather.core.area import Area, box_of_corners, check_box
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
+from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
+from pixel_gather.core.where import CLOUD_COVER, Where, parse_where
+
+MOST_SCENES: Final = 10_000
+MOST_EXPANDED: Final = 500
+"""Scenes of a page whose folders are listed. At half a second for each, 500 take 8 s."""
+
+_DEFAULT_LIMIT: Final = 100
+_RFC_3339: Final = re.compile(
+    r"(\.\.)?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+)
+_CORNERS: Final = ("lat1", "lng1", "lat2", "lng2")
+
+
+def area_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
+    """Return the search of ``/area``, and the names of the assets whose links it returns.
+
+    Takes two corners (lat1, lng1, lat2, lng2) in any order, or one point (lat, lng).
+
+    Raises:
+        RequestError: It names the parameter that is missing or wrong.
+    """
+    if "lat" in given and "lng" in given:
+        area = Area.of_point(_number(given, "lng"), _number(given, "lat"))
+    else:
+        area = Area(box_of_corners(*(_number(given, name) for name in _CORNERS)))
+    return _latest(given, _query(given, area)), _names(given.get("assets"))
+
+
+def scenes_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
+    """Return the search of ``/scenes``, and the names of the assets whose links it returns.
+
+    Raises:
+        RequestError: As `area_query`.
+    """
+    return _latest(given, _query(given, _area(given))), _names(given.get("assets"))
+
+
+def item_search_query(given: Mapping[str, Any]) -> SceneQuery:
+    """Return what a STAC API's item search looks for, from parameters or from a body.
+
+    Raises:
+        RequestError: As `area_query`. Times that are no times of RFC 3339 are wrong here.
+    """
+    times = given.get("datetime")
+    if isinstance(times, str) and not all(map(_RFC_3339.fullmatch, times.split("/"))):
+        raise RequestError(
+            f"it is {times[:80]!r}; write times as 2024-06-01T00:00:00Z, two with a slash between them for a "
+            "period, and .. for an open end",
+            field="datetime",
+        )
+    return _query(given, _area(given))
+
+
+def body_query(body: object) -> Mapping[str, Any]:
+    """Return the parameters of a search's body, without those that are null.
+
+    Raises:
+        RequestError: It is no object, or has a text where STAC API asks for an array.
+    """
+    if not isinstance(body, Mapping):
+        raise RequestError("write a JSON object", field="body")
+    for name in ("bbox", "ids", "collections"):
+        if isinstance(body.get(name), str):
+            raise RequestError("write an array", field=name)
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def limit_of(given: Mapping[str, Any]) -> int:
+    """Return how many scenes a page has; more than the most are not refused, as STAC asks.
+
+    Raises:
+        RequestError: It is no whole number above 0.
+    """
+    text = str(given.get("limit", _DEFAULT_LIMIT))
+    if not text.isdecimal() or int(text) == 0:
+        raise RequestError(f"it is {text!r}; write a whole number from 1 to {MOST_SCENES:,}", field="limit")
+    return min(int(text), MOST_SCENES)
+
+
+def is_expanded(given: Mapping[str, str]) -> bool:
+    """Tell whether the folders of scenes are to be listed.
+
+    Raises:
+        RequestError: It is neither true nor false.
+    """
+    text = given.get("expand", "false")
+    if text not in ("true", "false"):
+        raise RequestError(f"it is {text[:20]!r}; write true or false", field="expand")
+    return text == "true"
+
+
+def _latest(given: Mapping[str, str], query: SceneQuery) -> SceneQuery:
+    """Want the latest processing of each scene, unless all are asked for."""
+    text = given.get("duplicates", "latest")
+    if text not in ("latest", "all"):
+        raise RequestError(f"it is {text[:20]!r}; write latest or all", field="duplicates")
+    return replace(query, is_latest=text == "latest")
+
+
+def _query(given: Mapping[str, Any], area: Area | None) -> SceneQuery:
+    token = given.get("token")
+    return SceneQuery(
+        area=area,
+        times=_times(given.get("datetime")),
+        where=_where(given),
+        collections=_collections(given.get("collections")),
+        ids=frozenset(_names(given.get("ids"))),
+        after=None if token is None else Position.of_token(str(token)),
+    )
+
+
+def _collections(given: Any) -> frozenset[str]:
+    names = frozenset(_names(given))
+    return names | {""} if NO_COLLECTION in names else names
+
+
+def _area(given: Mapping[str, Any]) -> Area | None:
+    boxed, shaped, point = given.get("bbox"), given.get("intersects"), given.get("point")
+    if sum(each is not None for each in (boxed, shaped, point)) > 1:
+        raise RequestError("give one of bbox, intersects and point", field="bbox")
+    if boxed is not None:
+        return Area(check_box(_numbers(boxed, "bbox"), field="bbox"))
+    if point is not None:
+        return Area.of_point(*_pair(_numbers(point, "point")))
+    if shaped is None:
+        return None
+    shape = _decoded(shaped, "intersects") if isinstance(shaped, str) else shaped
+    if not isinstance(shape, Mapping):
+        raise RequestError("write a GeoJSON geometry", field="intersects")
+    return Area.of_geojson(shape, field="intersects")
+
+
+def _where(given: Mapping[str, Any]) -> Where:
+    query = given.get("query")
+    conditions = parse_where(_decoded(query, "query") if isinstance(query, str) else query, field="query")
+    conditions += parse_where(given.get("where"))
+    if (cloud := given.get("cloud_below")) is not None:
+        conditions += parse_where({CLOUD_COVER: {"lt": _to_number(cloud, "cloud_below")}})
+    return conditions
+
+
+def _times(given: Any) -> TimeRange:
+    if given is None:
+        return ALL_TIMES
+    if not isinstance(given, str):
+        raise RequestError("write a time as text, such as 2024-06-01T00:00:00Z/..", field="datetime")
+    return parse_time_range(given)
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    names = given.split(",") if isinstance(given, str) else given
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise RequestError(
+            "write names, as an array or with commas between them", field="collections, ids or assets"
+        )
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def _numbers(given: Any, field: str) -> tuple[float, ...]:
+    parts = given.split(",") if isinstance(given, str) else given
+    if not isinstance(parts, list | tuple):
+        raise RequestError("write numbers, as an array or with commas between them", field=field)
+    return tuple(_to_number(part, field) for part in parts)
+
+
+def _pair(numbers: tuple[float, ...]) -> tuple[float, float]:
+    if len(numbers) != 2:  # noqa: PLR2004 # longitude and latitude
+        raise RequestError("write two numbers: longitude, latitude", field="point")
+    return numbers[0], numbers[1]
+
+
+def _number(given: Mapping[str, str], name: str) -> float:
+    if name not in given:
+        raise RequestError("it is missing: give lat1, lng1, lat2 and lng2, or lat and lng", field=name)
+    return _to_number(given[name], name)
+
+
+def _to_number(given: Any, field: str) -> float:
+    wrong = RequestError(f"{repr(given)[:60]} is no number", field=field)
+    if isinstance(given, bool):
+        raise wrong
+    try:
+        return float(given)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise wrong from error
+
+
+def _decoded(text: str, field: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"it is no JSON: {error}", field=field) from error

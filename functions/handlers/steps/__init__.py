@@ -1,1 +1,0 @@
-"""What the functions behind the state machine share."""

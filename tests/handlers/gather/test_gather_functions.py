@@ -1,0 +1,609 @@
+"""The three functions of a gather, one after another as the state machine calls them."""
+
+import asyncio
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import xarray as xr
+from obstore.store import S3Store
+from zarr.storage import ObjectStore
+
+from handlers.deployment.settings import SourceBucket
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.stores import ROOT_KEY, FoundCube
+from pixel_gather.engine.gather_shard import gather_shard
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from support.lambda_functions import REGION, Context, StateMachine, records
+from support.undrawn import gather_undrawn
+
+pytestmark = pytest.mark.usefixtures("without_hedges")
+
+SERIES = Path(__file__).parents[2] / "data/series/files"
+LANDSAT = sorted(SERIES.glob("gdalcubes/*_B2.TIF"))
+IN_SHARDS = {"layout": {"chunk": [1, 64, 64], "shard_rows": 3}}
+REQUEST: dict[str, Any] = {
+    "sources": {"prefix": "s3://sources/landsat"},
+    "window": {"pixels": [10, 20, 100, 90]},
+    "output": IN_SHARDS,
+}
+NAME = parse_request(REQUEST).cube_name
+
+
+def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tmp_path: Path) -> None:
+    """The functions and the process make the same digest and the same cube."""
+    local = gather_undrawn(
+        REQUEST | {"sources": {"hrefs": [str(file) for file in LANDSAT], "time": "auto"}},
+        to=tmp_path / "cube",
+    )
+
+    result = machine.run(REQUEST)
+
+    assert result["digest"] == local.report.digest
+    assert result["status"] == {"ok": 8}
+    assert (result["n_shards"], result["n_lost_shards"], result["n_failed"]) == (3, 0, 0)
+    assert result["cube"] == f"s3://cubes/out/{NAME}.zarr"
+    assert result["usd"] > 0
+    cube = _cube(NAME)
+    assert cube.attrs["complete"] == 1
+    xr.testing.assert_equal(_bare(cube), _bare(xr.open_zarr(tmp_path / "cube")))
+    assert cube.href.values.tolist() == [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
+
+
+def test_finish_gather_writes_the_report_into_the_cubes_folder(drawing_machine: StateMachine) -> None:
+    """The report has the fields of the result and all others. Its page has figures."""
+    result = drawing_machine.run(REQUEST)
+
+    report = _json(drawing_machine.s3, "cubes", result["report"].removeprefix("s3://cubes/"))
+    assert result["report"] == f"s3://cubes/out/{NAME}.zarr/report.json"
+    assert {name: report[name] for name in ("gather", "cube", "digest", "n_sources", "usd")} == {
+        name: result[name] for name in ("gather", "cube", "digest", "n_sources", "usd")
+    }
+    assert sum(report["usd_by_service"].values()) == result["usd"]
+    assert report["requests"] == result["requests"] > 8
+    assert result["report_page"] == f"s3://cubes/out/{NAME}.zarr/report.html"
+    page = drawing_machine.s3.get_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
+    assert page["ContentType"] == "text/html; charset=utf-8"
+    content = page["Body"].read()
+    assert NAME.encode() in content
+    assert content.count(b"<svg") > 4
+
+
+def test_finish_gather_draws_no_report_that_the_request_does_not_want(drawing_machine: StateMachine) -> None:
+    """The cube has the page of its pixels, costs less, and is complete for the next who ask."""
+    request = REQUEST | {"output": {"name": "bare", "report": False}}
+
+    result = drawing_machine.run(request)
+
+    found = drawing_machine.s3.list_objects_v2(Bucket="cubes", Prefix="out/bare.zarr/")["Contents"]
+    names = {item["Key"].rpartition("/")[2] for item in found}
+    assert (result["status"], result["report"], result["report_page"]) == ({"ok": 8}, None, None)
+    assert names >= {"view.html", "receipt.json", "rows.parquet"}
+    assert names.isdisjoint({"report.json", "report.txt", "report.html"})
+    assert drawing_machine.planned(request) == {"verdict": "complete", "result": result}
+
+
+def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
+    machine: StateMachine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The cube is complete without a page. The same request again draws the page."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    broken = ModuleType("broken")
+    broken.draw_all = broken.report_files_of = fail  # type: ignore[attr-defined] # a module of our own
+    verdict = machine.planned(REQUEST)
+    for item in machine.manifest(verdict):
+        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pixel_gather.features.report.report_files", broken)
+        result = machine.finished(verdict)
+    asked_again = machine.planned(REQUEST)
+    drawn = machine.finished(asked_again)
+
+    assert (result["status"], result["report"], result["report_page"]) == ({"ok": 8}, None, None)
+    assert "could not be drawn" in caplog.text
+    assert (asked_again["verdict"], asked_again["n_missing"]) == ("planned", 0)
+    assert drawn["report_page"] == f"s3://cubes/out/{NAME}.zarr/report.html"
+    assert drawn | {"report": None, "report_page": None} == result
+    assert machine.planned(REQUEST) == {"verdict": "complete", "result": drawn}
+
+
+def test_plan_gather_of_a_complete_cube_without_a_page_answers_though_all_else_is_gone(
+    machine: StateMachine,
+) -> None:
+    """Control files expire. Then no page can be drawn, and the result links only to existing files."""
+    result = machine.run(REQUEST)
+    machine.s3.delete_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
+    for item in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
+        machine.s3.delete_object(Bucket="control", Key=item["Key"])
+
+    again = machine.planned(REQUEST)
+
+    assert again == {"verdict": "complete", "result": result | {"report_page": None}}
+
+
+def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:
+    """The verdict has the manifest, workers and tolerated failures, within the deployment's limits."""
+    verdict = machine.planned(REQUEST | {"limits": {"workers": 9000, "failed_shards": 0.25}})
+
+    assert verdict["verdict"] == "planned"
+    name, _, claim = verdict["gather"].partition("/")
+    assert name == NAME
+    assert verdict["manifest"]["bucket"] == "control"
+    assert verdict["manifest"]["key"].startswith(f"gathers/{NAME}/{claim}/manifests/")
+    assert verdict["workers"] == 500
+    assert verdict["tolerated_failure_percentage"] == 25
+    assert verdict["shard_limit_s"] == 120
+    assert verdict["cube"] == f"s3://cubes/out/{NAME}.zarr"
+    assert [item["index"] for item in machine.manifest(verdict)] == [0, 1, 2]
+    summary = _json(machine.s3, "control", "summaries/by-hand.json")
+    assert summary["gather"] == NAME
+    assert summary["cube"] == verdict["cube"]
+    assert (summary["n_sources"], summary["n_rows"], summary["n_shards"], summary["n_missing"]) == (
+        8,
+        8,
+        3,
+        3,
+    )
+    assert summary["shape"] == [8, 90, 100]
+    assert summary["usd"] > 0
+    assert summary["seconds"] > 0
+    in_strips, unlike, *_ = summary["warnings"]
+    assert in_strips.startswith("8 of 8 sampled sources are stored in strips, not tiles")
+    assert unlike.startswith("sampled sources do not share one grid")
+
+
+def test_plan_gather_again_leaves_out_what_is_committed(machine: StateMachine) -> None:
+    """Only shards that are not committed are in the next manifest, and the gather can be completed."""
+    verdict = machine.planned(REQUEST)
+    first = machine.manifest(verdict)[0]
+    machine.shard.handler({"gather": verdict["gather"], "tasks": [first]}, Context())
+
+    again = machine.planned(REQUEST)
+
+    assert [item["index"] for item in machine.manifest(again)] == [1, 2]
+    assert machine.run(REQUEST)["status"] == {"ok": 8}
+
+
+def test_plan_gather_of_a_complete_cube_answers_with_its_result(machine: StateMachine) -> None:
+    """The same request again reads nothing, even if its control files have expired."""
+    result = machine.run(REQUEST)
+    for item in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
+        machine.s3.delete_object(Bucket="control", Key=item["Key"])
+
+    again = machine.run(REQUEST)
+
+    assert again == {"verdict": "complete", "result": result}
+
+
+def test_gather_shard_twice_leaves_the_first_ones_bytes(
+    machine: StateMachine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lambda may invoke a function twice for one event.
+
+    The second one changes nothing and counts no source.
+    """
+    verdict = machine.planned(REQUEST)
+    event = {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[1]]}
+    key = f"out/{NAME}.zarr/band_1/c/1/0/0"
+
+    first = machine.shard.handler(event, Context())
+    bytes_of_first = machine.s3.get_object(Bucket="cubes", Key=key)["Body"].read()
+    second = machine.shard.handler(event, Context())
+
+    assert machine.s3.get_object(Bucket="cubes", Key=key)["Body"].read() == bytes_of_first
+    assert first["windows_read"] == second["windows_read"] == 3
+    written = [each for each in records(capsys.readouterr().out, with_="_aws") if "shard_index" in each]
+    assert len([each for each in written if "SourcesRead" in each]) == 1
+    assert len([each for each in written if "SpentUsd" in each]) == len(written) - 1 == 2  # both are paid for
+    assert machine.run(REQUEST)["status"] == {"ok": 8}
+
+
+def test_gather_shard_that_is_late_leaves_it_to_a_fresh_worker(machine: StateMachine) -> None:
+    """A first try stops within its limit and commits nothing. The second try has no such limit."""
+    verdict = machine.planned(REQUEST)
+    event = {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[1]]}
+
+    with pytest.raises(Exception, match="not filled in time") as raised:
+        machine.shard.handler(event | {"limit_s": 0}, Context())
+
+    assert type(raised.value).__name__ == "ShardLateError"
+    assert [item["index"] for item in machine.manifest(machine.planned(REQUEST))] == [0, 1, 2]
+    assert machine.shard.handler(event, Context())["windows_read"] == 3
+    assert machine.run(REQUEST)["status"] == {"ok": 8}
+
+
+def test_gather_shard_fills_all_shards_of_its_item(
+    machine: StateMachine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One invocation logs one line for each shard and returns the totals."""
+    verdict = machine.planned(REQUEST)
+    tasks = machine.manifest(verdict)
+
+    answer = machine.shard.handler({"gather": verdict["gather"], "tasks": tasks, "limit_s": 120}, Context())
+
+    lines = [each for each in caplog.records if each.getMessage() == "shard finished"]
+    assert [vars(each)["shard_index"] for each in lines] == [0, 1, 2]
+    assert [each["shard_index"] for each in answer["shards"]] == [0, 1, 2]
+    assert (answer["windows_read"], answer["windows_failed"]) == (8, 0)
+    assert machine.manifest(machine.planned(REQUEST)) == []
+    assert machine.finished(verdict)["status"] == {"ok": 8}
+
+
+def test_gather_shard_that_a_store_refuses_costs_no_other_shard_of_its_item(
+    machine: StateMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is raised after the other shards are filled. The next try has only the refused one."""
+    verdict = machine.planned(REQUEST)
+
+    async def refusing(task: Any, **given: Any) -> Any:
+        if task.index == 1:
+            raise StoreError("the store is busy")
+        return await gather_shard(task, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pixel_gather.engine.gather_shards.gather_shard", refusing)
+        with pytest.raises(Exception, match="the store is busy"):
+            machine.shard.handler(
+                {"gather": verdict["gather"], "tasks": machine.manifest(verdict)}, Context()
+            )
+
+    again = machine.planned(REQUEST)
+    assert [[task["index"] for task in item] for item in machine.items(again)] == [[1]]
+    assert machine.run(REQUEST)["status"] == {"ok": 8}
+
+
+def test_gather_shard_goes_on_in_another_try_with_the_shards_that_it_had_no_time_for(
+    machine: StateMachine,
+) -> None:
+    """Committed shards are not changed, so each try gets further."""
+    verdict = machine.planned(REQUEST)
+    event = {"gather": verdict["gather"], "tasks": machine.manifest(verdict), "late_s": 120}
+
+    for left in ([1, 2], [2]):
+        with pytest.raises(Exception, match="too short for more") as raised:
+            machine.shard.handler(event | {"tasks": event["tasks"][-len(left) - 1 :]}, Context(left_s=30))
+        assert type(raised.value).__name__ == "ShardsLeftError"
+        assert [task["index"] for task in machine.manifest(machine.planned(REQUEST))] == left
+
+
+def test_plan_gather_gives_each_worker_its_own_shard_where_there_are_enough(machine: StateMachine) -> None:
+    """Three shards are three children of the smaller function, because they fit it."""
+    verdict = machine.planned(REQUEST)
+
+    assert [len(item) for item in machine.items(verdict)] == [1, 1, 1]
+    assert verdict["worker_size"] == 0
+    assert verdict["late_shard_s"] == 900
+    one_worker = machine.planned(REQUEST | {"limits": {"workers": 1}, "output": IN_SHARDS | {"name": "one"}})
+    assert [len(item) for item in machine.items(one_worker)] == [3]
+
+
+def test_plan_gather_prices_and_tells_of_sources_in_another_region(
+    machine: StateMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The price has the transfer, so that limits count it. The plan says how to avoid it."""
+    settings = replace(
+        machine.plan.planner.deployment.settings,
+        source_buckets=(SourceBucket(name="sources", region="us-west-2"),),
+    )
+    near = machine.planned(REQUEST)
+    monkeypatch.setattr(machine.plan.planner.deployment, "settings", settings)
+    far = machine.planned(REQUEST | {"output": IN_SHARDS | {"name": "far"}})
+
+    summary = _json(machine.s3, "control", "summaries/by-hand.json")
+    assert (near["verdict"], far["verdict"]) == ("planned", "planned")
+    [warning] = [each for each in summary["warnings"] if "us-west-2" in each]
+    assert warning.startswith("8 sources lie in the bucket sources in us-west-2, but the workers run in ")
+    refused = machine.planned(
+        REQUEST | {"output": IN_SHARDS | {"name": "capped"}, "limits": {"usd": summary["usd"] * 0.999}}
+    )
+    assert refused["error"] == "BudgetError"
+
+
+def test_finish_gather_twice_gives_the_same_result(machine: StateMachine) -> None:
+    """The second finish finds a complete cube and does not change it."""
+    verdict = machine.planned(REQUEST)
+    for item in machine.manifest(verdict):
+        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+
+    assert machine.finished(verdict) == machine.finished(verdict)
+
+
+def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMachine, tmp_path: Path) -> None:
+    """The worker uses the plan and memory of the current gather."""
+    other = REQUEST | {"sources": {"prefix": "s3://sources/heat"}, "window": {"pixels": [0, 0, 30, 20]}}
+    verdict, other_verdict = machine.planned(REQUEST), machine.planned(other)
+    items, other_items = machine.manifest(verdict), machine.manifest(other_verdict)
+
+    for item, other_item in zip(items, [*other_items, None], strict=False):
+        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+        if other_item is not None:
+            machine.shard.handler({"gather": other_verdict["gather"], "tasks": [other_item]}, Context())
+
+    files = sorted(SERIES.glob("stactools-noaa-cdr/heat_content_anomaly_0-2000*.tif"))
+    local = gather_undrawn(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "a")
+    other_local = gather_undrawn(other | {"sources": [str(file) for file in files]}, to=tmp_path / "b")
+    assert machine.finished(verdict)["digest"] == local.report.digest
+    assert machine.finished(other_verdict)["digest"] == other_local.report.digest
+
+
+class _MeetingControl:
+    """Control files of S3. The first ones are answered only after all of them are requested."""
+
+    def __init__(self, control: Any, meeting: asyncio.Barrier, asked: list[str]) -> None:
+        self._control = control
+        self._meeting = meeting
+        self._asked = asked
+
+    async def get(self, key: str) -> bytes | None:
+        await self._meet(key)
+        content: bytes | None = await self._control.get(key)
+        return content
+
+    async def get_range(self, key: str, start: int, stop: int) -> bytes:
+        await self._meet(key)
+        content: bytes = await self._control.get_range(key, start, stop)
+        return content
+
+    async def put(self, key: str, content: bytes) -> None:
+        await self._control.put(key, content)
+
+    async def put_new(self, key: str, content: bytes) -> bool:
+        was_put: bool = await self._control.put_new(key, content)
+        return was_put
+
+    async def _meet(self, key: str) -> None:
+        self._asked.append(key)
+        if len(self._asked) <= self._meeting.parties:
+            async with asyncio.timeout(10):
+                await self._meeting.wait()
+
+
+def test_cold_worker_asks_for_all_its_control_files_at_one_time(
+    machine: StateMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plan, list and the cube's metadata take one round trip before the first source, not three."""
+    verdict = machine.planned(REQUEST)
+    deployment, meeting = machine.shard.worker.deployment, asyncio.Barrier(3)
+    asked: list[str] = []
+
+    def control(gather: str, *, may_list: bool, real: Any = deployment.control) -> _MeetingControl:
+        return _MeetingControl(real(gather, may_list=may_list), meeting, asked)
+
+    async def look(cube: ZarrCube) -> FoundCube | None:
+        if len(asked) < meeting.parties:  # not before it writes
+            asked.append(ROOT_KEY)
+            async with asyncio.timeout(10):
+                await meeting.wait()
+        return await find(cube)
+
+    find = ZarrCube.found_among_files
+    monkeypatch.setattr(deployment, "control", control)
+    monkeypatch.setattr(ZarrCube, "found_among_files", look)
+
+    answer = machine.shard.handler(
+        {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[0]]}, Context()
+    )
+
+    assert sorted(asked[:3]) == ["plan.msgpack", "sources.msgpack", ROOT_KEY]
+    assert (answer["windows_read"], answer["windows_failed"]) == (3, 0)
+
+
+def test_gather_shard_refuses_a_task_of_an_earlier_plan(machine: StateMachine) -> None:
+    """After the cube was removed and planned anew, a redrive of the old plan is refused."""
+    old = machine.planned(REQUEST | {"output": {"name": "mine", **IN_SHARDS}})
+    _remove_cubes(machine.s3)
+    new_layout = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
+    new = machine.planned(REQUEST | {"output": {"name": "mine", **new_layout}})
+
+    machine.shard.handler({"gather": new["gather"], "tasks": [machine.manifest(new)[0]]}, Context())
+    with pytest.raises(Exception, match="planned anew") as raised:
+        machine.shard.handler({"gather": old["gather"], "tasks": [machine.manifest(old)[0]]}, Context())
+
+    assert type(raised.value).__name__ == "ArrayExistsError"
+
+
+def test_warm_worker_keeps_gdal_for_the_next_shard(machine: StateMachine, tmp_path: Path) -> None:
+    """GDAL's child processes outlive an invocation."""
+    files = sorted(SERIES.glob("mapchete-eo/*.jp2"))
+    for file in files:
+        machine.s3.upload_file(str(file), "sources", f"jp2/{file.name}")
+    request = {
+        "window": {"pixels": [5, 5, 20, 20]},
+        "output": {"layout": {"chunk": [1, 20, 20], "shard_rows": 1}},
+    }
+
+    result = machine.run(request | {"sources": {"prefix": "s3://sources/jp2"}})
+
+    local = gather_undrawn(request | {"sources": [str(file) for file in files]}, to=tmp_path / "cube")
+    assert (result["status"], result["n_shards"]) == ({"ok": len(files)}, len(files))
+    assert result["digest"] == local.report.digest
+
+
+def test_lost_shard_is_tolerated_where_the_request_allows_it(machine: StateMachine) -> None:
+    """Its rows get the status lost, and the cube is complete."""
+    machine.lost = {1}
+
+    result = machine.run(REQUEST | {"limits": {"failed_shards": 0.4}})
+
+    assert result["status"] == {"ok": 5, "lost": 3}
+    assert (result["n_failed"], result["n_lost_shards"]) == (3, 1)
+    assert _cube(NAME).status.values.tolist() == [0, 0, 0, 10, 10, 10, 0, 0]
+
+
+def test_more_lost_shards_than_are_allowed_fail_the_finish(machine: StateMachine) -> None:
+    """Two of three lost shards are over a limit of 0.4."""
+    machine.lost = {0, 1}
+
+    with pytest.raises(Exception, match="2 of 3 shards have not been gathered"):
+        machine.run(REQUEST | {"limits": {"failed_shards": 0.4}})
+
+
+def test_lost_shard_fails_the_finish_where_none_may_be(machine: StateMachine) -> None:
+    """The error says what to do."""
+    machine.lost = {1}
+
+    with pytest.raises(Exception, match="1 of 3 shards have not been gathered") as raised:
+        machine.run(REQUEST)
+
+    assert type(raised.value).__name__ == "StoreError"
+
+
+def test_shards_tell_every_time_of_every_source(
+    machine: StateMachine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Metrics have each source's times, with the gather and the shard as properties and two dimensions."""
+    hrefs = [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
+    capsys.readouterr()
+
+    machine.run(REQUEST | {"sources": [*hrefs[:7], "s3://sources/landsat/not-there.tif"]})
+
+    emitted = records(capsys.readouterr().out, with_="_aws")
+    shards = [each for each in emitted if "SourcesRead" in each]
+    assert [each["shard_index"] for each in shards] == [0, 1, 2]
+    assert [each["shard_index"] for each in emitted if "SpentUsd" in each] == [0, 1, 2]
+    assert {tuple(each["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0]) for each in emitted} == {
+        ("service", "stage")
+    }
+    assert {each["stage"] for each in emitted} == {"test"}
+    for name in ("SourceOpenSeconds", "SourceReadSeconds", "SourceTotalSeconds"):
+        assert [len(each[name]) for each in shards] == [3, 3, 2]
+    assert [each["SourcesFailed"] for each in shards] == [[0], [0], [1]]
+    assert shards[2]["SourcesMissing"] == [1]
+    assert emitted[-1]["GatherSeconds"][0] > 0
+    assert emitted[-1]["GatherUsd"][0] > 0
+
+
+def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pytest.LogCaptureFixture) -> None:
+    """The message is constant, and the values are in keys."""
+    verdict = machine.planned(REQUEST)
+    item = machine.manifest(verdict)[0]
+    caplog.clear()
+
+    machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+
+    [record] = [each for each in caplog.records if each.name == "pixel-gather"]
+    line = json.loads(machine.shard.logger.registered_formatter.format(record))
+    assert line["message"] == "shard finished"
+    assert line["gather_id"] == NAME
+    assert line["shard_index"] == 0
+    assert (line["windows_read"], line["windows_failed"]) == (3, 0)
+    assert line["decoded_bytes"] == 3 * 90 * 100 * 2
+    assert line["requests"] > 3
+    assert line["fetched_bytes"] > 0
+    assert {
+        "read_s",
+        "measure_s",
+        "write_s",
+        "peak_rss_mib",
+        "function_request_id",
+        "cold_start",
+    } <= line.keys()
+
+
+def test_sources_still_unread_when_time_is_up_time_out(machine: StateMachine) -> None:
+    """The worker commits what it has read before Lambda ends it."""
+    verdict = machine.planned(REQUEST)
+    item = machine.manifest(verdict)[0]
+
+    answer = machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context(left_s=0.0))
+
+    assert (answer["windows_read"], answer["windows_failed"]) == (0, 3)
+
+
+def test_store_that_refuses_fails_the_shard_by_the_name_that_is_retried(machine: StateMachine) -> None:
+    """The error's class is StoreError, which the state machine retries by name."""
+    verdict = machine.planned(REQUEST)
+    item = machine.manifest(verdict)[0]
+    for each in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
+        machine.s3.delete_object(Bucket="control", Key=each["Key"])
+
+    with pytest.raises(Exception, match="was never planned") as raised:
+        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+
+    assert type(raised.value).__name__ == "StoreError"
+
+
+def _remove_cubes(s3: Any) -> None:
+    for item in s3.list_objects_v2(Bucket="cubes")["Contents"]:
+        s3.delete_object(Bucket="cubes", Key=item["Key"])
+
+
+def _json(s3: Any, bucket: str, key: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+    return found
+
+
+def _cube(name: str) -> xr.Dataset:
+    store = S3Store("cubes", prefix=f"out/{name}.zarr", region=REGION, client_options={"allow_http": True})
+    cube: xr.Dataset = xr.open_zarr(ObjectStore(store, read_only=True))
+    return cube
+
+
+def _bare(cube: xr.Dataset) -> xr.DataArray:
+    bare: xr.DataArray = cube.band_1.drop_vars(list(cube.band_1.coords))
+    return bare
+
+
+def test_gather_with_the_index_of_an_earlier_one_takes_half_the_requests(machine: StateMachine) -> None:
+    """An index inside a cube is named by its href. Workers get the packed headers of their shard."""
+    first = machine.run(REQUEST)
+    index = f"{first['cube']}/headers.parquet"
+    with_index = REQUEST | {"index": index, "output": IN_SHARDS | {"name": "again"}}
+
+    second = machine.run(with_index)
+
+    assert second["digest"] == first["digest"]
+    assert second["requests"] == first["requests"] - 8
+    report = _json(machine.s3, "cubes", second["report"].removeprefix("s3://cubes/"))
+    assert (report["n_known"], report["n_stale"], report["n_unfit"]) == (8, 0, 0)
+    assert parse_request(REQUEST | {"index": index}).cube_name == NAME
+
+
+def test_plan_gather_refuses_an_index_that_it_may_not_read(machine: StateMachine) -> None:
+    """An index in another bucket is refused, as a list is."""
+    refused = machine.planned(REQUEST | {"index": "s3://elsewhere/headers.parquet"})
+
+    assert refused["verdict"] == "refused"
+    assert refused["cause"].startswith("index: the bucket elsewhere is not allowed here")
+
+
+def test_sources_whose_windows_are_cut_into_strips_count_once(
+    machine: StateMachine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The metrics count each source once, although it is in three shards."""
+    small = replace(machine.plan.workers_of(machine.plan.settings), max_task_nbytes=7000)
+    monkeypatch.setattr(machine.plan, "workers_of", lambda _: small)  # such windows have gigabytes else
+
+    result = machine.run(REQUEST | {"output": {"layout": {"chunk": [1, 32, 100]}}})
+
+    emitted = records(capsys.readouterr().out, with_="_aws")
+    assert result["n_shards"] == 3 * 8
+    assert [each["SourcesRead"] for each in emitted if "SourcesRead" in each] == [[8]]
+    assert [each["SourcesFailed"] for each in emitted if "SourcesFailed" in each] == [[0]]
+
+
+def test_finish_of_a_cube_that_was_planned_anew_leaves_it_alone(machine: StateMachine) -> None:
+    """A finish of the old plan must not change a cube that was removed and planned anew."""
+    verdict = machine.planned(REQUEST)
+    for item in machine.manifest(verdict):
+        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+    root = f"out/{NAME}.zarr/zarr.json"
+    machine.s3.delete_object(Bucket="cubes", Key=root)
+    for listed in machine.s3.list_objects_v2(Bucket="cubes")["Contents"]:
+        machine.s3.delete_object(Bucket="cubes", Key=listed["Key"])
+    again = machine.planned(REQUEST)
+    assert again["gather"] != verdict["gather"]
+
+    with pytest.raises(Exception, match="planned anew since") as raised:
+        machine.finished(verdict)
+
+    assert type(raised.value).__name__ == "ArrayExistsError"
+    assert _json(machine.s3, "cubes", root)["attributes"]["complete"] == 0

@@ -1,0 +1,48 @@
+"""How a deployment's functions sign: by what the request says, with a token from Secrets Manager."""
+
+from typing import Any
+
+import boto3
+import pytest
+
+from handlers.deployment.settings import Settings
+from handlers.deployment.stores import Deployment
+from handlers.gather.readers import Readers
+from pixel_gather.core.errors import GatherError
+from pixel_gather.io.aws.secrets import secret_text
+from support.lambda_functions import ENVIRONMENT
+
+ALLOWED = {"PIXEL_GATHER_SIGNING": '["earthdata"]', "PIXEL_GATHER_EARTHDATA_SECRET": "earthdata/token"}
+
+
+@pytest.fixture
+def deployment(s3: Any, s3_url: str) -> Deployment:
+    """Return a deployment that signs for NASA's buckets; S3 is there for its endpoint alone."""
+    assert s3 is not None
+    secret_text.cache_clear()
+    return Deployment(Settings.from_environment(dict(ENVIRONMENT) | ALLOWED | {"AWS_ENDPOINT_URL": s3_url}))
+
+
+def test_the_token_is_read_by_its_name_when_it_is_needed(deployment: Deployment, s3_url: str) -> None:
+    """Once; nothing is read for gathers that do not sign."""
+    assert deployment.signed_objects("none") is deployment.objects
+    signing = deployment.signed_objects("earthdata").settings.signing
+    assert signing is not None
+    assert signing.longest_jitter_s > 0
+    assert signing.read_token is not None
+    with pytest.raises(GatherError):
+        signing.read_token()
+
+    client = boto3.client("secretsmanager", endpoint_url=s3_url)
+    client.create_secret(Name="earthdata/token", SecretString="EDL\n")
+    assert signing.read_token() == "EDL"
+    client.delete_secret(SecretId="earthdata/token", ForceDeleteWithoutRecovery=True)
+    assert signing.read_token() == "EDL"
+
+
+def test_each_way_of_signing_has_a_reader_of_its_own(deployment: Deployment) -> None:
+    """A worker keeps them for the next gather."""
+    readers = Readers(deployment, holds_a_shard=False)
+
+    assert readers.of("none") is readers.of("none")
+    assert readers.of("earthdata") is not readers.of("none")

@@ -1,0 +1,57 @@
+"""The search function's paths in the OpenAPI document agree with its routes and answers."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from obstore.store import LocalStore
+
+from handlers.openapi.document import openapi_document
+from handlers.openapi.search_paths import QUERIES, search_paths
+from infra.search_queries import search_queries
+from pixel_gather.features.catalog.catalog_writer import write_search_files
+from pixel_gather.io.scenes.spooled_items import SpooledItems
+from scenes.scenes import item
+from support.api_bridge import RESOURCES, body_of, event
+from support.lambda_functions import Context, cold_start
+
+
+def test_paths_are_the_functions_routes() -> None:
+    """The document has exactly the paths that the function answers."""
+    assert set(search_paths()) == set(RESOURCES)
+
+
+def test_api_gateway_and_the_description_name_the_same_parameters() -> None:
+    """The stack and the document declare the same parameters."""
+    declared = {f"/{path}": set(names) for path, names in search_queries().items() if names}
+
+    assert declared == {path: set(names) for path, names in QUERIES.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", RESOURCES)
+def test_answers_are_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """Each path's answer is valid by its schema."""
+    with SpooledItems() as spooled:
+        spooled.add([item("a"), item("b")], name="items")
+        write_search_files(spooled, LocalStore(tmp_path), "catalog.parquet")
+    target = path.replace("{name}", "sentinel-2-l2a").replace("{item}", "a")
+    target += "?lat=46.5&lng=11.5" if path == "/area" else ""
+    document = openapi_document()
+    ((media_type, content),) = document["paths"][path]["get"]["responses"]["200"]["content"].items()
+
+    href = f"file://{tmp_path}/catalog.parquet"
+    with cold_start(monkeypatch, "search", PIXEL_GATHER_CATALOG=href) as module:
+        answer = module.handler(event("GET", target), Context(left_s=29))
+        module.catalog.close()
+
+    assert answer["multiValueHeaders"]["Content-Type"] == [media_type]
+    Draft202012Validator(_whole(document, content["schema"])).validate(body_of(answer))
+
+
+def _whole(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema together with all schemas of the document, so that its references resolve."""
+    assert re.fullmatch(r"#/components/schemas/\w+", schema["$ref"])
+    return schema | {"components": document["components"]}

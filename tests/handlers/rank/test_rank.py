@@ -1,0 +1,145 @@
+"""POST /rankings over S3: what it answers, what it refuses, and what it tells of a large ranking."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+
+from pixel_gather import Settings, make_catalog
+from pixel_gather.io.store.object_store import StoreSettings
+from support.lambda_functions import ENVIRONMENT, Context, cold_start
+
+_SERIES = Path(__file__).parents[2] / "data/series/files/stactools-noaa-cdr"
+
+
+@pytest.fixture
+def rank(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Open the function over S3."""
+    del s3
+    with cold_start(monkeypatch, "rank") as module:
+        yield module
+
+
+def _ask(module: ModuleType, body: Any, *, left_s: float = 29.0) -> tuple[int, Any]:
+    event = {
+        "resource": "/rankings",
+        "path": "/rankings",
+        "httpMethod": "POST",
+        "headers": {},
+        "queryStringParameters": None,
+        "requestContext": {"requestId": "api-request-1"},
+        "body": json.dumps(body),
+        "isBase64Encoded": False,
+    }
+    answer = module.app.resolve(event, Context(left_s=left_s))
+    return answer["statusCode"], json.loads(answer["body"])
+
+
+def _mean(name: str) -> float:
+    with rasterio.open(_SERIES / name) as dataset:
+        values = dataset.read(1, masked=True).astype("float64").compressed()
+    return float(values[np.isfinite(values)].mean())
+
+
+def test_ranking_of_a_prefix_is_answered_at_once(rank: ModuleType) -> None:
+    """The order is NumPy's, and every scene says what it took."""
+    code, found = _ask(rank, {"sources": {"prefix": "s3://sources/heat/"}, "by": "b1", "precision": "exact"})
+
+    assert code == 200
+    expected = {path.name: _mean(path.name) for path in _SERIES.glob("heat_content_anomaly_0-2000*.tif")}
+    assert [row["id"] for row in found["scenes"]] == sorted(expected, key=lambda name: -expected[name])
+    assert {row["id"]: row["value"] for row in found["scenes"]} == pytest.approx(expected)
+    assert all(row["requests"] > 0 and row["status"] == "ok" for row in found["scenes"])
+
+
+def test_ranking_of_a_catalog_reads_the_assets_that_it_needs(
+    rank: ModuleType, s3_url: str, tmp_path: Path
+) -> None:
+    """It finds their scenes in the box by the rules of the search."""
+    lines = [
+        f"s3://sources/heat/{path.name},2020-01-01"
+        for path in _SERIES.glob("heat_content_anomaly_0-2000*.tif")
+    ]
+    (tmp_path / "list.csv").write_text("\n".join(["href,time", *lines]))
+    stores = StoreSettings(endpoint=s3_url, region=ENVIRONMENT["AWS_REGION"])
+    make_catalog(
+        to="s3://sources/heat.parquet", sources=tmp_path / "list.csv", settings=Settings(stores=stores)
+    )
+
+    code, found = _ask(
+        rank,
+        {
+            "scenes": {"catalog": "s3://sources/heat.parquet", "datetime": "2020"},
+            "area": {"bbox": [-30, 0, 30, 40]},
+            "by": "data * 2",
+            "top": 1,
+        },
+    )
+
+    assert code == 200, found
+    assert len(found["scenes"]) == 4
+    assert found["expression"] == "data * 2"
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        ([], "request", "an object"),
+        ({"by": "red"}, "scenes", "give scenes, or sources"),
+        ({"sources": ["s3://sources/a.tif"]}, "by", "write what to rank by"),
+        ({"sources": ["s3://sources/a.tif"], "by": "red +"}, "by", "position 6"),
+        ({"sources": ["s3://sources/a.tif"], "by": "b1", "bay": 1}, "bay", "there is no such field"),
+        ({"sources": ["s3://other/a.tif"], "by": "b1"}, "sources.hrefs.0", "other"),
+        ({"sources": ["s3://sources/a.tif"], "by": "b1", "limits": {"usd": -1}}, "limits.usd", "above 0"),
+        ({"sources": ["s3://sources/a.tif"], "by": "clear"}, "mask", "clear needs a mask"),
+        ({"scenes": {"catlog": "x"}, "by": "red"}, "scenes.catlog", "no such field"),
+        ({"scenes": {}, "by": "red"}, "scenes.catalog", "there is no other catalog: name one"),
+        (
+            {"sources": ["s3://sources/a.tif"], "by": "b1", "area": {"bbox": [1, 2]}},
+            "area.bbox",
+            "four numbers",
+        ),
+    ],
+)
+def test_wrong_requests_are_refused_by_the_field(rank: ModuleType, body: Any, field: str, words: str) -> None:
+    """Before anything is read."""
+    code, problem = _ask(rank, body)
+
+    assert (code, problem["field"]) == (422, field)
+    assert words in problem["detail"]
+
+
+def test_ranking_that_would_take_too_long_is_refused_with_what_to_do(rank: ModuleType) -> None:
+    """After its first scene; the forecast says how long."""
+    code, problem = _ask(
+        rank,
+        {"sources": {"prefix": "s3://sources/heat/"}, "by": "b1", "limits": {"seconds": 0.001}},
+    )
+
+    assert code == 422
+    assert problem["detail"].startswith("limits.seconds: 4 scenes would take about")
+    assert problem["detail"].endswith("say precision: coarse, or raise the limit")
+
+
+def test_ranking_that_would_cost_too_much_is_refused(rank: ModuleType) -> None:
+    """The limit is that of the request."""
+    code, problem = _ask(
+        rank, {"sources": {"prefix": "s3://sources/heat/"}, "by": "b1", "limits": {"usd": 1e-9}}
+    )
+
+    assert code == 422
+    assert problem["detail"].startswith("limits.usd: ")
+
+
+def test_missing_files_are_listed(rank: ModuleType) -> None:
+    """Last, with their status."""
+    heat = next(_SERIES.glob("heat_content_anomaly_0-2000*.tif")).name
+    code, found = _ask(rank, {"sources": ["s3://sources/none.tif", f"s3://sources/heat/{heat}"], "by": "b1"})
+
+    assert code == 200
+    assert [row["status"] for row in found["scenes"]] == ["ok", "missing"]

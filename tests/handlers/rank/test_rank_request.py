@@ -1,0 +1,106 @@
+"""Bodies of rankings as anybody may send them: each is taken, or refused with words."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from handlers.deployment.settings import Settings
+from handlers.rank.rank_request import parsed, ranking_name
+from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.features.rank.ranking_request import Precision
+from support.lambda_functions import ENVIRONMENT
+
+_SETTINGS = Settings.from_environment(ENVIRONMENT)
+_JUNK = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=8),
+        st.sampled_from(["b1", "scl", "mean", "desc", "scene", "s3://sources/a.tif", "2024", "\ud800"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+_BOX = st.lists(st.one_of(st.floats(-200, 200), _JUNK), min_size=3, max_size=5)
+_FIELDS = {
+    "sources": st.one_of(st.just(["s3://sources/a.tif"]), _JUNK),
+    "scenes": st.one_of(
+        _JUNK,
+        st.fixed_dictionaries(
+            {},
+            optional=dict.fromkeys(("catalog", "bbox", "datetime", "cloud_below", "where", "ids"), _JUNK),
+        ),
+    ),
+    "by": st.one_of(st.sampled_from(["b1", "ndvi", "clear", "valid", "b1 *", "clear + 1"]), _JUNK),
+    "area": st.one_of(
+        _JUNK,
+        st.fixed_dictionaries({}, optional={"bbox": _BOX, "geojson": _JUNK}),
+        st.fixed_dictionaries(
+            {
+                "geojson": st.fixed_dictionaries(
+                    {"type": st.sampled_from(["Polygon", "Point"]), "coordinates": _JUNK}
+                )
+            }
+        ),
+    ),
+    "mask": st.one_of(
+        _JUNK, st.fixed_dictionaries({"band": st.just("scl")}, optional={"drop": _JUNK, "bits": _JUNK})
+    ),
+    "statistic": st.one_of(st.sampled_from(["mean", "p90", "p101", {"share_above": 0.3}]), _JUNK),
+    "precision": st.one_of(st.sampled_from(["coarse", "every:5", 0.1, {"every": 5}]), _JUNK),
+    "order": _JUNK,
+    "top": _JUNK,
+    "bands": st.one_of(_JUNK, st.dictionaries(st.text(max_size=4), _JUNK, max_size=2)),
+    "raw": _JUNK,
+    "limits": st.one_of(_JUNK, st.fixed_dictionaries({}, optional={"usd": _JUNK, "seconds": _JUNK})),
+    "check_kept": _JUNK,
+}
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(_JUNK, st.fixed_dictionaries({}, optional=_FIELDS)))
+@example({"sources": ["s3://sources/a.tif"], "by": "b1", "bands": {"\ud800": "b1"}})
+@example({"sources": ["s3://sources/a.tif"], "by": "b1", "raw": "no"})
+@example({"sources": ["s3://sources/a.tif"], "by": "b1", "top": 2**70})
+def test_any_body_is_taken_or_refused_with_words(body: Any) -> None:
+    """What is taken can be stored, and has a name."""
+    try:
+        parsed(body, _SETTINGS)
+    except (RequestError, BudgetError):
+        return
+
+    content = json.dumps(body, ensure_ascii=False)
+    content.encode()
+    assert ranking_name(body, "") == ranking_name(json.loads(content), "")
+
+
+def test_ranking_has_a_name_of_its_own_by_request_list_and_salt() -> None:
+    """The order of fields does not matter."""
+    body = {"sources": ["s3://sources/a.tif"], "by": "b1"}
+
+    names = {
+        ranking_name(body, "list"),
+        ranking_name(body, "other"),
+        ranking_name(body | {"top": 1}, "list"),
+        ranking_name(body, "list", salt="x"),
+    }
+    assert len(names) == 4
+    assert ranking_name(dict(reversed(body.items())), "list") in names
+
+
+def test_body_without_options_has_the_defaults() -> None:
+    """The dollars are the deployment's, and nothing is said about kept statistics."""
+    asked = parsed({"sources": ["s3://sources/a.tif"], "by": "b1"}, _SETTINGS)
+
+    assert asked.checks_kept is None
+    assert asked.limits.usd == _SETTINGS.limits.get("usd")
+    assert (asked.request.order, asked.request.top) == ("desc", None)
+    assert asked.request.precision == Precision(kind="bound", bound=0.02, is_relative=True)

@@ -1,0 +1,371 @@
+"""Large rankings over S3: their table is that of this process, whatever happens to workers."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import arro3.io
+import pytest
+from aws_lambda_powertools import Logger
+from jsonschema import Draft202012Validator
+
+from handlers.openapi.document import openapi_document
+from pixel_gather import Settings, rank
+from pixel_gather.io.aws.executions import Executions
+from pixel_gather.io.store.object_store import StoreSettings
+from rank.rasters import landscape, make_cog
+from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start, emptied
+from support.rank_machine import RankMachine
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
+
+LEVELS: Final = (1000, 4000, 4001, 4002, 7000, 7001)
+"""Mean values of the scenes. The coarsest level decides neither the three in the middle nor the last two."""
+
+SAME: Final = ("rank", "rank_low", "rank_high", "id", "time", "value", "error", "level", "clear", "status")
+
+
+@pytest.fixture(scope="module")
+def cogs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Six scenes with overviews."""
+    folder = tmp_path_factory.mktemp("scenes")
+    return [
+        make_cog(folder / f"scene{n}.tif", landscape(n, level=level, step=5))
+        for n, level in enumerate(LEVELS)
+    ]
+
+
+@dataclass
+class Service:
+    """The function of the API over a state machine that runs at once."""
+
+    app: Any
+    machine: RankMachine
+    s3_url: str
+
+    def ask(self, body: Any, *, left_s: float = 29.0) -> tuple[int, Any]:
+        """Post a ranking."""
+        return self._answer("POST", "/rankings", body, left_s)
+
+    def show(self, id_: str) -> tuple[int, Any]:
+        """Get a ranking."""
+        return self._answer("GET", f"/rankings/{id_}", None, 29.0)
+
+    def do(self, method: str, path: str, **query: str) -> tuple[int, Any]:
+        """Send any other request."""
+        return self._answer(method, path, None, 29.0, query)
+
+    def _answer(
+        self, method: str, path: str, body: Any, left_s: float, query: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        event = {
+            "resource": path,
+            "path": path,
+            "httpMethod": method,
+            "headers": {},
+            "queryStringParameters": query,
+            "requestContext": {"requestId": "r", "domainName": "api.example.org", "path": f"/v1{path}"},
+            "body": None if body is None else json.dumps(body),
+            "isBase64Encoded": False,
+        }
+        answer = self.app.resolve(event, Context(left_s=left_s))
+        return answer["statusCode"], json.loads(answer["body"])
+
+    def here(self, body: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows of the same ranking in this process."""
+        stores = StoreSettings(endpoint=self.s3_url, region=ENVIRONMENT["AWS_REGION"])
+        more = {name: value for name, value in body.items() if name != "sources"}
+        return rank(body["sources"], **more, settings=Settings(stores=stores)).rows()
+
+
+@pytest.fixture(scope="module")
+def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
+    """Open the functions over S3. Every ranking is large."""
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for variable, value in (dict(ENVIRONMENT) | {"AWS_ENDPOINT_URL": s3_url}).items():
+            patch.setenv(variable, value)
+        client = emptied(s3_url)
+        module, rounds, measure = (
+            stack.enter_context(cold_start(patch, name)) for name in ("rank", "rank_rounds", "measure_scenes")
+        )
+        patch.setattr(module, "_LONGEST_S", 1e-6)
+        machine = RankMachine(rounds, measure, client)
+        executions = Executions(
+            STATE_MACHINE, stepfunctions=machine, s3=client, control_bucket="control", kind="ranking"
+        )
+        service = module.RankService(module.deployment, lambda: executions)
+        for path in cogs:
+            client.upload_file(str(path), "sources", f"scenes/{path.name}")
+        yield Service(module.app_of(service, Logger(service="test")), machine, s3_url)
+
+
+@pytest.fixture
+def service(opened: Service) -> Service:
+    """The functions, without anything of earlier rankings."""
+    machine = opened.machine
+    machine.poison, machine.found, machine.n_children, machine.is_slow = set(), {}, [], False
+    for bucket in ("cubes", "control"):
+        there = machine.s3.list_objects_v2(Bucket=bucket).get("Contents", [])
+        if there:
+            keys = [{"Key": each["Key"]} for each in there]
+            machine.s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
+    return opened
+
+
+SCENES: Final = {"prefix": "s3://sources/scenes/"}
+
+
+def same(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the columns that do not depend on who has read the scenes."""
+    return [{name: row[name] for name in SAME} for row in rows]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"top": 1}, {"precision": "exact", "statistic": "median"}, {"order": "asc", "precision": "coarse"}],
+    ids=str,
+)
+def test_large_ranking_has_the_table_of_this_process(service: Service, more: dict[str, Any]) -> None:
+    """The same values, errors and ranks, at the same levels."""
+    body = {"sources": SCENES, "by": "b1", **more}
+
+    code, line = service.ask(body)
+    shown_code, shown = service.show(line["id"])
+
+    assert (code, shown_code) == (202, 200)
+    assert line["links"]["self"].endswith(f"/rankings/{line['id']}")
+    assert shown["state"] == "succeeded"
+    assert same(shown["ranking"]["scenes"]) == same(service.here(body))
+
+
+@pytest.mark.slow
+def test_large_ranking_takes_rounds_and_few_children(service: Service) -> None:
+    """Only scenes whose rank is open are read again. The documents are those of the API's description."""
+    _, line = service.ask({"sources": SCENES, "by": "b1", "precision": 0.01})
+    _, shown = service.show(line["id"])
+
+    assert len(service.machine.n_children) > 1
+    assert shown["scenes"] == {"total": 6, "wanted": 0, "read": 0, "failed": 0}
+    assert shown["result"]["rounds"] == len(service.machine.n_children)
+    assert 0 < shown["usd"] < 0.01
+    components = openapi_document()["components"]
+    for name, document in (("RankingStarted", line), ("RankingStatus", shown)):
+        whole = {"$ref": f"#/components/schemas/{name}", "components": components}
+        assert not list(Draft202012Validator(whole).iter_errors(document))
+
+
+def test_whole_table_is_on_s3(service: Service, tmp_path: Path) -> None:
+    """It lies there as JSON and as Parquet, with the same rows as the answer."""
+    _, line = service.ask({"sources": SCENES, "by": "b1"})
+    _, shown = service.show(line["id"])
+    places = {name: shown["links"][name] for name in ("table", "parquet")}
+    for name, place in places.items():
+        bucket, _, key = place.removeprefix("s3://").partition("/")
+        service.machine.s3.download_file(bucket, key, str(tmp_path / name))
+
+    rows = shown["ranking"]["scenes"]
+    assert json.loads((tmp_path / "table").read_text())["scenes"] == rows
+    table = arro3.io.read_parquet(str(tmp_path / "parquet")).read_all()
+    assert table["value"].to_pylist() == [row["value"] for row in rows]
+    assert shown["ranking"]["table"] == places["table"]
+
+
+def test_same_request_again_is_answered_at_once(service: Service) -> None:
+    """From kept statistics; where there are none, by the table of the first one. Nothing is started."""
+    body = {"sources": SCENES, "by": "b1"}
+    _, line = service.ask(body)
+    first = service.show(line["id"])[1]["ranking"]
+    n_rounds = len(service.machine.n_children)
+
+    code, kept = service.ask(body)
+    for each in service.machine.s3.list_objects_v2(Bucket="cubes", Prefix="out/rankings/statistics/")[
+        "Contents"
+    ]:
+        service.machine.s3.delete_object(Bucket="cubes", Key=each["Key"])
+    again_code, table = service.ask(body)
+
+    assert (code, again_code) == (200, 200)
+    assert kept["totals"]["requests"] == 0
+    assert same(kept["scenes"]) == same(first["scenes"])
+    assert table == first
+    assert len(service.machine.n_children) == n_rounds
+
+
+def test_what_was_measured_is_not_read_again(service: Service) -> None:
+    """Another ranking of the same area, expression and statistic uses it, large or small."""
+    service.ask({"sources": SCENES, "by": "b1"})
+    before = len(service.machine.n_children)
+
+    code, table = service.ask({"sources": SCENES, "by": "b1", "order": "asc"})
+
+    assert code == 200
+    assert (table["totals"]["requests"], table["totals"]["kept"]) == (0, 6)
+    assert len(service.machine.n_children) == before
+
+
+def test_replaced_file_is_measured_anew_where_the_request_says_so(service: Service, cogs: list[Path]) -> None:
+    """Kept statistics are dropped by ETag."""
+    body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    _, first = service.ask(body)
+    service.machine.s3.upload_file(str(cogs[5]), "sources", "scenes/scene0.tif")
+
+    _, unchecked = service.ask(body | {"check_kept": False})
+    code, line = service.ask(body | {"check_kept": True})
+    _, checked = service.show(line["id"])
+    service.machine.s3.upload_file(str(cogs[0]), "sources", "scenes/scene0.tif")
+
+    assert unchecked["scenes"][-1]["id"] == "scene0.tif"
+    assert (code, line["id"] == first["id"]) == (202, False)
+    assert {row["id"] for row in checked["ranking"]["scenes"][:2]} == {"scene0.tif", "scene5.tif"}
+
+
+def test_scene_that_kills_its_worker_is_listed_as_lost_and_no_other(service: Service) -> None:
+    """The scenes that its worker had, too, are read by others."""
+    service.machine.poison = {"scene2.tif"}
+    body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+
+    _, line = service.ask(body)
+    rows = service.show(line["id"])[1]["ranking"]["scenes"]
+
+    assert [row["status"] for row in rows] == ["ok"] * 5 + ["lost"]
+    assert rows[-1]["id"] == "scene2.tif"
+    there = [row for row in service.here(body) if row["id"] != "scene2.tif"]
+    assert [row["value"] for row in rows[:5]] == [row["value"] for row in there]
+
+
+def test_scene_that_cannot_be_read_is_listed(service: Service) -> None:
+    """It has a status and a reason of its own."""
+    hrefs = [f"s3://sources/scenes/{name}.tif" for name in ("gone", "scene0", "scene4")]
+    body = {"sources": hrefs, "by": "b1", "precision": "coarse"}
+
+    _, line = service.ask(body)
+
+    rows = service.show(line["id"])[1]["ranking"]["scenes"]
+    assert [(row["id"], row["status"]) for row in rows] == [
+        ("scene4.tif", "ok"),
+        ("scene0.tif", "ok"),
+        ("gone.tif", "missing"),
+    ]
+
+
+def test_ranking_of_which_no_scene_can_be_read_says_so(service: Service) -> None:
+    """It is no failure: the table lists all of them."""
+    body = {"sources": ["s3://sources/a.tif", "s3://sources/b.tif"], "by": "b1"}
+
+    code, table = service.ask(body)
+
+    assert code == 200
+    assert [row["status"] for row in table["scenes"]] == ["missing", "missing"]
+
+
+def test_limit_of_dollars_refuses_or_ends_a_large_ranking(service: Service) -> None:
+    """Before the first round it refuses. Later it keeps what was read, and says which ranks are open."""
+    body = {"sources": SCENES, "by": "b1", "precision": 0.01}
+    _, line = service.ask(body | {"limits": {"usd": 1e-5}})
+    _, refused = service.show(line["id"])
+    _, line = service.ask(body | {"limits": {"usd": 0.0005}})
+    _, ended = service.show(line["id"])
+
+    assert refused["state"] == "failed"
+    assert refused["error"]["type"] == "BudgetError"
+    assert refused["error"]["detail"].startswith("limits.usd: 6 scenes would cost about")
+    assert ended["state"] == "succeeded"
+    assert "were not read finer" in ended["ranking"]["notes"][0]
+    assert len(ended["ranking"]["scenes"]) == 6
+
+
+def test_begun_ranking_goes_on_where_it_was(service: Service) -> None:
+    """A second attempt reads what the first one has not read."""
+    machine = service.machine
+    request = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    verdict = machine.rounds.handler({"request": request, "execution": "a"}, Context())
+    machine.measure.handler(
+        {"gather": verdict["gather"], "tasks": machine.items(verdict)[0], "limit_s": 60}, Context()
+    )
+
+    again = machine.rounds.handler({"request": request, "execution": "b"}, Context())
+    done = machine.rounds.handler({"gather": again["gather"], "failed_shards": 100}, Context())
+    complete = machine.rounds.handler({"request": request, "execution": "c"}, Context())
+
+    assert again["gather"] == verdict["gather"]
+    assert again["n_missing"] == verdict["n_missing"] - 1 == 0
+    assert done["result"]["failed"] == 0
+    assert complete == done
+
+
+def test_ranking_that_is_out_of_time_becomes_a_large_one(service: Service) -> None:
+    """Even if its list could not be read in time."""
+    code, line = service.ask({"sources": SCENES, "by": "b1", "precision": "coarse"}, left_s=3.0)
+    _, shown = service.show(line["id"])
+
+    assert code == 202
+    assert len(shown["ranking"]["scenes"]) == 6
+
+
+def test_rankings_that_do_not_exist_are_not_found(service: Service) -> None:
+    """A problem says so."""
+    code, problem = service.show("0123456789abcdef")
+
+    assert code == 404
+    assert problem["detail"].startswith("there is no ranking 0123456789abcdef")
+
+
+def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
+    """They are handled like gathers. The documents are those of the API's description."""
+    body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    service.machine.is_slow = True
+    _, line = service.ask(body)
+    path = f"/rankings/{line['id']}"
+    _, running = service.show(line["id"])
+    early_code, early = service.do("POST", f"{path}/redrive")
+
+    stopped_code, stopped = service.do("DELETE", path)
+    _, after = service.show(line["id"])
+    listed_code, listed = service.do("GET", "/rankings", limit="5")
+    code, redriven = service.do("POST", f"{path}/redrive")
+    _, ended = service.show(line["id"])
+    late_code, late = service.do("POST", f"{path}/redrive")
+
+    assert (early_code, stopped_code, listed_code, code, late_code) == (409, 200, 200, 202, 409)
+    assert (running["links"]["stop"], "redrive" in running["links"]) == (running["links"]["self"], False)
+    assert early["detail"].startswith(f"the ranking {line['id']} is still running")
+    assert (stopped["id"], stopped["state"], after["state"]) == (line["id"], "stopped", "stopped")
+    assert after["links"]["redrive"] == f"{after['links']['self']}/redrive"
+    assert after["error"] == {"type": "Stopped", "detail": "stopped on request"}
+    assert [each["id"] for each in listed["rankings"]] == [line["id"]]
+    assert listed["rankings"][0]["links"]["self"].endswith(path)
+    assert redriven["state"] == "running"
+    assert same(ended["ranking"]["scenes"]) == same(service.here(body))
+    assert "redrive" not in ended["links"]
+    assert late["detail"].startswith(f"the ranking {line['id']} has succeeded")
+    components = openapi_document()["components"]
+    for name, document in (("RankingLine", stopped), ("RankingLine", redriven), ("Rankings", listed)):
+        whole = {"$ref": f"#/components/schemas/{name}", "components": components}
+        assert not list(Draft202012Validator(whole).iter_errors(document))
+
+
+def test_list_of_rankings_refuses_a_wrong_limit(service: Service) -> None:
+    """The list of gathers does the same."""
+    code, problem = service.do("GET", "/rankings", limit="many")
+
+    assert (code, problem["field"]) == (422, "limit")
+
+
+def test_list_that_is_too_long_is_refused_with_what_to_do(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is read. It cannot be redriven, as it would be refused again."""
+    monkeypatch.setattr(service.machine.rounds, "_MOST_SCENES", 5)
+    _, line = service.ask({"sources": SCENES, "by": "b1", "precision": "exact"})
+    _, shown = service.show(line["id"])
+    code, problem = service.do("POST", f"/rankings/{line['id']}/redrive")
+
+    assert shown["error"]["type"] == "BudgetError"
+    assert shown["error"]["detail"].startswith("there are 6 scenes, and one ranking takes at most 5: choose")
+    assert "redrive" not in shown["links"]
+    assert (code, "was refused" in problem["detail"]) == (409, True)
