@@ -9,7 +9,7 @@ from aws_cdk import App, Validations
 from aws_cdk import aws_lambda as lambda_
 from cdk_nag import AwsSolutionsChecks
 
-from handlers.openapi.document import request_model_schema
+from handlers.openapi.document import body_schemas
 from infra.bundle.bundle import bundle, unzipped_nbytes
 from infra.context import SettingsError
 from infra.gather_stack import GatherStack
@@ -38,7 +38,7 @@ def main() -> None:
         settings.stack_name,
         settings=settings,
         code=code,
-        request_model_schema=request_model_schema(),
+        body_schemas=body_schemas(),
     )
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     app.synth()

@@ -141,9 +141,9 @@ class Functions(Construct):
         self.small_shard = function("SmallShard", _shard(SMALL_WORKER_MIB))
         self.shards = (self.small_shard, self.shard)
         self.finish = function("Finish", _FINISH)
-        in_api = (self.submit, self.status, self.search, self.dry_run, self.rank)
+        self.in_api = (self.submit, self.status, self.search, self.dry_run, self.rank)
         of_rankings = (self.rank_rounds, self.measure)
-        self.every = (*in_api, self.tick, self.plan, *self.shards, self.finish, *of_rankings)
+        self.every = (*self.in_api, self.tick, self.plan, *self.shards, self.finish, *of_rankings)
         self._grant_data(buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
             for reader in (self.dry_run, self.plan, self.rank, *of_rankings, *self.shards):

@@ -70,6 +70,7 @@ class GatherFunction(Construct):
         environment: Mapping[str, str],
     ) -> None:
         super().__init__(scope, construct_id)
+        self.module = sizing.module
         self.timeout = sizing.timeout
         self.memory_mib = sizing.memory_mib
         self.role = iam.Role(

@@ -27,7 +27,7 @@ class GatherStack(Stack):
         *,
         settings: Settings,
         code: PackageCode,
-        request_model_schema: Mapping[str, Any],
+        body_schemas: Mapping[str, Mapping[str, Any]],
     ) -> None:
         """Build the stack.
 
@@ -36,7 +36,7 @@ class GatherStack(Stack):
             construct_id: The stack's name, `Settings.stack_name`.
             settings: The deployment's settings.
             code: Returns each function's package.
-            request_model_schema: The JSON Schema, draft 4, that the API checks requests by.
+            body_schemas: JSON Schemas, draft 4, of the bodies that the API checks, by name.
         """
         super().__init__(
             scope,
@@ -81,12 +81,8 @@ class GatherStack(Stack):
         api = Api(
             self,
             "Api",
-            submit=functions.submit,
-            status=functions.status,
-            dry_run=functions.dry_run,
-            search=functions.search,
-            rank=functions.rank,
-            request_model_schema=request_model_schema,
+            functions=functions.in_api,
+            body_schemas=body_schemas,
             log_role=settings.api_log_role,
         )
         monitoring = Monitoring(

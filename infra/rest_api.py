@@ -1,8 +1,7 @@
 """The REST API: its routes, who may call them, and what it refuses before it calls a function."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from aws_cdk import RemovalPolicy, Stack
@@ -10,26 +9,16 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from handlers.api.route import JSON, Route
+from handlers.openapi.routes import ROUTES
 from infra.acknowledge import acknowledge
 from infra.gateway_refusals import answer_with_problems
 from infra.gather_function import LOG_RETENTION, GatherFunction
-from infra.search_queries import search_queries
 
 _VERSION: Final = "v1"
 _REQUESTS_PER_S: Final = 20
 _BURST: Final = 40
 """For a hundred callers who ask every 5 seconds. Step Functions would throttle more."""
-
-_LIST_SCHEMA: Final[Mapping[str, Any]] = {
-    "$schema": "http://json-schema.org/draft-04/schema#",
-    "type": "object",
-    "required": ["sha256", "suffix", "nbytes"],
-    "properties": {
-        "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-        "suffix": {"type": "string", "pattern": r"^[a-z0-9]{1,12}(\.[a-z0-9]{1,7})?$"},
-        "nbytes": {"type": "integer", "minimum": 1},
-    },
-}
 
 _ACCESS_LOG: Final = {
     "time": "$context.requestTime",
@@ -43,64 +32,36 @@ _ACCESS_LOG: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Route:
-    method: str
-    path: str
-    function: GatherFunction
-    body: apigateway.IModel | None = None
-    query: tuple[str, ...] = ()
-
-
-def _search_routes(search: GatherFunction) -> tuple[_Route, ...]:
-    """Return ``/area``, ``/scenes``, and a STAC API."""
-    found = [
-        _Route(method="GET", path=path, function=search, query=query)
-        for path, query in search_queries().items()
-    ]
-    return (*found, _Route(method="POST", path="search", function=search))
-
-
 class Api(Construct):
     """The API, its stage and its access log."""
 
-    def __init__(  # noqa: PLR0913 # what it connects, each by its name
+    def __init__(  # what it connects, each by its name
         self,
         scope: Construct,
         construct_id: str,
         *,
-        submit: GatherFunction,
-        status: GatherFunction,
-        dry_run: GatherFunction,
-        search: GatherFunction,
-        rank: GatherFunction,
-        request_model_schema: Mapping[str, Any],
+        functions: Iterable[GatherFunction],
+        body_schemas: Mapping[str, Mapping[str, Any]],
         log_role: bool,
     ) -> None:
+        """Build the API.
+
+        Args:
+            scope: The stack.
+            construct_id: Name of the construct.
+            functions: The functions that answer.
+            body_schemas: JSON Schemas, draft 4, of the bodies that the API checks, by name.
+            log_role: Whether to set the account's role for logs.
+        """
         super().__init__(scope, construct_id)
         self.rest_api = self._rest_api(log_role=log_role)
         answer_with_problems(self.rest_api)
         self._validator = self.rest_api.add_request_validator(
             "Validator", validate_request_body=True, validate_request_parameters=True
         )
-        request = self._model("GatherRequest", request_model_schema)
-        source_list = self._model("SourceList", _LIST_SCHEMA)
-        for route in (
-            _Route(method="POST", path="gathers", function=submit, body=request, query=("force",)),
-            _Route(method="GET", path="gathers", function=status, query=("limit", "token", "state")),
-            _Route(method="GET", path="gathers/{id}", function=status),
-            _Route(method="DELETE", path="gathers/{id}", function=status),
-            _Route(method="POST", path="gathers/{id}/redrive", function=status),
-            _Route(method="POST", path="plans", function=dry_run, body=request),
-            _Route(method="POST", path="rankings", function=rank),
-            _Route(method="GET", path="rankings", function=rank, query=("limit", "token", "state")),
-            _Route(method="GET", path="rankings/{id}", function=rank),
-            _Route(method="DELETE", path="rankings/{id}", function=rank),
-            _Route(method="POST", path="rankings/{id}/redrive", function=rank),
-            _Route(method="POST", path="lists", function=submit, body=source_list),
-            _Route(method="GET", path="openapi.json", function=status),
-            *_search_routes(search),
-        ):
+        self._models = {name: self._model(name, schema) for name, schema in body_schemas.items()}
+        self._functions = {each.module: each for each in functions}
+        for route in ROUTES:
             self._add(route)
         self._acknowledge(log_role=log_role)
 
@@ -132,7 +93,7 @@ class Api(Construct):
             name,
             rest_api_id=self.rest_api.rest_api_id,
             name=name,
-            content_type="application/json",
+            content_type=JSON,
             schema=schema,
         )
         deployment = self.rest_api.latest_deployment
@@ -140,13 +101,15 @@ class Api(Construct):
         deployment.add_to_logical_id(schema)  # so that a changed model is deployed to the stage
         return apigateway.Model.from_model_name(self, f"{name}Reference", model.ref)
 
-    def _add(self, route: _Route) -> None:
-        self.rest_api.root.resource_for_path(route.path).add_method(
+    def _add(self, route: Route) -> None:
+        function = self._functions[route.function].function
+        model = None if route.body is None else self._models.get(route.body)
+        self.rest_api.root.resource_for_path(route.path.strip("/")).add_method(
             route.method,
-            apigateway.LambdaIntegration(route.function.function, allow_test_invoke=False),
+            apigateway.LambdaIntegration(function, allow_test_invoke=False),
             authorization_type=apigateway.AuthorizationType.IAM,
             request_validator=self._validator,
-            request_models=None if route.body is None else {"application/json": route.body},
+            request_models=None if model is None else {JSON: model},
             request_parameters={f"method.request.querystring.{name}": False for name in route.query},
         )
 

@@ -433,7 +433,7 @@ def test_every_path_of_the_document_has_a_route(
         apps = [submit.app, status.app, dry_run.app, search.app, rank.app]
         search.catalog.close()
     routes = {
-        (route.method.lower(), re.sub(r"<(?:gather_|ranking_)?(\w+)>", r"{\1}", route.path))
+        (route.method.lower(), re.sub(r"<(\w+)_>", r"{\1}", route.path))
         for app in apps
         for route in (*app._static_routes, *app._dynamic_routes)
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.synthesized import REQUEST_SCHEMA, VARIANTS, Synthesized, synthesized
+from support.synthesized import BODY_SCHEMAS, VARIANTS, Synthesized, synthesized
 
 ROUTES = {
     "POST /gathers": "submit",
@@ -108,19 +108,30 @@ def test_bodies_are_checked_before_a_function_runs(stack: Synthesized) -> None:
     assert checked == {
         "POST /gathers": "GatherRequest",
         "POST /plans": "GatherRequest",
-        "POST /lists": "SourceList",
+        "POST /lists": "List",
     }
-    assert models["GatherRequest"] == REQUEST_SCHEMA
-    assert models["SourceList"]["required"] == ["sha256", "suffix", "nbytes"]
+    assert models == BODY_SCHEMAS
     assert validator["ValidateRequestBody"] is True
     assert validator["ValidateRequestParameters"] is True
     assert all("RequestValidatorId" in each for each in methods(stack).values())
 
 
+def test_parameters_are_declared_and_none_is_required(stack: Synthesized) -> None:
+    """API Gateway passes on what the table of routes names."""
+    found = methods(stack)
+
+    assert found["POST /gathers"]["RequestParameters"] == {"method.request.querystring.force": False}
+    assert found["GET /rankings"]["RequestParameters"].keys() == {
+        f"method.request.querystring.{name}" for name in ("limit", "token", "state")
+    }
+    assert not found["GET /gathers/{id}"].get("RequestParameters")
+
+
 def test_api_is_deployed_again_when_a_schema_changes(stack: Synthesized) -> None:
     """A changed schema makes a new deployment. Otherwise the stage would serve the old one."""
     (before,) = stack.of("AWS::ApiGateway::Deployment")
-    (after,) = synthesized(request_schema={"type": "object"}).of("AWS::ApiGateway::Deployment")
+    changed = {**BODY_SCHEMAS, "GatherRequest": {"type": "object"}}
+    (after,) = synthesized(body_schemas=changed).of("AWS::ApiGateway::Deployment")
 
     assert before != after
 

@@ -13,21 +13,14 @@ from typing import Any, Final, override
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from handlers.openapi.document import OPENAPI_FILE
+from handlers.search.routes import ROUTES
 from support.lambda_functions import Context
 
 type Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
-RESOURCES: Final = (
-    "/",
-    "/area",
-    "/scenes",
-    "/search",
-    "/conformance",
-    "/collections",
-    "/collections/{name}",
-    "/collections/{name}/items",
-    "/collections/{name}/items/{item}",
-)
+RESOURCES: Final = tuple(dict.fromkeys(each.path for each in ROUTES))
+"""Paths of the search function."""
+
 _STAGE: Final = "/v1"
 _DESCRIPTION: Final[dict[str, Any]] = {
     "statusCode": 200,

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415 # see above
 
 ROOT = Path(__file__).resolve().parents[2]
-REQUEST_SCHEMA: Mapping[str, Any] = {
-    "$schema": "http://json-schema.org/draft-04/schema#",
-    "type": "object",
-    "required": ["sources", "window"],
+BODY_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    "GatherRequest": {"type": "object", "required": ["sources", "window"]},
+    "List": {"type": "object", "required": ["sha256", "suffix", "nbytes"]},
 }
 SOURCES = [
     {"name": "scenes", "region": "us-west-2", "requester_pays": True},
@@ -142,22 +141,22 @@ def _name_of(function: Mapping[str, Any]) -> str:
     return f"small_{module}" if is_small else module
 
 
-def synthesized(request_schema: Mapping[str, Any] = REQUEST_SCHEMA, **context: Any) -> Synthesized:
+def synthesized(body_schemas: Mapping[str, Any] = BODY_SCHEMAS, **context: Any) -> Synthesized:
     """Return the stack of a context. The same context is synthesized once, which takes seconds.
 
     Raises:
         RuntimeError: cdk-nag has findings. The message has them.
     """
-    return _synthesized(json.dumps(request_schema), json.dumps(context, sort_keys=True))
+    return _synthesized(json.dumps(body_schemas), json.dumps(context, sort_keys=True))
 
 
 @cache
-def _synthesized(request_schema: str, context: str) -> Synthesized:
+def _synthesized(body_schemas: str, context: str) -> Synthesized:
     with tempfile.TemporaryDirectory() as folder:
         assembly = Path(folder) / "assembly"
         app = app_of(assembly, **json.loads(context))
         code = stub_in(Path(folder), content=f"context = {context!r}\n")
-        stack = add_stack(app, code, request_schema=json.loads(request_schema))
+        stack = add_stack(app, code, body_schemas=json.loads(body_schemas))
         app.synth()
         return Synthesized(json.loads((assembly / stack.template_file).read_text()))
 
@@ -178,7 +177,7 @@ def add_stack(
     code: lambda_.Code,
     *,
     stage: str | None = None,
-    request_schema: Mapping[str, Any] = REQUEST_SCHEMA,
+    body_schemas: Mapping[str, Any] = BODY_SCHEMAS,
 ) -> GatherStack:
     """Add the stack of the app's context, or of another stage."""
     from infra.gather_stack import GatherStack
@@ -191,7 +190,7 @@ def add_stack(
         settings.stack_name,
         settings=settings,
         code=lambda _: code,
-        request_model_schema=request_schema,
+        body_schemas=body_schemas,
     )
 
 

@@ -1,7 +1,7 @@
 """Shared by the functions behind the API: the resolver, the request's body and the API's own address."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -10,24 +10,40 @@ from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import KINDS, BodyError, Kind, answer_with_problems
+from handlers.api.route import Route
 from pixel_gather.core.errors import GatherError, RequestError
 
 if TYPE_CHECKING:  # the search function needs no boto3
     from pixel_gather.io.aws.executions import Executions
 
 _DEFAULT_LIMIT: Final = "50"
-_ROUTE: Final = (
-    r"/(?:gathers|plans|lists|rankings|area|scenes|search|collections|conformance|openapi\.json)(?:/|$)"
-)
-_BASE_PATH: Final = re.compile(rf"^(?!{_ROUTE})(?:/[^/]+)+?(?={_ROUTE})")
-"""A custom domain's base path. API Gateway leaves it in an event's path."""
 
 
-def resolver(logger: Logger, *, kinds: Mapping[type[GatherError], Kind] = KINDS) -> APIGatewayRestResolver:
-    """Return a resolver without routes. It answers errors with problem details."""
-    app = APIGatewayRestResolver(strip_prefixes=[_BASE_PATH])
-    answer_with_problems(app, logger, kinds=kinds)
-    return app
+class Resolver(APIGatewayRestResolver):
+    """The routes of one function. It answers errors with problem details."""
+
+    def __init__(
+        self, routes: Iterable[Route], logger: Logger, *, kinds: Mapping[type[GatherError], Kind] = KINDS
+    ) -> None:
+        """Make a resolver whose routes have no function yet; see `serve`."""
+        self._routes = {each.name: each for each in routes}
+        super().__init__(strip_prefixes=[_base_path(self._routes.values())])
+        answer_with_problems(self, logger, kinds=kinds)
+
+    def serve[**P, T](self, name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+        """Let a function answer the route of this name.
+
+        The function takes the parameters of the path with an underscore behind their names, such as ``id_``.
+        """
+        route = self._routes[name]
+        return self.route(re.sub(r"\{(\w+)\}", r"<\1_>", route.path), method=route.method)
+
+
+def _base_path(routes: Iterable[Route]) -> re.Pattern[str]:
+    """Return the pattern of a custom domain's base path. API Gateway leaves it in an event's path."""
+    heads = {re.escape(each.path.split("/")[1]) for each in routes} - {""}
+    ours = rf"/(?:{'|'.join(sorted(heads))})(?:/|$)"
+    return re.compile(rf"^(?!{ours})(?:/[^/]+)+?(?={ours})")
 
 
 def answered(

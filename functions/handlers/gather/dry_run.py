@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import TooSlowError
-from handlers.api.resolver import answered, body_of, resolver
+from handlers.api.resolver import Resolver, answered, body_of
 from handlers.deployment.admit_request import admitted, opened_table
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.gather.capacity import workers_of
 from handlers.gather.readers import Readers
+from handlers.gather.routes import ROUTES
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.engine.plan_gather import plan_dry
@@ -62,11 +62,11 @@ class DryPlanner:
             ) from error
 
 
-def app_of(planner: DryPlanner, logger: Logger) -> APIGatewayRestResolver:
+def app_of(planner: DryPlanner, logger: Logger) -> Resolver:
     """Return the route over one deployment."""
-    app = resolver(logger)
+    app = Resolver(ROUTES, logger)
 
-    @app.post("/plans")
+    @app.serve("planGather")
     def plan() -> dict[str, Any]:
         left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
         return planner.deployment.run(planner.plan(body_of(app), left_s=left_s)).to_json()

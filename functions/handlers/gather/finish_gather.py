@@ -5,7 +5,7 @@ The event has the gather's name and claim (``gather``) and the percentage of sha
 """
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -21,6 +21,9 @@ from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.step_files import load_plan, load_tasks
 from pixel_gather.io.aws.metrics import EmfMetrics
 
+if TYPE_CHECKING:  # for the description
+    from handlers.gather.answers import Result
+
 settings = Settings.from_environment()
 logger = Logger()
 metrics = EmfMetrics(stage=settings.stage)
@@ -28,7 +31,7 @@ deployment = Deployment(settings)
 
 
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: LambdaContext) -> "Result":
     """Finish a gather and return its result."""
     del context
     gather, percentage = event["gather"], event["failed_shards"]
@@ -44,13 +47,13 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         "wall_s",
         "usd",
     )
-    logger.info("gather finished", extra={name: result[name] for name in shown})
+    logger.info("gather finished", extra={name: value for name, value in result.items() if name in shown})
     values = metrics_of_gather(report, result["usd"], has_strips=plan.n_strips > 1)
     metrics.write(values, gather_id=cube_name(gather))
     return result
 
 
-async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Report, dict[str, Any]]:
+async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Report, "Result"]:
     """Complete the cube, unless an earlier try of the same plan has done so."""
     control = deployment.control(gather)
     planning, listing = asyncio.ensure_future(load_plan(control)), asyncio.ensure_future(load_tasks(control))

@@ -1,6 +1,6 @@
 """Writes the report of a complete cube and returns the gather's result."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from handlers.deployment.stores import Deployment
 from handlers.gather.capacity import workers_of
@@ -14,6 +14,9 @@ from pixel_gather.io.cube.written_report import (
     look_for_report,
 )
 
+if TYPE_CHECKING:  # for the description, which needs msgspec
+    from handlers.gather.answers import Result
+
 
 async def publish(
     report: Report,
@@ -23,7 +26,7 @@ async def publish(
     log: Log,
     n_appended: int | None = None,
     has_report: bool = True,
-) -> dict[str, Any]:
+) -> "Result":
     """Write the report unless it is there, and return the gather's result. Safe to run twice.
 
     Args:
@@ -47,7 +50,7 @@ async def publish(
 
 async def found_result(
     report: Report, gather: str, deployment: Deployment, *, has_report: bool, n_appended: int | None = None
-) -> dict[str, Any]:
+) -> "Result":
     """Return the result of a complete gather. Write no report, even where it is missing."""
     written = await look_for_report(deployment.cube(gather).store)
     return _result(report, gather, deployment, written, n_appended=n_appended, has_report=has_report)
@@ -71,7 +74,7 @@ def _result(
     *,
     n_appended: int | None,
     has_report: bool,
-) -> dict[str, Any]:
+) -> "Result":
     cube = deployment.settings.cube_href(gather)
     return {
         "gather": gather,

@@ -3,26 +3,29 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.control_plane import ControlPlane, control_plane
-from handlers.api.resolver import address, answered, body_of, flag, resolver
+from handlers.api.resolver import Resolver, address, answered, body_of, flag
 from handlers.deployment.policy import check_append, check_sources, checked_index
 from handlers.deployment.settings import Settings
+from handlers.gather.routes import ROUTES
 from handlers.gather.uploads import lend_place
 from pixel_gather.core.request.naming import execution_name, forced
 from pixel_gather.core.request.request import parse_request
 
+if TYPE_CHECKING:  # for the description, which needs msgspec
+    from handlers.gather.answers import ListPlace
 
-def app_of(plane: ControlPlane, logger: Logger) -> APIGatewayRestResolver:
+
+def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
     """Return the routes over one deployment."""
-    app = resolver(logger)
+    app = Resolver(ROUTES, logger)
 
-    @app.post("/gathers")
+    @app.serve("submitGather")
     def submit() -> tuple[dict[str, Any], int]:
         request = parse_request(body_of(app))
         check_sources(request.sources, plane.settings)
@@ -38,8 +41,8 @@ def app_of(plane: ControlPlane, logger: Logger) -> APIGatewayRestResolver:
         logger.append_keys(gather_id=gather["id"])
         return gather, HTTPStatus.ACCEPTED if gather["is_new"] else HTTPStatus.OK
 
-    @app.post("/lists")
-    def keep_list() -> dict[str, Any]:
+    @app.serve("keepList")
+    def keep_list() -> "ListPlace":
         return lend_place(body_of(app), plane)
 
     return app

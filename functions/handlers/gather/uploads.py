@@ -3,12 +3,15 @@
 import base64
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from handlers.api.control_plane import ControlPlane
 from pixel_gather.core.errors import RequestError
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 from pixel_gather.io.aws.uploaded_lists import is_uploaded, key_of_list
+
+if TYPE_CHECKING:  # for the description, which needs msgspec
+    from handlers.gather.answers import ListPlace
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _SUFFIX: Final = re.compile(r"[a-z0-9]{1,12}(\.[a-z0-9]{1,7})?")
@@ -19,7 +22,7 @@ _VALID_S: Final = 900
 _FIELDS: Final = frozenset({"sha256", "suffix", "nbytes"})
 
 
-def lend_place(given: Any, plane: ControlPlane) -> dict[str, Any]:
+def lend_place(given: Any, plane: ControlPlane) -> "ListPlace":
     """Return the href of a list, and where to upload it unless a recent copy is there.
 
     Args:
@@ -35,7 +38,7 @@ def lend_place(given: Any, plane: ControlPlane) -> dict[str, Any]:
     """
     sha256, suffix, nbytes = _checked(given)
     bucket, key = plane.settings.control_bucket, key_of_list(sha256, suffix)
-    place: dict[str, Any] = {"href": f"s3://{bucket}/{key}", "upload": None, "headers": {}}
+    place: ListPlace = {"href": f"s3://{bucket}/{key}", "upload": None, "headers": {}}
     with aws_errors_in_words():
         if is_uploaded(plane.s3, bucket, key):
             return place

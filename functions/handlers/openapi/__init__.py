@@ -1,1 +1,1 @@
-"""The description of the API, made from the features. No function loads it."""
+"""The routes of all features, and the description of the API that is made from them. No function loads it."""

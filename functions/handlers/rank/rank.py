@@ -14,15 +14,15 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.resolver import address, answered, body_of, page_of, resolver
+from handlers.api.resolver import Resolver, address, answered, body_of, page_of
 from handlers.deployment.admit_request import opened_table
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, opened_ranker_with_kept
 from handlers.rank.rank_request import Asked, parsed, ranking_name
+from handlers.rank.routes import ROUTES
 from pixel_gather.core.stores import needed_file
 from pixel_gather.features.rank.forecast import Forecast
 from pixel_gather.features.rank.limits import FirstScene
@@ -147,11 +147,11 @@ def _checked(asked: Asked, n_scenes: int) -> Callable[[Forecast], None]:
     return check
 
 
-def app_of(service: RankService, logger: Logger) -> APIGatewayRestResolver:
+def app_of(service: RankService, logger: Logger) -> Resolver:
     """Return the routes over one deployment."""
-    app = resolver(logger)
+    app = Resolver(ROUTES, logger)
 
-    @app.post("/rankings")
+    @app.serve("rankScenes")
     def rank() -> tuple[dict[str, Any], int]:
         given = body_of(app)
         left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
@@ -166,21 +166,21 @@ def app_of(service: RankService, logger: Logger) -> APIGatewayRestResolver:
     def large_ones() -> Executions:
         return replace(service.executions(), links_from=address(app.current_event.raw_event))
 
-    @app.get("/rankings")
+    @app.serve("listRankings")
     def list_() -> dict[str, Any]:
         return page_of(large_ones(), app)
 
-    @app.get("/rankings/<ranking_id>")
-    def show(ranking_id: str) -> dict[str, Any]:
-        return service.shown(ranking_id, links_from=address(app.current_event.raw_event))
+    @app.serve("getRanking")
+    def show(id_: str) -> dict[str, Any]:
+        return service.shown(id_, links_from=address(app.current_event.raw_event))
 
-    @app.delete("/rankings/<ranking_id>")
-    def stop(ranking_id: str) -> dict[str, Any]:
-        return large_ones().stop(ranking_id)
+    @app.serve("stopRanking")
+    def stop(id_: str) -> dict[str, Any]:
+        return large_ones().stop(id_)
 
-    @app.post("/rankings/<ranking_id>/redrive")
-    def redrive(ranking_id: str) -> tuple[dict[str, Any], int]:
-        return large_ones().redrive(ranking_id), HTTPStatus.ACCEPTED
+    @app.serve("redriveRanking")
+    def redrive(id_: str) -> tuple[dict[str, Any], int]:
+        return large_ones().redrive(id_), HTTPStatus.ACCEPTED
 
     return app
 

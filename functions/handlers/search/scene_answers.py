@@ -6,13 +6,16 @@ answer.
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from pixel_gather.core.scenes.catalog_query import Position
 from pixel_gather.core.scenes.folders import unlisted_folders
 from pixel_gather.core.scenes.item import asset_hrefs, scene_key
 from pixel_gather.core.time_range import LAST_US, format_moment
+
+if TYPE_CHECKING:  # for the description, which needs msgspec
+    from handlers.search.answers import Scene, StacCatalog, StacCollection, StacCollections, StacLink
 
 type Item = Mapping[str, Any]
 
@@ -40,7 +43,7 @@ _LARGEST_REPEATED_NBYTES: Final = 100_000
 """A larger body is not repeated in the link to the next page; the caller merges the token into its own."""
 
 
-def landing_page(root: str, *, title: str, collections: Iterable[str]) -> dict[str, Any]:
+def landing_page(root: str, *, title: str, collections: Iterable[str]) -> "StacCatalog":
     """Return the catalog's first document."""
     children = [_link("child", f"{root}/collections/{quote(name, safe='')}", JSON) for name in collections]
     return {
@@ -56,8 +59,8 @@ def landing_page(root: str, *, title: str, collections: Iterable[str]) -> dict[s
             _link("conformance", f"{root}/conformance", JSON),
             _link("data", f"{root}/collections", JSON),
             _link("service-desc", f"{root}/openapi.json", JSON),
-            _link("search", f"{root}/search", GEOJSON) | {"method": "GET"},
-            _link("search", f"{root}/search", GEOJSON) | {"method": "POST"},
+            {**_link("search", f"{root}/search", GEOJSON), "method": "GET"},
+            {**_link("search", f"{root}/search", GEOJSON), "method": "POST"},
             *children,
         ],
     }
@@ -65,7 +68,7 @@ def landing_page(root: str, *, title: str, collections: Iterable[str]) -> dict[s
 
 def collection(
     root: str, *, name: str, box: tuple[float, float, float, float], start_us: int, stop_us: int
-) -> dict[str, Any]:
+) -> "StacCollection":
     """Return the document of one collection.
 
     Args:
@@ -96,7 +99,7 @@ def collection(
     }
 
 
-def collections_document(root: str, collections: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def collections_document(root: str, collections: Iterable["StacCollection"]) -> "StacCollections":
     """Return all collections."""
     return {
         "collections": list(collections),
@@ -149,21 +152,24 @@ def item_page(
     }
 
 
-def scene_summary(item: Item, assets: tuple[str, ...] = ()) -> dict[str, Any]:
+def scene_summary(item: Item, assets: tuple[str, ...] = ()) -> "Scene":
     """Return the few fields of a scene that most callers want, and its links by asset.
 
     ``not_listed`` is there where a folder of the scene could not be listed.
     """
     key = scene_key(item, name="item")
     unlisted = unlisted_folders(item)
-    return {
+    summary: Scene = {
         "id": key.id,
         "collection": key.collection or None,
         "datetime": format_moment(key.start_us),
         "bbox": list(key.box),
         "cloud_cover": item["properties"].get("eo:cloud_cover"),
         "links": dict(asset_hrefs(item, assets)),
-    } | ({"not_listed": unlisted} if unlisted else {})
+    }
+    if unlisted:
+        summary["not_listed"] = unlisted
+    return summary
 
 
 def nbytes_of(value: Any) -> int:
@@ -179,16 +185,17 @@ def _wrapped(box: tuple[float, float, float, float]) -> list[float]:
     return [west, south, east - _WHOLE_TURN if east > _WHOLE_TURN / 2 else east, north]
 
 
-def _next_link(href: str, method: str, asked: Mapping[str, Any], token: str) -> dict[str, Any]:
+def _next_link(href: str, method: str, asked: Mapping[str, Any], token: str) -> "StacLink":
     if method == "GET":
-        return _link("next", f"{href}?{urlencode({**asked, 'token': token})}", GEOJSON) | {"method": "GET"}
-    link = _link("next", href, GEOJSON) | {"method": "POST"}
+        address = f"{href}?{urlencode({**asked, 'token': token})}"
+        return {**_link("next", address, GEOJSON), "method": "GET"}
+    link: StacLink = {**_link("next", href, GEOJSON), "method": "POST"}
     if nbytes_of(asked) > _LARGEST_REPEATED_NBYTES:
-        return link | {"body": {"token": token}, "merge": True}
-    return link | {"body": {**asked, "token": token}}
+        return {**link, "body": {"token": token}, "merge": True}
+    return {**link, "body": {**asked, "token": token}}
 
 
-def _link(rel: str, href: str, type_: str) -> dict[str, Any]:
+def _link(rel: str, href: str, type_: str) -> "StacLink":
     return {"rel": rel, "href": href, "type": type_}
 
 

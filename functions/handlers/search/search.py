@@ -9,17 +9,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlencode
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
+from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import STAC_KINDS
-from handlers.api.resolver import address, answered, body_of, resolver
+from handlers.api.resolver import Resolver, address, answered, body_of
 from handlers.deployment.settings import Settings
 from handlers.search.open_catalog import Found, OpenCatalog
+from handlers.search.routes import ROUTES
 from handlers.search.scene_answers import (
     CONFORMANCE,
     GEOJSON,
@@ -47,6 +48,9 @@ from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.core.scenes.folders import unlisted_folders
 from pixel_gather.core.scenes.item import asset_hrefs
 
+if TYPE_CHECKING:  # for the description, which needs msgspec
+    from handlers.search.answers import Scenes, StacCollection
+
 _NO_ETAG: Final = '"none"'
 _NOT_LISTED: Final = "Pixel-Gather-Not-Listed"
 """Header that says how many folders could not be listed."""
@@ -56,7 +60,7 @@ _NOT_LISTED: Final = "Pixel-Gather-Not-Listed"
 class _Service:
     """The routes' common part: the request at hand, and the catalog that answers it."""
 
-    app: APIGatewayRestResolver
+    app: Resolver
     catalog: OpenCatalog
 
     @property
@@ -88,7 +92,7 @@ class _Service:
         page = item_page(self.root, found.parts, after=found.next, method=method, path=path, asked=asked)
         return answer(page, etag=found.etag, media_type=GEOJSON)
 
-    def collections(self) -> dict[str, dict[str, Any]]:
+    def collections(self) -> dict[str, "StacCollection"]:
         """Return the document of each collection, by name."""
         root = self.root
         return {
@@ -97,7 +101,7 @@ class _Service:
             for name in [each.id or NO_COLLECTION]
         }
 
-    def collection(self, name: str) -> dict[str, Any]:
+    def collection(self, name: str) -> "StacCollection":
         """Return the document of one collection.
 
         Raises:
@@ -127,9 +131,9 @@ def answer(
     )
 
 
-def app_of(catalog: OpenCatalog, logger: Logger) -> APIGatewayRestResolver:
+def app_of(catalog: OpenCatalog, logger: Logger) -> Resolver:
     """Return the routes over one catalog."""
-    app = resolver(logger, kinds=STAC_KINDS)
+    app = Resolver(ROUTES, logger, kinds=STAC_KINDS)
     service = _Service(app, catalog)
     _add_links(app, service)
     _add_item_search(app, service)
@@ -137,8 +141,8 @@ def app_of(catalog: OpenCatalog, logger: Logger) -> APIGatewayRestResolver:
     return app
 
 
-def _add_links(app: APIGatewayRestResolver, service: _Service) -> None:
-    @app.get("/area")
+def _add_links(app: Resolver, service: _Service) -> None:
+    @app.serve("getArea")
     def area() -> Response[str]:
         asked = service.given
         query, assets = area_query(asked)
@@ -161,7 +165,7 @@ def _add_links(app: APIGatewayRestResolver, service: _Service) -> None:
         links = [href for scene in found.parts for href in scene]
         return answer(links, etag=found.etag, headers=headers)
 
-    @app.get("/scenes")
+    @app.serve("getScenes")
     def scenes() -> Response[str]:
         asked = service.given
         query, assets = scenes_query(asked)
@@ -173,48 +177,49 @@ def _add_links(app: APIGatewayRestResolver, service: _Service) -> None:
             expand=expand,
         )
         token = None if found.next is None else found.next.to_token()
-        return answer({"scenes": found.parts, "next": token}, etag=found.etag)
+        page: Scenes = {"scenes": found.parts, "next": token}
+        return answer(page, etag=found.etag)
 
 
-def _add_item_search(app: APIGatewayRestResolver, service: _Service) -> None:
-    @app.get("/search")
+def _add_item_search(app: Resolver, service: _Service) -> None:
+    @app.serve("getItemSearch")
     def by_get() -> Response[str]:
         return service.page(service.given, method="GET", path="/search")
 
-    @app.post("/search")
+    @app.serve("postItemSearch")
     def by_post() -> Response[str]:
         return service.page(body_query(body_of(app)), method="POST", path="/search")
 
 
-def _add_collections(app: APIGatewayRestResolver, service: _Service) -> None:
-    @app.get("/")
+def _add_collections(app: Resolver, service: _Service) -> None:
+    @app.serve("getLandingPage")
     def landing() -> Response[str]:
         page = landing_page(service.root, title="Pixel Gather", collections=service.collections())
         return answer(page, etag=service.etag)
 
-    @app.get("/conformance")
+    @app.serve("getConformance")
     def conformance() -> Response[str]:
         return answer({"conformsTo": list(CONFORMANCE)}, etag=service.etag)
 
-    @app.get("/collections")
+    @app.serve("getCollections")
     def collections() -> Response[str]:
         document = collections_document(service.root, service.collections().values())
         return answer(document, etag=service.etag)
 
-    @app.get("/collections/<name>")
-    def one_collection(name: str) -> Response[str]:
-        return answer(service.collection(unquote(name)), etag=service.etag)
+    @app.serve("getCollection")
+    def one_collection(name_: str) -> Response[str]:
+        return answer(service.collection(unquote(name_)), etag=service.etag)
 
-    @app.get("/collections/<name>/items")
-    def items(name: str) -> Response[str]:
-        name = unquote(name)
+    @app.serve("getItems")
+    def items(name_: str) -> Response[str]:
+        name = unquote(name_)
         service.collection(name)
         path = f"/collections/{quote(name, safe='')}/items"
         return service.page(service.given, method="GET", path=path, collections=[name])
 
-    @app.get("/collections/<name>/items/<item>")
-    def one_item(name: str, item: str) -> Response[str]:
-        name, item = unquote(name), unquote(item)
+    @app.serve("getItem")
+    def one_item(name_: str, item_: str) -> Response[str]:
+        name, item = unquote(name_), unquote(item_)
         service.collection(name)
         found = service.items(item_search_query({"collections": [name], "ids": [item]}), most=1)
         if not found.parts:

@@ -17,7 +17,7 @@ class EstimatedFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Requests, bytes, seconds and dollars of a gather on AWS; see `estimate.compute_estimate`."""
+    """Requests, bytes, seconds and dollars of a gather on AWS."""
 
     n_gets: int
     """GET requests for sources."""
@@ -36,7 +36,7 @@ class Estimate:
     """Parts of ``seconds``: plan; dispatch, start, read and store of the worker that ends last; finish."""
 
     bound_by: str = ""
-    """The binding limit: without it, ``seconds`` would be shortest."""
+    """The binding limit: without it, the gather would end soonest."""
 
     enough_workers: int = 10_000
     """With this number the gather takes at most 5 % longer than with all allowed workers."""
@@ -56,10 +56,10 @@ class Estimate:
     usd: float
     usd_by_service: dict[str, float]
     usd_at_most: float | None = None
-    """Highest price: every worker is late at both tries and Lambda throttles all the time."""
+    """Dollars if all workers are late at both tries, and are throttled for days."""
 
     figures: tuple[EstimatedFigure, ...] = ()
-    """Every number above with its basis."""
+    """What each number above rests on."""
 
     def __repr__(self) -> str:
         return shown(

@@ -6,7 +6,7 @@ its own.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from pixel_gather.core.model.status import Status
 
@@ -35,6 +35,15 @@ class FolderListing:
     status: Status = Status.OK
     reason: str = ""
     """Why it could not be listed; empty where it could."""
+
+
+class UnlistedFolder(TypedDict):
+    """A folder of a scene that could not be listed."""
+
+    asset: str
+    href: str
+    status: str
+    reason: str
 
 
 def is_image(name: str) -> bool:
@@ -80,8 +89,8 @@ def with_images(item: Item, listings: Mapping[str, FolderListing]) -> Item:
     return {**item, "assets": assets}
 
 
-def unlisted_folders(item: Item) -> list[dict[str, str]]:
-    """Return asset, href, status and reason of the folders that could not be listed, after `with_images`."""
+def unlisted_folders(item: Item) -> list[UnlistedFolder]:
+    """Return the folders that could not be listed, after `with_images`."""
     return [
         {
             "asset": key,
