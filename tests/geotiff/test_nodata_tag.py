@@ -37,6 +37,11 @@ def told(text: str | None) -> Ifd:
         ("f2", "65504", 65504.0), ("f2", "-65504", -65504.0), ("f2", "65505", None), ("f2", "-7e4", None),
         ("f2", "inf", math.inf), ("f2", "-inf", -math.inf), ("f2", "0.1", 0.1),
         ("c8", "32767", 32767.0), ("c8", "-32767", -32767.0), ("c16", "0.5", 0.5), ("f4", "1e5", 1e5),
+        ("u1", "0", 0), ("u1", "256", None), ("u1", "nan", None), ("u1", "0.5", None), ("u2", "-9999", None),
+        ("i8", "9223372036854775807", 2**63 - 1), ("i8", "-9223372036854775808", -(2**63)),
+        ("u8", "18446744073709551615", 2**64 - 1), ("u8", "-1", None), ("f2", "1e6", None),
+        ("f4", "0.1", float(np.float32(0.1))), ("f4", "1e39", math.inf), ("f8", "-1.7e308", -1.7e308),
+        ("f4", "-1.79769313486232e+308", -math.inf),
     ],
 )  # fmt: skip
 def test_nodata_is_what_the_dtype_can_hold(dtype: str, text: str | None, expected: float | None) -> None:
@@ -65,6 +70,7 @@ def test_nodata_of_floats_may_be_no_number(dtype: str) -> None:
     [
         ("u1", "x"), ("u1", "7 7"), ("f4", "1e"), ("f4", "x1"), ("f4", "--1"), ("u8", "7.0"), ("i8", "1e3"),
         ("i8", "nan"), ("c8", "32768"), ("c16", "-32768"), ("c8", "inf"), ("f4", "1_0"), ("f4", "infinity"),
+        ("u1", "7abc"), ("u1", "1,5"), ("u1", "0x10"), ("u1", "1_0"),
     ],
 )  # fmt: skip
 def test_texts_that_only_gdal_can_read_are_refused(dtype: str, text: str) -> None:

@@ -109,11 +109,6 @@ class Settings:
         )
 
     @property
-    def shard_memory_mib(self) -> int:
-        """Memory of the largest function that fills shards. Every shard has to fit it."""
-        return self.shard_memories_mib[-1]
-
-    @property
     def state_machine(self) -> str:
         """ARN of the state machine.
 
