@@ -98,7 +98,12 @@ class GatherStack(Stack):
         )
         schedules = Schedules(self, "Schedules", tick=functions.tick, schedules=settings.schedules)
         operators = OperatorPolicy(
-            self, "Operators", api=api.rest_api, machines=(gathers, rankings), buckets=buckets
+            self,
+            "Operators",
+            api=api.rest_api,
+            machines=(gathers, rankings),
+            buckets=buckets,
+            dashboard=monitoring.dashboard,
         )
         schedulers = SchedulePolicy(self, "Schedulers", schedules=schedules)
         readers = ReaderPolicy(self, "Readers", buckets=buckets)

@@ -5,8 +5,9 @@ No other rights are needed: tests/e2e runs as users that have only these policie
 
 from collections.abc import Sequence
 
-from aws_cdk import Stack
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -31,9 +32,11 @@ class OperatorPolicy(Construct):
         api: apigateway.RestApi,
         machines: Sequence[GatherStateMachine],
         buckets: Buckets,
+        dashboard: cloudwatch.Dashboard,
     ) -> None:
         super().__init__(scope, construct_id)
         self.policy = iam.ManagedPolicy(self, "Policy", description="Submit, watch, stop and redrive gathers")
+        _grant_sight(self.policy, dashboard)
         allow(
             self.policy,
             ["execute-api:Invoke"],
@@ -56,6 +59,44 @@ class OperatorPolicy(Construct):
         buckets.lists.grant_get(self.policy)
         buckets.lists.grant_put(self.policy)
         buckets.summaries.grant_get(self.policy)
+
+
+def _grant_sight(policy: iam.ManagedPolicy, dashboard: cloudwatch.Dashboard) -> None:
+    """Allow seeing the dashboard, the alarms and the logs of this stack."""
+    stack = Stack.of(policy)
+    allow(
+        policy,
+        ["cloudwatch:GetDashboard"],
+        # CDK's dashboard_arn lacks the name where CloudFormation chooses it
+        stack.format_arn(
+            service="cloudwatch", region="", resource="dashboard", resource_name=dashboard.dashboard_name
+        ),
+    )
+    allow(
+        policy,
+        [
+            "cloudwatch:DescribeAlarms",
+            "cloudwatch:GetMetricData",
+            "cloudwatch:ListMetrics",
+            "logs:DescribeLogGroups",
+            "logs:GetQueryResults",
+            "logs:StopQuery",
+        ],
+        "*",
+        wildcard="metrics, alarms and queries are the account's; IAM knows no resource for them",
+    )
+    for prefix in ("", "/aws/vendedlogs/states/"):
+        allow(
+            policy,
+            ["logs:FilterLogEvents", "logs:GetLogEvents", "logs:StartQuery"],
+            stack.format_arn(
+                service="logs",
+                resource="log-group",
+                resource_name=f"{prefix}{stack.stack_name}*",
+                arn_format=ArnFormat.COLON_RESOURCE_NAME,
+            ),
+            wildcard="the stack's log groups, whose names begin with its own; CloudFormation ends them",
+        )
 
 
 class SchedulePolicy(Construct):

@@ -108,7 +108,7 @@ class GatherStateMachine(Construct):
         allow(holder, ["states:ListExecutions"], self.state_machine.state_machine_arn)
 
     def grant_operate(self, holder: iam.Role | iam.ManagedPolicy) -> None:
-        """Allow listing, describing, stopping and redriving gathers."""
+        """Allow listing, describing, stopping and redriving gathers, and seeing why children failed."""
         allow(holder, ["states:ListExecutions"], self.state_machine.state_machine_arn)
         self._grant_gathers(
             holder,
@@ -123,6 +123,7 @@ class GatherStateMachine(Construct):
         """Allow what Step Functions' console needs in addition: state machines and histories."""
         allow(holder, ["states:DescribeStateMachine"], self.state_machine.state_machine_arn)
         self._grant_gathers(holder, "states:GetExecutionHistory")
+        self._grant_children_of_gathers(holder, "states:GetExecutionHistory")
         allow(
             holder,
             ["states:ListStateMachines"],
@@ -133,9 +134,18 @@ class GatherStateMachine(Construct):
     def _grant_map_runs(self, holder: iam.Role | iam.ManagedPolicy) -> None:
         allow(
             holder,
-            ["states:DescribeMapRun"],
+            ["states:DescribeMapRun", "states:ListExecutions"],  # the latter lists a Map Run's children
             self._arn("mapRun", f"/{MAP_LABEL}:*"),
             wildcard="Map runs are named by Step Functions when they start",
+        )
+        self._grant_children_of_gathers(holder, "states:DescribeExecution")
+
+    def _grant_children_of_gathers(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:
+        allow(
+            holder,
+            actions,
+            self._arn("execution", f"/{MAP_LABEL}:*"),
+            wildcard="the Map's children are named by Step Functions when they start",
         )
 
     def _grant_gathers(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:

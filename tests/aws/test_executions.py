@@ -78,6 +78,9 @@ class FakeStepFunctions:
 
     executions: dict[str, dict[str, Any]] = field(default_factory=dict)
     counts: dict[str, int] | None = None
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    """Children of the Map Run that failed."""
+
     refusals: dict[str, Exception] = field(default_factory=dict)
     """The error of an operation, such as ``DescribeExecution``."""
 
@@ -119,6 +122,9 @@ class FakeStepFunctions:
         """As boto3."""
         self._take("ListExecutions", given)
         wanted = given.get("statusFilter")
+        if "mapRunArn" in given:
+            listed = [{"executionArn": each["executionArn"]} for each in self.failed]
+            return {"executions": listed[: given["maxResults"]]}
         found = [each for each in self.executions.values() if wanted in (None, each["status"])]
         found.reverse()
         start = int(given.get("nextToken", 0))
@@ -148,7 +154,7 @@ class FakeStepFunctions:
         """As boto3."""
         self._take("DescribeMapRun", given)
         assert self.counts is not None
-        return {"itemCounts": COUNTS | self.counts}
+        return {"itemCounts": COUNTS | self.counts, "mapRunArn": given["mapRunArn"]}
 
     def _take(self, operation: str, given: dict[str, Any]) -> None:
         self.calls.append(operation)
@@ -158,7 +164,10 @@ class FakeStepFunctions:
 
     def _found(self, arn: str) -> dict[str, Any]:
         if arn not in self.executions:
-            raise refusal("ExecutionDoesNotExist")
+            child = next((each for each in self.failed if each["executionArn"] == arn), None)
+            if child is None:
+                raise refusal("ExecutionDoesNotExist")
+            return child
         return self.executions[arn]
 
 
@@ -920,3 +929,75 @@ def test_a_gather_that_is_not_there_is_not_remembered() -> None:
     machine.add()
 
     assert shared.status(NAME)["state"] == "running"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A child that failed, and words of the advice."""
+
+    id: str
+    error: str
+    cause: str
+    said: str
+    advice: str
+
+
+FAILURES = [
+    Failure(
+        "killed",
+        "Lambda.Unknown",
+        "RequestId: 1 Error: Runtime exited with error: signal: killed",
+        "signal: killed",
+        "worker_memory_mib",
+    ),
+    Failure(
+        "late",
+        "Sandbox.Timedout",
+        json.dumps({"errorMessage": "Task timed out after 900.00 seconds"}),
+        "Task timed out after 900.00 seconds",
+        "too slowly",
+    ),
+    Failure(
+        "denied",
+        "StoreError",
+        json.dumps({"errorMessage": "s3://a/b: AccessDenied", "stackTrace": ["File secret.py"]}),
+        "s3://a/b: AccessDenied",
+        "a right is missing",
+    ),
+    Failure("busy", "Lambda.TooManyRequestsException", "Rate Exceeded", "Rate Exceeded", "redrive later"),
+    Failure("new", "KeyError", json.dumps({"errorMessage": "'a'"}), "'a'", "the log"),
+    Failure("silent", "KeyError", "", "AWS does not say why", "the log"),
+]
+
+
+@pytest.mark.parametrize("case", FAILURES, ids=[each.id for each in FAILURES])
+def test_status_says_why_workers_failed_and_what_to_do(case: Failure) -> None:
+    """A failed child is shown with its shards, the error, its cause without a traceback, and advice."""
+    machine = FakeStepFunctions(counts={"failed": 1, "total": 2})
+    machine.add(status="FAILED", error="States.ExceedToleratedFailureThreshold")
+    given = json.dumps({"gather": "a/1", "tasks": [{"index": 4}, {"index": 5}]})
+    arn = f"{MACHINE.replace('stateMachine', 'execution')}/Shards:1"
+    machine.failed.append({"executionArn": arn, "error": case.error, "cause": case.cause, "input": given})
+
+    (failure,) = gathers(machine, summary=SUMMARY).status(NAME)["failures"]
+
+    assert (failure["shards"], failure["error"]) == ([4, 5], case.error)
+    assert case.said in failure["cause"]
+    assert "secret" not in failure["cause"]
+    assert case.advice in failure["advice"]
+
+
+def test_status_asks_for_a_few_failed_children_and_for_none_where_none_failed() -> None:
+    """A thousand failed children cost as many requests as three."""
+    many = FakeStepFunctions(counts={"failed": 1000, "total": 1000})
+    none = FakeStepFunctions(counts={"running": 2, "total": 2})
+    for machine in (many, none):
+        machine.add()
+    arn = f"{MACHINE.replace('stateMachine', 'execution')}/Shards:"
+    many.failed = [{"executionArn": f"{arn}{n}", "input": "{}"} for n in range(1000)]
+
+    shown = [gathers(machine, summary=SUMMARY).status(NAME)["failures"] for machine in (many, none)]
+
+    assert [len(each) for each in shown] == [3, 0]
+    assert many.calls.count("DescribeExecution") == 4
+    assert "ListExecutions" not in none.calls

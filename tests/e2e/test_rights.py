@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError
 
-from e2e.api import UNDRAWN
+from e2e.api import UNDRAWN, execution_arn, gathered, refused_writes
 from e2e.principals import User, handled, user_of
 from e2e.test_gathers import IN_SAMPLES, SERIES, WINDOW, hrefs
 from pixel_gather_emulator.deploy import DeployedStack
@@ -150,6 +150,27 @@ def test_functions_of_the_api_need_no_more_than_their_roles(users: dict[str, Use
     assert (code, lent[0], stopped[0], shown[0], listed[0]) == (202, 200, 200, 200, 200)
     assert redriven[0] in {202, 409}, redriven  # it may have succeeded before it was stopped
     assert line["id"] in {each["id"] for each in listed[1]["gathers"]}
+
+
+def test_status_and_operators_learn_why_a_worker_failed(users: dict[str, User]) -> None:
+    """The children of a Map Run are read with the rights of status, and with those of operators."""
+    deployment = users["status"].deployment
+    request = {"sources": hrefs(deployment)[:1], "window": WINDOW, "output": UNDRAWN | {"name": "why"}}
+    with refused_writes(deployment, "why.zarr/band_1/c/*"):
+        ended = gathered(deployment, request)
+    operator = User.with_policies(deployment, "asks-why", "OperatorPolicyArn")
+
+    _, shown = asked(users, "status", "GET", f"/gathers/{ended['id']}")
+    states, arn = operator.client("stepfunctions"), execution_arn(deployment, ended["id"])
+    (run,) = states.list_map_runs(executionArn=arn)["mapRuns"]
+    (child,) = states.list_executions(mapRunArn=run["mapRunArn"])["executions"]
+
+    (failure,) = shown["failures"]
+    assert ended["state"] == "failed"
+    assert (failure["shards"], failure["error"]) == ([0], "StoreError")
+    assert "a right is missing" in failure["advice"], failure
+    assert states.describe_execution(executionArn=child["executionArn"])["error"] == "StoreError"
+    assert states.get_execution_history(executionArn=child["executionArn"])["events"]
 
 
 def _item(href: str) -> dict[str, Any]:

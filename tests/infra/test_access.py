@@ -14,6 +14,7 @@ CHILDREN = "arn:<partition>:states:<region>:<accountid>:execution:<machine>/Shar
 MAP_RUNS = "arn:<partition>:states:<region>:<accountid>:mapRun:<machine>/Shards:*"
 STACK = "arn:<partition>:cloudformation:<region>:<accountid>:stack/PixelGather-main/*"
 GROUP = "arn:<partition>:scheduler:<region>:<accountid>:schedule-group/PixelGather-main"
+LOGS = "arn:<partition>:logs:<region>:<accountid>:log-group"
 CATALOG = "arn:<partition>:s3:::catalogs/all/europe"
 SCENES = "arn:<partition>:s3:::scenes"
 
@@ -70,6 +71,16 @@ def machine_role(machine: str, manifests: str, *functions: str) -> set[tuple[str
     )
 
 
+def see_children(machine: str) -> set[tuple[str, str]]:
+    """Return the rights to see the Map Runs of a state machine, and why their children failed."""
+    runs, children = (each.replace("machine", machine) for each in (MAP_RUNS, CHILDREN))
+    return {
+        ("states:DescribeMapRun", runs),
+        ("states:ListExecutions", runs),
+        ("states:DescribeExecution", children),
+    }
+
+
 RIGHTS = {
     "submit": OWN_LOG
     | {("s3:GetObject", "<control>/lists/*"), ("states:StartExecution", "<machine>")}
@@ -79,8 +90,8 @@ RIGHTS = {
     | {
         ("s3:GetObject", "<control>/summaries/*"),
         ("states:ListExecutions", "<machine>"),
-        ("states:DescribeMapRun", MAP_RUNS),
     }
+    | see_children("machine")
     | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution"),
     "search": OWN_LOG | {("s3:GetObject", f"{CATALOG}.columns"), ("s3:GetObject", f"{CATALOG}.*.items")},
     "dry_run": OWN_LOG
@@ -104,8 +115,8 @@ RIGHTS = {
         ("s3:GetObject", TABLES),
         ("states:StartExecution", "<rankings>"),
         ("states:ListExecutions", "<rankings>"),
-        ("states:DescribeMapRun", MAP_RUNS.replace("machine", "rankings")),
     }
+    | see_children("rankings")
     | put(STATISTICS)
     | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution", machine="rankings"),
     "rank_rounds": OWN_LOG
@@ -191,15 +202,19 @@ MACHINES = ("machine", "rankings")
 
 def operator_of(machine: str) -> set[tuple[str, str]]:
     """Return an operator's rights to one state machine."""
-    return operate(
-        *("DescribeExecution", "GetExecutionHistory", "ListMapRuns", "RedriveExecution", "StopExecution"),
-        machine=machine,
-    ) | {
-        ("states:StartExecution", f"<{machine}>"),
-        ("states:ListExecutions", f"<{machine}>"),
-        ("states:DescribeMapRun", MAP_RUNS.replace("machine", machine)),
-        ("states:DescribeStateMachine", f"<{machine}>"),
-    }
+    return (
+        see_children(machine)
+        | operate(
+            *("DescribeExecution", "GetExecutionHistory", "ListMapRuns", "RedriveExecution", "StopExecution"),
+            machine=machine,
+        )
+        | {
+            ("states:StartExecution", f"<{machine}>"),
+            ("states:ListExecutions", f"<{machine}>"),
+            ("states:DescribeStateMachine", f"<{machine}>"),
+            ("states:GetExecutionHistory", CHILDREN.replace("machine", machine)),
+        }
+    )
 
 
 OPERATOR = (
@@ -210,6 +225,14 @@ OPERATOR = (
         ("cloudformation:DescribeStacks", STACK),
         ("states:ListStateMachines", "*"),
     }
+    | {
+        (f"logs:{action}", f"{LOGS}:{group}*")
+        for action in ("FilterLogEvents", "GetLogEvents", "StartQuery")
+        for group in ("PixelGather-main", "/aws/vendedlogs/states/PixelGather-main")
+    }
+    | {(f"logs:{action}", "*") for action in ("DescribeLogGroups", "GetQueryResults", "StopQuery")}
+    | {(f"cloudwatch:{action}", "*") for action in ("DescribeAlarms", "GetMetricData", "ListMetrics")}
+    | {("cloudwatch:GetDashboard", "arn:<partition>:cloudwatch::<accountid>:dashboard/<dashboard>")}
     | put("<control>/lists/*")
     | operator_of("machine")
     | operator_of("rankings")

@@ -96,6 +96,17 @@ class Price(TypedDict):
     """What the dollars rest on."""
 
 
+class FailedWorker(TypedDict):
+    """A worker that failed, and what to do."""
+
+    shards: list[Count]
+    """Positions of the shards that it was to fill."""
+
+    error: str
+    cause: str
+    advice: str
+
+
 class Status(Gather):
     """A gather as it is now."""
 
@@ -107,6 +118,9 @@ class Status(Gather):
     sources: SourceCounts | None
     usd: Price
     error: Failure | None
+    failures: list[FailedWorker]
+    """Why workers failed, of the last few that did."""
+
     result: Result | None
     warnings: list[str]
 

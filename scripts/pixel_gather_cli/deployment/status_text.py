@@ -126,6 +126,14 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "warning", warning
     if document.get("error"):
         yield "error", f"{document['error']['type']}: {document['error']['detail']}"
+    yield from map(_failure, document.get("failures", ()))
+
+
+def _failure(failure: Mapping[str, Any]) -> tuple[str, str]:
+    """Return which shards a worker has failed to fill, why, and what to do."""
+    first, *others = failure["shards"] or ["?"]
+    shards = f"shard {first}" + (f" to {others[-1]}" if others else "")
+    return shards, f"{failure['error']}: {failure['cause'].rstrip('. ')}. What to do: {failure['advice']}"
 
 
 def _parts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

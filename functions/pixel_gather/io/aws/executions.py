@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 
 from pixel_gather.core.errors import GatherNotFoundError, NotRedrivableError, RequestError
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.io.aws.failed_children import MOST_SHOWN
 from pixel_gather.io.aws.gather_document import (
     STATES,
     gather_line,
@@ -48,8 +49,21 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-type Look = tuple[Mapping[str, Any], Mapping[str, int] | None, Mapping[str, Any] | None]
-"""What is known of an execution: its description, the counts of its Map Run, the summary of its plan."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What is known of an execution."""
+
+    found: Mapping[str, Any]
+    """Its description."""
+
+    counts: Mapping[str, int] | None = None
+    """The counts of its last Map Run; None if none has begun, or after success."""
+
+    failed: tuple[Mapping[str, Any], ...] = ()
+    """The descriptions of a few children that failed."""
+
+    summary: Mapping[str, Any] | None = None
+    """What the plan wrote."""
 
 
 @dataclass(slots=True)
@@ -152,11 +166,12 @@ class Executions:
         Raises:
             GatherNotFoundError: There is no gather of this id.
         """
-        found, counts, summary = self.looks.get(id_, lambda: self._look(id_))
+        seen = self.looks.get(id_, lambda: self._look(id_))
         return status_document(
-            found,
-            counts=counts,
-            summary=summary,
+            seen.found,
+            counts=seen.counts,
+            summary=seen.summary,
+            failed_children=seen.failed,
             now=self.now(),
             links_from=self.links_from,
         )
@@ -167,19 +182,21 @@ class Executions:
         Raises:
             GatherNotFoundError: There is no ranking of this id.
         """
-        found, counts, summary = self.looks.get(id_, lambda: self._look(id_))
+        seen = self.looks.get(id_, lambda: self._look(id_))
         return ranking_document(
-            found,
-            counts=counts,
-            summary=summary,
+            seen.found,
+            counts=seen.counts,
+            summary=seen.summary,
             now=self.now(),
             links_from=self.links_from,
         )
 
     def _look(self, id_: str) -> Look:
         found = self._get(id_)
-        counts = None if found["status"] == "SUCCEEDED" else self._shard_counts(found["executionArn"])
-        return found, counts, self._summary(found["name"])
+        run = None if found["status"] == "SUCCEEDED" else self._last_map_run(found["executionArn"])
+        counts: Mapping[str, int] | None = None if run is None else run["itemCounts"]
+        failed = self._failed_children(run["mapRunArn"]) if run is not None and counts["failed"] else ()
+        return Look(found=found, counts=counts, failed=failed, summary=self._summary(found["name"]))
 
     def list_(self, *, limit: int, token: str | None = None, state: str | None = None) -> dict[str, Any]:
         """Return ``gathers`` or ``rankings``, the latest first, and the token of the ``next`` page or None.
@@ -305,16 +322,26 @@ class Executions:
         latest = max((each[0] for each in ticks if each is not None and each[1] == found[1]), default=name)
         return latest if latest > name else None
 
-    def _shard_counts(self, execution_arn: str) -> Mapping[str, int] | None:
-        """Return the item counts of the execution's last Map Run, or None before one has begun."""
+    def _last_map_run(self, execution_arn: str) -> Mapping[str, Any] | None:
+        """Describe the execution's last Map Run. Return None before one has begun."""
         with aws_errors_in_words():
             runs = self.stepfunctions.list_map_runs(executionArn=execution_arn)["mapRuns"]
             if not runs:
                 return None
             last = max(runs, key=lambda run: run["startDate"]) if len(runs) > 1 else runs[0]
-            run = self.stepfunctions.describe_map_run(mapRunArn=last["mapRunArn"])
-        counts: Mapping[str, int] = run["itemCounts"]
-        return counts
+            run: Mapping[str, Any] = self.stepfunctions.describe_map_run(mapRunArn=last["mapRunArn"])
+        return run
+
+    def _failed_children(self, map_run_arn: str) -> tuple[Mapping[str, Any], ...]:
+        """Describe the children of a Map Run that failed last; a few of them."""
+        with aws_errors_in_words():
+            page = self.stepfunctions.list_executions(
+                mapRunArn=map_run_arn, statusFilter="FAILED", maxResults=MOST_SHOWN
+            )
+            return tuple(
+                self.stepfunctions.describe_execution(executionArn=each["executionArn"])
+                for each in page["executions"]
+            )
 
     def _summary(self, name: str) -> Mapping[str, Any] | None:
         """Return the summary that the plan wrote, or None before it was written and after it has expired."""

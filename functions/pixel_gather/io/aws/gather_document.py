@@ -4,13 +4,14 @@ It is built from Step Functions' descriptions of the execution and its Map Run, 
 plan wrote. It does not need the request's model, so a small function need not import that.
 """
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from pixel_gather.core.estimate.fleet import child_sizes
+from pixel_gather.io.aws.execution_json import json_object, said_by_function
+from pixel_gather.io.aws.failed_children import failures_of
 
 STATES: Final = {
     "RUNNING": "running",
@@ -55,6 +56,7 @@ def status_document(
     *,
     counts: Mapping[str, int] | None,
     summary: Mapping[str, Any] | None,
+    failed_children: Sequence[Mapping[str, Any]] = (),
     now: datetime,
     links_from: str,
 ) -> dict[str, Any]:
@@ -63,6 +65,7 @@ def status_document(
     Args:
         found: The answer of DescribeExecution.
         counts: Item counts of the Map Run, if it has begun.
+        failed_children: Answers of DescribeExecution for a few children that failed.
         summary: The summary of the plan, if it has been written.
         now: The time up to which a running gather's seconds are counted.
         links_from: Start of the links to the gather.
@@ -78,6 +81,7 @@ def status_document(
         "sources": _sources(shards, summary, result),
         "usd": _usd(shards, summary, result),
         "error": error_of(found),
+        "failures": failures_of(failed_children),
         "result": result,
         "warnings": list(summary.get("warnings", ())),
     }
@@ -213,14 +217,8 @@ def error_of(found: Mapping[str, Any]) -> dict[str, str] | None:
     if state in ("running", "succeeded"):
         return None
     error = found.get("error") or ("States.Timeout" if state == "timed_out" else "Stopped")
-    said = _said_by_function(found.get("cause") or "")
+    said = said_by_function(found.get("cause") or "")
     return {"type": error, "detail": _ENDS.get(error) or said or f"the gather is {state}"}
-
-
-def _said_by_function(cause: str) -> str:
-    """Return the message of a failed function, without Lambda's traceback."""
-    wrapped = json_object(cause)
-    return str(wrapped.get("errorMessage", cause)) if wrapped else cause
 
 
 def _links(
@@ -244,15 +242,6 @@ def _in_console(href: str, execution_arn: str) -> str | None:
     bucket, _, key = href.removeprefix("s3://").partition("/")
     query = urlencode({"region": region, "prefix": key})
     return f"https://{region}.{_CONSOLES[partition]}/s3/object/{bucket}?{query}"
-
-
-def json_object(text: str | None) -> dict[str, Any] | None:
-    """Return the object that a text is in JSON; None where it is none."""
-    try:
-        value = json.loads(text or "null")
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _isoformat(moment: datetime) -> str:

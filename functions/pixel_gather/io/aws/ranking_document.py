@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from pixel_gather.io.aws.gather_document import error_of, gather_line, json_object, links_to_go_on
+from pixel_gather.io.aws.execution_json import json_object
+from pixel_gather.io.aws.gather_document import error_of, gather_line, links_to_go_on
 
 
 def ranking_document(
