@@ -1,6 +1,9 @@
 """The workflow in Amazon States Language: plan, a Map with a child for each item of the manifest, finish.
 
 An item has a few shards. If a child's first Task is late, the child starts a second Task with a fresh worker.
+If a worker was killed, as for lack of memory, a worker of the largest size takes what is left.
+The Map bears that some children fail, so that one bad shard does not stop all others. Finish then judges by
+the request's own limit.
 Large rankings have the same workflow with other functions. Their finish may plan another round of the Map.
 
 The Map has no Retry and no Catch. A Retry would run all shards again. A Catch would leave nothing to redrive.
@@ -31,6 +34,7 @@ class StateNames:
     map: str = "GatherShards"
     first_try: str = "GatherShard"
     second_try: str = "GatherLateShard"
+    largest: str = "GatherInLargest"
     finish: str = "Finish"
     complete: str = "AlreadyComplete"
 
@@ -41,6 +45,7 @@ OF_RANKINGS: Final = StateNames(
     map="MeasureScenes",
     first_try="MeasureSome",
     second_try="MeasureLateOnes",
+    largest="MeasureInLargest",
     finish="DecideNextRound",
     complete="Ranked",
 )
@@ -60,7 +65,6 @@ _TRANSIENT: Final = [
     "Lambda.AWSLambdaException",
     "Lambda.SdkClientException",
     "Lambda.ClientExecutionTimeoutException",
-    "Runtime.ExitError",
     "BusyError",
     "StoreError",
 ]
@@ -74,9 +78,12 @@ _TIMED_OUT: Final = ["Sandbox.Timedout", "States.Timeout"]
 _LATE: Final = ["ShardLateError", *_TIMED_OUT]
 """Errors of a first try after which a fresh worker starts at once."""
 
-_CRASHED: Final = ["Lambda.Unknown", "Runtime.OutOfMemory"]
-"""A fresh environment may have enough memory even if a used one had not. An error that Lambda cannot classify
-is called ``Lambda.Unknown``."""
+_CRASHED: Final = ["Lambda.Unknown", "Runtime.OutOfMemory", "Runtime.ExitError"]
+"""The function's process was killed or ended, most likely for lack of memory. An error that Lambda cannot
+classify is called ``Lambda.Unknown``. AWS documents no complete list: docs/first-day.md checks the names."""
+
+_TRIES_AFTER_CRASH: Final = 2
+"""A fresh environment may have enough memory even if a used one had not."""
 
 
 class StateDefinition(Construct):
@@ -131,7 +138,7 @@ class StateDefinition(Construct):
             comment="Write coordinates and the report, and mark the cube as complete",
             payload={
                 "gather": sfn.JsonPath.string_at("$.gather"),
-                "failed_shards": sfn.JsonPath.number_at("$.tolerated_failure_percentage"),
+                "failed_shards": sfn.JsonPath.number_at("$.failed_shards"),
             },
             output_path="$.Payload",
             tries_after_timeout=1,
@@ -161,8 +168,9 @@ class StateDefinition(Construct):
         graph = sfn.StateGraph(planned.next(verdict).start_state, "Pixel Gather")
         graph.timeout = _LONGEST_GATHER
         self.document: dict[str, Any] = dict(graph.to_graph_json())
-        for task in self.document["States"][names.map]["ItemProcessor"]["States"].values():
-            _name_function_by_size(task, shards)
+        for name, task in self.document["States"][names.map]["ItemProcessor"]["States"].items():
+            if name != names.largest:
+                _name_function_by_size(task, shards)
 
     def _shards(self, functions: Sequence[GatherFunction]) -> sfn.DistributedMap:
         shards = sfn.DistributedMap(
@@ -198,11 +206,27 @@ class StateDefinition(Construct):
             output_path=sfn.JsonPath.DISCARD,
             timeout=sfn.Timeout.at("$.limit_s"),
             tries_after_timeout=None,
+            tries_after_crash=None,
         )
-        second_try = self._task(
-            self._names.second_try,
-            functions[-1],
-            comment="A fresh worker for what a late one has not committed; each shard has a limit of its own",
+        late = "A fresh worker for what a late one has not committed; each shard has a limit of its own"
+        second_try = self._another_try(self._names.second_try, functions[-1], late, tries_after_crash=None)
+        killed = "A worker of the largest size for what one that was killed has not committed"
+        largest = self._another_try(
+            self._names.largest, functions[-1], killed, tries_after_crash=_TRIES_AFTER_CRASH
+        )
+        first_try.add_catch(second_try, errors=_LATE, result_path=sfn.JsonPath.DISCARD)
+        for task in (first_try, second_try):
+            task.add_catch(largest, errors=_CRASHED, result_path=sfn.JsonPath.DISCARD)
+        return shards.item_processor(first_try)
+
+    def _another_try(
+        self, name: str, function: GatherFunction, comment: str, *, tries_after_crash: int | None
+    ) -> tasks.LambdaInvoke:
+        """Make a Task for what an earlier Task of the child has not committed."""
+        task = self._task(
+            name,
+            function,
+            comment=comment,
             payload={
                 "gather": sfn.JsonPath.string_at("$.gather"),
                 "tasks": sfn.JsonPath.object_at("$.tasks"),
@@ -210,8 +234,9 @@ class StateDefinition(Construct):
             },
             output_path=sfn.JsonPath.DISCARD,
             tries_after_timeout=1,  # each shard has a limit of its own, so only a stuck worker times out
+            tries_after_crash=tries_after_crash,
         )
-        second_try.add_retry(
+        task.add_retry(
             errors=["ShardsLeftError"],
             interval=Duration.seconds(1),
             backoff_rate=1,
@@ -219,8 +244,7 @@ class StateDefinition(Construct):
             max_attempts=MOST_TASKS_PER_CHILD,  # each try fills at least one shard
             jitter_strategy=sfn.JitterType.FULL,
         )
-        first_try.add_catch(second_try, errors=_LATE, result_path=sfn.JsonPath.DISCARD)
-        return shards.item_processor(first_try)
+        return task
 
     def _task(
         self,
@@ -231,6 +255,7 @@ class StateDefinition(Construct):
         payload: dict[str, Any] | None,
         output_path: str,
         tries_after_timeout: int | None,
+        tries_after_crash: int | None = _TRIES_AFTER_CRASH,
         timeout: sfn.Timeout | None = None,
     ) -> tasks.LambdaInvoke:
         """Make a Task.
@@ -242,6 +267,7 @@ class StateDefinition(Construct):
             payload: The function's event. None for the state's whole input.
             output_path: Which part of the answer is passed on.
             tries_after_timeout: Retries after a time-out. None if time-outs are caught instead.
+            tries_after_crash: Retries after the function was killed. None if that is caught instead.
             timeout: The Task's time-out. None for a little more than the function's own.
         """
         task = tasks.LambdaInvoke(
@@ -254,16 +280,19 @@ class StateDefinition(Construct):
             task_timeout=timeout or sfn.Timeout.duration(function.timeout.plus(_START_UP)),
             retry_on_service_exceptions=False,  # CDK's own retrier has no throttling and no jitter
         )
-        _add_retries(task, tries_after_timeout=tries_after_timeout)
+        _add_retries(task, tries_after_timeout=tries_after_timeout, tries_after_crash=tries_after_crash)
         return task
 
 
-def _add_retries(task: tasks.LambdaInvoke, *, tries_after_timeout: int | None) -> None:
+def _add_retries(
+    task: tasks.LambdaInvoke, *, tries_after_timeout: int | None, tries_after_crash: int | None
+) -> None:
     """Let a Task try again after errors that another try can mend.
 
     Args:
         task: The Task.
         tries_after_timeout: As in `StateDefinition._task`.
+        tries_after_crash: As there.
     """
     task.add_retry(
         errors=_THROTTLED,
@@ -276,7 +305,7 @@ def _add_retries(task: tasks.LambdaInvoke, *, tries_after_timeout: int | None) -
         max_attempts=2000,
         jitter_strategy=sfn.JitterType.FULL,
     )
-    for errors, tries in ((_TRANSIENT, 4), (_TIMED_OUT, tries_after_timeout), (_CRASHED, 2)):
+    for errors, tries in ((_TRANSIENT, 4), (_TIMED_OUT, tries_after_timeout), (_CRASHED, tries_after_crash)):
         if tries is None:
             continue
         task.add_retry(

@@ -79,7 +79,7 @@ def gathered(python: str, url: str, s3: Any, name: str, files: Sequence[Path]) -
         for tasks in json.loads(manifest)
     ]
     handled(python, url, "gather.gather_shard", shards)
-    event = {"gather": plan["gather"], "failed_shards": plan["tolerated_failure_percentage"]}
+    event = {"gather": plan["gather"], "failed_shards": plan["failed_shards"]}
     (finished,) = handled(python, url, "gather.finish_gather", [event])
     page = s3.get_object(Bucket="cubes", Key=f"out/{name}.zarr/report.html")["Body"].read()
     if b"<svg" not in page:

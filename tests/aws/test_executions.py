@@ -431,17 +431,18 @@ def test_status_without_a_summary_has_the_map_runs_shards() -> None:
 def test_status_of_a_gather_that_succeeded_is_its_result() -> None:
     """The result needs one call of Step Functions and the plan's summary, and no other call."""
     machine = FakeStepFunctions()
-    machine.add(status="SUCCEEDED", output=json.dumps(RESULT))
+    whole = RESULT | {"n_lost_shards": 0}
+    machine.add(status="SUCCEEDED", output=json.dumps(whole))
 
     found = gathers(machine, summary=SUMMARY).status(NAME)
 
     assert machine.calls == ["DescribeExecution"]
     assert found["state"] == "succeeded"
     assert found["ended_at"] == "2026-11-20T10:00:30Z"
-    assert found["shards"] == {"total": 10, "pending": 0, "running": 0, "succeeded": 9, "failed": 1}
+    assert found["shards"] == {"total": 10, "pending": 0, "running": 0, "succeeded": 10, "failed": 0}
     assert found["sources"] == {"total": 1000, "done": 1000, "failed": 3}
     assert found["usd"]["so_far"] == 0.45
-    assert found["result"] == RESULT
+    assert found["result"] == whole
     assert found["links"].keys() == {"self", "cube", "report", "report_page", "report_in_console"}
 
 
@@ -1001,3 +1002,32 @@ def test_status_asks_for_a_few_failed_children_and_for_none_where_none_failed() 
     assert [len(each) for each in shown] == [3, 0]
     assert many.calls.count("DescribeExecution") == 4
     assert "ListExecutions" not in none.calls
+
+
+def test_gather_with_missing_shards_is_to_be_submitted_again() -> None:
+    """The map ended well, so a redrive would only finish again. The workers' errors are shown."""
+    machine = FakeStepFunctions(counts={"failed": 1, "succeeded": 9, "total": 10})
+    cause = json.dumps({"errorMessage": "1 of 10 shards have not been gathered (shard 4): run again"})
+    machine.add(status="FAILED", error="ShardsMissingError", cause=cause)
+    machine.failed.append({"executionArn": f"{MACHINE.replace('stateMachine', 'execution')}/Shards:1"})
+
+    document = gathers(machine, summary=SUMMARY).status(NAME)
+
+    assert "shard 4" in document["error"]["detail"]
+    assert len(document["failures"]) == 1
+    assert "redrive" not in document["links"]
+    with pytest.raises(NotRedrivableError, match=r"submit its request again.*limits\.failed_shards"):
+        gathers(machine, summary=SUMMARY).redrive(NAME)
+
+
+def test_status_of_a_success_with_lost_shards_says_why_they_were_lost() -> None:
+    """A success without lost shards asks for no Map Run."""
+    lost, whole = FakeStepFunctions(counts={"failed": 1}), FakeStepFunctions(counts={})
+    for machine, n_lost in ((lost, 1), (whole, 0)):
+        machine.add(status="SUCCEEDED", output=json.dumps(RESULT | {"n_lost_shards": n_lost}))
+    lost.failed.append({"executionArn": f"{MACHINE.replace('stateMachine', 'execution')}/Shards:1"})
+
+    shown = [gathers(machine, summary=SUMMARY).status(NAME)["failures"] for machine in (lost, whole)]
+
+    assert [len(each) for each in shown] == [1, 0]
+    assert "ListMapRuns" not in whole.calls

@@ -304,3 +304,20 @@ def test_lost_shard_costs_its_own_rows(
     found, wanted = cube.band_1.values, xr.open_zarr(in_process.place).band_1.values.copy()
     wanted[lost * SHARD_ROWS : (lost + 1) * SHARD_ROWS] = np.nan
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_shard_that_always_fails_stops_no_other_shard(deployment: DeployedStack, listed: str) -> None:
+    """All others are filled. The gather fails by naming the shard, and the same request goes on with it."""
+    bad = 3
+    request = requested("many-bad", listed, failed_shards=1e-6)
+    with refused_writes(deployment, f"many-bad.zarr/band_1/c/{bad}/0/0"):
+        failed = gathered(deployment, request)
+    redriven = call(deployment, "POST", f"/gathers/{failed['id']}/redrive")
+    again = gathered(deployment, request)
+
+    assert (failed["state"], failed["error"]["type"]) == ("failed", "ShardsMissingError"), failed
+    assert f"1 of {N_SHARDS} shards have not been gathered (shard {bad})" in failed["error"]["detail"]
+    assert [each["shards"] for each in failed["failures"]] == [[bad]]
+    assert (redriven.status, "submit its request again" in redriven.body["detail"]) == (409, True)
+    assert again["state"] == "succeeded", again
+    assert (again["result"]["n_shards"], again["result"]["n_lost_shards"]) == (N_SHARDS, 0)

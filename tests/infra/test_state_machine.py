@@ -39,6 +39,8 @@ def tasks_of(states: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from tasks_of(state["ItemProcessor"]["States"])
 
 
+CRASHES: Final = ("Lambda.Unknown", "Runtime.ExitError", "Runtime.OutOfMemory")
+
 REQUEST: Final = {"sources": ["s3://scenes/a.tif"], "window": "centre"}
 PLANNED: Final = {
     "verdict": "planned",
@@ -49,7 +51,8 @@ PLANNED: Final = {
     "worker_size": 1,
     "shard_limit_s": 60,
     "late_shard_s": 240,
-    "tolerated_failure_percentage": 2.5,
+    "failed_shards": 2.5,
+    "tolerated_failure_percentage": 10,
 }
 """A small answer of plan."""
 
@@ -142,7 +145,7 @@ def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(shards: dict
     assert reader["Resource"].endswith(":states:::s3:getObject")
     assert filled(reader["Parameters"], PLANNED) == {"Bucket": "control", "Key": "a/manifest.json"}
     assert looked_up(shards["MaxConcurrencyPath"], PLANNED) == 7
-    assert looked_up(shards["ToleratedFailurePercentagePath"], PLANNED) == 2.5
+    assert looked_up(shards["ToleratedFailurePercentagePath"], PLANNED) == 10
     assert not {"MaxConcurrency", "ToleratedFailurePercentage", "ToleratedFailureCount"} & shards.keys()
 
 
@@ -154,13 +157,14 @@ def test_child_is_told_its_item_and_its_limit_and_leaves_no_output(shards: dict[
     """
     states = shards["ItemProcessor"]["States"]
     first = states[shards["ItemProcessor"]["StartAt"]]
-    late = states[first["Catch"][0]["Next"]]
+    late, largest = (states[caught["Next"]] for caught in first["Catch"])
     planned = PLANNED | {"worker_size": size}
     given = filled(shards["ItemSelector"], planned, {"Map": {"Item": {"Value": ITEM}}})
     payload = {"gather": {"name": "a"}, "tasks": ITEM}
 
     assert called_with(first, given) == (WORKERS[size], payload | {"limit_s": 60})
     assert called_with(late, given) == (WORKERS[size], payload | {"late_s": 240})
+    assert called_with(largest, given) == (WORKERS[-1], payload | {"late_s": 240})
     assert looked_up(first["TimeoutSecondsPath"], given) == 60
     assert all(state["OutputPath"] is None and state["End"] is True for state in states.values())
     assert shards["ResultPath"] is None
@@ -175,14 +179,28 @@ def test_late_shard_gets_a_fresh_worker_at_once(shards: dict[str, Any]) -> None:
     """The first try has the plan's limit. A second try with the same input may take longer."""
     states = shards["ItemProcessor"]["States"]
     first = states[shards["ItemProcessor"]["StartAt"]]
-    (caught,) = first["Catch"]
-    second = states[caught["Next"]]
+    caught, _ = first["Catch"]
 
     assert "TimeoutSeconds" not in first
     assert set(caught["ErrorEquals"]) == {"ShardLateError", "States.Timeout", "Sandbox.Timedout"}
     assert caught["ResultPath"] is None
-    assert "Catch" not in second
-    assert set(states) == {shards["ItemProcessor"]["StartAt"], caught["Next"]}
+    assert states[caught["Next"]]["Type"] == "Task"
+
+
+def test_what_killed_its_worker_gets_one_of_the_largest_size(shards: dict[str, Any]) -> None:
+    """A killed worker is not tried again in its size. One of the largest is tried again, and that is all."""
+    states = shards["ItemProcessor"]["States"]
+    first = states[shards["ItemProcessor"]["StartAt"]]
+    second = states[first["Catch"][0]["Next"]]
+    ends = [(each["ErrorEquals"], each["Next"]) for each in (first["Catch"][1], *second["Catch"])]
+    largest = states[ends[0][1]]
+
+    assert len(states) == 3
+    assert ends[0] == ends[1]
+    assert set(ends[0][0]) == set(CRASHES)
+    assert not {error for task in (first, second) for error in retriers_of(task)} & set(CRASHES)
+    assert largest["Parameters"]["FunctionName"] == f"<{WORKERS[-1]}>"
+    assert "Catch" not in largest
 
 
 def test_second_try_goes_on_with_what_it_had_no_time_for(definition: dict[str, Any]) -> None:
@@ -190,7 +208,10 @@ def test_second_try_goes_on_with_what_it_had_no_time_for(definition: dict[str, A
 
     Each time fills at least one.
     """
-    again = retriers_of(dict(tasks_of(definition["States"]))["GatherLateShard"])["ShardsLeftError"]
+    tasks = dict(tasks_of(definition["States"]))
+    again, _ = (
+        retriers_of(tasks[name])["ShardsLeftError"] for name in ("GatherLateShard", "GatherInLargest")
+    )
 
     assert (again["MaxAttempts"], again["IntervalSeconds"], again["BackoffRate"]) == (
         MOST_TASKS_PER_CHILD,
@@ -219,13 +240,14 @@ def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[st
     """Each error has one retrier, with full jitter and a longest pause."""
     tasks = dict(tasks_of(definition["States"]))
 
-    assert len(tasks) == 4
+    assert len(tasks) == 5
     for name, task in tasks.items():
         retriers = retriers_of(task)
-        assert (retriers.pop("ShardsLeftError", None) is not None) == (name == "GatherLateShard")
+        is_later_try = name in {"GatherLateShard", "GatherInLargest"}
+        assert (retriers.pop("ShardsLeftError", None) is not None) == is_later_try
         assert (retriers.pop("AppendRunningError", None) is not None) == (name == "Plan")
         caught = {error for catcher in task.get("Catch", []) for error in catcher["ErrorEquals"]}
-        assert bool(caught) == (name == "GatherShard")
+        assert bool(caught) == (name in {"GatherShard", "GatherLateShard"})
         assert not caught & retriers.keys()
         named = [error for each in task["Retry"] for error in each["ErrorEquals"]]
         assert len(retriers) == len(set(named) - {"ShardsLeftError", "AppendRunningError"})
@@ -263,8 +285,8 @@ def test_tasks_wait_out_throttling_for_most_of_a_gathers_time(definition: dict[s
 
 def test_crashes_are_tried_again_twice(definition: dict[str, Any]) -> None:
     """A fresh environment may have enough memory where a used one had not."""
-    for _, task in tasks_of(definition["States"]):
-        for error in ("Lambda.Unknown", "Runtime.OutOfMemory"):
+    for name, task in tasks_of(definition["States"]):
+        for error in CRASHES if name in {"Plan", "Finish", "GatherInLargest"} else ():
             assert retriers_of(task)[error]["MaxAttempts"] == 2
 
 
@@ -352,7 +374,7 @@ def test_rankings_run_the_same_workflow_in_rounds(stack: Synthesized, definition
     assert (
         called_with(first, {"gather": "a/0", "tasks": ITEM, "limit_s": 60, "size": 0})[0] == "measure_scenes"
     )
-    renamed = json.dumps({field: first[field] for field in kept}).replace(
-        "MeasureLateOnes", "GatherLateShard"
-    )
+    renamed = json.dumps({field: first[field] for field in kept})
+    for ours, theirs in (("MeasureLateOnes", "GatherLateShard"), ("MeasureInLargest", "GatherInLargest")):
+        renamed = renamed.replace(ours, theirs)
     assert json.loads(renamed) == {field: of_gathers[field] for field in kept}

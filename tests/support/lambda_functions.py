@@ -145,7 +145,7 @@ class StateMachine:
 
     def finished(self, verdict: Mapping[str, Any]) -> dict[str, Any]:
         """Call finish and return its answer."""
-        event = {"gather": verdict["gather"], "failed_shards": verdict["tolerated_failure_percentage"]}
+        event = {"gather": verdict["gather"], "failed_shards": verdict["failed_shards"]}
         answer: dict[str, Any] = json.loads(json.dumps(self.finish.handler(event, Context())))
         return answer
 

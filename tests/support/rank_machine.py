@@ -93,7 +93,7 @@ class RankMachine:
             self.n_children.append(len(self.items(verdict)))
             for tasks in self.items(verdict):
                 self._child(verdict, tasks)
-            percentage = verdict["tolerated_failure_percentage"]
+            percentage = verdict["failed_shards"]
             event = {"gather": verdict["gather"], "failed_shards": percentage}
 
     def items(self, verdict: Mapping[str, Any]) -> list[list[dict[str, Any]]]:

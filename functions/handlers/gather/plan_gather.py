@@ -6,9 +6,10 @@ another try can mend are raised.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -34,6 +35,9 @@ from pixel_gather.engine.step_files import find_committed, is_planned
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.io.aws.metrics import EmfMetrics
 from pixel_gather.io.crs import RasterioProjector
+
+_TOLERATED_PERCENT: Final = 10
+"""Percent of children, a whole number, that may fail before the map gives up. Finish judges exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,8 @@ class Planner:
             "worker_size": size_index(map_plan.worker_memory_mib, deployment.settings),
             "shard_limit_s": map_plan.first_limit_s,
             "late_shard_s": map_plan.late_shard_s,
-            "tolerated_failure_percentage": _percentage(request),
+            "failed_shards": _percentage(request),
+            "tolerated_failure_percentage": max(_TOLERATED_PERCENT, math.ceil(_percentage(request))),
             "cube": place,
             "n_shards": n_shards,
             "n_missing": n_missing,
@@ -137,7 +142,7 @@ def _to_be_finished(gather: str, request: GatherRequest) -> dict[str, Any]:
     return {
         "verdict": "planned",
         "gather": gather,
-        "tolerated_failure_percentage": _percentage(request),
+        "failed_shards": _percentage(request),
         "n_missing": 0,
     }
 

@@ -170,6 +170,7 @@ class Coordinator:
             "worker_size": 0,
             "shard_limit_s": planned.first_limit_s,
             "late_shard_s": _LATE_S,
+            "failed_shards": 100,
             "tolerated_failure_percentage": 100,  # a scene whose worker is lost is read again, then listed
             "n_missing": len(missing),
         }

@@ -8,6 +8,7 @@
     ├── SourceError        one source cannot be used: it is recorded in ``status`` and the gather continues
     │   └── StaleHeaderError   a cached header is out of date: read the header again
     ├── StoreError         the cube's store failed: repair it and run again
+    │   └── ShardsMissingError   shards have not been gathered: run again to go on
     ├── BusyError          this machine or a store is busy: run again, nothing needs repair
     │   └── AppendRunningError   another append to the cube is at work: run again when it is done
     ├── ArrayExistsError   the output location is in use: choose another
@@ -101,6 +102,12 @@ class StoreError(GatherError):
     """The store of the cube or of its control files could not be read or written."""
 
     code = "store_error"
+
+
+class ShardsMissingError(StoreError):
+    """More shards have not been gathered than the request allows. Run the same request again to go on."""
+
+    code = "shards_missing"
 
 
 class BusyError(GatherError):

@@ -11,7 +11,13 @@ from typing import Final
 import msgspec
 
 from pixel_gather.core.claim import check_uncommitted
-from pixel_gather.core.errors import AlreadyCommittedError, ArrayExistsError, BusyError, StoreError
+from pixel_gather.core.errors import (
+    AlreadyCommittedError,
+    ArrayExistsError,
+    BusyError,
+    ShardsMissingError,
+    StoreError,
+)
 from pixel_gather.core.model.outcome import Outcome, ShardResult, lost, merged
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -46,6 +52,9 @@ from pixel_gather.engine.step_files import (
 type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 
 _SIDECARS_AHEAD: Final = 32
+_MOST_NAMED: Final = 5
+"""Shards that a message names."""
+
 _ROUNDING: Final = 1e-6
 """Tolerance for shares written as decimal fractions: 7 of 1,000 tasks must pass a limit of 0.007."""
 
@@ -78,7 +87,7 @@ async def finish_gather(
         ArrayExistsError: The cube was removed, and may have been planned again since. Or another append has
             taken over, or was committed meanwhile.
         BusyError: Another finish of this gather has just begun. Run again.
-        StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays as it is.
+        ShardsMissingError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays as it is.
     """
     cube = stores.cube
     with suppress(AlreadyCommittedError):
@@ -121,7 +130,7 @@ async def _stage(
 
     Raises:
         BusyError: Another finish of this gather has just begun. Run again.
-        StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays as it is.
+        ShardsMissingError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays as it is.
     """
 
     def committed() -> Awaitable[dict[int, str]]:
@@ -173,11 +182,12 @@ async def _stage(
 
 
 def _check_lost(tasks: Sequence[ShardTask], found: Mapping[int, str], max_lost_share: float) -> None:
-    missing = {task.index for task in tasks} - found.keys()
+    missing = sorted({task.index for task in tasks} - found.keys())
     if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
-        raise StoreError(
-            f"{len(missing):,} of {len(tasks):,} shards have not been gathered, shard {min(missing)} among "
-            "them: run the gather again to go on"
+        named = ", ".join(map(str, missing[:_MOST_NAMED])) + (", ..." if len(missing) > _MOST_NAMED else "")
+        raise ShardsMissingError(
+            f"{len(missing):,} of {len(tasks):,} shards have not been gathered (shard {named}): run the gather "
+            "again to go on"
         )
 
 

@@ -139,7 +139,7 @@ def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:
     assert verdict["manifest"]["bucket"] == "control"
     assert verdict["manifest"]["key"].startswith(f"gathers/{NAME}/{claim}/manifests/")
     assert verdict["workers"] == 500
-    assert verdict["tolerated_failure_percentage"] == 25
+    assert (verdict["failed_shards"], verdict["tolerated_failure_percentage"]) == (25, 25)
     assert verdict["shard_limit_s"] == 120
     assert verdict["cube"] == f"s3://cubes/out/{NAME}.zarr"
     assert [item["index"] for item in machine.manifest(verdict)] == [0, 1, 2]
@@ -427,6 +427,18 @@ def test_warm_worker_keeps_gdal_for_the_next_shard(machine: StateMachine, tmp_pa
     assert result["digest"] == local.report.digest
 
 
+@pytest.mark.parametrize(("share", "exact", "whole"), [(0, 0, 10), (0.007, 0.7, 10), (0.251, 25.1, 26)])
+def test_map_bears_a_whole_percentage_and_finish_judges_exactly(
+    machine: StateMachine, share: float, exact: float, whole: int
+) -> None:
+    """AWS documents the map's tolerance as an integer. One bad shard of ten may not stop the others."""
+    verdict = machine.planned(REQUEST | {"limits": {"failed_shards": share}})
+
+    assert verdict["failed_shards"] == exact
+    assert verdict["tolerated_failure_percentage"] == whole
+    assert isinstance(verdict["tolerated_failure_percentage"], int)
+
+
 def test_lost_shard_is_tolerated_where_the_request_allows_it(machine: StateMachine) -> None:
     """Its rows get the status lost, and the cube is complete."""
     machine.lost = {1}
@@ -453,7 +465,7 @@ def test_lost_shard_fails_the_finish_where_none_may_be(machine: StateMachine) ->
     with pytest.raises(Exception, match="1 of 3 shards have not been gathered") as raised:
         machine.run(REQUEST)
 
-    assert type(raised.value).__name__ == "StoreError"
+    assert type(raised.value).__name__ == "ShardsMissingError"
 
 
 def test_shards_tell_every_time_of_every_source(

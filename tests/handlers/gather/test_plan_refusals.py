@@ -135,7 +135,7 @@ def test_plan_gather_lowers_a_requests_limits_to_the_deployments(
         planned = module.handler(event, Context())
 
     assert "more than 3 files" in refused["cause"]
-    assert (planned["workers"], planned["tolerated_failure_percentage"]) == (5, 10)
+    assert (planned["workers"], planned["failed_shards"]) == (5, 10)
 
 
 def test_a_request_that_names_no_workers_asks_for_no_number(machine: StateMachine) -> None:

@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 
 from pixel_gather.core.errors import GatherNotFoundError, NotRedrivableError, RequestError
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.io.aws.execution_json import json_object
 from pixel_gather.io.aws.failed_children import MOST_SHOWN
 from pixel_gather.io.aws.gather_document import (
     STATES,
@@ -193,7 +194,7 @@ class Executions:
 
     def _look(self, id_: str) -> Look:
         found = self._get(id_)
-        run = None if found["status"] == "SUCCEEDED" else self._last_map_run(found["executionArn"])
+        run = None if _has_all_shards(found) else self._last_map_run(found["executionArn"])
         counts: Mapping[str, int] | None = None if run is None else run["itemCounts"]
         failed = self._failed_children(run["mapRunArn"]) if run is not None and counts["failed"] else ()
         return Look(found=found, counts=counts, failed=failed, summary=self._summary(found["name"]))
@@ -354,6 +355,13 @@ class Executions:
                 raise
             summary: Mapping[str, Any] = json.loads(answer["Body"].read())
         return summary
+
+
+def _has_all_shards(found: Mapping[str, Any]) -> bool:
+    """Return whether an execution has succeeded and lost no shard."""
+    return found["status"] == "SUCCEEDED" and not (json_object(found.get("output")) or {}).get(
+        "n_lost_shards"
+    )
 
 
 def _attempts(name: str) -> Iterator[str]:

@@ -52,8 +52,8 @@ def failures_of(children: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         children: Answers of DescribeExecution.
 
     Returns:
-        For each, ``shards`` with the indexes that it had to fill, ``error``, ``cause`` and ``advice``. Some of
-        its shards may be filled.
+        For each, ``shards`` with the indexes that it had to fill, ``error``, ``cause`` and ``advice``. Some
+        of its shards may be filled.
     """
     return [_failure(each) for each in children]
 

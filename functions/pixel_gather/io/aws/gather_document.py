@@ -26,6 +26,9 @@ STATES: Final = {
 REFUSALS: Final = frozenset({"RequestError", "BudgetError", "ArrayExistsError"})
 """Errors with which the plan refuses a request. A redrive would be refused again."""
 
+SHARDS_MISSING: Final = "ShardsMissingError"
+"""Error of a finish that found too few shards. The map had ended well, so a redrive would not run it again."""
+
 _ENDS: Final = {
     "States.ExceedToleratedFailureThreshold": (
         "more shards failed than limits.failed_shards allows; a redrive runs the missing shards again"
@@ -122,6 +125,11 @@ def why_not_redrivable(found: Mapping[str, Any], *, kind: str = "gather") -> str
         return f"the {kind} {name} has succeeded: there is nothing left to run again"
     if found.get("error") in REFUSALS:
         return f"the request of {name} was refused: change what its error names and submit it again"
+    if found.get("error") == SHARDS_MISSING:
+        return (
+            f"{name} has filled all other {_PARTS[kind]}: submit its request again, which goes on with the "
+            f"{_PARTS[kind]} that are missing, or with limits.failed_shards so high that they may be lost"
+        )
     if found.get("redriveStatus") == "NOT_REDRIVABLE":
         reason = str(found.get("redriveStatusReason") or "Step Functions does not say why").rstrip(".")
         if "period" in reason:
