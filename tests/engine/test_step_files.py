@@ -3,20 +3,25 @@
 import asyncio
 from dataclasses import replace
 from hashlib import blake2b
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 from obstore.store import MemoryStore
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import ArrayExistsError, StoreError
 from pixel_gather.core.model.outcome import ShardResult
+from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import cut_tasks
 from pixel_gather.engine.step_files import (
     LIST_KEY,
+    PLAN_FORMAT,
     PLAN_KEY,
     TASKS_KEY,
     both,
+    decode_plan,
+    encode_plan,
     find_committed,
     is_planned,
     load_tasks,
@@ -135,3 +140,29 @@ def test_both_have_ended_before_an_error_is_raised() -> None:
         with pytest.raises(StoreError, match=f"^{name}$"):
             asyncio.run(run(first=first, second=second))
         assert ended == ["a", "b"]
+
+
+STORED = Path(__file__).with_name("plans") / f"format-{PLAN_FORMAT}.msgpack"
+
+
+def test_plan_of_todays_format_is_read_and_written_as_it_was() -> None:
+    """Where this fails, plans have changed: raise PLAN_FORMAT, and store a new file beside this one."""
+    content = STORED.read_bytes()
+
+    assert encode_plan(decode_plan(content)) == content
+    assert len(msgspec.msgpack.decode(content.partition(b"\n")[2])) == len(CubePlan.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("head", [b"", b"plan 0\n", b"plan 999\n"], ids=["none", "former", "later"])
+def test_plan_of_another_format_is_refused_in_words(head: bytes) -> None:
+    """Its shards may be cut in another way, so nothing goes on with it."""
+    content = head + STORED.read_bytes().partition(b"\n")[2]
+
+    with pytest.raises(ArrayExistsError, match=r"another version of Pixel Gather.*submit it again"):
+        decode_plan(content)
+
+
+def test_damaged_plan_is_called_damaged() -> None:
+    """It is no plan of another version."""
+    with pytest.raises(StoreError, match="is damaged"):
+        decode_plan(STORED.read_bytes()[:-9])

@@ -32,6 +32,7 @@ from pixel_gather.engine.step_files import (
     PLAN_KEY,
     TASKS_KEY,
     decode_plan,
+    encode_plan,
     load_tasks,
 )
 
@@ -248,7 +249,7 @@ async def write_control_files(plan: CubePlan, table: SourceTable, control: Contr
         await control.put_stream(PACKED_HEADERS_KEY, encode_headers(plan, table, header_stops))
     tasks = cut_tasks(plan, stops, header_stops)
     await control.put(TASKS_KEY, msgspec.json.encode(tasks))
-    await control.put(PLAN_KEY, msgspec.msgpack.encode(plan))  # last: it marks the other files as complete
+    await control.put(PLAN_KEY, encode_plan(plan))  # last: it marks the other files as complete
     return plan, tasks
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import ArrayExistsError, StoreError
 from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -18,6 +18,14 @@ from pixel_gather.engine.context import GatherStores
 
 # MessagePack: nodata and statistics are often NaN, which JSON does not have.
 PLAN_KEY: Final = "plan.msgpack"
+PLAN_FORMAT: Final = 1
+"""Number of the plan's format. Raise it when `CubePlan`, a task or the way to cut shards changes."""
+
+_HEAD: Final = b"plan "
+_PLAN_HEAD: Final = b"%b%d\n" % (_HEAD, PLAN_FORMAT)
+_NO_HEAD: Final = b"\xde"
+"""Start of the plans from before there were formats: a map of more than 15 fields in MessagePack."""
+
 TASKS_KEY: Final = "tasks.json"
 LIST_KEY: Final = "sources.msgpack"
 FOUND_LIST_KEY: Final = "sources.parquet"
@@ -88,9 +96,25 @@ def sidecar_key(index: int, etag: str) -> str:
     return f"{_SIDECARS}{index:05d}-{version}.msgpack"
 
 
+def encode_plan(plan: CubePlan) -> bytes:
+    """Return the content of a plan's file. It begins with the number of its format."""
+    return _PLAN_HEAD + msgspec.msgpack.encode(plan)
+
+
 def decode_plan(content: bytes) -> CubePlan:
-    """Return the plan from the content of its file."""
-    return unpacked(content, CubePlan, key=PLAN_KEY)
+    """Return the plan from the content of its file.
+
+    Raises:
+        ArrayExistsError: Another version of Pixel Gather has written it. What it planned cannot be continued,
+            as its shards may be cut in another way.
+    """
+    if not content.startswith(_PLAN_HEAD) and content.startswith((_HEAD, _NO_HEAD)):
+        raise ArrayExistsError(
+            f"another version of Pixel Gather has planned this gather ({PLAN_KEY}), and this one does not go on "
+            f"with its plan: remove the unfinished cube or give another output.name, and submit it again. An "
+            f"append that was planned so is given up after 30 minutes"
+        )
+    return unpacked(content.removeprefix(_PLAN_HEAD), CubePlan, key=PLAN_KEY)
 
 
 async def read_rows(task: ShardTask, control: ControlStore) -> list[CubeRow]:
