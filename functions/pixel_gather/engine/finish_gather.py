@@ -16,7 +16,6 @@ from pixel_gather.core.errors import (
     ArrayExistsError,
     BusyError,
     ShardsMissingError,
-    StoreError,
 )
 from pixel_gather.core.model.outcome import Outcome, ShardResult, lost, merged
 from pixel_gather.core.model.source import CubeRow
@@ -87,7 +86,7 @@ async def finish_gather(
         ArrayExistsError: The cube was removed, and may have been planned again since. Or another append has
             taken over, or was committed meanwhile.
         BusyError: Another finish of this gather has just begun. Run again.
-        ShardsMissingError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays as it is.
+        ShardsMissingError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays.
     """
     cube = stores.cube
     with suppress(AlreadyCommittedError):
@@ -130,7 +129,7 @@ async def _stage(
 
     Raises:
         BusyError: Another finish of this gather has just begun. Run again.
-        ShardsMissingError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays as it is.
+        ShardsMissingError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays.
     """
 
     def committed() -> Awaitable[dict[int, str]]:
@@ -186,8 +185,8 @@ def _check_lost(tasks: Sequence[ShardTask], found: Mapping[int, str], max_lost_s
     if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
         named = ", ".join(map(str, missing[:_MOST_NAMED])) + (", ..." if len(missing) > _MOST_NAMED else "")
         raise ShardsMissingError(
-            f"{len(missing):,} of {len(tasks):,} shards have not been gathered (shard {named}): run the gather "
-            "again to go on"
+            f"{len(missing):,} of {len(tasks):,} shards have not been gathered (shard {named}): run the "
+            "gather again to go on"
         )
 
 

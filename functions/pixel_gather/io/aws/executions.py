@@ -195,8 +195,8 @@ class Executions:
     def _look(self, id_: str) -> Look:
         found = self._get(id_)
         run = None if _has_all_shards(found) else self._last_map_run(found["executionArn"])
-        counts: Mapping[str, int] | None = None if run is None else run["itemCounts"]
-        failed = self._failed_children(run["mapRunArn"]) if run is not None and counts["failed"] else ()
+        failed = self._failed_children(run["mapRunArn"]) if run and run["itemCounts"]["failed"] else ()
+        counts = run["itemCounts"] if run else None
         return Look(found=found, counts=counts, failed=failed, summary=self._summary(found["name"]))
 
     def list_(self, *, limit: int, token: str | None = None, state: str | None = None) -> dict[str, Any]:

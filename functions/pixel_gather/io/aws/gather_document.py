@@ -27,7 +27,7 @@ REFUSALS: Final = frozenset({"RequestError", "BudgetError", "ArrayExistsError"})
 """Errors with which the plan refuses a request. A redrive would be refused again."""
 
 SHARDS_MISSING: Final = "ShardsMissingError"
-"""Error of a finish that found too few shards. The map had ended well, so a redrive would not run it again."""
+"""Error of a finish that found too few shards. The map ended well, so a redrive would not run it again."""
 
 _ENDS: Final = {
     "States.ExceedToleratedFailureThreshold": (
