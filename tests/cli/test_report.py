@@ -31,8 +31,16 @@ def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_report_of_one_cube_is_its_whole_page(
     cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The folder gets the page, the texts and all figures. The table and the locations are printed."""
-    code = run(cube, "--to", tmp_path / "new/report")
+    """The folder gets the page and the texts. With the figures of 2018, it gets those of this gather, too."""
+    assert run(cube, "--to", tmp_path / "plain") == 0
+    assert sorted(file.name for file in (tmp_path / "plain").iterdir()) == [
+        "report.html",
+        "report.json",
+        "report.txt",
+    ]
+    capsys.readouterr()
+
+    code = run(cube, "--reference", "--to", tmp_path / "new/report")
 
     said = capsys.readouterr()
     folder = tmp_path / "new/report"

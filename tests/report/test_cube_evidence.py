@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import obstore
 import pytest
+import zarr
 from obstore.store import MemoryStore
+from zarr.storage import ObjectStore
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.window import Transform
+from pixel_gather.core.results.evidence import Scaling
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.io.cube.array_chunks import write_small_array
@@ -89,28 +92,92 @@ def test_evidence_labels_times_of_any_year_alike() -> None:
     assert labels == ["0800-02-08 00:00:01", "1850-01-01", "row 2", "row 3"]
 
 
-def test_contact_sheet_shows_first_middle_last_and_worst() -> None:
-    """The worst is the window with the fewest valid pixels. It has its own pixels and the reason."""
-    cube = MadeCube(failed=frozenset({0, 3}), valid={0: 0.0, 6: 0.25})
+def test_contact_sheet_shows_all_rows_of_a_small_cube() -> None:
+    """Rows that were not read have their status instead of pixels."""
+    cube = MadeCube(failed=frozenset({0, 3}))
 
     sheet = read_evidence(cube.stored(), place="cube").looks[0].contact_sheet
 
-    assert [(each.role, each.source.row) for each in sheet] == [
-        ("first", 1),
-        ("middle", 6),
-        ("last", 9),
-        ("worst", 6),
-    ]
-    assert sheet[3].pixels is not None
-    np.testing.assert_array_equal(sheet[3].pixels, cube.pixels(1)[0, ::2, ::2])
-    assert sheet[3].is_valid is not None
-    assert (~sheet[3].is_valid).sum() == 4
-    assert "25.00%" in sheet[3].note
+    assert [each.status for each in sheet] == ["missing", "ok", "ok", "missing", *["ok"] * 6]
+    assert [each.pixels is None for each in sheet] == [each.status != "ok" for each in sheet]
+    assert (sheet[3].label, sheet[3].href) == ("2020-01-04", "s3://b/3")
+    assert sheet[1].pixels is not None
+    np.testing.assert_array_equal(sheet[1].pixels, cube.pixels(1)[0, ::2, ::2])
+
+
+def test_contact_sheet_of_a_large_cube_is_spread_over_its_rows() -> None:
+    """It has 24 rows. Rows that were read have a quicklook."""
+    cube = MadeCube(n_rows=1000, failed=frozenset(range(500)), shard=(1000, 16, 32))
+
+    sheet = read_evidence(cube.stored(), place="cube").looks[0].contact_sheet
+
+    assert len(sheet) == 24
+    assert [each.status for each in sheet] == ["missing"] * 12 + ["ok"] * 12
+    assert all((each.pixels is None) == (each.status == "missing") for each in sheet)
+    assert (sheet[0].href, sheet[-1].href) == ("s3://b/0", "s3://b/999")
+
+
+def test_evidence_tells_what_became_of_each_source_in_order_of_time() -> None:
+    """A source that was not read has no valid share."""
+    store = MadeCube(n_rows=3, failed=frozenset({0}), valid={1: 0.25}).stored()
+    write_small_array(store, "time", np.array([0, 172_800_000_000, 86_400_000_000]), dims=("time",))
+
+    coverage = read_evidence(store, place="cube").coverage
+
+    assert coverage.rows.tolist() == [0, 2, 1]
+    assert coverage.at.tolist() == [0, 86_400_000_000, 172_800_000_000]
+    assert coverage.status.tolist() == [[2], [0], [0]]
+    np.testing.assert_array_equal(coverage.valid_share, [[np.nan], [1], [0.25]])
+
+
+def test_evidence_has_the_grid_of_the_first_row_that_was_read_if_rows_share_none() -> None:
+    """It says so. A cube whose sources have no place has neither."""
+    store = MadeCube(n_rows=2, failed=frozenset({0})).stored()
+    write_small_array(store, "crs", np.array(["", "EPSG:32632"], dtype=object), dims=("time",))
+    transform = np.array([[np.nan] * 6, [10, 0, 5, 0, -10, 7]])
+    write_small_array(store, "transform", transform, dims=("time", "affine"))
+
+    where = read_evidence(store, place="cube").where
+
+    assert (where.crs, where.transform, where.is_shared) == ("EPSG:32632", (10, 0, 5, 0, -10, 7), False)
+
+
+@pytest.mark.parametrize(
+    ("versions", "waited_s", "was_grown"),
+    [
+        ([], None, False),
+        ([{"committed_at": "2026-11-21T12:00:02.500000+00:00"}], 2.5, False),
+        ([{"committed_at": "2026-11-21T12:00:02.500000+00:00"}, {"committed_at": "2026-12"}], 2.5, True),
+        ([{"committed_at": "soon"}], None, False),
+    ],
+)
+def test_evidence_knows_how_long_the_user_waited(
+    versions: list[Any], waited_s: float | None, *, was_grown: bool
+) -> None:
+    """From the plan to the first complete cube. Appends come later, and have no time of their plan."""
+    store = MadeCube().stored()
+    root = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
+    gather = json.loads(root["attributes"]["pixel_gather"]) | {"versions": versions}
+    put_root(store, root["attributes"] | {"pixel_gather": json.dumps(gather)})
+
+    evidence = read_evidence(store, place="cube")
+
+    assert (evidence.waited_s, evidence.was_grown) == (waited_s, was_grown)
+
+
+def test_pictures_know_scale_and_unit_of_their_values() -> None:
+    """As the attributes of the array say."""
+    store = MadeCube().stored()
+    zarr.open_group(ObjectStore(store))["band_1"].attrs.update({"scale_factor": 0.1, "units": "K"})
+
+    (look,) = read_evidence(store, place="cube").looks
+
+    assert look.scaling == Scaling(scale=0.1, offset=0.0, unit="K")
 
 
 def test_pictures_show_no_pixel_that_was_filled() -> None:
-    """Pixels outside a source are hatched, even without nodata, also in the worst window."""
-    store = MadeCube(n_rows=3, valid={1: 0.5}).stored()
+    """Pixels outside a source are hatched, even without nodata."""
+    store = MadeCube(n_rows=3).stored()
     for name, edges in {
         "inside_x_start": [0, 5, 0],
         "inside_x_stop": [32, 32, 32],
@@ -128,7 +195,7 @@ def test_pictures_show_no_pixel_that_was_filled() -> None:
     np.testing.assert_array_equal(look.quicklooks.is_valid[0], expected)
     expected[:, :3] = expected[6:] = False
     np.testing.assert_array_equal(look.quicklooks.is_valid[1], expected)
-    np.testing.assert_array_equal(look.contact_sheet[-1].is_valid, expected)
+    np.testing.assert_array_equal(look.contact_sheet[1].is_valid, expected)
 
 
 def test_pictures_of_every_measurement_show_no_pixel_that_was_filled() -> None:
@@ -153,26 +220,6 @@ def test_pictures_of_every_measurement_show_no_pixel_that_was_filled() -> None:
     below[5:] = False
     np.testing.assert_array_equal(red, [inside, left])
     np.testing.assert_array_equal(nir, [inside, below])
-
-
-def test_contact_sheet_takes_the_slowest_of_windows_that_are_equally_bad() -> None:
-    """The note says that several windows are equally bad."""
-    sheet = read_evidence(MadeCube(valid={2: 0.5, 5: 0.5}).stored(), place="cube").looks[0].contact_sheet
-
-    assert sheet[-1].source.row == 5
-    assert sheet[-1].note.startswith("2 windows are least valid")
-    assert "50.00%" in sheet[-1].note
-
-
-def test_contact_sheet_reads_no_window_whose_chunks_are_too_large() -> None:
-    """The sheet says how large they are. A window with a quicklook is not read."""
-    cube = MadeCube(n_rows=300, valid={151: 0.5}, chunk=(65_537, 16, 32), shard=(65_537, 16, 32))
-    assert 151 not in cube.quicklook_rows()
-
-    worst = read_evidence(cube.stored(), place="cube").looks[0].contact_sheet[-1]
-
-    assert worst.pixels is None
-    assert "its chunks hold 64 MiB" in worst.note
 
 
 def test_evidence_prices_a_gather_in_process_as_if_it_ran_on_aws() -> None:
@@ -212,8 +259,9 @@ def test_evidence_of_several_measurements_has_pictures_and_statistics_of_each() 
         ["s3://b/0-red", "s3://b/1-red", "s3://b/3-red"],
     )
     assert (nir.measurement, [each.row for each in nir.frames]) == ("nir", [0, 2, 3])
-    assert [each.source.row for each in nir.contact_sheet] == [each.source.row for each in red.contact_sheet]
-    assert (nir.contact_sheet[1].pixels, nir.contact_sheet[1].note) == (None, "it was not read")
+    assert [each.label for each in nir.contact_sheet] == [each.label for each in red.contact_sheet]
+    assert (nir.contact_sheet[1].pixels, nir.contact_sheet[1].status) == (None, "missing")
+    assert (nir.contact_sheet[2].status, red.contact_sheet[2].status) == ("ok", "missing")
     means = {each.measurement: each.mean.tolist() for each in evidence.series}
     np.testing.assert_equal(means, {"red": [100, 101, np.nan, 103], "nir": [1100, np.nan, 1102, 1103]})
 
@@ -224,10 +272,10 @@ def test_series_leave_out_times_of_no_calendar() -> None:
     times = np.array([2**62, 86_400_000_000, NO_TIME, 0])
     write_small_array(store, "time", times, dims=("time",))
 
-    (series,) = read_evidence(store, place="cube").series
+    evidence = read_evidence(store, place="cube")
 
-    assert series.at.tolist() == [0, 86_400_000_000]
-    assert series.mean.tolist() == [103, 101]
+    assert evidence.coverage.at.tolist() == [0, 86_400_000_000]
+    assert evidence.series[0].mean.tolist() == [103, 101]
 
 
 def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from build_outlines import outlines
 from pixel_gather.core.model.footprints import Footprints, Ring, SourceFootprints
-from pixel_gather.features.report.page.place_map import OUTLINES, map_of, map_of_cubes
+from pixel_gather.features.report.page.place_map import OUTLINES, MapView, map_of, map_of_cubes
 
 _MOST_NBYTES = 40_000
 """The outlines are in every report."""
@@ -21,14 +21,19 @@ SCENE = Footprints(window=box(11.2, 46.4, 11.25, 46.45), sources=(box(10.3, 45.9
 
 
 def drawn(footprints: Footprints) -> str:
-    """Return the figure."""
-    return map_of(footprints, is_aligned=True, n_sources=5).svg
+    """Return the drawing of a map."""
+    return svg_of(map_of(footprints, is_aligned=True, n_sources=5))
+
+
+def svg_of(made: MapView) -> str:
+    """Return all parts of a map's drawing."""
+    return made.shared + "".join(panel.svg for panel in made.panels)
 
 
 def views_of(svg: str) -> list[tuple[float, float, float, float]]:
     """Return west, south, east and north of each panel."""
     found = []
-    for view in re.findall(r'<svg x="[^>]*viewBox="([^"]+)"', svg):
+    for view in re.findall(r'<svg width="[1-9][^>]*viewBox="([^"]+)"', svg):
         x, y, width, height = (float(each) / 10 for each in view.split())
         found.append((x, -y - height, x + width, -y))
     return found
@@ -63,11 +68,11 @@ def test_map_of_cubes_shows_every_window_and_each_footprint_once() -> None:
     same = map_of_cubes([(SCENE, known), (SCENE, known)])
     plot = map_of_cubes([(SCENE, None), (other, known), (SCENE, None)])
 
-    *_, close = views_of(plot.svg)
+    *_, close = views_of(svg_of(plot))
     assert (close[0] < 10.3, close[2] > 14.8) == (True, True)
-    assert plot.svg.count("<polygon") == 3 * 2
-    assert plot.svg.count('<path id="sources"') == 1
-    assert re.findall(r'<path id="sources" d="([^"]+)"', plot.svg)[0].count("M") == 2
+    assert svg_of(plot).count("<polygon") == 3 * 2
+    assert svg_of(plot).count('<path id="sources"') == 1
+    assert re.findall(r'<path id="sources" d="([^"]+)"', svg_of(plot))[0].count("M") == 2
     assert plot.caption.startswith(
         "Orange: 2 different windows of 3 cubes. Blue: 2 footprints of some of their sources."
     )
@@ -77,6 +82,20 @@ def test_map_of_cubes_shows_every_window_and_each_footprint_once() -> None:
 def test_map_of_sources_that_are_regions_themselves_has_two_panels() -> None:
     """Their outlines can be recognised without another one."""
     assert len(views_of(drawn(Footprints(window=box(0, 40, 5, 45), sources=(box(-60, 10, 60, 60),))))) == 2
+
+
+@pytest.mark.parametrize(("km", "n_panels"), [(60, 2), (400, 3)])
+def test_panels_below_100_km_have_no_outlines(km: float, n_panels: int) -> None:
+    """Outlines are simplified, so that a coast would lie kilometres beside the true one."""
+    degrees = km / 111.32 / 1.15
+    scene = Footprints(
+        window=box(11.2, 46.4, 11.25, 46.45), sources=(box(11, 46, 11 + degrees, 46 + degrees),)
+    )
+
+    panels = map_of(scene, is_aligned=True, n_sources=5).panels
+
+    assert sum('href="#land"' in panel.svg for panel in panels) == n_panels
+    assert all('href="#sources"' in panel.svg for panel in panels)
 
 
 @pytest.mark.parametrize("shift", [0, -360])
@@ -136,10 +155,10 @@ def test_map_shows_all_sources_whose_header_is_known() -> None:
     """In one path, so that a thousand footprints take less than 100 KB, and its panel holds all of them."""
     made = map_of(SCENE, _known(1000, n_sources=1278), is_aligned=True, n_sources=1278)
 
-    *_, close = views_of(made.svg)
+    *_, close = views_of(svg_of(made))
     assert (close[0] < 10, close[2] > 12.5) == (True, True)
-    assert made.svg.count("M100.0000,-460.0000") == 1
-    assert len(made.svg) < OUTLINES.stat().st_size + 100_000
+    assert svg_of(made).count("M100.0000,-460.0000") == 1
+    assert len(svg_of(made)) < OUTLINES.stat().st_size + 100_000
 
 
 @pytest.mark.parametrize(

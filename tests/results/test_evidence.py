@@ -9,13 +9,10 @@ from hypothesis import strategies as st
 
 from pixel_gather.core.results.evidence import (
     MaskedQuicklooks,
-    SourceRow,
     is_shown,
     name_of,
     slowest_first,
-    why_worst,
     window_in_words,
-    worst_of,
 )
 
 
@@ -52,30 +49,6 @@ def test_slowest_first_agrees_with_sorting(totals: list[float], n: int) -> None:
     found = [totals[place] for place in slowest_first(totals, n)]
 
     assert found == sorted(totals, reverse=True)[:n]
-
-
-def test_worst_is_the_least_valid_and_of_those_the_slowest() -> None:
-    """Validity counts before time."""
-    assert worst_of(np.array([1.0, 0.2, 0.2, 0.5]), np.array([9.0, 1.0, 2.0, 8.0])) == 2
-
-
-@pytest.mark.parametrize(
-    ("share", "n_alike", "said"),
-    [
-        (1.0, 9, "every window is wholly valid"),
-        (0.0, 2, "with none of their pixels"),
-        (0.5, 1, "with 50.00% of its pixels"),
-        (1e-9, 1, "with 0.01% of its pixels"),
-        (0.99999, 1, "with 99.99% of its pixels"),
-    ],
-)
-def test_reason_for_the_worst_claims_neither_all_nor_nothing_falsely(
-    share: float, n_alike: int, said: str
-) -> None:
-    """A window that lacks one pixel is not wholly valid."""
-    source = SourceRow(row=1, label="", href="a", total_s=1, open_s=1, nbytes=1, valid_share=share)
-
-    assert said in why_worst(source, n_alike)
 
 
 @pytest.mark.parametrize(

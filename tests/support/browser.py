@@ -141,6 +141,17 @@ class Page:
             self.events.append(message)
 
 
+def violations(page: Page) -> list[Any]:
+    """Return what axe finds: rules of accessibility that the page breaks, each with an element."""
+    page.run((node_modules(VIEWER) / "axe-core" / "axe.min.js").read_text())
+    found, n_passed = page.run(
+        "axe.run().then(({ violations, passes }) => "
+        "[violations.map(({ id, nodes }) => [id, nodes[0].html]), passes.length])"
+    )
+    assert n_passed > 10
+    return list(found)
+
+
 @contextmanager
 def opened_browser(package: str = LATEST) -> Iterator[Page]:
     """Start the browser of a package, and end it with the context. It keeps nothing."""

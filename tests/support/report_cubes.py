@@ -143,6 +143,8 @@ class MadeCube:
         values["href"] = np.array(
             [self.hrefs.get(row, f"s3://b/{row}") for row in range(self.n_rows)], object
         )
+        values["crs"] = np.full(self.n_rows, "", object)
+        values["transform"] = np.full((self.n_rows, 6), np.nan)
         if self.bands:
             values = {name: np.stack([each] * len(self.bands), axis=1) for name, each in values.items()}
             for slot, (name, missing) in enumerate(self.bands.items()):
@@ -157,7 +159,9 @@ class MadeCube:
                 name,
                 each,
                 chunks=(min(16_384, self.n_rows), *each.shape[1:]),
-                dims=("time", "measurement")[: each.ndim],
+                dims=(*("time", "measurement")[: each.ndim - 1], "affine")
+                if name == "transform"
+                else ("time", "measurement")[: each.ndim],
                 attributes={},
             )
 

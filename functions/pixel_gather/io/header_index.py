@@ -6,7 +6,7 @@ The other columns are for people. arro3 is imported where it is used, because no
 
 import io
 import math
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Sequence
 from contextlib import closing
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -161,11 +161,12 @@ def stored_entries(content: bytes) -> Iterator[Sequence[Entry]]:
         yield list(zip(batch.column(_HREF).to_pylist(), batch.column(_PACKED).to_pylist(), strict=True))
 
 
-def stored_grids(content: bytes) -> Iterator[Grid]:
+def stored_grids(content: bytes, *, without: Container[str] = ()) -> Iterator[Grid]:
     """Yield the grid of each entry that has one. No packed header is opened.
 
     Args:
         content: The file. It may be anybody's.
+        without: Hrefs of entries that are left out.
 
     Raises:
         RequestError: It is no header index.
@@ -180,8 +181,10 @@ def stored_grids(content: bytes) -> Iterator[Grid]:
         schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH)
         _check_columns(schema)
         for batch in batches:
-            columns = (batch[name].to_pylist() for name in ("width", "height", "crs", "transform"))
-            for width, height, crs, transform in zip(*columns, strict=True):
+            columns = (batch[name].to_pylist() for name in (_HREF, "width", "height", "crs", "transform"))
+            for href, width, height, crs, transform in zip(*columns, strict=True):
+                if href in without:
+                    continue
                 if crs is not None and transform is not None and None not in (width, height, *transform):
                     yield int(width), int(height), str(crs), tuple(map(float, transform))
 

@@ -47,8 +47,9 @@ def report_command(
     """Compare finished gathers and benchmarks: a page, a table and all figures.
 
     Each PLACE is a cube, a folder or s3://bucket/prefix, or the folder of a benchmark. One cube gets its
-    whole report; several places become columns of one table. DIR gets report.html, report.txt, report.json
-    and every figure as PNG and SVG, light and dark. Files of an earlier report are replaced.
+    whole report; several places become columns of one table. DIR gets report.html, report.txt and
+    report.json. With several places or --reference it gets the figures of how they were read, too: PNG and
+    SVG, light and dark. Files of an earlier report are replaced.
 
     \b
     pixel-gather report out/bolzano.zarr --reference --to out/report

@@ -67,16 +67,25 @@ class MaskedQuicklooks:
 class Picture:
     """One window of the contact sheet."""
 
-    role: str
-    """``first``, ``middle``, ``last`` or ``worst``. Several if one window has several roles."""
+    label: str
+    """Its time, or ``row 12`` if it has none."""
 
-    source: SourceRow
+    href: str
     pixels: Image | None
-    """Shape (y, x); None if it was not read."""
+    """Shape (y, x); None if its source was not read."""
 
     is_valid: Mask | None
-    note: str = ""
-    """Why it is the worst window, or why it is not shown."""
+    status: str
+    """Name of the source's status, such as ``ok`` or ``missing``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """What stored values mean: ``value * scale + offset``, in a unit. The default is raw values."""
+
+    scale: float = 1.0
+    offset: float = 0.0
+    unit: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,7 +97,9 @@ class Look:
     """The source of each quicklook."""
 
     contact_sheet: tuple[Picture, ...]
-    """Selected windows, the same ones for every measurement."""
+    """Windows spread over all rows, also those that were not read. The same rows for every measurement."""
+
+    scaling: Scaling = Scaling()
 
     @property
     def measurement(self) -> str:
@@ -97,19 +108,44 @@ class Look:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Series:
-    """Statistics of one measurement along the cube, ordered by time if the cube has one."""
+class Coverage:
+    """What became of each source along the cube, ordered by time if the cube has one."""
 
-    measurement: str
+    rows: Integers
+    """Rows of the cube, shape (row,). Rows whose time is missing or impossible are left out."""
+
     at: Integers
-    """Microseconds since 1970 if ``has_time``, else rows from 0."""
+    """Microseconds since 1970 if ``has_time``, else the rows. Same shape."""
 
     has_time: bool
-    mean: Floats
-    """Mean of the valid raw values; NaN if there is none or the source was not read."""
+    status: Integers
+    """Codes of `Status`, shape (row, source of the row)."""
 
     valid_share: Floats
-    """Share of the window's pixels, 0 to 1; NaN if the source was not read."""
+    """Share of the window's pixels, 0 to 1; NaN if the source was not read. Same shape."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the pixels of a cube lie, as far as its sources say."""
+
+    crs: str
+    """Authority code or WKT; empty if the sources have none."""
+
+    transform: Transform | None
+    """Transform of the window, of the first row that was read if rows have grids of their own."""
+
+    is_shared: bool
+    """Whether all rows share this grid."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Series:
+    """Statistics of one measurement, row by row as in `Coverage`."""
+
+    measurement: str
+    mean: Floats
+    """Mean of the valid raw values; NaN if there is none or the source was not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +189,14 @@ class Evidence:
 
     series: tuple[Series, ...]
     """One for each of the first five measurements."""
+
+    coverage: Coverage
+    where: Place
+    waited_s: float | None
+    """Seconds from the plan of the first gather to its complete cube; None if the cube does not say."""
+
+    was_grown: bool
+    """Whether rows were appended after that."""
 
     slowest: tuple[SourceRow, ...]
     """At most ten sources, the slowest first."""
@@ -220,32 +264,6 @@ def slowest_first(total_s: Sequence[float] | np.ndarray[Any, Any], n: int) -> li
     most = min(n, len(totals))
     found = np.argpartition(-totals, most - 1)[:most] if most else np.array([], dtype="int64")
     return [int(place) for place in found[np.argsort(-totals[found], kind="stable")]]
-
-
-def worst_of(valid_share: np.ndarray[Any, Any], total_s: np.ndarray[Any, Any]) -> int:
-    """Return the position of the worst window: the least valid one, then the slowest one."""
-    return int(np.lexsort((-total_s, valid_share))[0])
-
-
-def why_worst(source: SourceRow, n_alike: int) -> str:
-    """Return why a window is the worst one, in words.
-
-    Args:
-        source: The window.
-        n_alike: Number of windows with the same valid share.
-    """
-    if source.valid_share >= 1:
-        return "every window is wholly valid; this one took longest"
-    share = _share_in_words(source.valid_share)
-    if n_alike == 1:
-        return f"the least valid window, with {share} of its pixels"
-    return f"{n_alike:,} windows are least valid, with {share} of their pixels; this one took longest"
-
-
-def _share_in_words(share: float) -> str:
-    if share > 0:  # never round to 0 or 100 %
-        return f"{min(max(share, 0.0001), 0.9999):.2%}"
-    return "none"
 
 
 def is_shown(pixels: Image, nodata: complex | None) -> Mask:

@@ -3,9 +3,11 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import numpy as np
 import obstore
 from obstore.exceptions import BaseError
 
@@ -18,6 +20,7 @@ from pixel_gather.core.results.cost import usd_by_service as priced
 from pixel_gather.core.results.evidence import (
     Evidence,
     GatherPrice,
+    Place,
     name_of,
     north_in_words,
     slowest_first,
@@ -92,11 +95,17 @@ def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) 
         facts=_facts(report, array, attributes),
         looks=looks_in(store, group, sources, report.measurements, place),
         series=sources.series,
+        coverage=sources.coverage,
+        where=_place(group, attributes, sources),
+        waited_s=_waited_s(gather),
+        was_grown=len(gather.get("versions", ())) > 1,
         slowest=sources.described(slowest),
         cost=_cost(store, report, usd_by_service),
         north=_north(attributes),
         footprints=msgspec.convert(gather.get("footprints"), Footprints | None),
-        source_footprints=read_footprints(store) if gather.get("footprints") else None,
+        source_footprints=read_footprints(store, without=sources.failed_hrefs())
+        if gather.get("footprints")
+        else None,
     )
 
 
@@ -159,6 +168,40 @@ def _facts(report: Report, array: Any, attributes: Mapping[str, Any]) -> tuple[t
         "grid": ", ".join(filter(None, (grid, f"CRS {crs}" if crs else "", f"box {box}" if box else ""))),
     }
     return tuple(facts.items())
+
+
+def _place(group: "zarr.Group", attributes: Mapping[str, Any], sources: CubeSources) -> Place:
+    """Return the grid that all rows share, or that of the first row that was read."""
+    crs = attributes.get("proj:code") or attributes.get("proj:wkt2") or ""
+    transform = msgspec.convert(attributes.get("spatial:transform"), tuple[float, ...] | None)
+    if transform is not None:
+        return Place(crs=str(crs), transform=Transform(*transform), is_shared=True)
+    if not len(sources.places):
+        return Place(crs=str(crs), transform=None, is_shared=False)
+    row, slot = divmod(int(sources.places[0]), sources.n_abreast)
+    codes: Any = group["crs"]
+    grids: Any = group["transform"]
+    code, grid = (
+        array[row] if array.ndim == n else array[row, slot] for array, n in ((codes, 1), (grids, 2))
+    )
+    its = tuple(float(each) for each in np.ravel(grid))
+    return Place(
+        crs=str(crs or code),
+        transform=Transform(*its) if np.isfinite(its).all() else None,
+        is_shared=False,
+    )
+
+
+def _waited_s(gather: Mapping[str, Any]) -> float | None:
+    """Return the time between plan and version 1; None if the cube holds no such times."""
+    try:
+        (first, *_) = gather["versions"]
+        ended, began = (
+            datetime.fromisoformat(each) for each in (first["committed_at"], gather["planned_at"])
+        )
+        return max((ended - began).total_seconds(), 0.0)
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _north(attributes: Mapping[str, Any]) -> str:

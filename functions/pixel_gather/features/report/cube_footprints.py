@@ -1,7 +1,7 @@
 """Reads where all sources of a cube lie, from the header index beside it. The plan knows only samples."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +29,7 @@ _SLACK: Final = 1e-6
 """Degrees by which a corner may miss the edge of the Earth."""
 
 
-def read_footprints(store: Store) -> SourceFootprints | None:
+def read_footprints(store: Store, *, without: Container[str] = ()) -> SourceFootprints | None:
     """Return where the sources of a cube lie; None without an index, and if none of them can be placed.
 
     Sources that were not read, or not by our own reader, have no header there. Those whose CRS is neither
@@ -37,12 +37,13 @@ def read_footprints(store: Store) -> SourceFootprints | None:
 
     Args:
         store: At the cube's root.
+        without: Hrefs of sources that failed. They may lie anywhere.
     """
     try:
         answer = obstore.get(store, HEADERS_KEY)
         if answer.meta["size"] > _MOST_INDEX_NBYTES:
             return None
-        return footprints_of_grids(stored_grids(bytes(answer.bytes())))
+        return footprints_of_grids(stored_grids(bytes(answer.bytes()), without=without))
     except (
         FileNotFoundError,
         RequestError,

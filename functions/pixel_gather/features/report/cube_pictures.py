@@ -1,4 +1,4 @@
-"""Reads the pictures of a finished cube: its quicklooks, and the few windows of the contact sheet."""
+"""Reads the pictures of a finished cube: its quicklooks, and those of them on the contact sheet."""
 
 import io
 import zipfile
@@ -10,15 +10,14 @@ import numpy as np
 import obstore
 
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.evidence import (
     Image,
     Look,
     MaskedQuicklooks,
     Picture,
-    SourceRow,
+    Scaling,
     is_shown,
-    why_worst,
-    worst_of,
 )
 from pixel_gather.core.results.timings import Integers
 from pixel_gather.features.report.cube_sources import CubeSources
@@ -29,8 +28,8 @@ from pixel_gather.io.store.object_store import Store
 if TYPE_CHECKING:  # as in cube_sources
     import zarr
 
-_MOST_WINDOW_NBYTES: Final = 64 * 2**20
-"""A window is not read for its picture if its chunks have more decoded bytes."""
+_MOST_ON_SHEET: Final = 24
+"""Windows of the contact sheet."""
 
 _MOST_QUICKLOOKS_NBYTES: Final = 128 * 2**20
 """Limit for the file and its unpacked arrays: twice the largest quicklooks that a gather writes."""
@@ -142,76 +141,64 @@ def _looks(
     shown: Mapping[str, MaskedQuicklooks],
     slots: Mapping[str, int],
 ) -> tuple[Look, ...]:
+    n_abreast = sources.n_abreast
     first = next(iter(shown.values()))
-    roles = _roles(sources, first, slots[first.measurement])
+    rows = _rows_of_sheet(sources.status[slots[first.measurement] :: n_abreast], first.rows)
     looks = []
     for name, quicklooks in shown.items():
-        frames = sources.described(quicklooks.rows * sources.n_abreast + slots[name])
-        rows = np.array([row for row, _, _ in roles])
-        of_sheet = sources.described(rows * sources.n_abreast + slots[name])
-        array: Any = group[name]
+        slot = slots[name]
         looks.append(
             Look(
                 quicklooks=quicklooks,
-                frames=frames,
-                contact_sheet=tuple(
-                    _picture(group, array, source, quicklooks, role=role, note=note, slot=slots[name])
-                    for source, (_, role, note) in zip(of_sheet, roles, strict=True)
-                ),
+                frames=sources.described(quicklooks.rows * n_abreast + slot),
+                contact_sheet=_sheet(sources, quicklooks, rows * n_abreast + slot),
+                scaling=_scaling_of(group[name]),
             )
         )
     return tuple(looks)
 
 
-def _roles(sources: CubeSources, quicklooks: MaskedQuicklooks, slot: int) -> list[tuple[int, str, str]]:
-    """Return row, role and note of each window of the contact sheet.
+def _rows_of_sheet(status: Integers, with_picture: Integers) -> Integers:
+    """Return rows spread over the cube. Those that were read give way to the next one with a quicklook.
 
-    They are the first, the middle and the last window with a quicklook, and the worst of all windows.
+    Args:
+        status: Of each row's source.
+        with_picture: Rows with a quicklook, ascending.
     """
-    rows = quicklooks.rows
-    names: dict[int, list[str]] = {}
-    for role, index in (("first", 0), ("middle", len(rows) // 2), ("last", len(rows) - 1)):
-        names.setdefault(int(rows[index]), []).append(role)
-    found = [(row, ", ".join(each), "") for row, each in names.items()]
-    places = sources.places_of(slot)
-    if not len(places):
-        return found
-    shares = sources.valid_share[places]
-    (worst,) = sources.described([int(places[worst_of(shares, sources.total_s[places])])])
-    why = why_worst(worst, int((shares <= worst.valid_share).sum()))
-    return [*found, (worst.row, "worst", why)]
+    n_rows = len(status)
+    spread = np.linspace(0, n_rows - 1, min(n_rows, _MOST_ON_SHEET)).round().astype("int64")
+    after = np.searchsorted(with_picture, spread).clip(max=len(with_picture) - 1)
+    before = (after - 1).clip(min=0)
+    is_nearer = spread - with_picture[before] < with_picture[after] - spread
+    nearest = with_picture[np.where(is_nearer, before, after)]
+    chosen: Integers = np.unique(np.where(status[spread] == Status.OK, nearest, spread))
+    return chosen
 
 
-def _picture(
-    group: "zarr.Group",
-    array: Any,
-    source: SourceRow,
-    quicklooks: MaskedQuicklooks,
-    *,
-    role: str,
-    note: str,
-    slot: int,
-) -> Picture:
-    """Return one window: its quicklook, or pixels that are read from the cube."""
-    pixels, is_valid = None, None
-    index = int(np.searchsorted(quicklooks.rows, source.row))
-    if index < len(quicklooks.rows) and quicklooks.rows[index] == source.row:
-        pixels, is_valid = quicklooks.pixels[index], quicklooks.is_valid[index]
-    elif role != "worst":
-        note = "it was not read"
-    elif (n_nbytes := _nbytes_of_window(array)) > _MOST_WINDOW_NBYTES:
-        note += f"; not shown, as its chunks hold {n_nbytes / 2**20:,.0f} MiB"
-    else:
-        step = quicklooks.step
-        pixels = np.asarray(array[source.row, ::step, ::step])
-        rows = np.array([source.row])
-        (nodata,) = nodata_of(group, array, rows, slot)
-        is_valid = is_shown(pixels, nodata) & are_inside(group, rows, pixels[None], step, slot=slot)[0]
-    return Picture(role=role, source=source, pixels=pixels, is_valid=is_valid, note=note)
+def _sheet(sources: CubeSources, quicklooks: MaskedQuicklooks, places: Integers) -> tuple[Picture, ...]:
+    """Return the windows of some sources: their quicklooks, or nothing but what became of them."""
+    at = {int(row): index for index, row in enumerate(quicklooks.rows)}
+    pictures = []
+    for place, source in zip(places, sources.described(places), strict=True):
+        index = at.get(source.row)
+        pictures.append(
+            Picture(
+                label=source.label,
+                href=source.href,
+                pixels=None if index is None else quicklooks.pixels[index],
+                is_valid=None if index is None else quicklooks.is_valid[index],
+                status=Status(int(sources.status[place])).name.lower(),
+            )
+        )
+    return tuple(pictures)
 
 
-def _nbytes_of_window(array: Any) -> int:
-    """Return the decoded size of all chunks that hold pixels of one row."""
-    rows, height, width = array.chunks
-    n_chunks = -(-array.shape[1] // height) * -(-array.shape[2] // width)
-    return int(n_chunks * rows * height * width * array.dtype.itemsize)
+def _scaling_of(array: Any) -> Scaling:
+    """Return what an array's attributes say of its values. Attributes of other types do not count."""
+    told = dict(array.attrs)
+    scale, offset, unit = (told.get(name) for name in ("scale_factor", "add_offset", "units"))
+    return Scaling(
+        scale=float(scale) if isinstance(scale, int | float) and scale else 1.0,
+        offset=float(offset) if isinstance(offset, int | float) else 0.0,
+        unit=unit if isinstance(unit, str) and unit != "1" else "",
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.evidence import Mask, Series, SourceRow
+from pixel_gather.core.results.evidence import Coverage, Mask, Series, SourceRow
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.core.results.timings import Floats, Integers, Timings
 
@@ -37,8 +37,8 @@ class CubeSources:
     n_abreast: int
     """Number of sources in a row."""
 
-    is_read: Mask
-    """Whether the source's pixels are in the cube. Shape (sources,), like all arrays here."""
+    status: Integers
+    """Codes of `Status`. Shape (sources,), like all arrays here."""
 
     start_s: Floats
     end_s: Floats
@@ -52,8 +52,16 @@ class CubeSources:
     valid_share: Floats
     """Valid share of the window, of the source's first measurement."""
 
-    series: tuple[Series, ...] = ()
+    series: tuple[Series, ...]
     """Statistics of the first five measurements."""
+
+    coverage: Coverage
+
+    @property
+    def is_read(self) -> Mask:
+        """Whether each source's pixels are in the cube."""
+        was_read: Mask = self.status == Status.OK
+        return was_read
 
     @property
     def total_s(self) -> Floats:
@@ -66,11 +74,10 @@ class CubeSources:
         places: Integers = np.flatnonzero(self.is_read).astype("int64")
         return places
 
-    def places_of(self, slot: int) -> Integers:
-        """Return the indexes of the sources that were read and that have this position in their row."""
-        places = self.places
-        found: Integers = places[places % self.n_abreast == slot]
-        return found
+    def failed_hrefs(self) -> frozenset[str]:
+        """Return the hrefs of all sources that failed, which are read now."""
+        places = np.flatnonzero(~np.isin(self.status, (Status.OK, Status.ABSENT)))
+        return frozenset(each.href for each in self.described(places))
 
     def timings(self) -> Timings:
         """Return the timings of the sources that were read, for tables and figures."""
@@ -145,48 +152,58 @@ def read_sources(
     nbytes = _flat(group, "bytes", shape).astype("int64")
     nbytes -= _flat(group, "header_bytes", shape).astype("int64")
     n_abreast = len(start_s) // max(n_rows, 1) or 1
+    status = _per_source(group, "status", n_abreast).astype("int64")
+    valid_share = _per_source(group, "valid_fraction", n_abreast).astype("float64")
+    at, order, has_time = _along(group, n_rows)
+    was_read = status == Status.OK
     sources = CubeSources(
         group=group,
         rows_per_shard=rows_per_shard,
         n_abreast=n_abreast,
-        is_read=_per_source(group, "status", n_abreast) == Status.OK,
+        status=status,
         start_s=start_s,
         end_s=end_s,
         open_s=open_s,
         read_s=read_s,
         nbytes=nbytes,
-        valid_share=_per_source(group, "valid_fraction", n_abreast).astype("float64"),
-        series=_series(group, measurements, n_rows),
+        valid_share=valid_share,
+        series=_series(group, measurements, order, n_rows),
+        coverage=Coverage(
+            rows=order,
+            at=at[order],
+            has_time=has_time,
+            status=status.reshape(n_rows, -1)[order],
+            valid_share=np.where(was_read, valid_share, np.nan).reshape(n_rows, -1)[order],
+        ),
     )
     _check(sources)
     return sources
 
 
-def _series(group: "zarr.Group", measurements: Sequence[str], n_rows: int) -> tuple[Series, ...]:
-    """Return the statistics of the first measurements along the cube."""
-    shape = (n_rows, len(measurements))
-    mean, valid, status = (_columns(group, name, shape) for name in ("mean", "valid_fraction", "status"))
-    has_time = "time" in group
-    times: Any = group["time"] if has_time else None
-    at = np.asarray(times[...]).astype("int64") if has_time else np.arange(n_rows)
+def _along(group: "zarr.Group", n_rows: int) -> tuple[Integers, Integers, bool]:
+    """Return the times of all rows, or their numbers; the rows in order of time; and whether these are times.
+
+    Rows whose year has not four digits are left out of the order: no axis of time shows them.
+    """
+    if "time" not in group:
+        return np.arange(n_rows), np.arange(n_rows), False
+    times: Any = group["time"]
+    at = np.asarray(times[...]).astype("int64")
     if at.shape != (n_rows,):
         raise ValueError(f"time has shape {at.shape}, of {n_rows:,} rows")
     order = np.argsort(at, kind="stable")
-    if has_time:
-        order = order[
-            (at[order] > _YEAR_1000_US) & (at[order] < _YEAR_9000_US)
-        ]  # matplotlib cannot draw others
-    was_read = status == Status.OK
-    mean = np.where(was_read & np.isfinite(mean), mean, np.nan)
-    valid = np.where(was_read, valid, np.nan)
+    return at, order[(at[order] > _YEAR_1000_US) & (at[order] < _YEAR_9000_US)], True
+
+
+def _series(
+    group: "zarr.Group", measurements: Sequence[str], order: Integers, n_rows: int
+) -> tuple[Series, ...]:
+    """Return the statistics of the first measurements, row by row in an order."""
+    shape = (n_rows, len(measurements))
+    mean, status = (_columns(group, name, shape) for name in ("mean", "status"))
+    mean = np.where((status == Status.OK) & np.isfinite(mean), mean, np.nan)
     return tuple(
-        Series(
-            measurement=name,
-            at=at[order],
-            has_time=has_time,
-            mean=mean[order, index],
-            valid_share=valid[order, index],
-        )
+        Series(measurement=name, mean=mean[order, index])
         for index, name in enumerate(measurements[:_MOST_SERIES])
     )
 

@@ -64,6 +64,7 @@ def _drawn(store: Store, measurements: Sequence[str]) -> str:
     from pixel_gather.features.report.cube_pictures import quicklooks_in  # noqa: PLC0415
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # 0.3 s, as the rest
     from pixel_gather.io.pictures.pictures import Channel, painted, picture_uri  # noqa: PLC0415
+    from pixel_gather.io.pictures.stretch import common_stretches  # noqa: PLC0415
 
     group = open_foreign_group(store)
     names = red_green_blue(measurements) or tuple(measurements[:1])
@@ -78,7 +79,8 @@ def _drawn(store: Store, measurements: Sequence[str]) -> str:
         Channel(pixels=each.pixels[index], is_valid=each.is_valid[index])
         for each, index in zip(found, at, strict=True)
     ]
-    uri = picture_uri(painted(channels, [each.stretch() for each in channels]), is_lossless=True)
+    stretches = common_stretches([each.pixels for each in channels], [each.is_valid for each in channels])
+    uri = picture_uri(painted(channels, stretches), is_lossless=True)
     said = escape(f"{', '.join(names)}, row {min(rows):,}")
     image = f'<img src="{uri}" alt="{said}" style="{_SIDE}">'
     return f'<figure style="margin: 0">{image}<figcaption>{said}</figcaption></figure>'

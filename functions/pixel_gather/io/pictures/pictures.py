@@ -33,18 +33,12 @@ class Channel:
 
     is_valid: Mask
 
-    def stretch(self) -> Stretch:
-        """Return the stretch of these windows."""
-        return Stretch.of(self.pixels, self.is_valid)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Film:
-    """Frames side by side in one image, for each of several scales."""
+    """Frames side by side in one image."""
 
-    uris: tuple[str, ...]
-    """One image per scale."""
-
+    uri: str
     every: int
     """One in so many quicklooks is a frame."""
 
@@ -78,35 +72,34 @@ def picture_uri(image: Rgba, *, is_lossless: bool) -> str:
     return _uri(_webp(image, is_lossless=is_lossless))
 
 
-def film_of(scales: Sequence[Rgba], *, most_nbytes: int) -> Film:
+def film_of(frames: Rgba, *, most_nbytes: int) -> Film:
     """Return as many evenly spread frames as fit into a number of bytes.
 
     Args:
-        scales: The same frames in each scale, shape (frame, y, x, 4).
-        most_nbytes: Limit for all images together. A single frame may exceed it.
+        frames: Shape (frame, y, x, 4).
+        most_nbytes: Limit for the image. A single frame may exceed it.
     """
-    n_frames = len(scales[0])
-    if scales[0].size <= 4 * _LOSSLESS_PIXELS:
-        images = _images(scales, is_lossless=True)
-        if sum(map(len, images)) <= most_nbytes:
-            return _film(scales[0], images, 1)
-    sparse = [each[:: -(-n_frames // _TRIED)] for each in scales]
-    nbytes_a_frame = sum(map(len, _images(sparse))) / len(sparse[0])
+    n_frames = len(frames)
+    if frames.size <= 4 * _LOSSLESS_PIXELS:
+        image = _image(frames, is_lossless=True)
+        if len(image) <= most_nbytes:
+            return _film(frames, image, 1)
+    sparse = frames[:: -(-n_frames // _TRIED)]
+    nbytes_a_frame = len(_image(sparse)) / len(sparse)
     every = min(max(1, round(nbytes_a_frame * n_frames / most_nbytes)), n_frames)
     while True:
-        shown = [each[::every] for each in scales]
-        images = _images(shown)
-        nbytes = sum(map(len, images))
-        if nbytes <= most_nbytes or len(shown[0]) == 1:
-            return _film(shown[0], images, every)
-        every += max(1, every * (nbytes - most_nbytes) // most_nbytes)
+        shown = frames[::every]
+        image = _image(shown)
+        if len(image) <= most_nbytes or len(shown) == 1:
+            return _film(shown, image, every)
+        every += max(1, every * (len(image) - most_nbytes) // most_nbytes)
 
 
-def _film(frames: Rgba, images: Sequence[bytes], every: int) -> Film:
+def _film(frames: Rgba, image: bytes, every: int) -> Film:
     n_frames, height, width, _ = frames.shape
     n_columns = _n_columns(frames)
     return Film(
-        uris=tuple(map(_uri, images)),
+        uri=_uri(image),
         every=every,
         n_frames=n_frames,
         n_columns=n_columns,
@@ -121,8 +114,8 @@ def _n_columns(frames: Rgba) -> int:
     return int(np.ceil(np.sqrt(n_frames * height / width)))
 
 
-def _images(scales: Sequence[Rgba], *, is_lossless: bool = False) -> list[bytes]:
-    return [_webp(_side_by_side(frames), is_lossless=is_lossless) for frames in scales]
+def _image(frames: Rgba, *, is_lossless: bool = False) -> bytes:
+    return _webp(_side_by_side(frames), is_lossless=is_lossless)
 
 
 def _side_by_side(frames: Rgba) -> Rgba:

@@ -12,10 +12,11 @@ from markupsafe import Markup
 
 from pixel_gather.core.results.evidence import Evidence
 from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, TableRow, rows_of, summary_of
-from pixel_gather.features.report.page.place_map import map_of, map_of_cubes
-from pixel_gather.features.report.page.plots import THEMES, Plot, plots_of
+from pixel_gather.features.report.page.place_map import MapView, map_of, map_of_cubes
+from pixel_gather.features.report.page.plots import plots_of
 from pixel_gather.features.report.page.views import view_of
 from pixel_gather.features.report.plots.drawn import Drawn
+from pixel_gather.io.pictures.page_style import page_style
 from pixel_gather.version import __version__
 
 _FOLDER: Final = Path(__file__).parent / "templates"
@@ -53,7 +54,7 @@ def page_of(
     )
 
 
-def _map(evidence: Evidence) -> Plot | None:
+def _map(evidence: Evidence) -> MapView | None:
     if evidence.footprints is None:
         return None
     report = evidence.report
@@ -109,8 +110,7 @@ def _rendered(*, title: str, columns: Sequence[RunColumn], drawn: Mapping[str, D
             summary=summary,
             tables=_tables(columns),
             plots=plots_of(drawn),
-            themes=THEMES,
-            style=Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),  # noqa: S704 # our own file
+            style=Markup(page_style() + (_FOLDER / "page.css").read_text(encoding="utf-8")),  # noqa: S704 # our own files
             script=Markup(script),  # noqa: S704 # our own file
             script_hash=_hash_of(script),
             version=__version__,

@@ -6,21 +6,21 @@ The outlines of coasts and borders are Natural Earth's, which are in the public 
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from pixel_gather.core.model.footprints import Footprints, Ring, SourceFootprints
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.features.report.page.plots import Plot
 
 OUTLINES: Final = Path(__file__).parent / "outlines.svg"
 UNITS_PER_DEGREE: Final = 10
 """Scale of the outlines. Their y points south."""
 
 _KM_PER_DEGREE: Final = 111.32
-_WIDTH, _HEIGHT, _GAP, _TOP = 1040, 224, 16, 22
-_EARTH_WIDTH: Final = 448
+_SIDE: Final = 240
+"""Height of a panel, in units of its drawing. The Earth is twice as wide, the others are square."""
+
 _REGION_DEGREES: Final = 14.0
 """Least height of the region: with less, its coasts and borders cannot be recognised."""
 
@@ -32,21 +32,48 @@ _SMALL_SHARE: Final = 0.03
 """A window that takes less of a panel gets a circle around it."""
 
 
+_FINEST_OUTLINES_KM: Final = 100
+"""The outlines are simplified, so that they fit no smaller panel. It has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelView:
+    """One panel of a map for the template."""
+
+    title: str
+    width: int
+    height: int
+    svg: str
+    """Content of the ``<svg>``, in the page's colours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapView:
+    """A map for the template."""
+
+    title: str
+    caption: str
+    shared: str
+    """An ``<svg>`` without a size. It holds the shapes that all panels use."""
+
+    panels: tuple[PanelView, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Panel:
-    """A part of the Earth, drawn at a place in the figure. Degrees, and the figure's own units."""
+    """A part of the Earth, in degrees, and the width of its drawing."""
 
+    title: str
     west: float
     north: float
     degrees_x: float
     degrees_y: float
-    left: float
-    width: float
+    width: float = _SIDE
 
     def at(self, longitude: float, latitude: float) -> tuple[float, float]:
-        """Return where a point lies in the figure."""
-        x = self.left + (longitude - self.west) / self.degrees_x * self.width
-        return x, _TOP + (self.north - latitude) / self.degrees_y * _HEIGHT
+        """Return where a point lies in the drawing."""
+        x = (longitude - self.west) / self.degrees_x * self.width
+        return x, (self.north - latitude) / self.degrees_y * _SIDE
 
     @property
     def km(self) -> float:
@@ -57,7 +84,7 @@ class _Panel:
 
 def map_of(
     footprints: Footprints, known: SourceFootprints | None = None, *, is_aligned: bool, n_sources: int
-) -> Plot:
+) -> MapView:
     """Return the figure.
 
     Args:
@@ -66,15 +93,15 @@ def map_of(
         is_aligned: Whether the window lies there on all sources.
         n_sources: Number of sources of the cube.
     """
-    return Plot(
-        name="map",
-        title="Where it lies",
-        caption=_caption(footprints, known, is_aligned=is_aligned, n_sources=n_sources),
-        svg=_figure((footprints.window,), _rings_of(footprints, known), whose="its"),
+    return _map(
+        "Where it lies",
+        _caption(footprints, known, is_aligned=is_aligned, n_sources=n_sources),
+        (footprints.window,),
+        _rings_of(footprints, known),
     )
 
 
-def map_of_cubes(cubes: Sequence[tuple[Footprints, SourceFootprints | None]]) -> Plot:
+def map_of_cubes(cubes: Sequence[tuple[Footprints, SourceFootprints | None]]) -> MapView:
     """Return one figure of several cubes: each window, and the footprints of all sources.
 
     Args:
@@ -90,22 +117,25 @@ def map_of_cubes(cubes: Sequence[tuple[Footprints, SourceFootprints | None]]) ->
         f"Blue: {counted(len(rings), 'footprint')} of {some_of}their sources. "
         "Outlines of countries: Natural Earth."
     )
-    svg = _figure(windows, rings, whose="their")
-    return Plot(name="map", title="Where the cubes lie", caption=caption, svg=svg)
+    return _map("Where the cubes lie", caption, windows, rings)
 
 
 def _rings_of(footprints: Footprints, known: SourceFootprints | None) -> tuple[Ring, ...]:
     return footprints.sources if known is None else known.rings
 
 
-def _figure(windows: tuple[Ring, ...], rings: tuple[Ring, ...], *, whose: str) -> str:
-    """Return the SVG of windows among footprints."""
-    panels = _panels(_box_of(windows), _box_of((*windows, *rings)), whose=whose)
-    parts = [_drawn(panel, title, windows) for title, panel in panels]
-    label = f"{_WIDTH} {_HEIGHT + _TOP + 2}"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {label}" font-family="system-ui, sans-serif" '
-        f'font-size="13"><defs>{OUTLINES.read_text(encoding="utf-8")}{_merged(rings)}</defs>{"".join(parts)}</svg>'
+def _map(title: str, caption: str, windows: tuple[Ring, ...], rings: tuple[Ring, ...]) -> MapView:
+    """Return the map of windows among footprints."""
+    outlines = OUTLINES.read_text(encoding="utf-8")
+    return MapView(
+        title=title,
+        caption=caption,
+        shared=f'<svg width="0" height="0" style="position: absolute" aria-hidden="true"><defs>{outlines}'
+        f"{_merged(rings)}</defs></svg>",
+        panels=tuple(
+            PanelView(title=panel.title, width=round(panel.width), height=_SIDE, svg=_drawn(panel, windows))
+            for panel in _panels(_box_of(windows), _box_of((*windows, *rings)))
+        ),
     )
 
 
@@ -132,62 +162,55 @@ def _near(ring: Ring, longitude: float) -> Ring:
     return tuple((x + turns, y) for x, y in ring)
 
 
-def _panels(window: _Box, box: _Box, *, whose: str) -> Iterator[tuple[str, _Panel]]:
+def _panels(window: _Box, box: _Box) -> Iterator[_Panel]:
     """Yield the whole Earth, the region if there is one, and the box of all footprints."""
-    yield "the Earth", _Panel(west=-180, north=90, degrees_x=360, degrees_y=180, left=0, width=_EARTH_WIDTH)
-    left = float(_EARTH_WIDTH + _GAP)
-    room = _WIDTH - left
-    half = (room - _GAP) / 2
-    close = _around(box, margin=1.15, left=_WIDTH - half, width=half)
+    yield _Panel(title="Earth", west=-180, north=90, degrees_x=360, degrees_y=180, width=2 * _SIDE)
+    close = _around(box, margin=1.15)
     degrees = max(4 * close.degrees_y, _REGION_DEGREES)
-    if degrees > _MOST_REGION_DEGREES:
-        close = _around(box, margin=1.15, left=left, width=room)
-    else:
+    if degrees <= _MOST_REGION_DEGREES:
         x, y = (window[0] + window[2]) / 2, (window[1] + window[3]) / 2
-        region = _around((x, y - degrees / 2, x, y + degrees / 2), margin=1, left=left, width=half)
-        yield f"{whose} region, {_km(region)} across", region
-    yield f"{whose} sources, {_km(close)} across", close
+        region = _around((x, y - degrees / 2, x, y + degrees / 2), margin=1)
+        yield replace(region, title=f"region, {_km(region)}")
+    yield replace(close, title=f"images, {_km(close)}")
 
 
-def _around(box: _Box, *, margin: float, left: float, width: float) -> _Panel:
+def _around(box: _Box, *, margin: float) -> _Panel:
     """Return a panel that shows a box in the middle, as wide on the ground as it is high."""
     west, south, east, north = box
     x, y = (west + east) / 2, (south + north) / 2
-    shape = width / _HEIGHT / max(math.cos(math.radians(y)), 0.1)
+    shape = 1 / max(math.cos(math.radians(y)), 0.1)
     degrees_y = max(margin * max(north - south, (east - west) / shape), 1e-3)
     degrees_x = shape * degrees_y
     if degrees_x > 360:  # noqa: PLR2004 # a whole turn
         degrees_x, degrees_y = 360.0, min(360.0 / shape, 180.0)
     north = min(max(y + degrees_y / 2, degrees_y - 90), 90)
-    return _Panel(
-        west=x - degrees_x / 2, north=north, degrees_x=degrees_x, degrees_y=degrees_y, left=left, width=width
-    )
+    return _Panel(title="", west=x - degrees_x / 2, north=north, degrees_x=degrees_x, degrees_y=degrees_y)
 
 
 def _km(panel: _Panel) -> str:
     return f"{panel.km:,.0f} km" if panel.km >= 10 else f"{panel.km:.2g} km"  # noqa: PLR2004 # two digits
 
 
-def _drawn(panel: _Panel, title: str, windows: tuple[Ring, ...]) -> str:
-    """Return one panel: its title, land and borders, footprints, and the windows above all."""
+def _drawn(panel: _Panel, windows: tuple[Ring, ...]) -> str:
+    """Return one panel: land and borders, footprints, and the windows above all."""
     middle = panel.west + panel.degrees_x / 2
     view = " ".join(
         f"{each * UNITS_PER_DEGREE:.4f}"
         for each in (panel.west, -panel.north, panel.degrees_x, panel.degrees_y)
     )
+    shapes = (("land", _LAND), ("borders", _BORDERS)) if panel.km >= _FINEST_OUTLINES_KM else ()
     outlines = "".join(  # once more on each side: lines go on beyond the antimeridian
         f'<use href="#{name}" x="{turn * 360 * UNITS_PER_DEGREE}" {look}/>'
         for turn in (-1, 0, 1)
-        for name, look in (("land", _LAND), ("borders", _BORDERS), ("sources", ""))
+        for name, look in (*shapes, ("sources", ""))
     )
     near = [_near(window, middle) for window in windows]
     circles = "".join(_circle(panel, window) for window in near)
-    frame = f'x="{panel.left:.1f}" y="{_TOP}" width="{panel.width:.1f}" height="{_HEIGHT}"'
+    frame = f'width="{panel.width:.1f}" height="{_SIDE}"'
     return (
-        f'<text x="{panel.left:.1f}" y="15" fill="var(--figure-muted)">{title}</text>'
         f'<svg {frame} viewBox="{view}" preserveAspectRatio="none">'
         f"{outlines}{''.join(map(_area, near))}</svg>"
-        f'{circles}<rect {frame} fill="none" stroke="var(--figure-axis)"/>'
+        f'{circles}<rect {frame} fill="none" stroke="var(--figure-axis)" stroke-width="1.5"/>'
     )
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from pixel_gather.features.report.plots.drawn import Drawn
 from pixel_gather.features.report.plots.files import to_svg
-from pixel_gather.features.report.plots.theme import DARK, LIGHT, css_variables, themed_svg
+from pixel_gather.features.report.plots.theme import themed_svg
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +17,6 @@ class Plot:
     caption: str
     svg: str
     """An ``<svg>`` element in the page's colours. Its text is escaped."""
-
-
-THEMES: Final = {"light": css_variables(LIGHT), "dark": css_variables(DARK)}
-"""CSS declarations of the colours of pages and figures."""
 
 
 def plots_of(drawn: Mapping[str, Drawn]) -> tuple[Plot, ...]:

@@ -1,30 +1,54 @@
 """Prepares the texts and images of one gather for the page's template."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pixel_gather.core.estimate.pricing import PRICES_OF
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.results.evidence import Evidence, SourceRow
 from pixel_gather.core.results.report import Cause
+from pixel_gather.features.report.page.chart import Chart
+from pixel_gather.features.report.page.coverage import coverage_chart
+from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
+from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
+from pixel_gather.features.report.page.values import ValuesView, values_of
 from pixel_gather.features.report.page.window_views import LookView, left_out, views_of
 
 _LONGEST_REQUEST: Final = 64 * 1024
 _KEPT_HREFS: Final = 20
+_MOST_NAMED: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseView:
+    """Sources that failed for one reason."""
+
+    happened: str
+    """Such as ``4 were corrupt``."""
+
+    reason: str
+    hrefs: tuple[str, ...]
+    n_more: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherView:
-    """One gather. The template escapes every text; only images are inserted unchanged."""
+    """One gather. The template escapes every text; only images and charts are inserted unchanged."""
 
     name: str
     place: str
     made: str
-    headlines: tuple[tuple[str, str], ...]
-    """A number and its meaning."""
+    sentence: str
+    facts: tuple[tuple[str, str, str], ...]
+    """What one asks first: name, answer, and a note, which may be empty."""
 
-    facts: tuple[tuple[str, str], ...]
+    layout: tuple[tuple[str, str], ...]
+    """How the cube is stored: names and texts."""
+
+    coverage: Chart | None
+    values: tuple[ValuesView, ...]
     looks: tuple[LookView, ...]
     looks_left_out: tuple[str, ...]
     """Measurements that a page has no room for."""
@@ -32,7 +56,7 @@ class GatherView:
     north: str
     """Where north is in the windows, if it is not above."""
 
-    causes: tuple[Cause, ...]
+    causes: tuple[CauseView, ...]
     n_failed: int
     warnings: tuple[str, ...]
     slowest: tuple[SourceRow, ...]
@@ -46,19 +70,22 @@ class GatherView:
 
 
 def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
-    """Return one gather's view. Pages of several gathers have no film."""
+    """Return one gather's view. Pages of several gathers have no film and no charts of values."""
     report = evidence.report
     request, is_cut = _request_in_words(evidence.request)
     return GatherView(
         name=evidence.name,
         place=evidence.place,
         made=f"{evidence.planned_at[:19].replace('T', ' ')} UTC by Pixel Gather {evidence.version}",
-        headlines=_headlines(evidence),
-        facts=evidence.facts,
+        sentence=sentence_of(report, evidence.coverage),
+        facts=tuple(_facts(evidence)),
+        layout=evidence.facts,
+        coverage=coverage_chart(evidence.coverage),
+        values=values_of(evidence) if with_film else (),
         looks=views_of(evidence.looks, with_film=with_film),
         looks_left_out=left_out(evidence.looks) if with_film else (),
         north=evidence.north,
-        causes=report.causes,
+        causes=tuple(map(_cause, report.causes)),
         n_failed=report.n_failed,
         warnings=report.warnings,
         slowest=evidence.slowest,
@@ -70,19 +97,44 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
     )
 
 
-def _headlines(evidence: Evidence) -> tuple[tuple[str, str], ...]:
-    report, run = evidence.report, evidence.run
-    n_read = report.status_counts.get("ok", 0)
-    cost = "on AWS" if evidence.cost.was_on_aws else "if it ran on AWS"
-    return (
-        (f"{n_read:,}", f"of {report.n_sources:,} sources read"),
-        (f"{report.n_failed:,}", "failed"),
-        (_seconds(run.timings.wall_s), "to read them all"),
-        (f"{run.typical_per_s:,.1f}", "sources a second, median"),
-        (f"{report.total_s.median * 1000:,.1f} ms", "for one source, median"),
-        (_nbytes(run.data_nbytes), "of pixels read, as stored"),
-        (_usd(evidence.cost.usd), cost),
+def _cause(cause: Cause) -> CauseView:
+    return CauseView(
+        happened=happened_in_words(cause.status, cause.n_sources),
+        reason=cause.reason,
+        hrefs=cause.hrefs,
+        n_more=cause.n_sources - len(cause.hrefs),
     )
+
+
+def _facts(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
+    report, where = evidence.report, evidence.where
+    _, height, width = report.shape
+    yield (
+        "window",
+        f"{width:,} x {height:,} pixels",
+        "" if report.is_aligned else "each image has its own grid",
+    )
+    crs, note = crs_in_words(where)
+    yield "CRS", crs, note
+    if where.transform is not None:
+        yield "pixel size", *pixel_in_words(where, where.transform, evidence.footprints)
+    named = dict(zip(report.measurements, report.dtypes, strict=True))
+    shown = list(named)[:_MOST_NAMED]
+    more = f" and {len(named) - len(shown)} more" if len(named) > len(shown) else ""
+    yield (
+        counted(len(named), "measurement"),
+        ", ".join(shown) + more,
+        ", ".join(dict.fromkeys(named.values())),
+    )
+    if evidence.waited_s is not None:
+        note = "from the plan to the complete cube"
+        yield (
+            "time",
+            _seconds(evidence.waited_s),
+            note + (", before rows were appended" if evidence.was_grown else ""),
+        )
+    note = "on AWS, at list prices" if evidence.cost.was_on_aws else "if it ran on AWS, at list prices"
+    yield "cost", _usd(evidence.cost.usd), note
 
 
 def _request_in_words(request: Mapping[str, Any]) -> tuple[str, bool]:
@@ -107,13 +159,6 @@ def _usd(usd: float) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:,.2f} s" if seconds < 100 else f"{seconds:,.0f} s"  # noqa: PLR2004 # digits that one reads
-
-
-def _nbytes(nbytes: int) -> str:
-    for size, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if nbytes >= size:
-            return f"{nbytes / size:,.1f} {unit}"
-    return f"{nbytes:,} bytes"
 
 
 _SERVICES: Final = {"s3": "S3 requests", "lambda": "Lambda", "step_functions": "Step Functions"}

@@ -1,17 +1,14 @@
-"""Prepares the windows' pictures: each measurement in grey, and red, green and blue together in colour.
+"""Prepares the windows' pictures: each measurement in grey, and red, green and blue together in colour."""
 
-Each picture exists in two scales: one for all windows, to compare them, and one of its own.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-import numpy as np
-
 from pixel_gather.core.model.band_names import red_green_blue
-from pixel_gather.core.results.evidence import Look, Picture, SourceRow
-from pixel_gather.io.pictures.pictures import Channel, Film, film_of, painted, picture_uri
+from pixel_gather.core.results.evidence import Look, Picture
+from pixel_gather.io.pictures.classes import PixelClass, classes_of, painted_classes
+from pixel_gather.io.pictures.pictures import Channel, Film, Rgba, film_of, painted, picture_uri
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
 
 _MOST_LOOKS: Final = 24
@@ -23,26 +20,21 @@ _MOST_FILM_NBYTES: Final = 1_500_000
 _MOST_LOSSLESS: Final = 4
 """With more choices than these, pictures are compressed with a slight loss."""
 
+type Paint = Callable[[Sequence[Channel]], Rgba]
+"""Makes a picture of some windows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureView:
     """One window of the contact sheet."""
 
-    role: str
+    label: str
+    href: str
     uri: str | None
-    """In the scale for all windows. None if the window is not shown."""
+    """None if the window is not shown."""
 
-    own_uri: str | None
-    """In a scale of its own."""
-
-    own_scale: str
-    """The range of that scale, as text."""
-
-    size: tuple[int, int]
-    """(width, height) of the picture in pixels."""
-
-    source: SourceRow
-    note: str
+    missing: str
+    """Why it is not shown, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +42,8 @@ class FilmView:
     """The slider over quicklooks."""
 
     film: Film
-    """Frames in the scale for all, and each in its own."""
-
     captions: tuple[dict[str, str], ...]
-    """For each frame: ``label``, ``row``, ``href`` and ``scale``, the range of its own scale."""
+    """For each frame: ``label``, ``row`` and ``href``."""
 
     n_quicklooks: int
 
@@ -65,7 +55,11 @@ class ScaleView:
     values: tuple[tuple[str, str, str], ...]
     """For each channel: its name, black's value, white's value."""
 
+    unit: str
     words: str
+    classes: tuple[tuple[str, str], ...]
+    """Colours and names, instead of a scale."""
+
     is_constant: bool
     step: int
 
@@ -75,6 +69,9 @@ class LookView:
     """One choice on the page: a measurement in grey, or three in colour."""
 
     name: str
+    size: tuple[int, int]
+    """(width, height) of each picture in pixels."""
+
     pictures: tuple[PictureView, ...]
     scale: ScaleView
     film: FilmView | None
@@ -135,90 +132,89 @@ def _view(choice: _Choice, *, is_lossless: bool, most_film_nbytes: int) -> LookV
         )
         for look, indexes in zip(choice.looks, choice.indexes, strict=True)
     ]
-    stretches = common_stretches([each.pixels for each in channels], [each.is_valid for each in channels])
+    classes = classes_of(choice.name, channels[0].pixels, channels[0].is_valid) if len(channels) == 1 else ()
+    if classes:
+        paint: Paint = partial(_painted_classes, classes=classes)
+        scale = _legend_view(choice, classes)
+    else:
+        stretches = common_stretches([each.pixels for each in channels], [each.is_valid for each in channels])
+        paint, scale = partial(painted, stretches=stretches), _scale_view(choice, stretches)
     sheets = zip(*(each.contact_sheet for each in choice.looks), strict=True)
     film = None
     if most_film_nbytes and len(choice.indexes[0]) > 1:
-        film = _film_view(choice, channels, stretches, most_nbytes=most_film_nbytes)
+        film = _film_view(choice, paint(channels), most_nbytes=most_film_nbytes)
+    height, width = channels[0].pixels.shape[1:]
     return LookView(
         name=choice.name,
-        pictures=tuple(_shown(windows, stretches, is_lossless=is_lossless) for windows in sheets),
-        scale=_scale_view(choice, stretches),
+        size=(width, height),
+        pictures=tuple(
+            _shown(windows, paint, is_lossless=is_lossless or bool(classes)) for windows in sheets
+        ),
+        scale=scale,
         film=film,
     )
 
 
-def _shown(windows: Sequence[Picture], stretches: Sequence[Stretch], *, is_lossless: bool) -> PictureView:
+def _shown(windows: Sequence[Picture], paint: Paint, *, is_lossless: bool) -> PictureView:
     """Return the view of one window.
 
     Args:
         windows: The window's picture in each channel.
-        stretches: Stretches of each channel, for all windows.
+        paint: Makes a picture of them.
         is_lossless: Whether the image is exact.
     """
-    first = windows[0]
-    view = PictureView(
-        role=first.role,
-        uri=None,
-        own_uri=None,
-        own_scale="",
-        size=(1, 1),
-        source=first.source,
-        note=first.note,
-    )
     channels = [
         Channel(pixels=each.pixels, is_valid=each.is_valid)
         for each in windows
         if each.pixels is not None and each.is_valid is not None
     ]
-    if len(channels) < len(windows):
-        return view
-    own = [each.stretch() for each in channels]
-    height, width = channels[0].pixels.shape
-    return replace(
-        view,
-        uri=picture_uri(painted(channels, stretches), is_lossless=is_lossless),
-        own_uri=picture_uri(painted(channels, own), is_lossless=is_lossless),
-        own_scale=_in_words(own),
-        size=(width, height),
+    is_whole = len(channels) == len(windows)
+    said = next((each.status.replace("_", " ") for each in windows if each.status != "ok"), "ok")
+    return PictureView(
+        label=windows[0].label,
+        href=windows[0].href,
+        uri=picture_uri(paint(channels), is_lossless=is_lossless) if is_whole else None,
+        missing="" if is_whole else "no quicklook" if said == "ok" else f"not read: {said}",
     )
 
 
-def _in_words(stretches: Sequence[Stretch]) -> str:
-    return "; ".join(each.in_words() for each in stretches)
-
-
 def _scale_view(choice: _Choice, stretches: Sequence[Stretch]) -> ScaleView:
+    scalings = [each.scaling for each in choice.looks]
     values = tuple(
-        (look.measurement, *stretch.limits_in_words())
+        (look.measurement, *stretch.scaled(look.scaling.scale, look.scaling.offset).limits_in_words())
         for look, stretch in zip(choice.looks, stretches, strict=True)
     )
     return ScaleView(
         values=values,
+        unit=" / ".join(dict.fromkeys(each.unit for each in scalings if each.unit)),
         words=stretches[0].words,
+        classes=(),
         is_constant=all(each.is_constant for each in stretches),
         step=choice.looks[0].quicklooks.step,
     )
 
 
-def _film_view(
-    choice: _Choice, channels: Sequence[Channel], stretches: Sequence[Stretch], *, most_nbytes: int
-) -> FilmView:
-    of_frames = [
-        [Channel(pixels=each.pixels[index], is_valid=each.is_valid[index]) for each in channels]
-        for index in range(len(channels[0].pixels))
-    ]
-    own = [[each.stretch() for each in frame] for frame in of_frames]
-    own_frames = np.stack([painted(frame, its) for frame, its in zip(of_frames, own, strict=True)])
-    film = film_of([painted(channels, stretches), own_frames], most_nbytes=most_nbytes)
+def _legend_view(choice: _Choice, classes: tuple[PixelClass, ...]) -> ScaleView:
+    return ScaleView(
+        values=(),
+        unit="",
+        words="classes, the most frequent first",
+        classes=tuple((each.colour, each.name) for each in classes),
+        is_constant=True,
+        step=choice.looks[0].quicklooks.step,
+    )
+
+
+def _painted_classes(channels: Sequence[Channel], *, classes: tuple[PixelClass, ...]) -> Rgba:
+    (channel,) = channels
+    return painted_classes(channel.pixels, channel.is_valid, classes)
+
+
+def _film_view(choice: _Choice, pictures: Rgba, *, most_nbytes: int) -> FilmView:
+    film = film_of(pictures, most_nbytes=most_nbytes)
     frames = choice.looks[0].frames
     captions = tuple(
-        {
-            "label": frames[index].label,
-            "row": f"row {frames[index].row:,}",
-            "href": frames[index].href,
-            "scale": _in_words(its),
-        }
-        for index, its in list(zip(choice.indexes[0], own, strict=True))[:: film.every]
+        {"label": frames[index].label, "row": f"row {frames[index].row:,}", "href": frames[index].href}
+        for index in choice.indexes[0][:: film.every]
     )
     return FilmView(film=film, captions=captions, n_quicklooks=len(choice.indexes[0]))

@@ -1,88 +1,23 @@
-"""Defines the colours of figures, light and dark. A figure is drawn once and takes the page's theme.
+"""How figures of matplotlib take the colours of `pixel_gather.io.pictures.theme`.
 
-The hues are those of Okabe and Ito. They were made darker or lighter. Each line now has a contrast of 3:1 to
-its background. Any two differ for readers without red, green or blue cones. Text is always in ``text`` or
-``muted``, which have a contrast of 4.5:1.
+A figure is drawn once, in light colours. In a page they become those of the page.
 """
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final
 
-_PREFIX: Final = "--figure-"
+from pixel_gather.io.pictures.theme import DARK, LIGHT, PREFIX, Theme, css_variables
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Theme:
-    """One set of colours, each ``#rrggbb`` in lower case and unlike the others."""
-
-    background: str
-    text: str
-    muted: str
-    """Secondary text: names of axes, ticks, notes."""
-
-    axis: str
-    """Lines of the axes."""
-
-    grid: str
-    quiet: str
-    """Runs that were not chosen."""
-
-    blue: str
-    vermilion: str
-    green: str
-    purple: str
-    brown: str
-    published: str
-    """Results published in 2018."""
-
-    @property
-    def series(self) -> tuple[str, ...]:
-        """Colours of the series in order. `MARKERS` and `LINES` have the same order."""
-        return self.blue, self.vermilion, self.green, self.purple, self.brown
-
+__all__ = ["DARK", "LIGHT", "LINES", "MARKERS", "Theme", "css_variables", "themed_svg"]
 
 MARKERS: Final = ("o", "s", "^", "v", "P")
 LINES: Final = ("solid", (0, (6, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (1, 1)))
 """Line styles of matplotlib, so that series differ by more than colour."""
-
-LIGHT: Final = Theme(
-    background="#ffffff",
-    text="#1f2328",
-    muted="#59636e",
-    axis="#7d8690",
-    grid="#e4e7eb",
-    quiet="#8c959f",
-    blue="#0072b2",
-    vermilion="#d55e00",
-    green="#009e73",
-    purple="#a03d80",
-    brown="#5c4200",
-    published="#24292f",
-)
-DARK: Final = Theme(
-    background="#15191e",
-    text="#e6edf3",
-    muted="#a3adb8",
-    axis="#7b858f",
-    grid="#2a313a",
-    quiet="#6e7781",
-    blue="#56b4e9",
-    vermilion="#e69f00",
-    green="#009e74",
-    purple="#cc79a7",
-    brown="#f0e442",
-    published="#f6f8fa",
-)
-
-
-def css_variables(theme: Theme) -> str:
-    """Return the CSS declarations of the colours that `themed_svg` refers to."""
-    return "\n".join(f"{_PREFIX}{field.name}: {getattr(theme, field.name)};" for field in fields(theme))
 
 
 def themed_svg(svg: str) -> str:
     """Replace the colours of ``LIGHT`` in an SVG by the CSS variables of the page around it."""
     names = {getattr(LIGHT, field.name): field.name for field in fields(LIGHT)}
     colours = re.compile(f'(?<=: )({"|".join(names)})(?=[;"])', re.IGNORECASE)
-    return colours.sub(lambda colour: f"var({_PREFIX}{names[colour[1].lower()]})", svg)
+    return colours.sub(lambda colour: f"var({PREFIX}{names[colour[1].lower()]})", svg)

@@ -26,7 +26,7 @@
   for (const film of document.querySelectorAll(".film")) {
     const { columns, rows } = film.dataset;
     const captions = JSON.parse(film.querySelector(".captions").textContent);
-    const scales = film.querySelectorAll(".pixels");
+    const pixels = film.querySelector(".pixels");
     const slider = film.querySelector("input");
     const play = film.querySelector(".play");
     const caption = film.querySelector(".caption");
@@ -35,17 +35,14 @@
 
     const show = () => {
       const frame = Number(slider.value);
-      const { label, row, href, scale } = captions[frame];
-      for (const pixels of scales) {
-        pixels.style.backgroundPosition =
-          `${share(frame % columns, columns)}% ${share(Math.floor(frame / columns), rows)}%`;
-        pixels.setAttribute("aria-label", `Quicklook of ${label}`);
-      }
+      const { label, row, href } = captions[frame];
+      pixels.style.backgroundPosition =
+        `${share(frame % columns, columns)}% ${share(Math.floor(frame / columns), rows)}%`;
+      pixels.setAttribute("aria-label", `Quicklook of ${label}`);
       slider.setAttribute("aria-valuetext", `${label}, ${row}`);
       caption.querySelector("strong").textContent = label;
       caption.querySelector("span").textContent = label === row ? "" : row;
       caption.querySelector("code").textContent = href;
-      caption.querySelector(".range").textContent = scale;
     };
     const stop = () => {
       clearInterval(timer);

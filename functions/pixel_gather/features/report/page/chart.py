@@ -1,0 +1,116 @@
+"""Describes a small chart of a page. Its marks are an SVG that is as wide as the reader's window.
+
+The marks lie in a square of 1,000 units, which the page stretches. All text stands beside it as HTML, so it
+keeps its size on a telephone.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil, floor, log10
+from typing import Any, Final
+
+import numpy as np
+
+SIDE: Final = 1000
+"""Side of the square in which marks are drawn. y points down."""
+
+_STEPS: Final = (1, 2, 5, 10)
+_MOST_TIME_TICKS: Final = 6
+_LEAST_GAP: Final = 0.13
+"""Share of an axis that the label of a time takes."""
+
+_TIME_STEPS: Final = (
+    *(("h", step) for step in (1, 3, 6, 12)),
+    *(("D", step) for step in (1, 2, 5, 10)),
+    *(("M", step) for step in (1, 2, 3, 6)),
+    *(("Y", step) for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)),
+)
+_LENGTHS: Final = {
+    "h": np.timedelta64(1, "h"),
+    "D": np.timedelta64(1, "D"),
+    "M": np.timedelta64(30, "D"),
+    "Y": np.timedelta64(365, "D"),
+}
+
+type Tick = tuple[float, str]
+"""Place along an axis, 0 to 1, and its label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """One chart. The template escapes its texts."""
+
+    title: str
+    said: str
+    """What it shows, in words, for those who cannot see it."""
+
+    marks: str
+    """Content of the ``<svg>``: numbers and names of classes alone."""
+
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...] = ()
+    legend: tuple[tuple[str, str], ...] = ()
+    """Name of the CSS class, or the colour itself, and text of each colour."""
+
+    note: str = ""
+
+
+def number_ticks(low: float, high: float, *, most: int = 5) -> tuple[Tick, ...]:
+    """Return round numbers between two values, with as few digits as tell them apart."""
+    if not low < high:
+        return ()
+    rough = (high - low) / most
+    power = 10.0 ** floor(log10(rough))
+    step = next(each * power for each in _STEPS if each * power >= rough * 0.999)
+    digits = max(0, -floor(log10(step) + 1e-9))
+    first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
+    return tuple(
+        ((n * step - low) / (high - low), f"{n * step:,.{digits}f}" if abs(step) < 1e9 else f"{n * step:.3g}")  # noqa: PLR2004 # longer numbers have an exponent
+        for n in range(first, last + 1)
+    )
+
+
+def time_ticks(start_us: int, stop_us: int) -> tuple[Tick, ...]:
+    """Return beginnings of hours, days, months or years between two times, six at most."""
+    start, stop = (np.datetime64(int(each), "us") for each in (start_us, stop_us))
+    for unit, step in _TIME_STEPS:
+        if (stop - start) / _LENGTHS[unit] > step * _MOST_TIME_TICKS:
+            continue
+        span = max(int(stop_us) - int(start_us), 1)
+        found: list[Tick] = []
+        for each in _moments(start, stop, unit, step):
+            place = (int(each.astype("int64")) - int(start_us)) / span
+            if not found or place - found[-1][0] > _LEAST_GAP:
+                found.append((place, _in_words(each.item(), unit)))
+        return tuple(found)
+    return ()
+
+
+def _moments(start: Any, stop: Any, unit: str, step: int) -> list[Any]:
+    """Return the beginnings of units between two times whose number is a multiple of the step."""
+    every = np.arange(start.astype(f"datetime64[{unit}]"), stop.astype(f"datetime64[{unit}]") + 1)
+    number = every.astype("int64")
+    if unit == "Y":
+        number += 1970
+    elif unit == "D":
+        number = (every - every.astype("datetime64[M]")).astype("int64")
+        number = np.where((step > 1) & (number > 27), -1, number)  # noqa: PLR2004 # no 31st beside the 1st
+    kept = every[number % step == 0].astype("datetime64[us]")
+    return [each for each in kept if start <= each <= stop]
+
+
+def _in_words(moment: datetime, unit: str) -> str:
+    words = {"Y": f"{moment:%Y}", "M": f"{moment:%b %Y}", "D": f"{moment.day} {moment:%b %Y}"}
+    return words.get(unit, f"{moment.day} {moment:%b %H:%M}")
+
+
+def path(points: Sequence[tuple[float, float]]) -> str:
+    """Return the path through some points, in shares of the square. y points up."""
+    return "M" + "L".join(f"{x * SIDE:.1f} {(1 - y) * SIDE:.1f}" for x, y in points)
+
+
+def runs(is_known: "np.ndarray[Any, np.dtype[np.bool_]]") -> Iterator[tuple[int, int]]:
+    """Yield start and stop of each stretch of true values."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], is_known, [False]]).astype("int8")))
+    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)

@@ -1,0 +1,235 @@
+"""Draws the values of each measurement: their histogram, and their mean with its spread along the cube."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.results.evidence import Coverage, Evidence, Look, Scaling, Series
+from pixel_gather.features.report.page.chart import (
+    SIDE,
+    Chart,
+    number_ticks,
+    path,
+    runs,
+    time_ticks,
+)
+from pixel_gather.features.report.page.coverage import share_in_words
+from pixel_gather.io.pictures.classes import PixelClass, classes_of
+from pixel_gather.io.pictures.stretch import number_in_words
+
+_N_BINS: Final = 48
+_ENDS: Final = (0.5, 99.5)
+_SPREAD: Final = (10, 90)
+_MOST_MARKED: Final = 100
+_MOST_POINTS: Final = 400
+_ROOM: Final = 0.06
+_MOST_NAMED_ROWS: Final = 4
+
+type Numbers = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValuesView:
+    """The values of one measurement."""
+
+    name: str
+    unit: str
+    histogram: Chart | None
+    through: Chart | None
+
+
+def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
+    """Return the charts of each measurement that has pictures or statistics, without empty ones."""
+    series = {each.measurement: each for each in evidence.series}
+    looks = {each.measurement: each for each in evidence.looks}
+    found = []
+    for name in evidence.report.measurements:
+        look, its = looks.get(name), series.get(name)
+        scaling = Scaling() if look is None else look.scaling
+        classes = () if look is None else _classes_of(look)
+        if look is not None and classes:
+            found.append(_values_of_classes(look, classes))
+            continue
+        histogram = None if look is None else _histogram(look)
+        through = None if its is None else _through(its, evidence.coverage, look, scaling)
+        if histogram or through:
+            unit = scaling.unit or ("raw values" if scaling == Scaling() else "scaled values")
+            found.append(ValuesView(name=name, unit=unit, histogram=histogram, through=through))
+    return tuple(found)
+
+
+def _classes_of(look: Look) -> tuple[PixelClass, ...]:
+    return classes_of(look.measurement, look.quicklooks.pixels, look.quicklooks.is_valid)
+
+
+def _values_of_classes(look: Look, classes: tuple[PixelClass, ...]) -> ValuesView:
+    """Return the share of each class in all pixels, and in each quicklook."""
+    said = f"most pixels are {classes[0].name} ({share_in_words(classes[0].share)})"
+    width = SIDE / len(classes)
+    bars = "".join(
+        f'<path style="fill: {each.colour}" d="M{(n + 0.1) * width:.1f} {SIDE}'
+        f'v{-each.share / classes[0].share * SIDE:.1f}h{0.8 * width:.1f}V{SIDE}z"/>'
+        for n, each in enumerate(classes)
+    )
+    shares = Chart(
+        title="Shares",
+        said=f"Shares of the classes of {look.measurement}: {said}",
+        marks=bars,
+        x_ticks=(),
+        legend=tuple((each.colour, f"{each.name}: {share_in_words(each.share)}") for each in classes),
+        note=f"{said[0].upper()}{said[1:]}.",
+    )
+    return ValuesView(
+        name=look.measurement, unit="classes", histogram=shares, through=_shares_through(look, classes)
+    )
+
+
+def _shares_through(look: Look, classes: tuple[PixelClass, ...]) -> Chart | None:
+    """Return one bar for each quicklook, in order, divided by the shares of its classes."""
+    quicklooks = look.quicklooks
+    n = len(quicklooks.rows)
+    if n < 2:  # noqa: PLR2004 # one is in the sheet
+        return None
+    below = np.zeros(n)
+    n_valid = quicklooks.is_valid.sum(axis=(1, 2))
+    marks = []
+    for each in classes:
+        of_class = (quicklooks.pixels == each.value) & quicklooks.is_valid if each.value is not None else None
+        counts = n_valid * (1 - below) if of_class is None else of_class.sum(axis=(1, 2))
+        share = np.divide(counts, n_valid, out=np.zeros(n), where=n_valid > 0)
+        bars = "".join(
+            f"M{(at + 0.06) / n * SIDE:.1f} {(1 - below[at]) * SIDE:.1f}v{-share[at] * SIDE:.1f}"
+            f"h{0.88 / n * SIDE:.1f}v{share[at] * SIDE:.1f}z"
+            for at in np.flatnonzero(share > 0)
+        )
+        marks.append(f'<path style="fill: {each.colour}" d="{bars}"/>')
+        below = below + share
+    at = np.unique(np.linspace(0, n - 1, min(n, _MOST_NAMED_ROWS)).round().astype("int64"))
+    return Chart(
+        title="Shares in each window",
+        said=f"Shares of the classes of {look.measurement} in each of {n} windows",
+        marks="".join(marks),
+        x_ticks=tuple(((index + 0.5) / n, look.frames[index].label[:10]) for index in at.tolist()),
+        y_ticks=((0.0, "0%"), (0.5, "50%"), (1.0, "100%")),
+    )
+
+
+def _histogram(look: Look) -> Chart | None:
+    quicklooks = look.quicklooks
+    values = _scaled(quicklooks.pixels[quicklooks.is_valid], look.scaling)
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return None
+    low, high = (float(each) for each in np.percentile(values, _ENDS))
+    if not low < high:
+        low, high = float(values.min()), float(values.max())
+    if not low < high:
+        low, high = low - 0.5, high + 0.5
+    counts, _ = np.histogram(values, _edges(low, high, is_whole=quicklooks.pixels.dtype.kind in "iub"))
+    tallest = max(int(counts.max()), 1)
+    width = SIDE / len(counts)
+    bars = "".join(
+        f"M{n * width:.1f} {SIDE}v{-count / tallest * SIDE:.1f}h{width:.1f}V{SIDE}z"
+        for n, count in enumerate(counts.tolist())
+        if count
+    )
+    median = float(np.median(values))
+    half = (
+        f"half of them from {number_in_words(float(np.percentile(values, 25)))} "
+        f"to {number_in_words(float(np.percentile(values, 75)))}"
+    )
+    return Chart(
+        title="Values",
+        said=f"Histogram of {look.measurement}: median {number_in_words(median)}, {half}",
+        marks=f'<path class="valid" d="{bars}"/>',
+        x_ticks=number_ticks(low, high, most=4),
+        note=f"Median {number_in_words(median)}, {half}.",
+    )
+
+
+def _edges(low: float, high: float, *, is_whole: bool) -> Numbers:
+    """Return the edges of bins. For whole numbers, each bin has equally many of them."""
+    if not is_whole or high - low > 20 * _N_BINS:
+        return np.linspace(low, high, _N_BINS + 1)
+    width = max(1.0, np.ceil((high - low + 1) / _N_BINS))
+    first = np.floor(low) - 0.5
+    return np.arange(first, high + width + 0.5, width)
+
+
+def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Scaling) -> Chart | None:
+    """Return the means along the cube, and behind them the middle eight tenths of each quicklook's pixels."""
+    mean = _scaled(series.mean, scaling)
+    if np.isfinite(mean).sum() < 2:  # noqa: PLR2004 # a line has two ends
+        return None
+    at = coverage.at.astype("float64")
+    start, stop = float(at[0]), float(at[-1])
+    if start == stop:
+        return None
+    x = (at - start) / (stop - start)
+    every = -(-len(x) // _MOST_POINTS)
+    spread = _spread(look, coverage, scaling)
+    known = np.concatenate([mean[np.isfinite(mean)], spread[np.isfinite(spread)]])
+    low, high = float(known.min()), float(known.max())
+    room = (high - low) * _ROOM or 0.5
+    low, high = low - room, high + room
+
+    def up(values: Numbers) -> Numbers:
+        return (values - low) / (high - low)
+
+    # a row of a long cube may have no quicklook, which is no gap
+    in_band = np.isfinite(spread[0]) | ~np.isfinite(mean)
+    marks = [_band(x[in_band], up(spread[:, in_band])), *_line(x, up(mean), every)]
+    what = "time" if coverage.has_time else "the rows"
+    ends = [number_in_words(float(each)) for each in (np.nanmin(mean), np.nanmax(mean))]
+    return Chart(
+        title=f"Mean through {what}",
+        said=f"Mean of {series.measurement} through {what}, from {ends[0]} to {ends[1]}",
+        marks="".join(marks),
+        x_ticks=time_ticks(int(start), int(stop)) if coverage.has_time else number_ticks(start, stop),
+        y_ticks=number_ticks(low, high, most=3),
+        note="" if every == 1 else f"One mean in {every:,} is drawn.",
+    )
+
+
+def _spread(look: Look | None, coverage: Coverage, scaling: Scaling) -> Numbers:
+    """Return percentiles 10 and 90 of the pixels of each row that has a quicklook, shape (2, row)."""
+    found = np.full((2, len(coverage.rows)), np.nan)
+    if look is None:
+        return found
+    place = {int(row): index for index, row in enumerate(coverage.rows)}
+    quicklooks = look.quicklooks
+    for row, pixels, is_valid in zip(quicklooks.rows, quicklooks.pixels, quicklooks.is_valid, strict=True):
+        values = pixels[is_valid]
+        if len(values) and int(row) in place:
+            found[:, place[int(row)]] = np.percentile(_scaled(values, scaling), _SPREAD)
+    return found
+
+
+def _band(x: Numbers, spread: Numbers) -> str:
+    """Return the area between two curves. A row that stands alone has a line."""
+    drawn = []
+    for start, stop in runs(np.isfinite(spread).all(axis=0)):
+        low = list(zip(x[start:stop], spread[0, start:stop], strict=True))
+        high = list(zip(x[start:stop], spread[1, start:stop], strict=True))
+        drawn.append(path([*low, *reversed(high)]) + "Z")
+    return f'<path class="spread" d="{"".join(drawn)}"/>'
+
+
+def _line(x: Numbers, y: Numbers, every: int) -> list[str]:
+    shown_x, shown_y = x[::every], y[::every]
+    is_known = np.isfinite(shown_y)
+    lines = "".join(
+        path(list(zip(shown_x[start:stop], shown_y[start:stop], strict=True)))
+        for start, stop in runs(is_known)
+    )
+    marks = [f'<path class="line" d="{lines}"/>']
+    alone = [start for start, stop in runs(is_known) if stop - start == 1]
+    dotted = np.flatnonzero(is_known) if is_known.sum() <= _MOST_MARKED else np.array(alone, dtype="int64")
+    dots = "".join(f"{path([(shown_x[n], shown_y[n])])}h0" for n in dotted)
+    return [*marks, f'<path class="dots" d="{dots}"/>']
+
+
+def _scaled(values: Numbers, scaling: Scaling) -> Numbers:
+    reals = np.abs(values) if values.dtype.kind == "c" else values
+    return np.asarray(reals, dtype="float64") * scaling.scale + scaling.offset

@@ -1,0 +1,256 @@
+"""The sentence, the facts and the charts of a report say what is in the cube."""
+
+import re
+from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixel_gather.core.model.footprints import Footprints
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Transform
+from pixel_gather.core.results.evidence import Coverage, Place
+from pixel_gather.features.report.cube_evidence import read_evidence
+from pixel_gather.features.report.page.chart import number_ticks, time_ticks
+from pixel_gather.features.report.page.coverage import coverage_chart
+from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
+from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
+from pixel_gather.features.report.page.values import values_of
+from support.report_cubes import REPORT, MadeCube
+
+_DAY_US = 86_400_000_000
+
+
+def us(text: str) -> int:
+    """Return a time in microseconds since 1970."""
+    return int(np.datetime64(text, "us").astype("int64"))
+
+
+def coverage(*statuses: Status, days: int = 30, has_time: bool = True, n_abreast: int = 1) -> Coverage:
+    """Return the coverage of sources, some days apart, from August 2017."""
+    status = np.array(statuses, dtype="int64").reshape(-1, n_abreast)
+    rows = np.arange(len(status))
+    share = np.where(status == Status.OK, 0.5, np.nan)
+    at = us("2017-08-03") + rows * days * _DAY_US if has_time else rows
+    return Coverage(rows=rows, at=at, has_time=has_time, status=status, valid_share=share)
+
+
+OK, CORRUPT, UNLIKE, MISSING = Status.OK, Status.CORRUPT, Status.UNLIKE, Status.MISSING
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            coverage(*[OK] * 8, *[CORRUPT] * 3, UNLIKE, MISSING),
+            "13 dates, Aug 2017 to Jul 2018: 8 read, 5 failed (3 corrupt, 1 missing, 1 unlike).",
+        ),
+        (coverage(OK, OK, days=1), "2 dates, 3 Aug 2017 to 4 Aug 2017: 2 read, none failed."),
+        (coverage(OK, OK, days=0), "2 images, 3 Aug 2017: 2 read, none failed."),
+        (coverage(OK, OK, days=9000), "2 dates, 2017 to 2042: 2 read, none failed."),
+        (coverage(OK, has_time=False), "1 image: 1 read, none failed."),
+        (
+            coverage(OK, OK, MISSING, Status.ABSENT, n_abreast=2),
+            "2 dates, 3 Aug 2017 to 2 Sep 2017: 2 of 3 images read, 1 failed (1 missing); 1 not in the list.",
+        ),
+        (coverage(Status.TIMED_OUT, has_time=False), "1 image: 0 read, 1 failed (1 timed out)."),
+    ],
+)
+def test_one_sentence_says_what_was_read(found: Coverage, said: str) -> None:
+    """Dates, span, and how many failed of what."""
+    names, counts = np.unique(found.status, return_counts=True)
+    status_counts = {Status(int(name)).name.lower(): int(n) for name, n in zip(names, counts, strict=True)}
+    n_listed = int((found.status != Status.ABSENT).sum())
+    report = replace(REPORT, shape=(len(found.at), 16, 32), n_sources=n_listed, status_counts=status_counts)
+
+    assert sentence_of(report, found) == said
+
+
+def test_every_failure_is_told_in_the_past() -> None:
+    """Of one source, and of several."""
+    failures = [each for each in Status if each.is_failure]
+
+    told = [happened_in_words(each.name.lower(), n) for each in failures for n in (1, 2)]
+
+    assert len(set(told)) == 2 * len(failures)
+    assert {each.split()[1] for each in told} <= {"was", "were", "did", "gave", "had"}
+
+
+def _heights(marks: str, name: str) -> list[float]:
+    """Return the heights of the bars of a class, in units of the drawing."""
+    (path,) = re.findall(f'class="{name}" d="([^"]*)"', marks)
+    return [float(each) for each in re.findall(r"v-([\d.]+)", path)]
+
+
+def test_coverage_has_a_bar_for_each_time_by_status_and_valid_share() -> None:
+    """Half of what was read is valid. Two sources of one month are one bar on another."""
+    found = coverage(OK, CORRUPT, OK, OK, Status.DENIED, days=400)
+
+    chart = coverage_chart(found)
+
+    assert chart is not None
+    assert _heights(chart.marks, "valid") == [500] * 3
+    assert _heights(chart.marks, "invalid") == [500] * 3
+    assert _heights(chart.marks, "corrupt") == [1000]
+    assert _heights(chart.marks, "otherwise") == [1000]
+    assert [said for _, said in chart.legend] == [
+        "3 read, 50.0% of the pixels are valid",
+        "no data",
+        "1 corrupt",
+        "1 denied",
+    ]
+    assert chart.note == "One bar for each month, as high as its number of images."
+
+
+@pytest.mark.parametrize(
+    ("n", "days", "each"),
+    [
+        (50, 1, "day"),
+        (50, 7, "week"),
+        (200, 7, "month"),
+        (200, 14, "3 months"),
+        (30, 4000, "10 years"),
+        (60, 0, "hour"),
+    ],
+)
+def test_coverage_has_at_most_sixty_bars(n: int, days: int, each: str) -> None:
+    """A bar is an hour, a day, or as many years as it takes. All images are in one."""
+    found = coverage(*[OK] * n, days=days)
+    if not days:
+        found = replace(found, at=found.at + np.arange(n) * 3_600_000_000)
+
+    chart = coverage_chart(found)
+
+    assert chart is not None
+    assert chart.note.startswith(f"One bar for each {each},")
+    assert len(_heights(chart.marks, "valid")) <= 60
+
+
+def test_coverage_of_a_cube_without_times_is_along_its_rows() -> None:
+    """A cube of one row needs no chart, and one without known shares has one colour of what was read."""
+    found = coverage(*[OK] * 1000, has_time=False)
+
+    chart = coverage_chart(found)
+    unknown = coverage_chart(replace(found, valid_share=found.valid_share * np.nan))
+
+    assert chart is not None
+    assert unknown is not None
+    assert (chart.title, chart.note) == (
+        "Coverage along the rows",
+        "One bar for each 17 rows, as high as its number of images.",
+    )
+    assert all(label.replace(",", "").isdecimal() for _, label in chart.x_ticks)
+    assert [name for name, _ in unknown.legend] == ["valid"]
+    assert coverage_chart(coverage(OK)) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (0, 100, ["0", "20", "40", "60", "80", "100"]),
+        (0.0012, 0.0031, ["0.0015", "0.0020", "0.0025", "0.0030"]),
+        (-30, 30, ["-20", "0", "20"]),
+        (1e10, 3e10, ["1e+10", "1.5e+10", "2e+10", "2.5e+10", "3e+10"]),
+        (5, 5, []),
+    ],
+)
+def test_ticks_are_round_numbers_without_false_digits(low: float, high: float, labels: list[str]) -> None:
+    """As few digits as tell them apart."""
+    ticks = number_ticks(low, high)
+
+    assert [label for _, label in ticks] == labels
+    assert all(0 <= place <= 1 for place, _ in ticks)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "first", "last"),
+    [
+        ("2020-01-01T00", "2020-01-01T09", "1 Jan 00:00", "1 Jan 09:00"),
+        ("2023-08-10", "2023-08-21", "11 Aug 2023", "21 Aug 2023"),
+        ("2018-01-31", "2018-12-17", "Mar 2018", "Nov 2018"),
+        ("1895-01-01", "2022-01-02", "1900", "2000"),
+        ("2020-01-01", "2020-01-01", "1 Jan 00:00", "1 Jan 00:00"),
+    ],
+)
+def test_ticks_of_time_are_beginnings_that_do_not_touch(start: str, stop: str, first: str, last: str) -> None:
+    """At most seven, a label's width apart."""
+    ticks = time_ticks(us(start), us(stop))
+
+    assert (ticks[0][1], ticks[-1][1]) == (first, last)
+    assert len(ticks) <= 7
+    assert all(later[0] - earlier[0] > 0.1 for earlier, later in pairwise(ticks))
+
+
+def test_ticks_of_time_lie_where_their_time_is() -> None:
+    """In the middle of a year is July."""
+    ((place, label),) = time_ticks(us("2019-06-20"), us("2019-07-12"))[2:3]
+
+    assert datetime.strptime(label, "%d %b %Y").isoformat() == "2019-07-01T00:00:00"  # noqa: DTZ007 # a date
+    assert place == pytest.approx(11 / 22)
+
+
+_UNKNOWN = "the files have map coordinates, but do not say of which system"
+
+
+@pytest.mark.parametrize(
+    ("crs", "said", "pixel"),
+    [
+        ("EPSG:32632", ("EPSG:32632", "UTM zone 32 N"), ("10 m", "")),
+        ("EPSG:3857", ("EPSG:3857", "Web Mercator"), ("10 m", "")),
+        ("EPSG:31370", ("EPSG:31370", ""), ("10 map units", "")),
+        ('PROJCRS["Lambert of ours",LENGTHUNIT["metre",1]]', ("Lambert of ours", ""), ("10 m", "")),
+        ('PROJCRS["Old",LENGTHUNIT["foot",0.3]]', ("Old", ""), ("10 foot", "")),
+        (
+            "",
+            ("unknown", "the files have map coordinates, but do not say of which system"),
+            ("10 map units", ""),
+        ),
+    ],
+)
+def test_grid_is_told_in_words(crs: str, said: tuple[str, str], pixel: tuple[str, str]) -> None:
+    """Its system, and the size of a pixel with its unit."""
+    transform = Transform(10, 0, 5, 0, -10, 7)
+    where = Place(crs=crs, transform=transform, is_shared=True)
+
+    assert crs_in_words(where) == said
+    assert pixel_in_words(where, transform, None) == pixel
+
+
+def test_pixels_of_degrees_are_told_in_metres_too() -> None:
+    """At the latitude of the window. Pixels of a cube without one grid are those of its first image."""
+    ring = ((10.0, 59.9), (11.0, 59.9), (11.0, 60.1), (10.0, 60.1))
+    transform = Transform(0.001, 0, 10, 0, -0.002, 60)
+    where = Place(crs="EPSG:4326", transform=transform, is_shared=False)
+
+    assert pixel_in_words(where, transform, Footprints(window=ring, sources=())) == (
+        "0.001 x 0.002°",
+        "55.7 m x 223 m, of the first image",
+    )
+    assert crs_in_words(Place(crs="", transform=None, is_shared=True))[0] == "no georeference"
+
+
+def _values(cube: MadeCube) -> Any:
+    return values_of(read_evidence(cube.stored(), place="cube"))
+
+
+def test_values_have_a_histogram_and_a_mean_with_spread() -> None:
+    """Nodata are not in the histogram. A row that was not read is a gap."""
+    (view,) = _values(MadeCube(n_rows=5, failed=frozenset({2})))
+
+    assert view.histogram.note == "Median 116, half of them from 108 to 124."
+    assert view.through.title == "Mean through time"
+    lines = re.findall('class="line" d="([^"]+)"', view.through.marks)[0]
+    spread = re.findall('class="spread" d="([^"]+)"', view.through.marks)[0]
+    assert (lines.count("M"), spread.count("M")) == (2, 2)
+
+
+def test_values_of_a_long_cube_have_no_gap_where_a_row_has_no_quicklook() -> None:
+    """Of 600 rows 239 have one."""
+    (view,) = _values(MadeCube(n_rows=600, shard=(600, 16, 32)))
+
+    spread = re.findall('class="spread" d="([^"]+)"', view.through.marks)[0]
+    assert spread.count("M") == 1
+    assert view.through.note == "One mean in 2 is drawn."

@@ -1,0 +1,199 @@
+"""The report in a headless Chromium: what is seen first, at three widths, and what axe says."""
+
+from collections.abc import Iterator
+
+import pytest
+from obstore.store import LocalStore
+
+from pixel_gather.features.report.cube_evidence import read_evidence
+from pixel_gather.features.report.report_files import comparison_files_of, report_files_of
+from support.browser import Page, needs_browser, opened_browser, violations
+from support.image_cubes import failing_cube, scene_class_cube
+from support.viewed_cubes import gathered_valley
+
+pytestmark = [pytest.mark.slow, needs_browser]
+
+WIDTHS = (390, 768, 1440)
+HEIGHT = 900
+_VISIBLE = """
+(() => Object.fromEntries(Object.entries(%s).map(([name, selector]) => {
+  const found = document.querySelector(selector);
+  const box = found?.getBoundingClientRect();
+  const isSeen = box && box.width > 0 && box.height > 0 && found.checkVisibility();
+  return [name, isSeen ? [box.top, box.bottom] : null];
+})))()
+"""
+"""Top and bottom of some elements, None for those that nobody sees."""
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """Return one tab for all tests."""
+    with opened_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return addresses of reports: colours, failures, classes without a place, and two cubes side by side."""
+    folder = tmp_path_factory.mktemp("reports")
+    gathered = {
+        "valley": gathered_valley(folder, n_rows=9),
+        "failing": failing_cube(folder),
+        "classes": scene_class_cube(folder),
+    }
+    evidences = {
+        name: read_evidence(LocalStore(each.place), place=each.place) for name, each in gathered.items()
+    }
+    pages = {
+        name: report_files_of(each, drawn={}, with_published=False, viewer="view.html")
+        for name, each in evidences.items()
+    }
+    pages["compared"] = comparison_files_of(
+        [each.run for each in evidences.values()],
+        drawn={},
+        evidences=list(evidences.values()),
+        title="three cubes",
+        with_published=False,
+    )
+    for name, files in pages.items():
+        (folder / f"{name}.html").write_bytes(files["report.html"])
+    return {name: (folder / f"{name}.html").as_uri() for name in pages}
+
+
+def _open(page: Page, url: str, *, width: int = 1440, is_dark: bool = False) -> None:
+    page.look(width=width, height=HEIGHT, is_dark=is_dark)
+    page.events.clear()
+    page.send("Page.navigate", url="about:blank")
+    page.send("Page.navigate", url=url)
+    page.wait("document.readyState === 'complete' && document.querySelector('main')")
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+@pytest.mark.parametrize("name", ["valley", "failing", "classes", "compared"])
+def test_axe_finds_nothing_in_a_report(
+    page: Page, reports: dict[str, str], name: str, *, is_dark: bool
+) -> None:
+    """Every report is accessible in both themes, with all that is folded. It keeps to its policy."""
+    _open(page, reports[name], is_dark=is_dark)
+    page.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    said = [each["params"]["entry"]["text"] for each in page.events if each["method"] == "Log.entryAdded"]
+
+    assert said == []
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["valley", "failing", "classes", "compared"])
+def test_no_report_is_wider_than_its_window(
+    page: Page, reports: dict[str, str], name: str, width: int
+) -> None:
+    """Nothing is cut off on the right. No text is smaller than 11 pixels."""
+    _open(page, reports[name], width=width)
+    smallest = page.run(
+        "Math.min(...Array.from(document.querySelectorAll('main *, footer'))"
+        ".filter((each) => each.checkVisibility() && each.innerText?.trim())"
+        ".map((each) => parseFloat(getComputedStyle(each).fontSize)))"
+    )
+
+    assert page.run("document.documentElement.scrollWidth") <= width
+    assert smallest >= 11
+
+
+def test_first_screen_answers(page: Page, reports: dict[str, str]) -> None:
+    """Without scrolling: the sentence, why sources failed, the facts, windows, coverage and map."""
+    _open(page, reports["failing"])
+    wanted = {
+        "sentence": ".sentence",
+        "causes": ".causes",
+        "facts": ".facts",
+        "windows": ".sheet img",
+        "blank": ".sheet .missing",
+        "coverage": ".chart .drawing",
+        "map": ".map svg[role=img]",
+    }
+
+    found = page.run(_VISIBLE % str(wanted))
+
+    assert [name for name, box in found.items() if box is None or box[1] > HEIGHT] == []
+    assert page.run("document.querySelector('.sentence').textContent") == (
+        "5 dates, Jan 2018 to Aug 2018: 2 read, 3 failed (1 missing, 1 corrupt, 1 unlike)."
+    )
+    assert page.run("document.querySelector('.sheet .missing').textContent") == "not read: corrupt"
+
+
+def test_on_a_telephone_the_sentence_and_causes_come_first(page: Page, reports: dict[str, str]) -> None:
+    """Then the windows, above charts and map."""
+    _open(page, reports["failing"], width=390)
+    wanted = {"sentence": ".sentence", "causes": ".causes", "windows": ".sheet", "coverage": ".chart"}
+
+    found = page.run(_VISIBLE % str(wanted))
+
+    tops = [found[name][0] for name in wanted]
+    assert tops == sorted(tops)
+    assert found["causes"][1] < HEIGHT
+
+
+def test_how_it_was_read_is_folded(page: Page, reports: dict[str, str]) -> None:
+    """No timing of reading is seen before the reader asks for it."""
+    _open(page, reports["valley"])
+    text = "document.body.innerText"
+    before = page.run(text)
+    page.run("document.querySelector('#reading > summary').click()")
+    after = page.run(text)
+
+    assert "How it was read" in before
+    for timing in ("sources in flight", "time per source", "total wait", "Slowest sources"):
+        assert timing not in before
+        assert timing in after
+    assert "2018" not in after
+
+
+def test_classes_have_a_legend_and_neither_scale_nor_mean(page: Page, reports: dict[str, str]) -> None:
+    """Each class has one colour in windows, legend and charts. Its name says what it is."""
+    _open(page, reports["classes"])
+    text = page.run("document.body.innerText")
+
+    assert page.run("document.querySelector('.bar')") is None
+    assert "4 vegetation: 75.0%" in text
+    assert "Most pixels are 4 vegetation (75.0%)." in text
+    assert "Mean through" not in text
+    assert "no georeference" in text
+    assert page.run("document.querySelector('.map')") is None
+
+
+def test_report_has_red_as_red(page: Page, reports: dict[str, str]) -> None:
+    """Colours of the canvas are in the order red, green, blue, and so are the bars below it."""
+    _open(page, reports["valley"])
+
+    assert page.run(
+        "Array.from(document.querySelectorAll('.look:not([hidden]) .limits'), (each) =>"
+        " [each.textContent.trim().split(' ')[0], each.querySelector('.bar').classList[1]])"
+    ) == [["red", "red"], ["green", "green"], ["blue", "blue"]]
+
+
+def test_report_unfolds_on_paper_and_folds_again(page: Page, reports: dict[str, str]) -> None:
+    """All measurements, all failures and all frames are printed. Then the page is as before."""
+    _open(page, reports["valley"])
+    hidden = "Array.from(document.querySelectorAll('.look'), (look) => look.hidden)"
+    before = page.run(hidden)
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    on_paper = page.run(hidden)
+    page.run("dispatchEvent(new Event('afterprint'))")
+
+    assert before == [False, True, True, True, True]  # colours first
+    assert on_paper == [False] * 5
+    assert page.run(hidden) == before
+
+
+def test_report_shows_all_frames_on_paper(page: Page, reports: dict[str, str]) -> None:
+    """A film is one picture with a frame for each row. On a screen, one frame of it is seen."""
+    _open(page, reports["valley"])
+    size = "getComputedStyle(document.querySelector('.frame .pixels')).backgroundSize"
+    on_screen = page.run(size)
+    page.send("Emulation.setEmulatedMedia", media="print")
+    on_paper = page.run(size)
+    page.send("Emulation.setEmulatedMedia", media="")
+
+    assert on_screen == "300% 300%"
+    assert on_paper == "100% 100%"
