@@ -8,25 +8,29 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.core.model.band_names import red_green_blue
+from pixel_gather.core.model.band_names import COLOURS, red_green_blue
 from pixel_gather.features.rank.table import Ranking
-from pixel_gather.io.pictures.pictures import picture_uri
+from pixel_gather.io.pictures.page_style import page_style
+from pixel_gather.io.pictures.pictures import Channel, Rgba, painted, picture_uri
+from pixel_gather.io.pictures.stretch import Stretch, common_stretches
 
 type Picture = Mapping[str, np.ndarray[Any, np.dtype[np.floating[Any]]]]
-type Rgba = np.ndarray[Any, np.dtype[np.uint8]]
 
-_PERCENTILES: Final = (2, 98)
 _VIRIDIS: Final = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)])
 _WIDTH: Final = 360
 """Width of a bar's drawing, in pixels."""
 
 _STYLE: Final = """
-body { font: 15px/1.4 system-ui, sans-serif; margin: 2em auto; max-width: 62em; color: #1c2530; }
-h1 { font-size: 1.4em; } p { color: #4a5766; } table { border-collapse: collapse; width: 100%; }
-td, th { padding: .35em .6em; text-align: left; border-bottom: 1px solid #e3e8ee; vertical-align: middle; }
-td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-img { width: 96px; max-height: 120px; object-fit: contain; image-rendering: pixelated; display: block; }
-small { color: #6b7887; } code { font-size: .95em; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td { vertical-align: middle; } small { white-space: nowrap; color: var(--figure-muted); font-size: 0.85rem; }
+.picture, .missing { width: 7rem; max-height: 9rem; object-fit: contain; } .missing { min-height: 4rem; }
+.bars { width: 40%; } .bars svg { display: block; width: 100%; min-width: 8rem; height: 1.5rem; }
+.viridis { background: linear-gradient(to right, #440154, #3b528b, #21918c, #5ec962, #fde725); }
+@media (max-width: 48rem) {
+  .bars { display: none; }
+  th, td { padding-right: 0.75rem; }
+  .picture, .missing { width: 5rem; }
+}
 """
 
 
@@ -50,22 +54,55 @@ def write_sheet(ranking: Ranking, pictures: Sequence[Picture], path: Path) -> No
 def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
     """Return the page; see `write_sheet`."""
     rows = ranking.rows()[: len(pictures)]
-    images = painted_pictures(ranking, pictures)
+    images, scale = painted_pictures(ranking, pictures)
     ends = bar_ends(rows)
     request = ranking.request
     expression = "" if request.expression is None else f"<code>{escape(request.expression.text)}</code>, "
     title = f"Scenes by {escape(request.by)}"
     body = "".join(_row(row, image, ends) for row, image in zip(rows, images, strict=True))
+    head = (
+        "<tr><th class=n scope=col>rank</th><th scope=col>picture</th><th scope=col>scene</th>"
+        "<th class=n scope=col>value</th><th class=bars scope=col>value and 95 % interval</th>"
+        "<th class=n scope=col>clear</th><th scope=col>read at</th></tr>"
+    )
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style></head><body>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>{title} – Pixel Gather</title>
+<style>{page_style()}{_STYLE}</style></head><body><main>
 <h1>{title}</h1>
 <p>{expression}{escape(request.statistic.text)} over the area;
-{len(rows):,} of {len(ranking.scenes):,} scenes.
-Lines are 95 % intervals. A range of ranks says that scenes are within each other's error.
+{len(rows):,} of {len(ranking.scenes):,} scenes{_span(rows)}.</p>
+{_scale(scale, request.by)}
+<div class="wide" tabindex="0" role="region" aria-label="Scenes"><table><thead>{head}</thead><tbody>
+{body}</tbody></table></div>
+<p class="note">A range of ranks says that scenes are within each other's error.
 {ranking.nbytes / 1e6:,.2f} MB in {ranking.requests:,} requests, {ranking.seconds:,.1f} s.</p>
-<table><tr><th>rank</th><th></th><th>scene</th><th>value</th><th></th><th>clear</th><th>read at</th></tr>
-{body}</table></body></html>
+</main></body></html>
 """
+
+
+def _span(rows: Sequence[Mapping[str, Any]]) -> str:
+    dates = sorted(row["time"][:10] for row in rows if row["time"])
+    if not dates:
+        return ""
+    return f", {dates[0]}" if dates[0] == dates[-1] else f", {dates[0]} to {dates[-1]}"
+
+
+def _scale(stretches: Sequence[Stretch], by: str) -> str:
+    """Return the colour bars of all pictures; empty if there is no picture."""
+    if not stretches:
+        return ""
+    looks = [("viridis", escape(by))] if len(stretches) == 1 else [(each, each) for each in COLOURS]
+    bars = []
+    for (look, name), stretch in zip(looks, stretches, strict=True):
+        low, high = stretch.limits_in_words()
+        bars.append(
+            f'<span class="limits">{name} {low}<span class="bar {look}" role="img" '
+            f'aria-label="Colour bar from {low} to {high}"></span>{high}</span>'
+        )
+    note = f"{escape(stretches[0].words)}, the same for all scenes; hatched: no data"
+    return f'<div class="scale">{"".join(bars)}<span class="note">{note}</span></div>'
 
 
 def _row(row: Mapping[str, Any], image: Rgba | None, ends: tuple[float, float]) -> str:
@@ -74,15 +111,22 @@ def _row(row: Mapping[str, Any], image: Rgba | None, ends: tuple[float, float]) 
         if row["rank_low"] == row["rank_high"]
         else f"<br><small>{row['rank_low']}-{row['rank_high']}</small>"
     )
-    picture = "" if image is None else f'<img alt="" src="{picture_uri(image, is_lossless=True)}">'
     said = escape(row["reason"] or "")
+    scene, date = escape(row["id"]), (row["time"] or "")[:10]
+    picture = f'<p class="missing">not read{": " if said else ""}{said}</p>'
+    if image is not None:
+        height, width = image.shape[:2]
+        picture = (
+            f'<img class="picture hatched" alt="{scene}, {date}" width="{width}" height="{height}" '
+            f'style="height: auto" src="{picture_uri(image, is_lossless=True)}">'
+        )
     value = said if row["value"] is None else f"{row['value']:.4g}"
     error = "" if not row["error"] else f"<br><small>± {1.96 * row['error']:.2g}</small>"
     clear = "" if row["clear"] is None else f"{100 * row['clear']:.0f} %"
     return (
         f"<tr><td class=n>{row['rank'] or ''}{within}</td><td>{picture}</td>"
-        f"<td>{escape(row['id'])}<br><small>{(row['time'] or '')[:10]}</small></td>"
-        f"<td class=n>{value}{error}</td><td>{_bar(row, ends)}</td><td class=n>{clear}</td>"
+        f"<td>{scene}<br><small>{date}</small></td>"
+        f"<td class=n>{value}{error}</td><td class=bars>{_bar(row, ends)}</td><td class=n>{clear}</td>"
         f"<td><small>{escape(row['level'] or '')}</small></td></tr>\n"
     )
 
@@ -110,16 +154,19 @@ def _bar(row: Mapping[str, Any], ends: tuple[float, float]) -> str:
     if row["error"]:
         left, right = x(row["low"]), x(row["high"])
         whisker = (
-            f'<path d="M{left} 12H{right}M{left} 7V17M{right} 7V17" stroke="#1c2530" stroke-width="1.5"/>'
+            f'<path d="M{left} 12H{right}M{left} 7V17M{right} 7V17" stroke="var(--figure-text)" '
+            'stroke-width="1.5"/>'
         )
     return (
-        f'<svg width="{_WIDTH}" height="24" role="img" aria-label="{row["value"]:.4g}">'
-        f'<rect x="{start}" y="5" width="{max(stop - start, 1)}" height="14" fill="#5b9e6f"/>{whisker}</svg>'
+        f'<svg viewBox="0 0 {_WIDTH} 24" preserveAspectRatio="none" role="img" aria-label="{row["value"]:.4g}">'
+        f'<rect x="{start}" y="5" width="{max(stop - start, 1)}" height="14" fill="var(--figure-green)"/>{whisker}</svg>'
     )
 
 
-def painted_pictures(ranking: Ranking, pictures: Sequence[Picture]) -> list[Rgba | None]:
-    """Return a picture of each scene, all in the same colours; None where there is no pixel.
+def painted_pictures(
+    ranking: Ranking, pictures: Sequence[Picture]
+) -> tuple[list[Rgba | None], tuple[Stretch, ...]]:
+    """Return a picture of each scene, None where there is no pixel, and the stretch that all of them have.
 
     Red, green and blue bands make a picture in true colours. Everything else is shown by its value.
     """
@@ -128,15 +175,12 @@ def painted_pictures(ranking: Ranking, pictures: Sequence[Picture]) -> list[Rgba
         layers = [[picture[name] for name in three] for picture, three in zip(pictures, names, strict=True)]
     else:
         layers = [[picture_values(ranking, picture)] if picture else [] for picture in pictures]
-    each = [np.concatenate([layer.ravel() for layer in layer_of]) for layer_of in layers if layer_of]
-    finite = np.concatenate(each) if each else np.zeros(0)
-    finite = finite[np.isfinite(finite)]
-    if not finite.size:
-        return [None] * len(pictures)
-    low, high = (float(value) for value in np.percentile(finite, _PERCENTILES))
-    return [
-        _painted(layer_of, low, high if high > low else low + 1) if layer_of else None for layer_of in layers
-    ]
+    drawn = [layer_of for layer_of in layers if layer_of]
+    bands = [np.concatenate([layer.ravel() for layer in band]) for band in zip(*drawn, strict=True)]
+    if not any(np.isfinite(band).any() for band in bands):
+        return [None] * len(pictures), ()
+    stretches = common_stretches(bands, [np.isfinite(band) for band in bands])
+    return [_painted(layer_of, stretches) if layer_of else None for layer_of in layers], stretches
 
 
 def picture_values(ranking: Ranking, picture: Picture) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
@@ -145,12 +189,12 @@ def picture_values(ranking: Ranking, picture: Picture) -> np.ndarray[Any, np.dty
     return next(iter(picture.values())) if expression is None else expression.evaluate(picture)
 
 
-def _painted(layers: Sequence[np.ndarray[Any, Any]], low: float, high: float) -> Rgba:
-    shares = [np.clip(np.nan_to_num((layer - low) / (high - low)), 0, 1) for layer in layers]
-    is_valid = np.logical_and.reduce([np.isfinite(layer) for layer in layers])
-    if len(shares) == 1:
-        at = np.linspace(0, 1, len(_VIRIDIS))
-        colours = [np.interp(shares[0], at, _VIRIDIS[:, channel]) for channel in range(3)]
-    else:
-        colours = [255 * share for share in shares]
-    return np.stack([*colours, np.where(is_valid, 255, 0)], axis=-1).round().astype(np.uint8)
+def _painted(layers: Sequence[np.ndarray[Any, Any]], stretches: Sequence[Stretch]) -> Rgba:
+    channels = [Channel(pixels=layer, is_valid=np.isfinite(layer)) for layer in layers]
+    image = painted(channels, stretches)
+    if len(layers) == 1:
+        at = np.linspace(0, 255, len(_VIRIDIS))
+        greys = image[..., 0].copy()
+        for channel in range(3):
+            image[..., channel] = np.interp(greys, at, _VIRIDIS[:, channel]).round()
+    return image

@@ -1,0 +1,67 @@
+"""The page of a ranking in a headless Chromium: one look, what is seen, what axe says."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from pixel_gather_cli.main import main
+from rank.rasters import landscape, make_cog
+from support.browser import Page, needs_browser, opened_browser, violations
+
+pytestmark = [pytest.mark.slow, needs_browser]
+
+
+@pytest.fixture(scope="module")
+def sheet(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the address of the page of two scenes and a missing one."""
+    folder = tmp_path_factory.mktemp("sheet")
+    lines = ["href,time,band,scene"]
+    for n in range(2):
+        for band, level in (("B4", 1500), ("B5", 2000 + 500 * n)):
+            make_cog(folder / f"{band}_{n}.tif", landscape(n, side=256, level=level))
+            lines.append(f"{folder}/{band}_{n}.tif,2024-01-0{n + 1},{band},s{n}")
+    lines += [f"{folder}/none_{band}.tif,2024-02-01,{band},lost" for band in ("B4", "B5")]
+    (folder / "list.csv").write_text("\n".join(lines))
+    page = folder / "sheet.html"
+    arguments = ["--by", "ndvi", "--bands", "red=B4,nir=B5", "--html", str(page)]
+    with pytest.raises(SystemExit):
+        main(["rank", str(folder / "list.csv"), *arguments])
+    return page.as_uri()
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """Return one tab for all tests."""
+    with opened_browser() as opened:
+        yield opened
+
+
+def _open(page: Page, url: str, *, width: int, is_dark: bool) -> None:
+    page.look(width=width, height=900, is_dark=is_dark)
+    page.send("Page.navigate", url="about:blank")
+    page.send("Page.navigate", url=url)
+    page.wait("document.readyState === 'complete' && document.querySelector('main')")
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_sheet_is_accessible_and_fits(page: Page, sheet: str, width: int, *, is_dark: bool) -> None:
+    """In both themes, at three widths. Only its table may be moved sideways."""
+    _open(page, sheet, width=width, is_dark=is_dark)
+    background = page.run("getComputedStyle(document.body).backgroundColor")
+
+    assert page.run("document.documentElement.scrollWidth") <= width
+    assert (background == "rgb(21, 25, 30)") is is_dark
+    assert violations(page) == []
+
+
+def test_sheet_says_dates_scale_and_what_was_not_read(page: Page, sheet: str) -> None:
+    """Every picture has a text, and the colour bar has the values at its ends."""
+    _open(page, sheet, width=1440, is_dark=False)
+    text = page.run("document.body.innerText")
+
+    assert "3 of 3 scenes, 2024-01-01 to 2024-02-01." in text
+    assert "not read: no such object" in text
+    assert page.run("Array.from(document.images, (each) => each.alt)") == ["s1, 2024-01-02", "s0, 2024-01-01"]
+    assert page.run("document.querySelector('.bar.viridis').ariaLabel").startswith("Colour bar from ")
+    assert "the same for all scenes; hatched: no data" in text
