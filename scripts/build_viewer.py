@@ -3,12 +3,14 @@
 ``python -m scripts.build_viewer`` does it after a change there.
 """
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 from infra.node_tools import node_environment, node_modules
+from pixel_gather.core.model.band_names import BAND_NAMES, CLASS_NAMES, INDEXES, SUFFIX
 from pixel_gather.io.cube.view_page import BUILT_PAGE
 
 SOURCE: Final = Path(__file__).parent / "viewer"
@@ -17,8 +19,9 @@ SOURCE: Final = Path(__file__).parent / "viewer"
 def build_viewer(target: Path) -> None:
     """Build the page as a file. The same source gives the same bytes."""
     node_modules(SOURCE)
+    table = {"names": BAND_NAMES, "classes": CLASS_NAMES, "indexes": INDEXES, "suffix": SUFFIX}
     subprocess.run(  # noqa: S603 # our own script
-        ["node", "build.mjs", str(target)],  # noqa: S607 # node_environment says which
+        ["node", "build.mjs", str(target), json.dumps(table)],  # noqa: S607 # node_environment says which
         cwd=SOURCE,
         env=node_environment(),
         check=True,

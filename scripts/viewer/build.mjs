@@ -1,5 +1,5 @@
 // Builds view.html: one file with its style, its script and the licences of what the script holds.
-// node build.mjs TARGET
+// node build.mjs TARGET TABLE: TABLE is that of band names as JSON.
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import * as esbuild from "esbuild";
@@ -21,7 +21,7 @@ async function bundled(options) {
   return built.outputFiles[0].text.trim();
 }
 
-const script = await bundled({ entryPoints: ["src/main.js"], format: "iife", target: "es2022", plugins: [unused], define: { "import.meta.url": '""' } });
+const script = await bundled({ entryPoints: ["src/main.js"], format: "iife", target: "es2022", plugins: [unused], define: { "import.meta.url": '""', BAND_TABLE: process.argv[3] } });
 const style = await bundled({ entryPoints: ["src/view.css"] });
 const hash = (content) => `'sha256-${createHash("sha256").update(content).digest("base64")}'`;
 
@@ -42,6 +42,7 @@ const page = `<!doctype html>
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
 <title>Cube – Pixel Gather</title>
+<link rel="preload" href="zarr.json" as="fetch" crossorigin>
 <style>${style}</style>
 </head>
 <body>

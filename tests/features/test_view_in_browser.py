@@ -12,6 +12,8 @@ import numpy as np
 import obstore
 import pytest
 import zarr
+from obstore.store import LocalStore
+from rasterio.warp import transform
 from zarr.storage import ObjectStore
 
 from pixel_gather import join, make_virtual
@@ -25,16 +27,38 @@ from pixel_gather.io.pictures.stretch import Stretch
 from support.browser import EARLIER, LATEST, Page, needs_browser, opened_browser, violations
 from support.joined_cubes import FILES
 from support.undrawn import gather_undrawn
-from support.viewed_cubes import BANDS, MISSING, NODATA, SIDE, gathered_valley, plain_cube, plain_pixels
+from support.viewed_cubes import (
+    BANDS,
+    MISSING,
+    NODATA,
+    SIDE,
+    gathered_classes,
+    gathered_valley,
+    plain_cube,
+    plain_pixels,
+    scene_classes,
+)
 
 pytestmark = [pytest.mark.slow, needs_browser]
 _N_ROWS = 9
+_SHIFT = 8
+_LEFT: dict[str, Any] = {"button": "left", "buttons": 1, "clickCount": 1}
 
 
 class _Counting(view._Handler):
     """Notes each request that the server answers: its key below the cube, and its range."""
 
     asked: list[tuple[str, str | None]]
+    n_busy = 0
+    """So many requests for red's pixels are answered by 503."""
+
+    @override
+    def do_GET(self) -> None:
+        if "/red/c/" in self.path and type(self).n_busy:
+            type(self).n_busy -= 1
+            self.send_error(503)
+        else:
+            super().do_GET()
 
     @override
     def log_request(self, code: object = "-", size: object = "-") -> None:
@@ -81,12 +105,14 @@ def _pixels(valley: str, band: str, row: int) -> Any:
     return array[row]
 
 
+_CANVAS = """(() => { const c = document.getElementById("pixels");
+  const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+  return [c.height, c.width, Array.from(data)]; })()"""
+
+
 def _canvas(page: Page) -> Any:
     """Return the colours on display, shape (y, x, 4)."""
-    script = """(() => { const c = document.getElementById("pixels");
-      const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
-      return [c.height, c.width, Array.from(data)]; })()"""
-    height, width, data = page.run(script)
+    height, width, data = page.run(_CANVAS)
     return np.array(data, dtype="uint8").reshape(height, width, 4)
 
 
@@ -165,20 +191,18 @@ def test_canvas_mixes_three_measurements_and_keeps_the_stretch(
     assert (_canvas(page)[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
 
 
-def test_a_single_measurement_has_the_range_of_the_rows_that_were_read(
+def test_a_band_alone_has_the_range_of_its_clear_part(
     page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
 ) -> None:
-    """All rows of the valley lie in one chunk. Their percentiles take no further request."""
+    """Clouds do not make the land dark. All rows of the valley lie in one chunk."""
     url, asked = served
     asked.clear()
     page.open_(f"{url}#row=2&show=green&map=grey&stretch=kept")
 
+    limits = tuple(float(each) for each in page.run("location.hash").partition("limits=")[2].split("%2C"))
+    assert limits == pytest.approx(_in_colour(valley, "green"))
     pixels = np.stack([_pixels(valley, "green", row) for row in range(_N_ROWS)])
-    is_valid = pixels[2] != NODATA
-    assert pixels[pixels != NODATA].size > 2**18, "percentiles of a sample"
-    low, high = (float(each) for each in page.run("location.hash").partition("limits=")[2].split("%2C"))
-    assert (low, high) == pytest.approx(tuple(_of(pixels)), rel=0.01)
-    assert (_canvas(page)[is_valid][:, 1] == _levels(pixels[2], (low, high))[is_valid]).mean() > 0.999
+    assert limits[1] < np.percentile(pixels[pixels != NODATA], 98) / 2
     assert len([key for key, _ in asked if key.startswith("green/")]) <= 2
 
 
@@ -220,7 +244,9 @@ def test_slice_takes_three_requests(page: Page, served: tuple[str, list[tuple[st
     assert [key for key, _ in of_pixels] == ["zarr.json", "red/c/0/0/0", "red/c/0/0/0"]
     assert str(of_pixels[1][1]).startswith("bytes=-")
     others = sorted(key.split("/")[0] for key, _ in first if (key, _) not in of_pixels)
-    assert [each for each in others if each != "favicon.ico"] == ["href", "status", "time", "view.html"]
+    small = ("favicon.ico", "quicklooks.npz")
+    assert [each for each in others if each not in small] == ["href", "status", "time", "view.html"]
+    assert others.count("quicklooks.npz") <= 3  # its directory, its rows, the picture
     assert not asked
 
 
@@ -354,6 +380,276 @@ def test_axe_finds_nothing(
     assert violations(page) == []
 
 
+type _Served = tuple[str, list[tuple[str, str | None]]]
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (768, 1024), (390, 844)])
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_map_and_chart_are_on_one_screen(
+    page: Page, served: _Served, *, width: int, height: int, is_dark: bool
+) -> None:
+    """After a click, nothing is scrolled: map, slider, legend, scale bar, north and chart are in sight."""
+    url, _ = served
+    page.look(width=width, height=height, is_dark=is_dark)
+    page.open_(f"{url}#row=5")
+    _drag(page, (50, 100), (50, 100))
+    seen = {
+        name: page.run(
+            f"(({{ left, top, right, bottom }}) => [left, top, right, bottom])"
+            f"(document.querySelector('{name}').getBoundingClientRect())"
+        )
+        for name in ("#stage", "#sheet", "#row", "#key", "#scale", "#north", "#zoom-in", "#label", "#chart")
+    }
+    found = violations(page)
+    page.look(width=1200, height=900)
+
+    for name, (left, top, right, bottom) in seen.items():
+        assert 0 <= left < right <= width, name
+        assert 0 <= top < bottom <= height, name
+    assert seen["#chart"][2] - seen["#chart"][0] > 250
+    assert seen["#sheet"][2] - seen["#sheet"][0] > min(width, height) * 0.45
+    assert page.run("[scrollX, scrollY, document.documentElement.scrollWidth - innerWidth]")[:2] == [0, 0]
+    assert found == []
+
+
+def test_first_look_is_true_colour_and_charts_have_the_colours_of_their_bands(
+    page: Page, served: _Served, valley: str
+) -> None:
+    """Names say which bands are red, green and blue. A line of red is red, alone or with others."""
+    url, _ = served
+    page.open_(f"{url}#row=4&part=50,100,1,1")
+    page.wait("document.documentElement.dataset.series === 'drawn'")
+
+    shown = _canvas(page)
+    pixels = _pixels(valley, "red", 4)
+    is_valid = pixels != NODATA
+    assert (shown[is_valid][:, 0] == _levels(pixels, _in_colour(valley, "red"))[is_valid]).all()
+    lines = "[...document.querySelectorAll('#chart .line')].map((each) => getComputedStyle(each).stroke)"
+    assert page.run(lines) == ["rgb(198, 40, 40)", "rgb(0, 158, 115)", "rgb(0, 114, 178)"]
+
+    page.open_(f"{url}#row=4&show=red&part=50,100,1,1")
+    page.wait("document.documentElement.dataset.series === 'drawn'")
+    assert page.run(lines) == ["rgb(198, 40, 40)"]
+
+
+def test_wheel_zooms_at_the_pointer_and_a_drag_moves(page: Page, served: _Served) -> None:
+    """The pixel under the pointer stays there. The link keeps the place. 0 shows all again."""
+    url, _ = served
+    page.open_(f"{url}#row=5")
+    ((x, y),) = _places(page, (50, 100))
+    page.send("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=-600)
+    page.wait("location.hash.includes('at=')")
+    ((zoomed_x, zoomed_y),) = _places(page, (50, 100))
+    assert (zoomed_x, zoomed_y) == pytest.approx((x, y), abs=3)
+    assert page.run("document.getElementById('sheet').clientWidth") > 2 * SIDE
+
+    for kind, at in (("mousePressed", x), ("mouseMoved", x - 40), ("mouseReleased", x - 40)):
+        page.send("Input.dispatchMouseEvent", type=kind, x=at, y=y, **_LEFT)
+    ((moved_x, _),) = _places(page, (50, 100))
+    assert moved_x == pytest.approx(zoomed_x - 40, abs=1)
+    assert "part=" not in page.run("location.hash")
+    link = page.run("location.href")
+    page.open_(link)
+    assert _places(page, (50, 100))[0][0] == pytest.approx(moved_x, abs=1)
+
+    page.run("document.getElementById('stage').focus()")
+    page.send("Input.dispatchKeyEvent", type="keyDown", key="0", text="0")
+    page.wait("!location.hash.includes('at=')")
+
+
+def test_two_fingers_zoom(page: Page, served: _Served) -> None:
+    """A pinch of twice the width shows twice as much."""
+    url, _ = served
+    page.open_(f"{url}#row=5")
+    (x, y), (far, _) = _places(page, (80, 100), (110, 100))
+    before = page.run("document.getElementById('sheet').clientWidth")
+    for kind, end in (("touchStart", far), ("touchMove", 2 * far - x)):
+        points = [{"x": x, "y": y, "id": 0}, {"x": end, "y": y, "id": 1}]
+        page.send("Input.dispatchTouchEvent", type=kind, touchPoints=points)
+    page.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    assert page.run("document.getElementById('sheet').clientWidth") == pytest.approx(2 * before, rel=0.05)
+
+
+def test_pointer_reads_all_bands_and_the_place(page: Page, served: _Served, valley: str) -> None:
+    """Values are zarr-python's, also of the band that is not shown. Longitude and latitude are PROJ's."""
+    url, _ = served
+    page.open_(f"{url}#row=5")
+    ((x, y),) = _places(page, (50, 100))
+    page.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    page.wait("document.getElementById('probe').textContent.includes('nir ')")
+    told = page.run("document.getElementById('probe').textContent")
+
+    values = " · ".join(f"{band} {_pixels(valley, band, 5)[100, 50]}" for band in BANDS)
+    ((longitude,), (latitude,)) = transform("EPSG:32632", "EPSG:4326", [676_505], [5_152_995])
+    assert told.startswith(f"{values} — 2025-03-20 — column 50, line 100 · 676505, 5152995 · ")
+    degrees = tuple(float(each) for each in told.rpartition(" · ")[2].split(", "))
+    assert degrees == pytest.approx((longitude, latitude), abs=2e-5)
+
+
+def test_index_is_computed_of_scaled_values(page: Page, served: _Served, valley: str) -> None:
+    """NDVI by name, and any formula. The row whose near infrared is missing has no value."""
+    url, _ = served
+    page.open_(f"{url}#row=5&show=red&map=greens&stretch=fixed&limits=-1,1")
+    page.run(
+        "(() => { const bands = document.getElementById('band-0');"
+        "bands.value = [...bands.options].find(({ text }) => text === 'NDVI').value;"
+        "bands.dispatchEvent(new Event('change')); })()"
+    )
+    page.wait("decodeURIComponent(location.hash).includes('nir')")
+    page.wait("document.documentElement.dataset.state === 'drawn'")
+    page.open_(
+        page.run("location.href").replace("stretch=kept", "stretch=fixed").partition("&limits")[0]
+        + "&limits=-1,1&part=50,100,1,1"
+    )
+    page.wait("document.documentElement.dataset.series === 'drawn'")
+
+    nir, red = (_pixels(valley, band, 5).astype("float64") for band in ("nir", "red"))
+    is_valid = (nir != NODATA) & (red != NODATA)
+    ndvi = (nir - red) / (nir + red)
+    shown, colours = _canvas(page), mpl.colormaps["Greens"](_levels(ndvi, (-1, 1)), bytes=True)
+    assert np.abs(shown[is_valid].astype(int) - colours[is_valid]).max() <= 2
+    assert (shown[..., 3] == 255 * is_valid).all()
+    dots = page.run("document.querySelector('#chart .dots').getAttribute('d')")
+    assert dots.count("M") == _N_ROWS - 1
+
+
+def test_classes_have_a_legend_and_shares(page: Page, tmp_path: Path) -> None:
+    """Colours and names are Sentinel-2's. Other bands of few integers have classes, too: no ramp, no mean."""
+    place = gathered_classes(tmp_path).place
+    with serving_cube(place) as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=1&show=SCL&part=20,20,60,60")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+        shown = _canvas(page)
+        key, told = (
+            page.run(f"document.getElementById('{each}').textContent") for each in ("key", "readout")
+        )
+        hidden = page.run("document.getElementById('map').parentElement.hidden")
+        page.open_(f"{url}#row=1&show=kind")
+        other = page.run("document.getElementById('key').textContent")
+
+    classes = scene_classes(1)
+    for value, colour in ((4, (0, 160, 0)), (5, (255, 230, 90)), (6, (0, 0, 255)), (8, (192, 192, 192))):
+        assert (shown[classes == value, :3] == colour).all()
+    assert (shown[classes == 0, 3] == 0).all()
+    assert key == "vegetationbare soilwatercloud, medium probability"
+    share = (classes[20:80, 20:80] == 8).mean()
+    assert f"most: cloud, medium probability {100 * share:.1f} %" in told
+    assert "mean" not in told
+    assert hidden
+    assert other == "class 0class 1class 2"
+
+
+def test_two_rows_are_compared(page: Page, served: _Served, valley: str) -> None:
+    """They lie on each other in one stretch, divided where the slider says."""
+    url, _ = served
+    page.open_(f"{url}#row=3&show=red&map=grey&stretch=fixed&limits=0,4000&compare=6")
+
+    script = _CANVAS.replace("pixels", "other")
+    height, width, data = page.run(script)
+    pixels = _pixels(valley, "red", 6)
+    is_valid = pixels != NODATA
+    other = np.array(data, dtype="uint8").reshape(height, width, 4)
+    assert (other[is_valid][:, 0] == _levels(pixels, (0, 4000))[is_valid]).all()
+    ends = [page.run(f"document.getElementById('divider-{each}').textContent") for each in ("left", "right")]
+    assert ends == ["2025-02-18", "2025-04-04"]
+    place = "document.getElementById('divider').getBoundingClientRect().left"
+    before = page.run(place)
+    page.run("document.getElementById('divide').value = 80")
+    page.run("document.getElementById('divide').dispatchEvent(new Event('input'))")
+    assert page.run(place) > before + 100
+
+
+def test_handles_of_the_histogram_set_the_stretch(page: Page, served: _Served) -> None:
+    """By keys as by the pointer. The link keeps the values."""
+    url, _ = served
+    page.open_(f"{url}#row=3&show=red&stretch=kept")
+    before = [float(each) for each in page.run("location.hash").partition("limits=")[2].split("%2C")]
+    page.run("document.querySelectorAll('#limits .handle')[1].focus()")
+    for kind in ("keyDown", "keyUp"):
+        page.send("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight")
+    page.wait("location.hash.includes('stretch=fixed')")
+    after = [float(each) for each in page.run("location.hash").partition("limits=")[2].split("%2C")]
+
+    assert after[0] == before[0]
+    assert after[1] > before[1]
+
+
+def test_busy_store_is_asked_again_and_a_lost_object_is_told(page: Page, tmp_path: Path) -> None:
+    """503 is no answer. An object that is not there is not shown as nodata."""
+    place = gathered_valley(tmp_path, n_rows=2).place
+    (Path(place) / "blue/c/0/0/0").unlink()
+    with serving_cube(place) as server, _running(server) as (url, _):
+        handler: Any = server.RequestHandlerClass
+        handler.n_busy = 2
+        page.open_(f"{url}#row=1&show=red&stretch=row")
+        shown = _canvas(page)
+        page.open_(f"{url}#row=1&show=blue")
+        told = page.run("document.getElementById('why').textContent")
+
+    assert handler.n_busy == 0
+    assert (shown[..., 3] == 255 * (_pixels(place, "red", 1) != NODATA)).all()
+    assert "The cube's object with these pixels is not there." in told
+
+
+@pytest.fixture(scope="module")
+def report(valley: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the address of the cube's report: its map, windows in colour, failures and one figure."""
+    evidence = read_evidence(LocalStore(valley), place=valley)
+    through_time = draw_through_time(evidence.series, LIGHT, n_measurements=4)
+    assert through_time is not None
+    drawn = {"through_time": through_time}
+    written = report_files_of(evidence, drawn=drawn, with_published=False, viewer="view.html")
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_bytes(written["report.html"])
+    return file.as_uri()
+
+
+def _opened(page: Page, report: str) -> None:
+    page.send("Page.navigate", url="about:blank")
+    page.send("Page.navigate", url=report)
+    page.wait("document.readyState === 'complete' && document.getElementById('figure-map')")
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_axe_finds_nothing_in_the_report(page: Page, report: str, *, is_dark: bool) -> None:
+    """The report is accessible in both themes. Its script and style keep to its policy."""
+    page.look(width=1200, height=900, is_dark=is_dark)
+    page.events.clear()
+    _opened(page, report)
+    said = [each["params"]["entry"]["text"] for each in page.events if each["method"] == "Log.entryAdded"]
+
+    assert said == []
+    assert violations(page) == []
+
+
+def test_report_unfolds_on_paper_and_folds_again(page: Page, report: str) -> None:
+    """All measurements, all failures and all frames are printed. Then the page is as before."""
+    _opened(page, report)
+    hidden = "Array.from(document.querySelectorAll('.look'), (look) => look.hidden)"
+    before = page.run(hidden)
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    on_paper = page.run(hidden)
+    page.run("dispatchEvent(new Event('afterprint'))")
+
+    assert before == [False, True, True, True, True]  # colours first
+    assert on_paper == [False] * 5
+    assert page.run(hidden) == before
+
+
+def test_report_shows_all_frames_on_paper(page: Page, report: str) -> None:
+    """A film is one picture with a frame for each row. On a screen, one frame of it is seen."""
+    _opened(page, report)
+    size = "getComputedStyle(document.querySelector('.frame .pixels')).backgroundSize"
+    on_screen = page.run(size)
+    page.send("Emulation.setEmulatedMedia", media="print")
+    on_paper = page.run(size)
+    page.send("Emulation.setEmulatedMedia", media="")
+
+    assert on_screen == "300% 300%"
+    assert on_paper == "100% 100%"
+
+
 def test_page_of_100_000_rows_reads_a_chunk_of_each_coordinate(page: Page) -> None:
     """Opening such a cube reads no more than opening a small one. A far row reads its own chunks."""
     server = CubeServer(StoredFiles(plain_cube(100_000, dim="time")), "many")
@@ -437,7 +733,7 @@ def test_numbers_of_an_axis_differ(page: Page) -> None:
         page.open_(f"{url}#row=3&part=2,3,1,1")
         page.wait("document.documentElement.dataset.series === 'drawn'")
         ticks = page.run(
-            "[...document.querySelectorAll('#chart .tick[x=\"56\"]')].map((each) => each.textContent)"
+            "[...document.querySelectorAll('#chart .tick[x=\"50\"]')].map((each) => each.textContent)"
         )
         ends = page.run(
             "[...document.querySelectorAll('#limits .ends span')].map((each) => each.textContent)"
@@ -558,14 +854,15 @@ def _places(page: Page, *pixels: tuple[int, int]) -> list[tuple[float, float]]:
     """Return where the centres of pixels are in the tab, in CSS pixels."""
     left, top, width = page.run(
         "(({ left, top, width }) => [left, top, width])"
-        "(document.getElementById('stage').getBoundingClientRect())"
+        "(document.getElementById('sheet').getBoundingClientRect())"
     )
     return [(left + (x + 0.5) * width / SIDE, top + (y + 0.5) * width / SIDE) for x, y in pixels]
 
 
 def _drag(page: Page, start: tuple[int, int], end: tuple[int, int]) -> None:
-    """Press the mouse on one pixel, release it on another, and wait for the series."""
+    """Click a pixel, or draw a rectangle with Shift, and wait for the series."""
     pressed, released = _places(page, start, end)
+    shift = {"modifiers": 0 if start == end else _SHIFT}
     for kind, (x, y) in (("mousePressed", pressed), ("mouseMoved", released), ("mouseReleased", released)):
-        page.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+        page.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **_LEFT, **shift)
     page.wait("document.documentElement.dataset.series === 'drawn'")

@@ -18,7 +18,7 @@ from infra.node_tools import node_environment, node_modules
 from pixel_gather.features.report.plots.theme import DARK, LIGHT
 from pixel_gather.io.cube.view_page import BUILT_PAGE, view_page
 
-_MOST_NBYTES = 120_000
+_MOST_NBYTES = 150_000
 """It lies beside every cube."""
 
 _DECODE = """

@@ -69,6 +69,30 @@ def gathered_valley(folder: Path, *, n_rows: int = 24, output: Mapping[str, Any]
     return gather(request, to=folder / "valley.zarr", settings=Settings(draws_report=False))
 
 
+def gathered_classes(folder: Path, *, n_rows: int = 4) -> Gathered:
+    """Gather Sentinel-2's classes, and others under no known name, as bands SCL and kind."""
+    lines = ["href,time,band"]
+    for row in range(n_rows):
+        for band, pixels in (("SCL", scene_classes(row)), ("kind", scene_classes(row) % 3)):
+            file = folder / f"{band}_{row}.tif"
+            lines.append(f"{file},{date(2025, 1, 4) + timedelta(15 * row)},{band}")
+            _write(file, pixels.astype("uint8"), dtype="uint8", nodata=0 if band == "SCL" else 255)
+    listed = folder / "classes.csv"
+    listed.write_text("\n".join(lines))
+    request = {"sources": str(listed), "window": {"pixels": [0, 0, SIDE, SIDE]}}
+    return gather(request, to=folder / "classes.zarr", settings=Settings(draws_report=False))
+
+
+def scene_classes(row: int) -> Pixels:
+    """Return Sentinel-2's classes of one row of `gathered_classes`: 0, 4, 5, 6 and 8."""
+    y, x = np.mgrid[0:SIDE, 0:SIDE]
+    classes = np.where(x < SIDE // 2, 4, 5)
+    classes[np.abs(y - x) < 12] = 6
+    classes[np.hypot(y - 60, x - 40 * row) < 30] = 8
+    classes[-20:, -20:] = 0
+    return classes.astype("uint8")
+
+
 def _waves(random: np.random.Generator, x: Pixels, y: Pixels, scale: float) -> Pixels:
     along, across, start = random.normal(0, scale, 2), random.normal(0, scale, 2), random.uniform(0, 6, 2)
     waves: Pixels = np.sum([np.sin(6 * (along[n] * x + across[n] * y) + start[n]) for n in range(2)], axis=0)
@@ -82,9 +106,9 @@ def _stored(reflectance: Pixels) -> Pixels:
     return pixels
 
 
-def _write(file: Path, pixels: Pixels) -> None:
+def _write(file: Path, pixels: Pixels, *, dtype: str = "uint16", nodata: int = NODATA) -> None:
     place = from_origin(676_000, 5_154_000, 10, 10)
-    profile = {"driver": "GTiff", "dtype": "uint16", "count": 1, "nodata": NODATA, "crs": "EPSG:32632"}
+    profile = {"driver": "GTiff", "dtype": dtype, "count": 1, "nodata": nodata, "crs": "EPSG:32632"}
     tiling = {"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "deflate"}
     with rasterio.open(file, "w", width=SIDE, height=SIDE, transform=place, **profile, **tiling) as target:
         target.write(pixels, 1)

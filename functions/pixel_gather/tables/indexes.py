@@ -3,20 +3,18 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from pixel_gather.core.model.band_names import COLOURS, named_band
+from pixel_gather.core.model.band_names import COLOURS, INDEXES, named_band
 
 EXPRESSIONS: Final[Mapping[str, str]] = {
     "red": "red",
     "green": "green",
     "blue": "blue",
     "brightness": "(red + green + blue) / 3",
-    "ndvi": "(nir - red) / (nir + red)",
-    "ndwi": "(green - nir) / (green + nir)",
-    "nbr": "(nir - swir22) / (nir + swir22)",
+    **INDEXES,
 }
-"""The named ones. ndwi is McFeeters' (1996), nbr that of Key and Benson (2006)."""
+"""The named ones."""
 
-NORMALISED: Final = ("ndvi", "ndwi", "nbr")
+NORMALISED: Final = tuple(INDEXES)
 """Those that lie between -1 and 1 where no reflectance is below 0."""
 
 SHARES: Final = ("clear", "valid", "cloud")

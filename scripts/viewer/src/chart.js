@@ -1,18 +1,22 @@
 // Draws a series as SVG: one line for each band, marks for rows without a value, a line at the row on display.
+import { commonName } from "./bands.js";
+import { inCss, sharesOf } from "./classes.js";
 import { isGap, moment, number, toldApart } from "./words.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
-const HEIGHT = 260;
-const EDGE = { left: 64, right: 16, top: 14, bottom: 46 };
+const EDGE = { left: 58, right: 16, top: 12, bottom: 44 };
+const MOST_BAR = 14;
 export const MOST_POINTS = 4000;
 const MOST_DOTS = 500;
 const ALONE_SHADE = 2; // half the width of the spread of a row between two gaps
 const DAY = 86_400_000;
 
-// The colours of a chart's lines: those of red, green and blue if three bands are shown so.
-export const lineOf = (index, bands) => (bands.length === 3 ? 2 - index : index);
+const LINES = { blue: 0, green: 1, red: 2, nir: 3 };
 
-export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
+// The colour of a band's line: its own, if its name says one; else that which it has in the picture.
+export const lineOf = (index, bands) => LINES[commonName(bands[index])] ?? (bands.length === 3 ? 2 - index : 0);
+
+export function drawChart(svg, { rows, bands, row, isPart, hasTime, width, height: HEIGHT, classes, unit }) {
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   const place = (each) => (hasTime ? each.time : each.row);
@@ -20,9 +24,9 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
   if (!drawn.length) return () => null;
   const [first, last] = extremes(drawn.map(place));
   const valued = drawn.flatMap(({ values }) => values.filter(({ n }) => n).flatMap(({ mean, spread }) => (isPart ? [mean - spread, mean + spread] : [mean])));
-  let [low, high] = valued.length ? extremes(valued) : [0, 1];
+  let [low, high] = valued.length && !classes ? extremes(valued) : [0, 1];
   if (low === high) [low, high] = [low - 1, high + 1];
-  const margin = (high - low) * 0.05;
+  const margin = classes ? 0 : (high - low) * 0.05;
   const x = (value) => EDGE.left + ((value - first) / (last - first || 1)) * (width - EDGE.left - EDGE.right);
   const y = (value) => HEIGHT - EDGE.bottom - ((value - low + margin) / (high - low + 2 * margin)) * (HEIGHT - EDGE.top - EDGE.bottom);
   const add = (name, attributes, text) => {
@@ -33,10 +37,11 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
     return element;
   };
 
-  ticks(low - margin, high + margin, 5).forEach((tick, index, all) => {
+  ticks(low - margin, high + margin, 4).forEach((tick, index, all) => {
     add("path", { class: "grid", d: `M${EDGE.left} ${y(tick).toFixed(1)}H${width - EDGE.right}` });
-    add("text", { class: "tick", x: EDGE.left - 8, y: y(tick) + 4, "text-anchor": "end" }, toldApart(all)[index]);
+    add("text", { class: "tick", x: EDGE.left - 8, y: y(tick) + 4, "text-anchor": "end" }, classes ? `${Math.round(100 * tick)} %` : toldApart(all)[index]);
   });
+  if (unit) add("text", { class: "tick", x: EDGE.left, y: EDGE.top - 2 }, unit);
   const wanted = Math.max(2, Math.floor((width - EDGE.left) / 110)); // a date takes 75, and at the edges it is moved inwards
   for (const [value, text] of hasTime ? dates(first, last, wanted) : ticks(first, last, wanted).filter(Number.isInteger).map((each) => [each, number(each)])) {
     add("path", { class: "axis", d: `M${x(value).toFixed(1)} ${HEIGHT - EDGE.bottom + 10}v5` });
@@ -44,7 +49,19 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
     add("text", { class: "tick", x: x(value), y: HEIGHT - EDGE.bottom + 30, "text-anchor": anchor }, text);
   }
 
-  bands.forEach((_, band) => {
+  if (classes) {
+    const side = Math.min(MOST_BAR, Math.max(1, (0.8 * (width - EDGE.left - EDGE.right)) / drawn.length));
+    for (const each of thinned(drawn)) {
+      const [found] = each.values;
+      let base = 0;
+      for (const { value, share } of found.n ? sharesOf(found).sort((one, other) => one.value - other.value) : []) {
+        const colour = classes.get(value)?.colour ?? [128, 128, 128];
+        add("rect", { class: "share", x: (x(place(each)) - side / 2).toFixed(1), width: side.toFixed(1), y: y(base + share).toFixed(1), height: (y(base) - y(base + share)).toFixed(1), fill: inCss(colour) });
+        base += share;
+      }
+    }
+  }
+  (classes ? [] : bands).forEach((_, band) => {
     const line = lineOf(band, bands);
     const parts = unbroken(drawn.filter(({ values }) => values[band].n));
     const along = (each) => x(place(each));
@@ -73,7 +90,7 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
   const current = drawn.find((each) => each.row === row);
   if (current) {
     add("path", { class: "now", d: `M${x(place(current)).toFixed(1)} ${EDGE.top}V${HEIGHT - EDGE.bottom}` });
-    current.values.forEach(({ n, mean }, band) => n && add("circle", { class: `here band-${lineOf(band, bands)}`, cx: x(place(current)), cy: y(mean), r: 5 }));
+    if (!classes) current.values.forEach(({ n, mean }, band) => n && add("circle", { class: `here band-${lineOf(band, bands)}`, cx: x(place(current)), cy: y(mean), r: 5 }));
   }
   const positions = drawn.map((each) => x(place(each)));
   return (position) => drawn[nearest(positions, position)].row;

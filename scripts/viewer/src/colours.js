@@ -1,5 +1,5 @@
 // Colour maps as 256 colours each, three bytes a colour. All rise or fall evenly in lightness, or do so to both sides,
-// so readers without red, green or blue cones can order their colours. viridis and magma are matplotlib's (CC0).
+// so readers without red, green or blue cones can order their colours. All but grey and blue–orange are matplotlib's (CC0).
 
 const VIRIDIS = [
   "44015444025544035745055845065a45085b46095c460b5e460c5f460e61470f6247116347126547146647156747166947186a48196b481a6c481c6e",
@@ -49,10 +49,18 @@ function between(...anchors) {
   return colours;
 }
 
+const through = (hex) => between(...hex.match(/.{6}/g).map((each) => unpacked(each)));
+
 export const MAPS = {
   grey: between([0, 0, 0], [255, 255, 255]),
   viridis: unpacked(VIRIDIS),
   magma: unpacked(MAGMA),
+  inferno: through("0000040403120b0724150b37210c4a2f0a5b3d09654a0c6b57106e64156e71196e7d1e6d8a226a972766a32c61b0315bbc3754c73e4cd24644db503be45a31eb6628f1731df68013f98e09fb9d07fcac11fbbc21f9cb35f5db4cf2ea69f3f68afcffa4"),
+  plasma: through("0d08872206903105973f049c4c02a15901a56600a77201a87e03a88a09a59511a1a01a9caa2395b32c8ebc3587c43e7fcc4778d35171da5a6ae06363e66c5ceb7655f0804ef58b47f89540fba139fdac33feb82cfdc527fcd225f8df25f4ed27f0f921"),
+  cividis: through("00224e00285b002e6a0533711a386f273e6e32436d3b496c434e6c4b546c535a6d5a5f6e61656f686a716f70737676767d7c788482798c8878938e789b9476a39a74aba072b4a76fbcae6cc4b468cdbb63d5c25edec958e7d150f0d846f9e03afee838"),
+  blues: through("f7fbffeaf3fbdeebf7d2e3f3c6dbefb2d2e89dcae184bcdb6aaed656a0ce4191c63181bd2070b41460a808509b08408208306b"),
+  greens: through("f7fcf5eef8eae5f5e0d6efd0c7e9c0b4e1ada0d99b8ace8873c4765ab76940aa5d319a50228a44117b38006c2c00572300441b"),
+  "brown–green": through("543005774508995d13b97b29cfa256e2c787f1dfb3f6edd7f4f5f5d7eeebb4e2db87d0c558b0a72d8f870c716901554b003c30"),
   "blue–orange": between([0, 74, 128], [86, 180, 233], [245, 245, 245], [230, 159, 0], [140, 60, 0]),
 };
 

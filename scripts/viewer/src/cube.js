@@ -1,12 +1,16 @@
 // Reads a cube: its metadata, windows of a row, series of a pixel, coordinates of rows.
 import { FetchStore, get, open, root, slice, withMaybeConsolidatedMetadata, withRangeCoalescing } from "zarrita";
+import { isNamedClasses, redGreenBlue } from "./bands.js";
 import { chunkBytes } from "./codecs.js";
+import { parseFormula } from "./formula.js";
 import { MOST_CHUNK_BYTES } from "./zstd.js";
 
 const MOST_GAP_BYTES = 128 * 1024; // reading this much in vain takes less time than one more request
 const MOST_BLOCK_BYTES = 64 * 2 ** 20;
 const MOST_CACHED_BYTES = 256 * 2 ** 20;
 const MOST_CANVAS_PIXELS = 2 ** 24;
+const BUSY = [429, 500, 502, 503, 504];
+const PAUSES_MS = [250, 750, 2000];
 const NO_TIME = -(2n ** 63n);
 
 export class CubeError extends Error {}
@@ -24,16 +28,31 @@ export async function openCube(base) {
   if (!metadata.consolidated_metadata) {
     throw new CubeError("The cube beside this page is not finished. Its gather still runs, or was stopped.");
   }
+  const lost = new Set();
   const store = {
     get: async (key, options) => (key === "/zarr.json" ? content : files.get(key, options)),
-    getRange: (key, range, options) => files.getRange(key, range, options),
+    getRange: async (key, range, options) => {
+      const found = await files.getRange(key, range, options);
+      if (found === undefined) lost.add(key);
+      return found;
+    },
   };
   const ranged = withRangeCoalescing(store, { coalesceSize: MOST_GAP_BYTES });
-  return new Cube(await withMaybeConsolidatedMetadata(ranged, { format: "v3" }), metadata);
+  return new Cube(await withMaybeConsolidatedMetadata(ranged, { format: "v3" }), metadata, lost);
 }
 
+// A store that is busy, or a line that broke, is asked again.
 async function fetchPart(request) {
-  const answer = await fetch(request);
+  let answer;
+  for (const pause of [...PAUSES_MS, null]) {
+    try {
+      answer = await fetch(request.clone());
+      if (!BUSY.includes(answer.status) || pause === null) break;
+    } catch (error) {
+      if (pause === null || error.name === "AbortError") throw error;
+    }
+    await new Promise((resolve) => { setTimeout(resolve, pause); });
+  }
   if (request.headers.has("Range") && answer.status === 200) {
     throw new CubeError("This server sends whole files where parts are asked for. Serve the cube from one that answers byte ranges.");
   }
@@ -41,8 +60,10 @@ async function fetchPart(request) {
 }
 
 class Cube {
-  constructor(store, { attributes, consolidated_metadata: { metadata } }) {
+  constructor(store, { attributes, consolidated_metadata: { metadata } }, lost) {
     this.root = root(store);
+    this.lost = lost; // keys of objects that are not there
+    this.formulas = new Map();
     this.attributes = attributes;
     this.arrays = metadata;
     this.measurements = Object.keys(metadata).filter((name) => isMeasurement(metadata[name]));
@@ -59,9 +80,39 @@ class Cube {
 
   get hasTime() { return "time" in this.arrays; }
 
-  describe(name) {
-    const { attributes, data_type: dtype, fill_value: fill } = this.arrays[name];
-    return { dtype, scale: attributes.scale_factor ?? 1, offset: attributes.add_offset ?? 0, hasNodata: "_FillValue" in attributes, fill };
+  describe(band) {
+    if (!(band in this.arrays)) return { dtype: "float32", scale: 1, offset: 0, unit: "" };
+    const { attributes, data_type: dtype, fill_value: fill } = this.arrays[band];
+    const unit = [undefined, "1"].includes(attributes.units) ? "" : attributes.units;
+    return { dtype, scale: attributes.scale_factor ?? 1, offset: attributes.add_offset ?? 0, unit, hasNodata: "_FillValue" in attributes, fill };
+  }
+
+  // A band that is no measurement, as a formula of some; null for a measurement or a text that is no formula.
+  formula(band) {
+    if (this.measurements.includes(band)) return null;
+    if (!this.formulas.has(band)) this.formulas.set(band, parseFormula(band, this.measurements));
+    return this.formulas.get(band);
+  }
+
+  // The measurements that a band is made of.
+  namesOf(band) { return this.formula(band)?.names ?? [band]; }
+
+  // The measurements of a picture in true colour; null if nothing says which they are.
+  get trueColour() {
+    const said = Object.fromEntries(this.amounts.map((name) => [name, this.arrays[name].attributes.color_interpretation]));
+    return redGreenBlue(this.amounts, said);
+  }
+
+  // Measurements that can be mixed as colours: classes cannot.
+  get amounts() {
+    return this.measurements.filter((name) => !isNamedClasses(name) && !("flag_values" in this.arrays[name].attributes));
+  }
+
+  // Whether the object that holds a row's pixels was asked for and is not there. Chunks without shards may be absent.
+  isLost(name, row) {
+    const { shardRows, isSharded } = this.layout(name);
+    const start = `/${name}/c/${Math.floor(row / shardRows)}/`;
+    return isSharded && [...this.lost].some((key) => key.startsWith(start));
   }
 
   array(name) {
@@ -78,6 +129,12 @@ class Cube {
     if (mebibytes > MOST_CHUNK_BYTES / 2 ** 20) {
       throw new CubeError(`${name} has chunks of ${Math.ceil(mebibytes).toLocaleString("en")} MiB. This page reads chunks of at most ${MOST_CHUNK_BYTES / 2 ** 20} MiB.`);
     }
+  }
+
+  // Whether a row's pixels are here already, or on their way.
+  hasSlice(name, row) {
+    const rows = this.rowsAtOnce(name);
+    return this.blocks.has(`${name}/${row - (row % rows)}`);
   }
 
   // Rows of the chunk that holds a row are read together, so that playing reads every chunk once.
@@ -132,7 +189,7 @@ class Cube {
     const sharding = codecs.find((each) => each.name === "sharding_indexed");
     const chunkShape = sharding?.configuration.chunk_shape ?? grid.configuration.chunk_shape;
     const [chunkRows, chunkHeight, chunkWidth] = chunkShape;
-    return { shardRows, shardHeight, shardWidth, chunkShape, chunkRows, chunkHeight, chunkWidth, bytes: Number(/\d+$/.exec(dtype)?.[0] ?? 8) / 8 };
+    return { isSharded: Boolean(sharding), shardRows, shardHeight, shardWidth, chunkShape, chunkRows, chunkHeight, chunkWidth, bytes: Number(/\d+$/.exec(dtype)?.[0] ?? 8) / 8 };
   }
 
   // What reading a part of some rows costs: requests and decoded bytes.
@@ -209,10 +266,6 @@ class Cube {
     return { status, nodata: Number(nodata), left, top, right, bottom };
   }
 }
-
-export const isValid = (value, { nodata }) => value === value && value !== nodata;
-
-export const isInside = ({ left, top, right, bottom }, x, y) => x >= left && x < right && y >= top && y < bottom;
 
 function isMeasurement({ shape, dimension_names: dims }) {
   return shape.length === 3 && dims?.[1] === "y" && dims[2] === "x";

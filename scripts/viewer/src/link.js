@@ -11,13 +11,15 @@ export function toLink(view) {
   parts.set("stretch", view.stretch);
   if (view.limits) parts.set("limits", view.limits.map((pair) => pair.join(",")).join(";"));
   if (view.part) parts.set("part", ["x", "y", "width", "height"].map((each) => view.part[each]).join(","));
+  if (view.at) parts.set("at", [view.at.x, view.at.y, view.at.zoom].map((each) => Number(each.toPrecision(5))).join(","));
+  if (view.other !== null) parts.set("compare", view.other);
   if (view.skips) parts.set("skip", "1");
   return `#${parts}`;
 }
 
 export function fromLink(hash, cube, maps) {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const known = (names) => names.every((each) => cube.measurements.includes(each));
+  const known = (names) => names.every((each) => cube.measurements.includes(each) || cube.formula(each));
   const view = {};
   const row = Number(parts.get("row") ?? NaN);
   if (Number.isInteger(row) && row >= 0 && row < cube.nRows) view.row = row;
@@ -32,6 +34,10 @@ export function fromLink(hash, cube, maps) {
   const isIn = [x, y, width, height].every(Number.isInteger) && x >= 0 && y >= 0 && width > 0 && height > 0
     && x + width <= cube.width && y + height <= cube.height;
   if (isIn) view.part = { x, y, width, height };
+  const [middle, line, zoom] = parts.get("at")?.split(",").map(Number) ?? [];
+  view.at = [middle, line].every(Number.isFinite) && zoom > 1 ? { x: middle, y: line, zoom } : null;
+  const other = Number(parts.get("compare") ?? NaN);
+  view.other = Number.isInteger(other) && other >= 0 && other < cube.nRows ? other : null;
   view.skips = parts.get("skip") === "1";
   return view;
 }

@@ -1,44 +1,64 @@
 // The page of a cube. One object, `view`, says what is shown; `show` draws it.
+import { nameOf } from "./bands.js";
+import { classesOf } from "./classes.js";
 import { MAPS } from "./colours.js";
-import { fillControls, fillLimits, threeOf } from "./controls.js";
+import { fillControls, fillKey, fillLimits } from "./controls.js";
+import { pictureWith, save } from "./download.js";
+import { earthOf, scaleBar } from "./earth.js";
 import { $, made, say } from "./elements.js";
-import { listenToPointer, partAfter } from "./gestures.js";
 import { fromLink, toLink } from "./link.js";
+import { Probe } from "./probe.js";
 import { Selection } from "./selection.js";
-import { limitsOf, maskOf, paint } from "./stretch.js";
-import { moment, northInWords, number, reason } from "./words.js";
+import { limitsOf, maskOf, paint, sampleOf } from "./stretch.js";
+import { readRow } from "./values.js";
+import { partAfter, Viewport } from "./viewport.js";
+import { moment, northInWords, number, reason, toldApart } from "./words.js";
 
 const MOST_NAMES = 8;
 const MOST_STRETCHED_ROWS = 9; // their percentiles take some 0.1 s
 
 export class Page {
-  constructor(cube) {
+  constructor(cube, quicklooks) {
     this.cube = cube;
-    const defaults = { row: 0, bands: [cube.measurements[0]], map: "grey", stretch: "kept", limits: null, part: null, skips: false };
+    this.quicklooks = quicklooks;
+    const { trueColour, amounts } = cube;
+    const defaults = { row: 0, bands: trueColour ?? [cube.measurements[0]], map: "grey", stretch: "kept", limits: null, part: null, skips: false, at: null, other: null };
     this.view = { ...defaults, ...fromLink(location.hash, cube, Object.keys(MAPS)) };
     const isRgb = this.view.bands.length === 3;
-    this.rgb = isRgb ? this.view.bands : threeOf(cube.measurements);
+    this.rgb = isRgb ? this.view.bands : trueColour ?? amounts.slice(0, 3);
     this.one = isRgb ? cube.measurements[0] : this.view.bands[0];
-    this.selection = new Selection(cube, this.view);
+    this.earth = earthOf(cube);
+    this.selection = new Selection(cube, this.view, this.earth);
+    this.probe = new Probe(cube, this.earth);
+    this.classes = new Map();
     this.shownLimits = null;
     this.takesThisRow = false;
     this.isPlaying = false;
     this.isStale = false;
     this.drawing = null;
+    this.divide = 0.5;
   }
 
   start() {
     const { cube, view } = this;
     $("facts").textContent = this.facts();
-    Object.assign($("pixels"), cube.shown);
-    $("stage").style.aspectRatio = `${cube.width} / ${cube.height}`;
-    $("stage").style.width = `min(100%, ${(72 * cube.width) / cube.height}vh)`;
-    $("row").max = cube.nRows - 1;
-    $("kinds").hidden = cube.measurements.length < 3;
+    for (const id of ["pixels", "other"]) Object.assign($(id), cube.shown);
+    for (const id of ["row", "other-row"]) $(id).max = cube.nRows - 1;
+    $("kinds").hidden = cube.amounts.length < 3;
+    $("compare").hidden = cube.nRows < 2;
     for (const each of Object.keys(MAPS)) $("map").append(made("option", { value: each, textContent: each }));
+    $("app").hidden = false;
+    this.viewport = new Viewport(cube, {
+      onChange: () => this.follow(),
+      onHover: (pixel) => this.probe.point(pixel),
+      onMark: (part) => this.selection.mark(part ?? view.part),
+      onPart: (part) => { $("stage").focus({ preventScroll: true }); this.select(part); },
+    });
+    const { at } = view;
+    this.viewport.fit();
+    if (at) this.viewport.show(at);
     this.fill();
     this.listen();
-    $("app").hidden = false;
     this.show();
     this.select(view.part);
   }
@@ -59,6 +79,7 @@ export class Page {
 
   fill() {
     fillControls(this.view, this.cube, (bands) => this.chooseBands(bands));
+    $("compare").setAttribute("aria-pressed", String(this.view.other !== null));
   }
 
   chooseBands(bands) {
@@ -70,7 +91,7 @@ export class Page {
   }
 
   listen() {
-    const { view, cube, selection } = this;
+    const { view, cube, selection, viewport } = this;
     const on = (id, event, act) => $(id).addEventListener(event, act);
     on("kinds", "change", (event) => this.chooseBands(event.target.value === "rgb" ? this.rgb : [this.one]));
     on("map", "change", () => { view.map = $("map").value; this.show(); });
@@ -85,19 +106,28 @@ export class Page {
     on("previous", "click", () => { this.stop(); this.step(-1); });
     on("next", "click", () => { this.stop(); this.step(1); });
     on("play", "click", () => (this.isPlaying ? this.stop() : this.play()));
+    on("compare", "click", () => { view.other = view.other === null ? (view.row ? 0 : cube.nRows - 1) : null; this.fill(); this.show(); });
+    on("other-row", "input", () => { view.other = Number($("other-row").value); this.show(); });
+    on("divide", "input", () => { this.divide = Number($("divide").value) / 100; this.follow(); });
     on("clear", "click", () => this.select(null));
     on("all", "click", () => this.select(view.part, { isAll: true }));
     on("csv", "click", () => selection.save().catch(say));
+    on("png", "click", () => this.savePicture().catch(say));
     on("copy", "click", () => this.copy());
+    on("zoom-in", "click", () => viewport.zoomBy(1.5));
+    on("zoom-out", "click", () => viewport.zoomBy(1 / 1.5));
+    on("zoom-fit", "click", () => viewport.fit());
     on("tools", "change", (event) => $("stage").classList.toggle("draws", event.target.value === "part"));
-    on("stage", "keydown", (event) => this.press(event));
+    on("stage", "keydown", (event) => this.pressOnStage(event));
+    addEventListener("keydown", (event) => this.press(event));
     on("chart", "click", (event) => {
       const row = selection.rowAt(event.clientX - $("chart").getBoundingClientRect().left);
       if (row !== null) { this.stop(); this.goTo(row); }
     });
-    listenToPointer(cube, { onMove: (part) => selection.mark(part ?? view.part), onPart: (part) => this.select(part) });
+    this.listenToDivider();
     addEventListener("hashchange", () => {
       Object.assign(view, { limits: null, part: null }, fromLink(location.hash, cube, Object.keys(MAPS)));
+      if (view.at) viewport.show(view.at); else viewport.fit();
       this.fill();
       this.show();
       this.select(view.part);
@@ -105,12 +135,57 @@ export class Page {
     new ResizeObserver(() => selection.draw()).observe($("chart"));
   }
 
-  press(event) {
+  listenToDivider() {
+    const line = $("divider").querySelector("i");
+    line.addEventListener("pointerdown", (event) => {
+      event.stopPropagation();
+      line.setPointerCapture(event.pointerId);
+      line.onpointermove = (moved) => {
+        const { left, width } = $("stage").getBoundingClientRect();
+        this.divide = Math.min(Math.max((moved.clientX - left) / width, 0), 1);
+        $("divide").value = Math.round(100 * this.divide);
+        this.follow();
+      };
+      line.onpointerup = () => { line.onpointermove = null; };
+    });
+  }
+
+  // What lies over the picture follows its zoom: scale bar, north, the line between two rows.
+  follow() {
+    const { earth, view, viewport } = this;
+    if (!viewport) return;
+    view.at = viewport.isFit ? null : { ...viewport.middle, zoom: viewport.zoom };
+    $("north").hidden = $("scale").hidden = !earth;
+    if (earth) {
+      const { text, width } = scaleBar(earth.metresPerPixel / viewport.scale, $("stage").clientWidth);
+      $("scale").textContent = text;
+      $("scale").style.width = `${width}px`;
+      $("north").querySelector("svg").style.transform = `rotate(${earth.north}deg)`;
+    }
+    const isCompared = view.other !== null;
+    const [all, at] = [$("stage").clientWidth, $("stage").clientWidth * this.divide];
+    $("divider").style.left = `${at}px`;
+    for (const id of ["other", "comparing", "divider"]) $(id).hidden = !isCompared;
+    const width = this.cube.width * viewport.scale;
+    $("pixels").style.clipPath = isCompared ? `inset(0 ${Math.max(0, width + viewport.left - at)}px 0 0)` : "";
+    $("other").style.clipPath = `inset(0 0 0 ${Math.min(Math.max(0, at - viewport.left), all + width)}px)`;
+    this.keepLink();
+  }
+
+  pressOnStage(event) {
     const part = partAfter(event, this.view.part, this.cube);
-    if (part) this.select(part);
-    else if (event.key === "PageDown" || event.key === "PageUp") { this.stop(); this.step(event.key === "PageDown" ? 1 : -1); }
-    else if (event.key === " ") { if (this.isPlaying) this.stop(); else this.play(); }
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (part) { this.select(part); this.viewport.reveal(part); }
     else if (event.key === "Escape") this.select(null);
+    else if (!this.viewport.press(event)) return;
+    event.preventDefault();
+  }
+
+  // Keys of the whole page. Fields and buttons keep their own.
+  press(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, button, summary, [role=slider]")) return;
+    if (event.key === "PageDown" || event.key === "PageUp") { this.stop(); this.step(event.key === "PageDown" ? 1 : -1); }
+    else if (event.key === " ") { if (this.isPlaying) this.stop(); else this.play(); }
     else return;
     event.preventDefault();
   }
@@ -149,46 +224,136 @@ export class Page {
     }
   }
 
-  async drawRow({ row, bands, map, stretch, limits }) {
+  async drawRow({ row, bands, map, stretch, limits, other }) {
     const { cube, view } = this;
-    const layers = await Promise.all(bands.map((band) => this.layer(band, row)));
-    const shown = (stretch !== "row" && limits) || (await this.limitsAround(row, bands, stretch === "row"));
+    const names = bands.flatMap((band) => cube.namesOf(band));
+    const isCurrent = () => view.row === row && view.bands === bands;
+    let isRead = false;
+    if (!names.every((name) => cube.hasSlice(name, row))) this.preview(row, bands, map, () => !isRead && isCurrent()).catch(() => null);
+    const layers = await Promise.all(bands.map((band) => readRow(cube, band, row)));
+    const classes = bands.length === 1 ? await this.classesOf(bands[0], row) : null;
+    const needsLimits = !classes && !(stretch !== "row" && limits);
+    const found = needsLimits ? await this.limitsAround(row, bands, stretch === "row") : null;
+    const shown = classes ? null : found ?? limits;
     const time = await cube.time(row);
-    if (view.row !== row || view.bands !== bands) return; // another wish came meanwhile
+    const compared = other === null ? null : await Promise.all(bands.map((band) => readRow(cube, band, other)));
+    if (!isCurrent()) return; // another wish came meanwhile
+    isRead = true;
     if (shown && stretch !== "row") view.limits = shown;
     this.shownLimits = shown;
     this.takesThisRow = false;
-    const context = $("pixels").getContext("2d");
-    const image = context.createImageData(cube.shown.width, cube.shown.height);
-    paint(image.data, layers, shown ?? bands.map(() => [0, 1]), MAPS[map]);
-    context.putImageData(image, 0, 0);
+    this.put("pixels", layers, shown, map, classes);
+    $("preview").hidden = true;
+    $("pixels").style.visibility = "";
+    if (compared) this.put("other", compared, shown, map, classes);
     this.tell(row, time, layers);
-    fillLimits(view, shown, (index, end, value) => this.fix(index, end, value));
+    await this.tellOther(other);
+    this.selection.classes = classes;
+    this.probe.take(row, bands, layers, classes);
+    $("map").parentElement.hidden = bands.length === 3 || Boolean(classes);
+    $("stretch").parentElement.hidden = Boolean(classes);
+    this.fillLimits();
+    fillKey(view, cube, shown, classes);
     this.selection.draw();
-    const told = bands[Math.max(0, layers.findIndex(({ status }) => status !== "ok"))];
+    this.follow();
+    const told = cube.namesOf(bands[Math.max(0, layers.findIndex(({ status }) => status !== "ok"))])[0];
     cube.coordinate("href", row, told).then((href) => { if (view.row === row) $("href").textContent = href ?? ""; }, say);
-    this.keepLink();
+    for (const beside of [row + 1, row - 1]) {
+      if (beside >= 0 && beside < cube.nRows) for (const name of names) cube.slice(name, beside).catch(() => null);
+    }
+  }
+
+  fillLimits() {
+    fillLimits(this.view, this.shownLimits, this.samples ?? [], (index, end, value, isLast) => this.fix(index, end, value, isLast));
+  }
+
+  put(id, layers, limits, map, classes) {
+    const context = $(id).getContext("2d");
+    const image = context.createImageData(this.cube.shown.width, this.cube.shown.height);
+    paint(image.data, layers, limits ?? layers.map(() => [0, 1]), MAPS[map], classes);
+    context.putImageData(image, 0, 0);
+  }
+
+  // The averaged picture of a row, until its pixels are here.
+  async preview(row, bands, map, isWanted) {
+    const { cube } = this;
+    if (bands.some((band) => cube.formula(band) || this.classes.get(band))) return;
+    const pictures = await Promise.all(bands.map((band) => this.quicklooks.picture(cube, band, row)));
+    if (!pictures.every(Boolean) || !isWanted()) return;
+    const layers = await Promise.all(bands.map(async (band, index) => {
+      const { pixels, width, step } = pictures[index];
+      return { pixels, mask: maskOf(pixels, await cube.validity(row, band), { x: 0, y: 0, width, step }), status: "ok" };
+    }));
+    const limits = this.view.limits ?? layers.map((layer) => limitsOf(sampleOf([layer]), { inColour: bands.length === 3 }));
+    if (!isWanted() || !limits.every(Boolean)) return;
+    const [{ width, height, step }] = pictures;
+    const canvas = Object.assign($("preview"), { width, height, hidden: false });
+    Object.assign(canvas.style, { width: `${(100 * width * step) / cube.width}%`, height: `${(100 * height * step) / cube.height}%` });
+    const context = canvas.getContext("2d");
+    const image = context.createImageData(width, height);
+    paint(image.data, layers, limits, MAPS[map], null);
+    context.putImageData(image, 0, 0);
+    $("pixels").style.visibility = "hidden";
+    $("why").hidden = true;
+    document.documentElement.dataset.preview ??= String(Math.round(performance.now()));
+  }
+
+  // The rows whose values set the stretch and the classes: those that are read with a row.
+  async layersAround(row, band, isAlone) {
+    const { cube } = this;
+    const rows = isAlone ? [row] : cube.rowsBeside(cube.namesOf(band)[0], row, MOST_STRETCHED_ROWS);
+    return Promise.all(rows.map((each) => readRow(cube, band, each)));
+  }
+
+  // Classes of a band, by its first rows that have pixels; null if its values are amounts.
+  async classesOf(band, row) {
+    const layers = await this.layersAround(row, band, false);
+    if (!layers.some(({ mask }) => mask.includes(1))) return this.classes.get(band) ?? null;
+    const known = this.classes.get(band);
+    if (known === null) return null;
+    const found = classesOf(this.cube, band, layers);
+    const merged = found && new Map([...(known ?? []), ...found]);
+    this.classes.set(band, merged);
+    return merged;
   }
 
   // Limits of this row, or of the rows that were read with it; null if no pixel is valid.
   async limitsAround(row, bands, isAlone) {
-    const rows = isAlone || this.takesThisRow ? [row] : this.cube.rowsBeside(bands[0], row, MOST_STRETCHED_ROWS);
-    const found = await Promise.all(bands.map(async (band) => {
-      const layers = await Promise.all(rows.map((each) => this.layer(band, each)));
-      return limitsOf(layers, { inColour: bands.length === 3 });
+    const samples = [];
+    const found = await Promise.all(bands.map(async (band, index) => {
+      const layers = await this.layersAround(row, band, isAlone || this.takesThisRow);
+      samples[index] = sampleOf(layers);
+      return limitsOf(samples[index], { inColour: bands.length === 3 });
     }));
-    return found.every(Boolean) ? found : null;
+    if (!found.every(Boolean)) return null;
+    this.samples = samples;
+    return found;
   }
 
-  async layer(band, row) {
-    const { cube } = this;
-    const [pixels, validity] = await Promise.all([cube.slice(band, row), cube.validity(row, band)]);
-    return { pixels, mask: maskOf(pixels, validity, { width: cube.shown.width, step: cube.step }), status: validity.status };
+  async tellOther(other) {
+    if (other === null) return;
+    const time = await this.cube.time(other);
+    const label = time === null ? `Row ${number(other)}` : moment(time);
+    $("other-row").value = other;
+    $("other-label").textContent = label;
+    $("divider-left").textContent = $("label").textContent;
+    $("divider-right").textContent = label;
   }
 
-  fix(index, end, value) {
-    const limits = this.view.limits ?? this.view.bands.map(() => [0, 1]);
-    this.view.limits = limits.with(index, limits[index].with(end, value));
+  async savePicture() {
+    const { bands } = this.view;
+    const scale = this.shownLimits ? bands.map((band, index) => `${nameOf(band)} ${toldApart(this.shownLimits[index]).join(" to ")}`).join(", ") : bands[0];
+    const blob = await pictureWith($("pixels"), [`${$("name").textContent}, ${$("label").textContent} ${$("status").textContent}`, scale]);
+    save(blob, `${$("name").textContent}_${this.view.row}.png`);
+  }
+
+  // A handle or a field moves one end of the stretch. While a handle is dragged, the picture waits.
+  fix(index, end, value, isLast = true) {
+    const limits = this.view.limits ?? this.shownLimits ?? this.view.bands.map(() => [0, 1]);
+    const pair = limits[index].with(end, value);
+    if (!isLast || pair[0] > pair[1]) return;
+    Object.assign(this.view, { stretch: "fixed", limits: limits.with(index, pair) });
+    $("stretch").value = "fixed";
     this.show();
   }
 
@@ -223,7 +388,7 @@ export class Page {
         row = (row + cube.nRows) % cube.nRows;
       }
       if (!view.skips) break;
-      const statuses = await Promise.all(view.bands.map((band) => cube.status(row, band)));
+      const statuses = await Promise.all(view.bands.flatMap((band) => cube.namesOf(band)).map((name) => cube.status(row, name)));
       if (statuses.every((each) => each === "ok")) break;
     }
     await this.goTo(row);
@@ -237,8 +402,9 @@ export class Page {
     while (this.isPlaying) {
       const began = performance.now();
       await this.step(1, { wraps: true });
-      const ahead = this.view.row + this.cube.layout(this.view.bands[0]).chunkRows;
-      if (ahead < this.cube.nRows) for (const band of this.view.bands) this.cube.slice(band, ahead).catch(() => null);
+      const names = this.view.bands.flatMap((band) => this.cube.namesOf(band));
+      const ahead = this.view.row + this.cube.layout(names[0]).chunkRows;
+      if (ahead < this.cube.nRows) for (const name of names) this.cube.slice(name, ahead).catch(() => null);
       await pause(Math.max(0, 1000 / Number($("speed").value) - (performance.now() - began)));
     }
   }

@@ -1,15 +1,18 @@
 // The series as text: facts about the row on display, and a table for other programs.
-import { number, reason, toldApart } from "./words.js";
+import { nameOf } from "./bands.js";
+import { sharesOf } from "./classes.js";
+import { number, reason, toldApart, valueText } from "./words.js";
 
 export const isRectangle = ({ width, height }) => width * height > 1;
 
 // Pairs of name and fact. `found` is the row's entry of the series, if it has been read.
-export function factsOf(cube, bands, part, found, label) {
+export function factsOf(cube, bands, part, found, { label, classes, earth }) {
   const facts = [[isRectangle(part) ? "rectangle" : "pixel", placeInWords(part)]];
   const map = mapPlace(cube, part);
   if (map) facts.push([cube.attributes["proj:code"] ?? "on the map", map]);
+  if (earth) facts.push(["longitude, latitude", degreesInWords(earth, part)]);
   facts.push(["row", label]);
-  bands.forEach((band, index) => facts.push([band, found ? valueInWords(found.values[index], cube.describe(band), part) : "…"]));
+  bands.forEach((band, index) => facts.push([nameOf(band), found ? valueInWords(found.values[index], cube.describe(band), part, classes) : "…"]));
   if (found) facts.push(["status", statusInWords(bands, found.values)]);
   return facts;
 }
@@ -23,7 +26,8 @@ export async function csvOf(cube, bands, part, series) {
   for (const { row, time, values } of series) {
     const cells = [row, time === null ? "" : new Date(time).toISOString()];
     for (const [index, { status, n, mean, spread, min, max }] of values.entries()) {
-      const href = (await cube.coordinate("href", row, bands[index])) ?? "";
+      const hrefs = await Promise.all(cube.namesOf(bands[index]).map((name) => cube.coordinate("href", row, name)));
+      const href = hrefs.filter(Boolean).join(" ");
       const figures = (isPart ? [mean, spread, min, max] : [mean]).map((each) => (n ? each : ""));
       cells.push(...figures, ...(isPart ? [n] : []), status, href);
     }
@@ -43,8 +47,14 @@ function placeInWords({ x, y, width, height }) {
   return `columns ${x} to ${x + width - 1}, lines ${y} to ${y + height - 1} (${width} × ${height} pixels)`;
 }
 
+// Longitude and latitude of the centre of a part, with as many digits as tell pixels apart.
+export function degreesInWords(earth, { x, y, width, height }) {
+  const digits = Math.max(2, Math.min(6, Math.ceil(-Math.log10(earth.metresPerPixel / 111_195))));
+  return earth.at(x + width / 2, y + height / 2).map((each, axis) => (axis ? each : ((each + 540) % 360) - 180).toFixed(digits)).join(", ");
+}
+
 // Map coordinates of the centre of a part, if all rows share a grid.
-function mapPlace(cube, part) {
+export function mapPlace(cube, part) {
   const transform = cube.attributes["spatial:transform"];
   if (!transform) return null;
   const [column, line] = [part.x + part.width / 2, part.y + part.height / 2];
@@ -53,14 +63,19 @@ function mapPlace(cube, part) {
   return `${(a * column + b * line + c).toFixed(digits)}, ${(d * column + e * line + f).toFixed(digits)}`;
 }
 
-function valueInWords(found, { scale, offset }, part) {
+function valueInWords(found, described, part, classes) {
   if (found.status !== "ok") return "no value";
   if (!found.n) return isRectangle(part) ? "no valid pixel" : "nodata";
+  const valid = `${number(found.n)} of ${number(part.width * part.height)} pixels valid`;
+  if (classes) {
+    const named = sharesOf(found).map(({ value, share }) => `${classes.get(value)?.name ?? value}${isRectangle(part) ? ` ${(100 * share).toFixed(1)} %` : ` (${value})`}`);
+    return isRectangle(part) ? `most: ${named.slice(0, 4).join(", ")}${named.length > 4 ? ", …" : ""}, ${valid}` : named[0];
+  }
+  if (!isRectangle(part)) return valueText(found.mean, described);
+  const { scale, offset, unit } = described;
   const isScaled = scale !== 1 || offset !== 0;
-  const scaled = isScaled ? ` (${Number((found.mean * scale + offset).toPrecision(6))} with scale and offset)` : "";
-  if (!isRectangle(part)) return `${found.mean}${scaled}`;
-  return `mean ${number(found.mean)}${scaled}, standard deviation ${number(found.spread)}, ${toldApart([found.min, found.max]).join(" to ")}, `
-    + `${number(found.n)} of ${number(part.width * part.height)} pixels valid`;
+  const scaled = isScaled ? ` (${Number((found.mean * scale + offset).toPrecision(6))}${unit ? ` ${unit}` : ""} with scale and offset)` : unit ? ` ${unit}` : "";
+  return `mean ${number(found.mean)}${scaled}, standard deviation ${number(found.spread)}, ${toldApart([found.min, found.max]).join(" to ")}, ${valid}`;
 }
 
 // Text as a cell. A leading = + - @ would make it a formula in spreadsheets; hrefs are the sources' own words.

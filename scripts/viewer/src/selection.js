@@ -1,5 +1,8 @@
 // What is selected, its series of all rows, and the chart of it.
+import { nameOf } from "./bands.js";
 import { drawChart, lineOf, MOST_POINTS } from "./chart.js";
+import { inCss } from "./classes.js";
+import { save } from "./download.js";
 import { $, made, say } from "./elements.js";
 import { csvOf, factsOf, isRectangle } from "./readout.js";
 import { affordable, readSeries } from "./series.js";
@@ -8,9 +11,11 @@ import { bytes, isGap, number } from "./words.js";
 const MOST_OFTEN_MS = 200; // many shards may arrive at once
 
 export class Selection {
-  constructor(cube, view) {
+  constructor(cube, view, earth) {
     this.cube = cube;
     this.view = view;
+    this.earth = earth;
+    this.classes = null; // of the band on display
     this.bands = view.bands;
     this.series = [];
     this.ticket = 0;
@@ -89,14 +94,16 @@ export class Selection {
     if (!view.part) return;
     const isPart = isRectangle(view.part);
     $("lines").replaceChildren(...this.legend(isPart));
-    const width = Math.max($("chart").clientWidth, 280);
-    this.rowAt = drawChart($("chart"), { rows: series, bands, row: view.row, isPart, hasTime: cube.hasTime, width });
+    const { clientWidth, clientHeight } = $("chart");
+    const size = { width: Math.max(clientWidth, 240), height: Math.max(clientHeight, 120) };
+    const unit = bands.length === 1 ? cube.describe(bands[0]).unit : "";
+    this.rowAt = drawChart($("chart"), { rows: series, bands, row: view.row, isPart, hasTime: cube.hasTime, classes: this.classes, unit, ...size });
     this.readOut();
   }
 
   legend(isPart) {
     const item = (mark, text) => made("span", {}, made("i", { className: `of-${mark}` }), text);
-    const items = this.bands.map((band, index) => item(lineOf(index, this.bands), isPart ? `${band}: mean, and one standard deviation to each side` : band));
+    const items = this.classes ? classItems(this.classes, this.series) : this.bands.map((band, index) => item(lineOf(index, this.bands), isPart ? `${nameOf(band)}: mean, and one standard deviation to each side` : nameOf(band)));
     const has = (chosen) => this.series.some(({ values }) => values.some(chosen));
     if (has(({ status }) => status !== "ok" && !isGap(status))) items.push(item("failed", "not read"));
     if (has(({ status, n }) => isGap(status) || (status === "ok" && !n))) items.push(item("empty", "no valid pixel"));
@@ -106,17 +113,28 @@ export class Selection {
   readOut() {
     const { bands, cube, view: { part, row } } = this;
     const found = this.series.find((each) => each.row === row);
-    const facts = factsOf(cube, bands, part, found, `${$("label").textContent} (${number(row)})`);
+    const { classes, earth } = this;
+    const facts = factsOf(cube, bands, part, found, { label: `${$("label").textContent} (${number(row)})`, classes, earth });
     const source = made("code", { textContent: "…" });
     const rows = [...facts, ["source", source]].flatMap(([name, fact]) => [made("dt", { textContent: name }), made("dd", {}, fact)]);
     $("readout").replaceChildren(...rows);
-    Promise.all(bands.map((band) => cube.coordinate("href", row, band))).then((hrefs) => { source.textContent = [...new Set(hrefs)].join("\n"); }, say);
+    Promise.all(bands.flatMap((band) => cube.namesOf(band)).map((name) => cube.coordinate("href", row, name))).then((hrefs) => { source.textContent = [...new Set(hrefs)].join("\n"); }, say);
   }
 
   async save() {
     const text = await csvOf(this.cube, this.bands, this.view.part, this.series);
-    const link = made("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: `${$("name").textContent}.csv` });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    save(new Blob([text], { type: "text/csv" }), `${$("name").textContent}.csv`);
   }
+}
+
+// The classes that some row of the series has.
+function classItems(classes, series) {
+  const seen = new Set(series.flatMap(({ values }) => values.flatMap(({ counts }) => [...counts.keys()])));
+  return [...classes].filter(([value]) => seen.has(value)).map(([, { name, colour }]) => swatch(name, colour));
+}
+
+export function swatch(name, colour) {
+  const box = made("b", { className: "swatch" });
+  box.style.background = inCss(colour);
+  return made("span", {}, box, name);
 }

@@ -1,12 +1,13 @@
 // Values of one pixel, or mean and spread of a rectangle, for many rows.
-import { isInside, isValid } from "./cube.js";
+import { readPart } from "./values.js";
 
 const MOST_REQUESTS = 64;
 const MOST_BYTES = 256 * 2 ** 20;
 const SHARDS_AT_ONCE = 4;
 
 // The rows around one that can be read at a fair cost, and what that costs. Whole shards, nearest first.
-export function affordable(cube, bands, part, row, { isAll }) {
+export function affordable(cube, shown, part, row, { isAll }) {
+  const bands = [...new Set(shown.flatMap((band) => cube.namesOf(band)))];
   const rows = Math.max(...bands.map((band) => cube.layout(band).shardRows));
   const cost = (start, stop) => {
     const each = bands.map((band) => cube.costOf(band, part, start, stop));
@@ -27,7 +28,7 @@ export function affordable(cube, bands, part, row, { isAll }) {
 
 // Yield, shard by shard, one entry for each row: its time, and for each band its status and its values.
 export async function readSeries(cube, bands, part, { start, stop }, { onRows, isOver }) {
-  const rows = Math.max(...bands.map((band) => cube.layout(band).shardRows));
+  const rows = Math.max(...bands.flatMap((band) => cube.namesOf(band)).map((name) => cube.layout(name).shardRows));
   const starts = [];
   for (let from = start - (start % rows); from < stop; from += rows) starts.push(from);
   const work = async () => {
@@ -41,31 +42,28 @@ export async function readSeries(cube, bands, part, { start, stop }, { onRows, i
 }
 
 async function rowsOf(cube, bands, part, start, stop) {
-  const pixels = await Promise.all(bands.map((band) => cube.part(band, part, start, stop)));
-  const size = part.width * part.height;
-  const rows = [];
-  for (let row = start; row < stop; row++) {
-    const [time, ...validities] = await Promise.all([cube.time(row), ...bands.map((band) => cube.validity(row, band))]);
-    const values = bands.map((_, band) => summary(pixels[band].subarray((row - start) * size, (row - start + 1) * size), validities[band], part));
-    rows.push({ row, time, values });
-  }
-  return rows;
+  const layers = await Promise.all(bands.map((band) => readPart(cube, band, part, start, stop)));
+  const times = await Promise.all(Array.from({ length: stop - start }, (_, index) => cube.time(start + index)));
+  return times.map((time, index) => ({ row: start + index, time, values: layers.map((rows) => summary(rows[index])) }));
 }
 
-// Mean, standard deviation (of the population), extremes and number of the valid pixels of a part of one row.
-export function summary(pixels, validity, part) {
-  const found = { status: validity.status, n: 0, mean: NaN, spread: NaN, min: NaN, max: NaN, raw: pixels[0] };
-  if (validity.status !== "ok") return found;
+const MOST_COUNTED = 256; // different values: with more they are no classes
+
+// Mean, standard deviation (of the population), extremes, number, and how often each value is there, of valid pixels.
+export function summary({ pixels, mask, status }) {
+  const found = { status, n: 0, mean: NaN, spread: NaN, min: NaN, max: NaN, counts: new Map() };
+  if (status !== "ok") return found;
   let [min, max, mean, squares] = [Infinity, -Infinity, 0, 0];
   for (let index = 0; index < pixels.length; index++) {
+    if (!mask[index]) continue;
     const value = pixels[index];
-    if (!isValid(value, validity) || !isInside(validity, part.x + (index % part.width), part.y + Math.floor(index / part.width))) continue;
     found.n += 1;
     const away = value - mean; // Welford's sums keep their digits where values are large
     mean += away / found.n;
     squares += away * (value - mean);
     min = Math.min(min, value);
     max = Math.max(max, value);
+    if (found.counts.size < MOST_COUNTED || found.counts.has(value)) found.counts.set(value, (found.counts.get(value) ?? 0) + 1);
   }
   return found.n ? Object.assign(found, { mean, spread: Math.sqrt(squares / found.n), min, max }) : found;
 }

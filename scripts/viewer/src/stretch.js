@@ -7,13 +7,13 @@ const FAR = 4; // times the distance of percentile 2 from the middle
 const ROUNDS = 3;
 const MIDDLE = 128;
 
-// A byte for each pixel on display: 1 if it is valid.
-export function maskOf(pixels, { status, nodata, left, top, right, bottom }, { width, step }) {
+// A byte for each pixel: 1 if it is valid. The pixels are every `step`-th from column x and line y on.
+export function maskOf(pixels, { status, nodata, left, top, right, bottom }, { x, y, width, step }) {
   const mask = new Uint8Array(pixels.length);
   if (status !== "ok") return mask;
-  const [first, last] = [Math.ceil(left / step), Math.min(Math.ceil(right / step), width)];
+  const [first, last] = [Math.max(Math.ceil((left - x) / step), 0), Math.min(Math.ceil((right - x) / step), width)];
   const lines = pixels.length / width;
-  for (let line = Math.ceil(top / step); line < lines && line * step < bottom; line++) {
+  for (let line = Math.max(Math.ceil((top - y) / step), 0); line < lines && y + line * step < bottom; line++) {
     for (let index = line * width + first; index < line * width + last; index++) {
       const value = pixels[index];
       if (value === value && value !== nodata) mask[index] = 1;
@@ -22,11 +22,10 @@ export function maskOf(pixels, { status, nodata, left, top, right, bottom }, { w
   return mask;
 }
 
-// Percentiles 2 and 98 of the clear part of some rows' valid pixels, between neighbours by linear interpolation; all values
+// Percentiles 2 and 98 of the clear part of a sorted sample, between neighbours by linear interpolation; all values
 // if most of them are equal. Clouds are bright, and would make the land dark. They are cut off in colours and in whole
 // numbers. Fractions are mostly quantities without clouds. stretch.py has the same rule.
-export function limitsOf(layers, { inColour = false } = {}) {
-  const sample = sampleOf(layers);
+export function limitsOf(sample, { inColour = false } = {}) {
   if (!sample) return null;
   const hasClouds = inColour || !(sample instanceof Float32Array || sample instanceof Float64Array);
   const clear = hasClouds ? clearPart(sample) : sample;
@@ -54,7 +53,7 @@ function validIn({ mask }) {
 }
 
 // The valid pixels of some rows, or one in so many of them, sorted.
-function sampleOf(layers) {
+export function sampleOf(layers) {
   const n = layers.reduce((sum, each) => sum + validIn(each), 0);
   if (!n) return null;
   const every = Math.ceil(n / MOST_SAMPLES);
@@ -87,13 +86,14 @@ function levelsOf(pixels, [low, high]) {
   return levels;
 }
 
-// Fill RGBA bytes from one layer through a colour map, or from three as red, green and blue.
-export function paint(bytes, layers, limits, map) {
+// Fill RGBA bytes from one layer through a colour map or the colours of classes, or from three as red, green and blue.
+export function paint(bytes, layers, limits, map, classes) {
+  bytes.fill(0);
+  if (classes) return paintClasses(bytes, layers[0], classes);
   const levels = layers.map(({ pixels }, band) => levelsOf(pixels, limits[band]));
   const [red, green, blue] = levels.length === 3 ? levels : [levels[0], levels[0], levels[0]];
   const [reds, greens, blues] = levels.length === 3 ? [SAME, SAME, SAME] : [0, 1, 2].map((band) => map.filter((_, index) => index % 3 === band));
   const mask = layers.map((layer) => layer.mask).reduce((all, each) => all.map((is, index) => is & each[index]));
-  bytes.fill(0);
   for (let index = 0, to = 0; index < mask.length; index++, to += 4) {
     if (!mask[index]) continue;
     bytes[to] = reds[red[index]];
@@ -104,3 +104,11 @@ export function paint(bytes, layers, limits, map) {
 }
 
 const SAME = Uint8Array.from({ length: 256 }, (_, index) => index);
+
+function paintClasses(bytes, { pixels, mask }, classes) {
+  for (let index = 0; index < mask.length; index++) {
+    const found = mask[index] ? classes.get(pixels[index]) : undefined;
+    if (found) bytes.set([...found.colour, 255], index * 4);
+    else if (mask[index]) bytes.set([128, 128, 128, 255], index * 4); // a class that no sampled row has
+  }
+}

@@ -12,6 +12,7 @@ const REASONS = {
   unsupported: "No reader can read this file.",
   not_gathered: "No source was gathered into this row.",
   lost: "Its worker failed. Nothing was recorded.",
+  gone: "The cube's object with these pixels is not there. It was removed or never copied.",
 };
 
 const GAPS = ["absent", "not_gathered"];
@@ -26,6 +27,15 @@ export function number(value) {
   const isWhole = value === Math.round(value) || Math.abs(value) >= 1000;
   if (isWhole && Math.abs(value) < 1e9) return Math.round(value).toLocaleString("en-US");
   return Number(value.toPrecision(4)).toString();
+}
+
+// A stored value with its unit, in brackets as stored if it has a scale. No digits that the type does not hold.
+export function valueText(value, { dtype, scale, offset, unit }) {
+  const digits = dtype === "float32" || dtype === "float16" ? 6 : 10;
+  const stored = Number(value.toPrecision(digits));
+  const unitText = unit ? ` ${unit}` : "";
+  if (scale === 1 && offset === 0) return `${stored}${unitText}`;
+  return `${stored} (${Number((value * scale + offset).toPrecision(6))}${unitText} with scale and offset)`;
 }
 
 // Rising numbers at even steps, such as an axis has, with as many digits as tell them apart.

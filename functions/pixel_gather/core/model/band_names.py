@@ -41,6 +41,13 @@ CLASS_NAMES: Final = (
 )
 """Bands whose values are classes or flags, in lower case: neither averaged nor mixed as a colour."""
 
+INDEXES: Final[Mapping[str, str]] = {
+    "ndvi": "(nir - red) / (nir + red)",
+    "ndwi": "(green - nir) / (green + nir)",
+    "nbr": "(nir - swir22) / (nir + swir22)",
+}
+"""Indexes of bands by name. ndwi is McFeeters' (1996), nbr that of Key and Benson (2006)."""
+
 SUFFIX: Final = r"[-_](jp2|cog|tif|\d+m)$"
 """What a list may add to a name: red-jp2, B04_10m. It says nothing of the band."""
 
