@@ -269,6 +269,12 @@ FAULTS: Final = (
         "test_another_append_takes_over_what_was_abandoned",
     ),
     _fault(
+        "a cube is removed and gathered anew while an append is at work",
+        "the append is refused, and writes nothing",
+        "engine/test_committed_stays.py",
+        "test_an_append_of_a_cube_that_was_gathered_anew_writes_nothing",
+    ),
+    _fault(
         "two joins at the same time",
         "one fails and changes nothing",
         "features/test_join_s3.py",
