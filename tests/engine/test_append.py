@@ -14,7 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pixel_gather.core.errors import AlreadyCommittedError, AppendRunningError, ArrayExistsError, RequestError
+from pixel_gather.core.errors import (
+    AlreadyCommittedError,
+    AppendRunningError,
+    ArrayExistsError,
+    RequestError,
+    StoreError,
+)
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
@@ -528,6 +534,41 @@ def test_a_dry_append_claims_and_writes_nothing() -> None:
     assert plan.append.chunk_rows == 1024
     assert [each.number for each in plan.append.versions] == [1]
     assert state_of(grown) == before
+
+
+def test_a_dry_append_of_what_is_committed_says_that_there_is_nothing_to_append() -> None:
+    """Also where the request asks for its sources once more."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    given = {"sources": "list", "window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
+    again = given | {"duplicates": "again"}
+    assert grown.append(rows(3), duplicates="again") is not None
+
+    for request, table in ((again, rows(3)), (given, rows(0, 1))):
+        planning = plan_dry(
+            parse_request(request),
+            table=table,
+            sources=access_to(grown.reader),
+            workers=WorkerPool(),
+            cube=grown.cube,
+        )
+        with pytest.raises(RequestError, match="there is nothing to append"):
+            asyncio.run(planning)
+
+
+def test_an_append_puts_no_shard_in_place_of_one_that_is_lost() -> None:
+    """The rows before its own would become fill."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    planned = asyncio.run(grown.planned(rows(3)))
+    assert planned is not None
+    plan, (task,) = planned
+    obstore.delete(grown.store, "band_1/c/0/0/0")
+
+    with pytest.raises(StoreError, match="place: band_1/c/0/0/0 is missing"):
+        asyncio.run(grown.shard(task, plan))
+
+    assert "band_1/c/0/0/0" not in grown.contents()
 
 
 def test_an_append_behind_full_shards_continues_none() -> None:
