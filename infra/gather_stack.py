@@ -85,6 +85,7 @@ class GatherStack(Stack):
             body_schemas=body_schemas,
             log_role=settings.api_log_role,
         )
+        schedules = Schedules(self, "Schedules", tick=functions.tick, schedules=settings.schedules)
         monitoring = Monitoring(
             self,
             "Monitoring",
@@ -93,10 +94,10 @@ class GatherStack(Stack):
             rankings=rankings.state_machine,
             functions=functions,
             api=api.rest_api,
+            schedules=schedules,
             email=settings.alarm_email,
             usd_per_day=settings.alarm_usd_per_day,
         )
-        schedules = Schedules(self, "Schedules", tick=functions.tick, schedules=settings.schedules)
         operators = OperatorPolicy(
             self,
             "Operators",
@@ -118,6 +119,7 @@ class GatherStack(Stack):
             "SchedulePolicyArn": schedulers.policy.managed_policy_arn,
             "ScheduleGroup": schedules.group_name,
             "ScheduleRoleArn": schedules.role.role_arn,
+            "LostTicksArn": schedules.lost_ticks.queue_arn,
             "TickFunctionArn": functions.tick.function.function_arn,
         }
         for name, value in outputs.items():

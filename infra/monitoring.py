@@ -19,6 +19,7 @@ from infra.functions import Functions
 from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
 from infra.refusals import REFUSALS
+from infra.schedules import Schedules
 from infra.widgets import dashboard_rows
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S
 from pixel_gather.core.metric_names import SOURCES_FAILED, SOURCES_READ, SPENT_USD
@@ -66,6 +67,7 @@ class Monitoring(Construct):
         rankings: sfn.StateMachine,
         functions: Functions,
         api: apigateway.RestApi,
+        schedules: Schedules,
         email: str | None,
         usd_per_day: float | None,
     ) -> None:
@@ -104,6 +106,7 @@ class Monitoring(Construct):
             threshold=1,
             description="A schedule could not start its gather: the log of the function tick says why",
         )
+        self._watch_scheduler(schedules)
         self._alarm(
             "ApiErrors",
             api.metric_server_error(period=PERIOD, statistic="Sum"),
@@ -126,6 +129,34 @@ class Monitoring(Construct):
                 rank=functions.rank,
                 api=api,
             ),
+        )
+
+    def _watch_scheduler(self, schedules: Schedules) -> None:
+        """Watch ticks that Scheduler cannot hand over, and ticks that were given up."""
+        for metric, what in (
+            ("TargetErrorCount", "Scheduler could not call the function tick, and tries again"),
+            ("InvocationDroppedCount", "Scheduler has given up a tick: it lies in the queue of lost ticks"),
+        ):
+            self._alarm(
+                f"Scheduler{metric.removesuffix('Count')}",
+                cloudwatch.Metric(
+                    namespace="AWS/Scheduler",
+                    metric_name=metric,
+                    dimensions_map={"ScheduleGroup": schedules.group_name},
+                    statistic="Sum",
+                    period=PERIOD,
+                ),
+                threshold=1,
+                description=what,
+            )
+        self._alarm(
+            "LostTicks",
+            schedules.lost_ticks.metric_approximate_number_of_messages_visible(
+                period=PERIOD, statistic="Maximum"
+            ),
+            threshold=1,
+            description="A tick was given up: the message in the queue of lost ticks says why. The next tick "
+            "looks for the same scenes. Purge the queue when the cause is mended",
         )
 
     def _watch_worker(self, worker: GatherFunction, of: str) -> None:

@@ -1,20 +1,29 @@
 """Schedules: at each tick, one function starts the gather that brings a cube up to date.
 
 The schedules of the settings and those that `pixel-gather schedule` adds lie in one group. They share one
-role, which may only call the function of ticks.
+role, which may only call the function of ticks. A tick that is given up, by Scheduler or by Lambda, is kept in
+a queue, whose alarm rings.
 """
 
 import json
 from collections.abc import Sequence
 
-from aws_cdk import ArnFormat, Aws, Stack
+from typing import Final
+
+from aws_cdk import ArnFormat, Aws, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.acknowledge import acknowledge
 from infra.gather_function import GatherFunction
 from infra.grant import allow
 from pixel_gather.core.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
+
+_KEPT: Final = Duration.days(14)
+"""SQS keeps no message longer."""
 
 
 class Schedules(Construct):
@@ -52,6 +61,7 @@ class Schedules(Construct):
             description="What schedules of Pixel Gather may do: call the function of ticks",
         )
         allow(self.role, ["lambda:InvokeFunction"], tick.function.function_arn)
+        self.lost_ticks = self._queue(tick)
         for each in schedules:
             made = scheduler.CfnSchedule(
                 self,
@@ -65,9 +75,41 @@ class Schedules(Construct):
                     arn=tick.function.function_arn,
                     role_arn=self.role.role_arn,
                     input=json.dumps(each.event()),
+                    dead_letter_config=scheduler.CfnSchedule.DeadLetterConfigProperty(
+                        arn=self.lost_ticks.queue_arn
+                    ),
                     retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
                         maximum_event_age_in_seconds=LONGEST_DELAY_S, maximum_retry_attempts=N_RETRIES
                     ),
                 ),
             )
             made.add_dependency(group)
+
+    def _queue(self, tick: GatherFunction) -> sqs.Queue:
+        """Make the queue of ticks that were given up. Scheduler and Lambda both put ticks there.
+
+        Scheduler only hands a tick over. If the function then fails, Lambda tries it again and gives it up.
+        """
+        queue = sqs.Queue(
+            self,
+            "LostTicks",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=_KEPT,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        acknowledge(queue, "SQS3", "it is the queue for what failed")
+        for role in (self.role, tick.role):
+            allow(role, ["sqs:SendMessage"], queue.queue_arn)
+        failing = lambda_.CfnEventInvokeConfig(
+            self,
+            "TicksThatFail",
+            function_name=tick.function.function_name,
+            qualifier="$LATEST",
+            maximum_retry_attempts=2,
+            destination_config=lambda_.CfnEventInvokeConfig.DestinationConfigProperty(
+                on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(destination=queue.queue_arn)
+            ),
+        )
+        failing.node.add_dependency(tick.role)  # Lambda looks whether the role may put there
+        return queue

@@ -17,6 +17,7 @@ from pixel_gather_cli.main import command
 
 GROUP, TICK = "PixelGather-main", "arn:aws:lambda:eu-central-1:123456789012:function:tick"
 ROLE = "arn:aws:iam::123456789012:role/schedules"
+LOST = "arn:aws:sqs:eu-central-1:123456789012:lost"
 REQUEST: dict[str, Any] = {
     "sources": {"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}},
     "window": {"bbox": [11, 46, 11.1, 46.1]},
@@ -35,7 +36,12 @@ def scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "request.yaml").write_text(yaml.safe_dump(REQUEST))
-    outputs = {"ScheduleGroup": GROUP, "TickFunctionArn": TICK, "ScheduleRoleArn": ROLE}
+    outputs = {
+        "ScheduleGroup": GROUP,
+        "TickFunctionArn": TICK,
+        "ScheduleRoleArn": ROLE,
+        "LostTicksArn": LOST,
+    }
     template = {
         "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
         "Outputs": {name: {"Value": value} for name, value in outputs.items()},
@@ -88,6 +94,7 @@ def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
     assert json.loads(added)["request"]["output"] == {"append_to": "bolzano"}
     assert json.loads(removed) == {"name": "daily"}
     assert (found["Target"]["Arn"], found["Target"]["RoleArn"]) == (TICK, ROLE)
+    assert found["Target"]["DeadLetterConfig"] == {"Arn": LOST}
     assert found["ScheduleExpression"] == "cron(0 6 * * ? *)"
     event = json.loads(found["Target"]["Input"])
     assert event["tick"] == "<aws.scheduler.scheduled-time>"

@@ -144,9 +144,10 @@ RIGHTS = {
         ("s3:ListBucket", "<arrays> cubes/*"),
         ("states:StartExecution", "<machine>"),
         ("states:ListExecutions", "<machine>"),
+        ("sqs:SendMessage", "<queue>"),
     }
     | operate("DescribeExecution"),
-    "schedules": {("lambda:InvokeFunction", "<tick>")},
+    "schedules": {("lambda:InvokeFunction", "<tick>"), ("sqs:SendMessage", "<queue>")},
     "plan_gather": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES

@@ -39,6 +39,24 @@ def test_schedule_calls_the_function_of_ticks_with_its_request(stack: Synthesize
     assert Schedule.of_event(event) == Schedule(**DAILY)
 
 
+def test_ticks_that_are_given_up_are_kept_and_heard_of(stack: Synthesized) -> None:
+    """Scheduler puts what it cannot hand over into a queue, and Lambda what the function failed on."""
+    (schedule,) = stack.properties("AWS::Scheduler::Schedule")
+    (queue,) = stack.properties("AWS::SQS::Queue")
+    (failing,) = stack.properties("AWS::Lambda::EventInvokeConfig")
+    places = (schedule["Target"]["DeadLetterConfig"]["Arn"], failing["DestinationConfig"]["OnFailure"])
+    made = stack.properties("AWS::CloudWatch::Alarm")
+    alarms = {each["MetricName"]: each for each in made if "MetricName" in each}
+
+    assert [stack.show(each) for each in (places[0], places[1]["Destination"])] == ["<queue>", "<queue>"]
+    assert queue["MessageRetentionPeriod"] == 14 * 24 * 3600
+    assert queue["SqsManagedSseEnabled"] is True
+    for name in ("TargetErrorCount", "InvocationDroppedCount"):
+        assert alarms[name]["Dimensions"] == [{"Name": "ScheduleGroup", "Value": "PixelGather-main"}]
+    for name in ("TargetErrorCount", "InvocationDroppedCount", "ApproximateNumberOfMessagesVisible"):
+        assert (alarms[name]["Threshold"], len(alarms[name]["AlarmActions"])) == (1, 1)
+
+
 def test_group_is_there_without_schedules(stack: Synthesized) -> None:
     """Others can be added at any time. The outputs say where."""
     empty = synthesized()

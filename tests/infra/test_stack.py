@@ -121,6 +121,7 @@ def test_outputs_are_what_the_command_line_looks_for() -> None:
         "ReaderPolicyArn",
         "ScheduleGroup",
         "SchedulePolicyArn",
+        "LostTicksArn",
         "ScheduleRoleArn",
         "TickFunctionArn",
     }

@@ -101,6 +101,7 @@ class Schedules:
                     "Arn": self._output("TickFunctionArn"),
                     "RoleArn": self._output("ScheduleRoleArn"),
                     "Input": content,
+                    "DeadLetterConfig": {"Arn": self._output("LostTicksArn")},
                     "RetryPolicy": {
                         "MaximumEventAgeInSeconds": LONGEST_DELAY_S,
                         "MaximumRetryAttempts": N_RETRIES,
