@@ -43,6 +43,7 @@ _OFFLINE: Final = (
     "verify",
     "versions",
     "virtual",
+    "zones",
 )
 """Commands that need no account. Benchmarks and the emulator are left out, because they take minutes."""
 

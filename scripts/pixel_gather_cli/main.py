@@ -65,6 +65,7 @@ SUMMARIES = {
     "view": "Show a cube's pixels in a browser.",
     "virtual": "Write a cube that refers to the tiles of every file. No pixel is read or copied.",
     "watch": "Show a gather or large ranking on AWS until it ends.",
+    "zones": "Write statistics of all images in the polygons in FEATURES as a table.",
 }
 """The commands, each with the first sentence of its help. A command's imports happen when it is used."""
 

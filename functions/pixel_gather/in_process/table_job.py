@@ -20,6 +20,7 @@ from pixel_gather.in_process.job import Job
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.tables.features import Features, Integers
 from pixel_gather.tables.forecast import ReadForecast
+from pixel_gather.tables.open_scene import ImagePlan
 from pixel_gather.tables.parts import ImageRecord, Lines, PartFolder
 from pixel_gather.tables.write_table import Written, write_table
 from pixel_gather.version import __version__
@@ -32,18 +33,6 @@ _CPU_PER_IMAGE_S: Final = 5e-3
 
 _CPU_PER_LINE_S: Final = 2e-6
 """From pixel to Parquet. Measured on x86 for points: docs/points-and-zones.md."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImagePlan:
-    """What one image would take."""
-
-    n_lines: int
-    n_tiles: int
-    n_requests: int
-    nbytes: int
-    decoded_nbytes: int
-    """Of the tiles."""
 
 
 class ImageWork(Protocol):

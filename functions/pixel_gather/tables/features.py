@@ -52,6 +52,9 @@ class Features:
         """Return the number of features."""
         return len(self.ids)
 
+    problems: "np.ndarray[Any, np.dtype[np.uint8]] | None" = None
+    """Why a feature can have no value: a status of a line, or 0. None if only empty ones have none."""
+
     @cached_property
     def is_empty(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which features have no coordinates."""

@@ -10,6 +10,7 @@ import numpy as np
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost, CubeRow, Header
 from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.core.ports import LevelledSource, LevelReader, SourceLimiter
 from pixel_gather.core.task_group import all_of
 from pixel_gather.tables.features import Floats, Integers
@@ -88,15 +89,16 @@ class SceneValues:
     """Why, by status."""
 
 
-def scene_hrefs(row: CubeRow, *, bands: Sequence[str], values: Values) -> tuple[str, ...]:
-    """Return the files that are read of a row, each once.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePlan:
+    """What one image would take."""
 
-    Raises:
-        RequestError: The list has no such band.
-    """
-    found, mask = _bands_of(row, bands, values)
-    each = [*found.values(), mask]
-    return tuple(dict.fromkeys(band.source.href for band in each if band is not None))
+    n_lines: int
+    n_tiles: int
+    n_requests: int
+    nbytes: int
+    decoded_nbytes: int
+    """Of the tiles."""
 
 
 async def open_scene(
@@ -231,6 +233,68 @@ async def read_scene(
 
     await all_of(read_file(is_apart, named) for (_, is_apart), named in of_file.items())
     return SceneValues(bands=found, is_kept=is_kept, status=status, reasons=reasons)
+
+
+async def plan_scene(scene: OpenedScene, positions: Positions, *, n_lines: int, cost: Cost) -> ImagePlan:
+    """Return what reading a scene at positions would take. Reads offsets of tiles, and no pixel.
+
+    Args:
+        scene: Its files.
+        positions: Where they lie on each image.
+        n_lines: The lines that it makes.
+        cost: What opening it has taken.
+
+    Raises:
+        SourceError: A file cannot be laid over the others.
+    """
+    n_tiles = n_requests = nbytes = decoded = 0
+    files: dict[str, tuple[LevelledSource, set[int]]] = {}
+    for band in [*scene.bands.values(), *([scene.mask] if scene.mask else [])]:
+        files.setdefault(band.of.source.href, (band.opened, set()))[1].add(band.of.number)
+    for opened, numbers in files.values():
+        for run in positions.on(opened.header).runs:
+            span = await opened.stored_span(run.window, sorted(numbers))
+            of_run = run.window.n_pixels * np.dtype(opened.header.dtype).itemsize * len(numbers)
+            stored, first, stop = span or (of_run, 0, of_run)
+            nbytes, n_tiles, decoded = nbytes + stored, n_tiles + run.n_tiles, decoded + of_run
+            n_requests += 1 if stop - first == stored else run.n_tiles
+    return ImagePlan(
+        n_lines=n_lines,
+        n_tiles=n_tiles,
+        n_requests=n_requests + len(files),
+        nbytes=nbytes + cost.header_nbytes,
+        decoded_nbytes=decoded,
+    )
+
+
+def lookup_pixels(cols: Integers, rows: Integers, *, of: Header, on: Header) -> tuple[Integers, Integers]:
+    """Return the pixels of another image that hold the middles of pixels; -1 beyond the first image.
+
+    Args:
+        cols: Columns on ``of``.
+        rows: Rows.
+        of: The scene's finest band.
+        on: Another band, in the same CRS.
+
+    Raises:
+        SourceError: It has another CRS, or none.
+    """
+    if Grid.of(on).is_same_grid_as(Grid.of(of)):
+        return cols, rows
+    if on.crs != of.crs or on.transform is None or of.transform is None:
+        reason = "its CRS is not that of the scene's finest band"
+        raise SourceError(reason, href=on.href, status=Status.UNLIKE)
+    beyond = (cols < 0) | (cols >= of.width) | (rows < 0) | (rows >= of.height)
+    xs, ys = of.transform.xy(cols + 0.5, rows + 0.5)  # type: ignore[arg-type] # takes arrays, too
+    cols, rows = map(floored, on.transform.colrow(xs, ys))  # type: ignore[arg-type] # as above
+    cols[beyond] = -1
+    return cols, rows
+
+
+def floored(positions: Floats) -> Integers:
+    """Return the pixel that holds each position; -1 where there is no position."""
+    is_known = np.isfinite(positions) & (np.abs(positions) < 2**31)
+    return np.floor(np.where(is_known, positions, -1)).astype(np.int64)
 
 
 def _bands_of(

@@ -47,6 +47,8 @@ class LineStatus(IntEnum):
     """The feature has no coordinates."""
     UNMATCHED = 35
     """The feature lies on no image that is near it in time."""
+    NO_AREA = 36
+    """A point or a line among polygons."""
 
 
 def line_dtype(columns: Sequence[str]) -> np.dtype[np.void]:

@@ -207,7 +207,10 @@ class _Writer:
             more = self._blank(len(lacking))
             more["feature"] = lacking
             code = LineStatus.UNMATCHED if self._is_matched else LineStatus.OUTSIDE
-            more["status"] = np.where(self._features.is_empty[lacking], LineStatus.EMPTY, code)
+            problems = self._features.problems
+            known = 0 if problems is None else problems[lacking]
+            unlike = np.where(self._features.is_empty[lacking], LineStatus.EMPTY, code)
+            more["status"] = np.where(known, known, unlike)
             images.append(np.full(len(lacking), _NO_IMAGE))
             found.append(more)
         return np.concatenate(images), np.concatenate(found)

@@ -1,26 +1,20 @@
 """``pixel-gather points``: the values of thousands of images under my points."""
 
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import click
 
-from pixel_gather.core.errors import RequestError
 from pixel_gather.features.points.point_pixels import Method
 from pixel_gather.features.points.points import plan_points, points_async
-from pixel_gather.io.event_loop import run
-from pixel_gather.tables.wide_table import write_wide
-from pixel_gather_cli.progress import open_progress
-from pixel_gather_cli.request_options import in_home, settings_of, settings_options
+from pixel_gather_cli.request_options import settings_options
 from pixel_gather_cli.table_options import (
     FEATURE_OPTIONS,
     IMAGE_OPTIONS,
     TABLE_OPTIONS,
     VALUE_OPTIONS,
-    print_made,
-    print_plan,
-    table_request,
+    run_table,
 )
 from pixel_gather_cli.with_options import with_options
 
@@ -67,18 +61,11 @@ def points_command(*, features: str, **options: Any) -> int:
     pixel-gather points plots.csv --sources list.csv --id plot_id --to plots.parquet
     pixel-gather points visits.csv --sources list.csv --time visited --tolerance 10d --to visits.parquet
     """
-    to, wide = in_home(options.pop("to")), in_home(options.pop("wide"))
-    as_json, is_dry_run, quiet = (options.pop(name) for name in ("as_json", "dry_run", "quiet"))
     method = Method.of(options.pop("method"), options.pop("square"))
-    request = table_request(features, options)
-    settings = settings_of(options)
-    if is_dry_run:
-        print_plan(run(plan_points(request, method, settings=settings)), as_json=as_json)
-        return 0
-    if to is None:
-        raise RequestError("say where the table is written, such as --to plots.parquet", field="--to")
-    with open_progress("points", quiet=quiet, thing="image") as show:
-        made = run(points_async(request, method, to=to, settings=settings, on_progress=show))
-    if wide is not None:
-        write_wide(made.path, Path(wide))
-    return print_made(made, as_json=as_json)
+    return run_table(
+        "points",
+        features,
+        options,
+        plan=partial(plan_points, method=method),
+        make=partial(points_async, method=method),
+    )

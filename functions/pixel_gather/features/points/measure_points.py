@@ -7,12 +7,18 @@ import numpy as np
 
 from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.ports import LevelledSource, LevelReader, SourceLimiter
+from pixel_gather.core.ports import LevelReader, SourceLimiter
 from pixel_gather.features.points.point_pixels import Method, PointPixels, combined
-from pixel_gather.in_process.table_job import ImagePlan
 from pixel_gather.tables.expression import Pixels
 from pixel_gather.tables.features import Floats, Integers
-from pixel_gather.tables.open_scene import OpenedScene, SceneValues, open_scene, read_scene
+from pixel_gather.tables.open_scene import (
+    ImagePlan,
+    OpenedScene,
+    SceneValues,
+    open_scene,
+    plan_scene,
+    read_scene,
+)
 from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, line_dtype
 from pixel_gather.tables.pixel_gate import PixelGate
 from pixel_gather.tables.place_points import Placed, PointPlaces
@@ -76,25 +82,7 @@ class PointWork:
         scene = await self._open(row, cost)
         placed = self._placed(scene, members)
         pixels = self._pixels(scene, placed)
-        n_tiles = n_requests = nbytes = decoded = 0
-        files: dict[str, tuple[LevelledSource, set[int]]] = {}
-        for band in [*scene.bands.values(), *([scene.mask] if scene.mask else [])]:
-            files.setdefault(band.of.source.href, (band.opened, set()))[1].add(band.of.number)
-        for opened, numbers in files.values():
-            at = pixels.on(opened.header)
-            for run in at.runs:
-                span = await opened.stored_span(run.window, sorted(numbers))
-                decoded_nbytes = run.window.n_pixels * np.dtype(opened.header.dtype).itemsize * len(numbers)
-                stored, first, stop = span or (decoded_nbytes, 0, decoded_nbytes)
-                nbytes, n_tiles, decoded = nbytes + stored, n_tiles + run.n_tiles, decoded + decoded_nbytes
-                n_requests += 1 if stop - first == stored else run.n_tiles
-        return ImagePlan(
-            n_lines=len(placed.members),
-            n_tiles=n_tiles,
-            n_requests=n_requests + len(files),
-            nbytes=nbytes + cost.header_nbytes,
-            decoded_nbytes=decoded,
-        )
+        return await plan_scene(scene, pixels, n_lines=len(placed.members), cost=cost)
 
     async def _open(self, row: CubeRow, cost: Cost) -> OpenedScene:
         return await open_scene(

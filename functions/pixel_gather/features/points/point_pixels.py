@@ -5,13 +5,12 @@ from typing import Final, Literal
 
 import numpy as np
 
-from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import Header
-from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.tables.expression import Pixels
 from pixel_gather.tables.features import Floats, Integers
-from pixel_gather.tables.open_scene import PixelsAt
+from pixel_gather.tables.open_scene import PixelsAt, floored, lookup_pixels
 from pixel_gather.tables.place_points import Placed, PointPlaces
 from pixel_gather.tables.read_bands import Mask
 from pixel_gather.tables.sample import cut_runs
@@ -97,8 +96,8 @@ class PointPixels:
         cols, rows = self._positions(header)
         if self.is_of_mask or self.method.kind == "nearest":
             n = self.method.n_pixels
-            return np.repeat(_floored(cols), n), np.repeat(_floored(rows), n)
-        left, top = _floored(cols - 0.5), _floored(rows - 0.5)
+            return np.repeat(floored(cols), n), np.repeat(floored(rows), n)
+        left, top = floored(cols - 0.5), floored(rows - 0.5)
         return (
             np.stack([left, left + 1, left, left + 1], axis=1).ravel(),
             np.stack([top, top, top + 1, top + 1], axis=1).ravel(),
@@ -117,18 +116,9 @@ class PointPixels:
         half = self.method.square // 2
         steps = np.arange(-half, half + 1)
         down, across = (each.ravel() for each in np.meshgrid(steps, steps, indexing="ij"))
-        cols = (_floored(self.placed.cols)[:, None] + across).ravel()
-        rows = (_floored(self.placed.rows)[:, None] + down).ravel()
-        if Grid.of(header).is_same_grid_as(Grid.of(self.finest)):
-            return cols, rows
-        if header.crs != self.finest.crs or header.transform is None or self.finest.transform is None:
-            reason = "its CRS is not that of the scene's finest band"
-            raise SourceError(reason, href=header.href, status=Status.UNLIKE)
-        beyond = (cols < 0) | (cols >= self.finest.width) | (rows < 0) | (rows >= self.finest.height)
-        xs, ys = self.finest.transform.xy(cols + 0.5, rows + 0.5)  # type: ignore[arg-type] # takes arrays, too
-        cols, rows = map(_floored, header.transform.colrow(xs, ys))  # type: ignore[arg-type] # as above
-        cols[beyond] = -1
-        return cols, rows
+        cols = (floored(self.placed.cols)[:, None] + across).ravel()
+        rows = (floored(self.placed.rows)[:, None] + down).ravel()
+        return lookup_pixels(cols, rows, of=self.finest, on=header)
 
 
 def combined(values: Pixels, weights: Floats | None) -> tuple[Floats, Floats]:
@@ -146,9 +136,3 @@ def combined(values: Pixels, weights: Floats | None) -> tuple[Floats, Floats]:
     with np.errstate(all="ignore"):
         mean = np.where(counts, values * shares, 0.0).sum(axis=1) / share
     return np.where(share > 0, mean, np.nan), share
-
-
-def _floored(positions: Floats) -> Integers:
-    """Return the pixel that holds each position; -1 where there is no position."""
-    is_known = np.isfinite(positions) & (np.abs(positions) < 2**31)  # no image is so wide
-    return np.floor(np.where(is_known, positions, -1)).astype(np.int64)

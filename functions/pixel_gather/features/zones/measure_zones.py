@@ -1,0 +1,201 @@
+"""The lines of one image: statistics of its pixels in the zones that lie on it."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pixel_gather.core.model.source import Cost, CubeRow, Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.locate_window import Grid
+from pixel_gather.core.ports import LevelReader, SourceLimiter
+from pixel_gather.features.zones.zone_statistics import (
+    ZoneStatistic,
+    as_status,
+    column_names,
+    zone_statistics,
+)
+from pixel_gather.tables.features import Floats, Integers
+from pixel_gather.tables.open_scene import (
+    ImagePlan,
+    OpenedScene,
+    PixelsAt,
+    SceneValues,
+    lookup_pixels,
+    open_scene,
+    plan_scene,
+    read_scene,
+)
+from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, line_dtype
+from pixel_gather.tables.pixel_gate import PixelGate
+from pixel_gather.tables.sample import Sampler, cut_runs
+from pixel_gather.tables.values import Values
+from pixel_gather.tables.zone_cells import ZoneCells, ZonePlaces
+
+MOST_CELLS: Final = 8_000_000
+"""Cells of zones that are read at one time. Each takes some 30 bytes for every band."""
+
+_TOO_LARGE: Final = "the zone has too many pixels on this image; read it by rank or gather"
+
+
+@dataclass(frozen=True, slots=True)
+class _CellPixels:
+    """The cells of zones, on any image of a scene: a `pixel_gather.tables.open_scene.Positions`."""
+
+    cells: ZoneCells
+    finest: Header
+
+    def on(self, header: Header) -> PixelsAt:
+        """Return the pixels of an image."""
+        cells = self.cells
+        if Grid.of(header) == Grid.of(self.finest):
+            return PixelsAt(np.arange(len(cells.cols)), cells.cols, cells.rows, cells.runs)
+        cols, rows = lookup_pixels(cells.cols, cells.rows, of=self.finest, on=header)
+        inside = (cols >= 0) & (cols < header.width) & (rows >= 0) & (rows < header.height)
+        which = np.flatnonzero(inside)
+        return PixelsAt(which, cols[which], rows[which], cut_runs(cols[which], rows[which], header))
+
+
+@dataclass(slots=True, kw_only=True)
+class ZoneWork:
+    """What is computed of each image: a `pixel_gather.in_process.table_job.ImageWork`."""
+
+    values: Values
+    statistics: tuple[ZoneStatistic, ...]
+    bands: tuple[str, ...]
+    """The list's."""
+
+    places: ZonePlaces
+    reader: LevelReader
+    limiter: SourceLimiter
+    sampler: Sampler
+    gate: PixelGate
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The statistics of each value."""
+        return column_names(self.values.columns, self.statistics)
+
+    async def measure(
+        self, row: CubeRow, members: Integers | None, *, cost: Cost
+    ) -> tuple[ImageRecord, Lines]:
+        """Return the lines of an image; see `pixel_gather.in_process.table_job.ImageWork`."""
+        scene = await self._open(row, cost)
+        parts: list[Lines] = []
+        reasons: list[str] = []
+        found = self._cells(scene, members)
+        while (cells := await asyncio.to_thread(next, found, None)) is not None:
+            async with self.gate.hold(len(cells.cols)):
+                lines, said = await self._lines(scene, cells, cost)
+            lines["reason"] = np.where(lines["reason"] >= 0, lines["reason"] + len(reasons), -1)
+            parts.append(lines)
+            reasons += said
+        lines = np.concatenate([*parts, np.zeros(0, line_dtype(self.columns))])
+        record = ImageRecord(
+            number=0,
+            scene=scene.id,
+            time_us=row.time_us,
+            hrefs=tuple(dict.fromkeys(each.of.source.href for each in scene.bands.values())),
+            etags=scene.etags,
+            reasons=tuple(reasons),
+            n_lines=len(lines),
+        )
+        return record, lines
+
+    async def plan(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> ImagePlan:
+        """Return what an image would take; see `pixel_gather.in_process.table_job.ImageWork`."""
+        scene = await self._open(row, cost)
+        plans = [ImagePlan(n_lines=0, n_tiles=0, n_requests=0, nbytes=0, decoded_nbytes=0)]
+        found = self._cells(scene, members)
+        while (cells := await asyncio.to_thread(next, found, None)) is not None:
+            pixels = _CellPixels(cells, scene.finest)
+            plans.append(await plan_scene(scene, pixels, n_lines=len(cells.zones), cost=cost))
+        return ImagePlan(**{name: sum(getattr(each, name) for each in plans) for name in ImagePlan.__slots__})
+
+    def _cells(self, scene: OpenedScene, members: Integers | None) -> Iterator[ZoneCells]:
+        """Yield the cells of the wanted zones, some zones at a time."""
+        for cells in self.places.on(scene.finest):
+            yield cells if members is None else _only(cells, members, scene.finest)
+
+    async def _open(self, row: CubeRow, cost: Cost) -> OpenedScene:
+        return await open_scene(
+            row,
+            bands=self.bands,
+            values=self.values,
+            reader=self.reader,
+            limiter=self.limiter,
+            timeout_s=self.sampler.timeout_s,
+            cost=cost,
+        )
+
+    async def _lines(self, scene: OpenedScene, cells: ZoneCells, cost: Cost) -> tuple[Lines, Sequence[str]]:
+        read = await read_scene(
+            scene,
+            _CellPixels(cells, scene.finest),
+            len(cells.cols),
+            values=self.values,
+            sampler=self.sampler,
+            cost=cost,
+        )
+        return await asyncio.to_thread(self._computed, cells, read)
+
+    def _computed(self, cells: ZoneCells, read: SceneValues) -> tuple[Lines, Sequence[str]]:
+        """Return the lines of some zones, and what their reasons are."""
+        columns: list[Floats] = []
+        valid = np.full(len(cells.zones), np.inf)
+        has_data = np.zeros(len(cells.zones), np.bool_)
+        for value in self.values.values:
+            computed = value.expression.evaluate(read.bands).astype(np.float64)
+            computed[~np.isfinite(computed)] = np.nan
+            if len(cells.starts):
+                has_data |= np.logical_or.reduceat(np.isfinite(computed), cells.starts)
+            if read.is_kept is not None:
+                computed[~read.is_kept] = np.nan
+            columns += zone_statistics(computed, cells.coverage, cells.starts, self.statistics)
+            covered = np.where(np.isfinite(computed), cells.coverage, 0.0)
+            total = np.add.reduceat(covered, cells.starts) if len(cells.starts) else valid
+            valid = np.minimum(valid, total / cells.whole)
+        n = len(cells.zones)
+        lines = np.zeros(n + len(cells.refused), line_dtype(self.columns))
+        lines["feature"] = np.concatenate([cells.zones, cells.refused])
+        lines["reason"] = -1
+        failed = np.zeros(n, np.int64)
+        if n:
+            status = np.where(read.status == Status.OUTSIDE, 0, read.status)
+            failed = as_status(status, cells.starts)
+        found = np.where(valid > 0, LineStatus.OK, np.where(has_data, LineStatus.MASKED, LineStatus.NODATA))
+        found = np.where(failed > 0, failed, found)
+        codes = sorted({int(code) for code in failed[failed > 0]})
+        reasons = [read.reasons[code] for code in codes]
+        for index, code in enumerate(codes):
+            lines["reason"][:n][failed == code] = index
+        lines["status"] = np.concatenate([found, np.full(len(cells.refused), LineStatus.UNSUPPORTED)])
+        if len(cells.refused):
+            lines["reason"][n:] = len(reasons)
+            reasons.append(_TOO_LARGE)
+        lines["valid"][:n] = np.where(failed > 0, 0.0, np.minimum(valid, 1.0))
+        for number, column in enumerate(columns):
+            lines[f"v{number}"][:n] = np.where(failed > 0, np.nan, column)
+            lines[f"v{number}"][n:] = np.nan
+        order = np.argsort(lines["feature"], kind="stable")
+        return lines[order], reasons
+
+
+def _only(cells: ZoneCells, members: Integers, header: Header) -> ZoneCells:
+    """Return the cells of some of the zones."""
+    wanted = np.isin(cells.zones, members, assume_unique=True)
+    sizes = np.diff(np.append(cells.starts, len(cells.cols)))
+    which = np.repeat(wanted, sizes)
+    cols, rows = cells.cols[which], cells.rows[which]
+    return ZoneCells(
+        zones=cells.zones[wanted],
+        starts=np.append(0, np.cumsum(sizes[wanted])[:-1])[: int(wanted.sum())].astype(np.int64),
+        cols=cols,
+        rows=rows,
+        coverage=cells.coverage[which],
+        whole=cells.whole[wanted],
+        refused=cells.refused[np.isin(cells.refused, members)],
+        runs=tuple(cut_runs(cols, rows, header)) if len(cols) else (),
+    )

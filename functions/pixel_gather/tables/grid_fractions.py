@@ -1,0 +1,107 @@
+"""Which share of each cell of a grid a polygon covers, by GEOS.
+
+GEOS 3.14 has exactextract's algorithm as GEOSGridIntersectionFractions. shapely brings this GEOS, but has no
+name for the function yet. So it is called in shapely's own library.
+"""
+
+import ctypes
+import functools
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError
+
+type Fractions = np.ndarray[Any, np.dtype[np.float32]]
+
+_NAMES: Final = ("libgeos_c*", "geos_c*")
+_FOLDERS: Final = ("../shapely.libs", ".dylibs", "../shapely.libs/.dylibs")
+
+
+def grid_fractions(
+    wkb: bytes, *, box: tuple[float, float, float, float], width: int, height: int
+) -> Fractions:
+    """Return the share of each cell that a polygon covers, (y, x), the first row at the top.
+
+    Args:
+        wkb: A valid polygon or multipolygon.
+        box: West, south, east and north of the grid.
+        width: Columns of the grid.
+        height: Rows.
+
+    Raises:
+        ValueError: GEOS cannot compute it.
+    """
+    geos, handle = _geos(), _handle()
+    fractions = np.zeros((height, width), np.float32)  # GEOS leaves cells that the polygon does not touch
+    reader = geos.GEOSWKBReader_create_r(handle)
+    try:
+        geometry = geos.GEOSWKBReader_read_r(handle, reader, wkb, len(wkb))
+        if not geometry:
+            raise ValueError("GEOS cannot read the polygon")
+        try:
+            done = geos.GEOSGridIntersectionFractions_r(
+                handle, geometry, *map(float, box), width, height, fractions.ctypes.data
+            )
+        finally:
+            geos.GEOSGeom_destroy_r(handle, geometry)
+    finally:
+        geos.GEOSWKBReader_destroy_r(handle, reader)
+    if done != 1:
+        raise ValueError("GEOS cannot lay the polygon on the grid")
+    return fractions
+
+
+@functools.cache
+def _geos() -> Any:
+    """Return the library, with the types of what is called."""
+    import shapely  # noqa: PLC0415 # loads it
+
+    folder = Path(shapely.__file__).parent
+    found = [path for each in _FOLDERS for name in _NAMES for path in (folder / each).glob(name)]
+    if sys.platform == "linux":  # a system's own shapely: what is loaded already
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        found += [Path(word) for word in maps.split() if "libgeos_c" in word]
+    for path in found:
+        library = ctypes.CDLL(str(path))
+        if hasattr(library, "GEOSGridIntersectionFractions_r"):
+            break
+    else:
+        raise RequestError(
+            "fractions need GEOS 3.14, which shapely from PyPI has since 2.1.2: install it, or take centre",
+            field="coverage",
+        )
+    pointer, number, count = ctypes.c_void_p, ctypes.c_double, ctypes.c_uint
+    for name, result, arguments in (
+        ("GEOS_init_r", pointer, []),
+        ("GEOSWKBReader_create_r", pointer, [pointer]),
+        ("GEOSWKBReader_destroy_r", None, [pointer, pointer]),
+        ("GEOSWKBReader_read_r", pointer, [pointer, pointer, ctypes.c_char_p, ctypes.c_size_t]),
+        ("GEOSGeom_destroy_r", None, [pointer, pointer]),
+        (
+            "GEOSGridIntersectionFractions_r",
+            ctypes.c_int,
+            [pointer, pointer, *[number] * 4, count, count, pointer],
+        ),
+    ):
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+class _OfThread(threading.local):
+    handle: Any = None
+
+
+_of_thread: Final = _OfThread()
+
+
+def _handle() -> Any:
+    """Return GEOS's context of this thread."""
+    if _of_thread.handle is None:
+        _of_thread.handle = _geos().GEOS_init_r()
+    return _of_thread.handle

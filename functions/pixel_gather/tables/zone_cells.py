@@ -1,0 +1,345 @@
+"""Which pixels polygons cover, and how much of each: once for each grid and polygon.
+
+Polygons are taken some at a time, so that memory does not grow with their number. What was computed of a grid
+is kept on disk, because other images have the same grid.
+"""
+
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from pixel_gather.core.area import sides_of_shape, unwrapped_shape
+from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.source import Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Transform
+from pixel_gather.core.plan.locate_window import Grid
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.tables.features import LONLAT, Features, Floats, Integers
+from pixel_gather.tables.grid_fractions import grid_fractions
+from pixel_gather.tables.parts import LineStatus
+from pixel_gather.tables.sample import TileRun, cut_runs
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+type Coverage = Literal["fraction", "centre", "touched"]
+type Shapes = np.ndarray[Any, Any]
+
+_MOST_CELLS: Final = 4_000_000
+"""Of the boxes of polygons that are taken together."""
+
+_MOST_OF_ONE: Final = 64_000_000
+"""Of the box of one polygon. A larger one is told as unsupported."""
+
+_MOST_KEPT_CELLS: Final = 8_000_000
+_CHORD: Final = 0.1
+"""Pixels by which an edge may be off, where it is straight in another CRS."""
+
+_POLYGONS: Final = (3, 6)
+"""shapely's type ids of polygons and multipolygons."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneCells:
+    """The cells of some zones on one grid, zone by zone."""
+
+    zones: Integers
+    """Which features they are, ascending. Each has a cell."""
+
+    starts: Integers
+    """The first cell of each zone."""
+
+    cols: Integers
+    rows: Integers
+    coverage: Floats
+    """Of each cell, above 0, up to 1."""
+
+    whole: Floats
+    """Of each zone, its size in cells, also beyond the image."""
+
+    refused: Integers
+    """Features that have too many cells."""
+
+    runs: tuple[TileRun, ...]
+    """The tiles that hold them, on the image that they were computed for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedZones:
+    """Polygons that are valid, and do not cross the antimeridian as one piece."""
+
+    features: Features
+    shapes: Shapes
+    """None where there is no polygon."""
+
+    problems: np.ndarray[Any, np.dtype[np.uint8]]
+    """Of each feature: EMPTY or NO_AREA of `LineStatus`, or 0."""
+
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, features: Features) -> "CheckedZones":
+        """Check polygons. Invalid ones are made valid, and told."""
+        import shapely  # noqa: PLC0415 # zones alone need it
+
+        given = features.geometries
+        if given is None:
+            given = np.full(len(features), None, object)
+        kinds = shapely.get_type_id(given)
+        problems = np.zeros(len(features), np.uint8)
+        has_none = shapely.is_missing(given) | shapely.is_empty(given)
+        is_area = np.isin(kinds, _POLYGONS) | (kinds == 7)  # noqa: PLR2004 # a collection
+        problems[~has_none & ~is_area] = LineStatus.NO_AREA
+        problems[features.is_empty & ~(~has_none & ~is_area)] = LineStatus.EMPTY
+        shapes = given.copy()
+        shapes[problems != 0] = None
+        is_invalid = ~shapely.is_valid(shapes) & (problems == 0)
+        shapes[is_invalid] = shapely.make_valid(shapes[is_invalid])
+        for index in np.flatnonzero((problems == 0) & (is_invalid | (kinds == 7))):  # noqa: PLR2004 # as above
+            shapes[index] = _polygons_of(shapes[index])
+        if features.crs == LONLAT:
+            west, _, east, _ = shapely.bounds(shapes).T
+            with np.errstate(invalid="ignore"):
+                wide = np.flatnonzero((east - west > 180) | (east > 180))  # noqa: PLR2004 # half a turn
+            for index in wide:
+                sides = sides_of_shape(unwrapped_shape(shapes[index]))
+                shapes[index] = _polygons_of(shapely.GeometryCollection(sides))
+        lost = (problems == 0) & (shapely.is_empty(shapes) | (shapely.area(shapes) == 0))
+        problems[lost], shapes[lost] = LineStatus.NO_AREA, None
+        n, n_not = int(is_invalid.sum()), int((problems == LineStatus.NO_AREA).sum())
+        notes = [
+            *([f"{counted(n, 'polygon')} crossed themselves and were made valid"] if n else []),
+            *([f"{counted(n_not, 'feature')} without an area: the table says no_area"] if n_not else []),
+        ]
+        return cls(features=features, shapes=shapes, problems=problems, notes=tuple(notes))
+
+
+class ZonePlaces:
+    """Finds the cells of zones on images, and keeps what it has found."""
+
+    def __init__(self, zones: CheckedZones, projector: RasterioProjector, *, coverage: Coverage) -> None:
+        """Compute nothing yet."""
+        self.zones = zones
+        self.coverage: Coverage = coverage
+        self._projector = projector
+        self._folder = tempfile.TemporaryDirectory(prefix="pixel-gather-")
+        self._lock = threading.Lock()
+        self._grids: dict[Grid, int] = {}
+        self._shapes: OrderedDict[str, Shapes] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int], ZoneCells] = OrderedDict()
+        self._n_parts: dict[int, int] = {}
+        self.n_computed = 0
+        """Pairs of grid and polygon whose cells were computed."""
+
+    def close(self) -> None:
+        """Remove what was kept on disk."""
+        self._folder.cleanup()
+
+    def on(self, header: Header) -> Iterator[ZoneCells]:
+        """Yield the cells of the zones on an image, some zones at a time. May take long.
+
+        Raises:
+            SourceError: The image has no georeference, or PROJ finds no way to its CRS.
+        """
+        transform = header.transform
+        if transform is None or not transform.is_usable or header.crs is None:
+            what = "CRS" if header.crs is None else "geotransform"
+            raise SourceError(f"it has no {what}", href=header.href, status=Status.UNSUPPORTED)
+        with self._lock:
+            grid = self._grids.setdefault(Grid.of(header), len(self._grids))
+            if grid not in self._n_parts:
+                self._n_parts[grid] = self._compute(grid, header, transform)
+        for part in range(self._n_parts[grid]):
+            with self._lock:
+                cells = self._part(grid, part, header)
+            yield cells
+
+    def _part(self, grid: int, part: int, header: Header) -> ZoneCells:
+        found = self._kept.pop((grid, part), None)
+        if found is None:
+            with np.load(self._path(grid, part)) as arrays:
+                loaded = {name: arrays[name] for name in arrays.files}
+            runs = tuple(cut_runs(loaded["cols"], loaded["rows"], header)) if len(loaded["cols"]) else ()
+            found = ZoneCells(**loaded, runs=runs)
+        self._kept[(grid, part)] = found
+        while len(self._kept) > 1 and sum(len(each.cols) for each in self._kept.values()) > _MOST_KEPT_CELLS:
+            self._kept.popitem(last=False)
+        return found
+
+    def _path(self, grid: int, part: int) -> Path:
+        return Path(self._folder.name, f"{grid}-{part}.npz")
+
+    def _compute(self, grid: int, header: Header, transform: Transform) -> int:
+        """Compute all parts of a grid, and keep them on disk. Return their number."""
+        import shapely  # noqa: PLC0415 # as above
+
+        shapes = self._in_crs_of(header)
+        on_map = transform.is_rectilinear and transform.e < 0 < transform.a
+        if not on_map:  # turned: the grid is straight in its own pixels alone
+            shapes = shapely.transform(shapes, lambda at: _to_pixels(at, transform))
+            transform = Transform(1, 0, 0, 0, -1, 0)
+        west, south, east, north = shapely.bounds(shapes).T
+        with np.errstate(invalid="ignore"):
+            first_col = np.clip(np.floor((west - transform.c) / transform.a), 0, header.width)
+            stop_col = np.clip(np.ceil((east - transform.c) / transform.a), 0, header.width)
+            first_row = np.clip(np.floor((north - transform.f) / transform.e), 0, header.height)
+            stop_row = np.clip(np.ceil((south - transform.f) / transform.e), 0, header.height)
+        boxes = np.stack([first_col, first_row, stop_col, stop_row], axis=1)
+        sizes = (stop_col - first_col) * (stop_row - first_row)
+        members = np.flatnonzero(np.nan_to_num(sizes) > 0)
+        self.n_computed += len(members)
+        part, first, total = 0, 0, 0.0
+        for at in range(len(members) + 1):
+            size = sizes[members[at]] if at < len(members) else np.inf
+            if total + size > _MOST_CELLS and at > first:
+                some = members[first:at]
+                arrays = self._cells(some, shapes[some], boxes[some].astype(np.int64), transform, header)
+                np.savez(self._path(grid, part), **arrays)  # type: ignore[arg-type] # all are arrays
+                part, first, total = part + 1, at, 0.0
+            total += size
+        return part
+
+    def _cells(
+        self, members: Integers, shapes: Shapes, boxes: Integers, transform: Transform, header: Header
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the cells of some zones."""
+        import shapely  # noqa: PLC0415 # as above
+
+        wkbs, areas = shapely.to_wkb(shapes), shapely.area(shapes) / abs(transform.a * transform.e)
+        zones, refused, whole, counts = [], [], [], []
+        cols, rows, covered = [], [], []
+        for member, shape, wkb, area, box in zip(members, shapes, wkbs, areas, boxes.tolist(), strict=True):
+            first_col, first_row, stop_col, stop_row = box
+            if (stop_col - first_col) * (stop_row - first_row) > _MOST_OF_ONE:
+                refused.append(member)
+                continue
+            found = self._covered(shape, wkb, box, transform)
+            down, across = np.nonzero(found)
+            if not len(down):
+                continue
+            share = found[down, across].astype(np.float64)
+            zones.append(member)
+            counts.append(len(down))
+            beyond = first_col == 0 or first_row == 0 or stop_col == header.width or stop_row == header.height
+            whole.append(max(area, share.sum()) if beyond else share.sum())
+            cols.append(across + first_col)
+            rows.append(down + first_row)
+            covered.append(share)
+        return {
+            "zones": np.array(zones, np.int64),
+            "starts": np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)[: len(zones)],
+            "cols": np.concatenate(cols or [np.zeros(0)]).astype(np.int64),
+            "rows": np.concatenate(rows or [np.zeros(0)]).astype(np.int64),
+            "coverage": np.concatenate(covered or [np.zeros(0)]),
+            "whole": np.array(whole, np.float64),
+            "refused": np.array(refused, np.int64),
+        }
+
+    def _covered(
+        self, shape: "BaseGeometry", wkb: bytes, box: list[int], transform: Transform
+    ) -> np.ndarray[Any, Any]:
+        """Return how much of each cell of a box a zone covers, (y, x)."""
+        first_col, first_row, stop_col, stop_row = box
+        width, height = stop_col - first_col, stop_row - first_row
+        west, north = transform.c + first_col * transform.a, transform.f + first_row * transform.e
+        east, south = west + width * transform.a, north + height * transform.e  # as exactextract rounds
+        if self.coverage == "fraction":
+            return grid_fractions(wkb, box=(west, south, east, north), width=width, height=height)
+        from rasterio.features import rasterize  # noqa: PLC0415 # 0.4 s
+        from rasterio.transform import Affine  # noqa: PLC0415 # as above
+
+        affine = Affine(transform.a, 0, west, 0, transform.e, north)
+        found: np.ndarray[Any, Any] = rasterize(
+            [(shape, 1)],
+            out_shape=(height, width),
+            transform=affine,
+            dtype="uint8",
+            all_touched=self.coverage == "touched",
+        )
+        return found
+
+    def _in_crs_of(self, header: Header) -> Shapes:
+        """Return all zones in the CRS of an image, their edges as straight as they were."""
+        crs = header.crs or ""
+        found = self._shapes.pop(crs, None)
+        if found is None:
+            try:
+                found = self._projected(header, crs)
+            except RequestError as error:
+                raise SourceError(str(error), href=header.href, status=Status.UNSUPPORTED) from error
+        self._shapes[crs] = found
+        if len(self._shapes) > 2:  # noqa: PLR2004 # neighbouring zones of UTM
+            self._shapes.popitem(last=False)
+        return found
+
+    def _projected(self, header: Header, crs: str) -> Shapes:
+        import shapely  # noqa: PLC0415 # as above
+
+        shapes, own = self.zones.shapes, self.zones.features.crs
+        if crs == own:
+            return shapes
+
+        def project(at: Floats) -> Floats:
+            xs, ys = self._projector.point_arrays(at[:, 0], at[:, 1], source_crs=own, target_crs=crs)
+            return np.stack([xs, ys], axis=1)
+
+        transform = header.transform
+        assert transform is not None  # noqa: S101 # of the caller
+        lengths = _edge_lengths(
+            shapes, project, abs(transform.a * transform.e - transform.b * transform.d) ** 0.5
+        )
+        dense = np.isfinite(lengths)
+        shapes = shapes.copy()
+        shapes[dense] = shapely.segmentize(shapes[dense], lengths[dense])
+        moved = shapely.transform(shapes, project)
+        with np.errstate(invalid="ignore"):
+            beyond = ~np.isfinite(shapely.bounds(moved)).all(axis=1)
+        moved[beyond] = None  # the CRS does not have all of it
+        broken = ~shapely.is_valid(moved) & ~shapely.is_missing(moved)
+        for index in np.flatnonzero(broken):
+            moved[index] = _polygons_of(shapely.make_valid(moved[index]))
+        found: Shapes = moved
+        return found
+
+
+def _edge_lengths(shapes: Shapes, project: Any, pixel: float) -> Floats:
+    """Return the longest edge that each shape may have; infinite where its edges are short enough."""
+    import shapely  # noqa: PLC0415 # as above
+
+    lengths = np.full(len(shapes), np.inf)
+    at, index = shapely.get_coordinates(shapes, return_index=True)
+    if not len(at):
+        return lengths
+    same = index[1:] == index[:-1]
+    ends = project(at)
+    middles = project(((at[1:] + at[:-1]) / 2)[same])
+    off = np.hypot(*(((ends[1:] + ends[:-1]) / 2)[same] - middles).T)
+    long = np.hypot(*(at[1:] - at[:-1])[same].T)
+    worst, longest = np.zeros(len(shapes)), np.zeros(len(shapes))
+    np.maximum.at(worst, index[1:][same], np.where(np.isfinite(off), off, 0))
+    np.maximum.at(longest, index[1:][same], long)
+    pieces = np.ceil(np.sqrt(worst / (_CHORD * pixel)))
+    return np.where(pieces > 1, longest / np.maximum(pieces, 1), np.inf)
+
+
+def _to_pixels(at: Floats, transform: Transform) -> Floats:
+    """Return positions in pixels, rows counted down from 0."""
+    cols, rows = transform.colrow(at[:, 0], at[:, 1])  # type: ignore[arg-type] # takes arrays, too
+    return np.stack([np.asarray(cols), -np.asarray(rows)], axis=1)
+
+
+def _polygons_of(shape: "BaseGeometry") -> "BaseGeometry":
+    """Return the polygons of a shape: what has no area is dropped."""
+    import shapely  # noqa: PLC0415 # as above
+
+    parts = shapely.get_parts(shapely.get_parts(shape))
+    areas = [part for part in parts if shapely.get_type_id(part) == _POLYGONS[0]]
+    return shapely.unary_union(areas) if areas else shapely.MultiPolygon()

@@ -1,0 +1,513 @@
+"""Tables of polygons, against exactextract and rasterstats, and by counting what is read."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import rasterio
+import shapely
+from rasterio.warp import transform_geom
+
+from parity.truth import SMALL, Truth, truths
+from pixel_gather.core.errors import RequestError
+from pixel_gather.features.zones.zones import zones
+from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.tables.grid_fractions import grid_fractions
+from pixel_gather.tables.read_features import FeatureColumns, given_features
+from pixel_gather.tables.zone_cells import CheckedZones, ZonePlaces
+from rank.rasters import landscape, make_cog
+from support.dependency_groups import module_of_group
+from support.local_server import LocalServer, ranged, serving
+
+pytestmark = pytest.mark.usefixtures("without_hedges")
+
+_SIDE: Final = 512
+_LEFT, _TOP, _SIZE = 500_000.0, 5_000_000.0, 10.0
+_CRS: Final = "EPSG:32633"
+_ALL: Final = (
+    *("count", "sum", "mean", "variance", "stdev", "cv", "min", "max", "median", "p10", "p90", "p0", "p100"),
+    *("mode", "minority", "variety"),
+)
+
+
+def _rows(table: Path) -> list[dict[str, Any]]:
+    from arro3.io import read_parquet  # noqa: PLC0415 # as the code does
+
+    found: list[dict[str, Any]] = []
+    for batch in read_parquet(table):
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        found += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return found
+
+
+def _blob(rng: np.random.Generator, x: float, y: float, radius: float) -> shapely.Polygon:
+    """Return a polygon with corners at random, which may cross itself."""
+    angles = np.sort(rng.uniform(0, 2 * np.pi, int(rng.integers(3, 20))))
+    radii = radius * rng.uniform(0.3, 1, len(angles))
+    return shapely.Polygon(np.stack([x + np.cos(angles) * radii, y + np.sin(angles) * radii], axis=1))
+
+
+def _fields(n: int, *, seed: int = 0) -> list[shapely.Geometry]:
+    """Return valid polygons on and over the edge of the made images; some with a hole, some of two parts."""
+    rng = np.random.default_rng(seed)
+    found: list[shapely.Geometry] = []
+    while len(found) < n:
+        x, y = _LEFT + rng.uniform(-100, 5220), _TOP - rng.uniform(-100, 5220)
+        shape = shapely.make_valid(_blob(rng, x, y, float(rng.choice([4.0, 40.0, 400.0]))))
+        if len(found) % 5 == 1:
+            shape = shapely.difference(shape, shapely.Point(x, y).buffer(20))
+        if len(found) % 5 == 2:
+            shape = shapely.union(shape, shapely.box(x + 500, y, x + 530, y + 25))
+        if shape.is_valid and shape.geom_type in ("Polygon", "MultiPolygon") and shape.area > 0:
+            found.append(shape)
+    return found
+
+
+def _given(shapes: list[shapely.Geometry]) -> list[dict[str, Any]]:
+    return [{"n": n, "wkb": shape.wkb} for n, shape in enumerate(shapes)]
+
+
+def _exactextract(path: Path, shapes: list[shapely.Geometry], names: list[str]) -> list[dict[str, Any]]:
+    exactextract = module_of_group("exactextract", "rank-anchors")
+    features = [
+        {"type": "Feature", "properties": {}, "geometry": shapely.geometry.mapping(shape)} for shape in shapes
+    ]
+    return [each["properties"] for each in exactextract.exact_extract(str(path), features, names)]
+
+
+def _name_there(statistic: str) -> str:
+    names = {"cv": "coefficient_of_variation", "p0": "quantile(q=0)", "p100": "quantile(q=1)"}
+    names |= {"p10": "quantile(q=0.1)", "p90": "quantile(q=0.9)"}
+    return names.get(statistic, statistic)
+
+
+def _key_there(statistic: str) -> str:
+    names = {"cv": "coefficient_of_variation", "p0": "quantile_0", "p100": "quantile_100"}
+    return names.get(statistic, {"p10": "quantile_10", "p90": "quantile_90"}.get(statistic, statistic))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four images of one grid with nodata in a corner, one of classes, and their list."""
+    folder = tmp_path_factory.mktemp("images")
+    lines = ["href,time"]
+    for n in range(4):
+        pixels = landscape(n)
+        pixels[:40, :40] = 0
+        make_cog(folder / f"{n}.tif", pixels, nodata=0)
+        lines.append(f"{n}.tif,2024-06-{n + 1:02d}")
+    classes = np.random.default_rng(5).integers(0, 6, (_SIDE, _SIDE)).astype("uint8")
+    make_cog(folder / "classes.tif", classes, nodata=0)
+    make_cog(folder / "float.tif", (landscape(6) * 0.37).astype("float32"), nodata=-1)
+    (folder / "list.csv").write_text("\n".join(lines))
+    return folder
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[LocalServer]:
+    """Serves the images, and counts."""
+    content = {f"/{each.name}": each.read_bytes() for each in folder.glob("*.tif")}
+    with serving(lambda asked: ranged(content[asked.path], asked)) as found:
+        yield found
+
+
+def _assert_equal(
+    found: dict[str, Any], wanted: dict[str, Any], names: tuple[str, ...], *, dtype: str
+) -> None:
+    """Compare with exactextract, which returns quantiles in the dtype of the image."""
+    largest = abs(wanted["max"] or 1.0)
+    rounding = {"stdev": largest, "cv": 1.0, "variance": largest**2}
+    for name in names:
+        ours, theirs = found[name], wanted[_key_there(name)]
+        if name in ("median", "p10", "p90"):
+            ours = float(np.array(ours).astype(dtype))
+        if theirs is None or theirs != theirs:  # noqa: PLR0124 # NaN
+            assert ours is None, name
+        else:
+            slack = 1e-12 * max(rounding.get(name, 1.0), 1.0)
+            assert ours == pytest.approx(float(theirs), rel=1e-12, abs=slack), name
+
+
+@pytest.mark.parametrize("image", ["0.tif", "classes.tif", "float.tif"])
+def test_statistics_are_exactextracts(folder: Path, tmp_path: Path, image: str) -> None:
+    """All of them, within 1e-12, for polygons with holes and parts, small ones, and over the edge."""
+    shapes = _fields(150)
+
+    zones(
+        _given(shapes),
+        [str(folder / image)],
+        to=tmp_path / "t.parquet",
+        id="n",
+        crs=_CRS,
+        statistics=_ALL,
+    )
+
+    rows = {row["id"]: row for row in _rows(tmp_path / "t.parquet")}
+    there = _exactextract(folder / image, shapes, [_name_there(name) for name in _ALL])
+    assert set(rows) == set(range(150))
+    n_compared = 0
+    for n, wanted in enumerate(there):
+        if rows[n]["status"] == "outside":
+            assert not wanted["count"]
+            continue
+        n_compared += rows[n]["status"] == "ok"
+        if rows[n]["status"] == "nodata":
+            assert rows[n]["count"] == wanted["count"] == 0
+            assert rows[n]["mean"] is None
+        else:
+            _assert_equal(rows[n], wanted, _ALL, dtype="float32" if image == "float.tif" else "int64")
+    assert n_compared > 100
+
+
+def _can_be_judged(truth: Truth) -> bool:
+    is_placed = truth.answers["crs_wkt"] is not None and truth.transform is not None
+    if not is_placed or truth.transform is None or truth.dtype.kind == "c" or truth.has_mask:
+        return False
+    is_small = truth.nbytes < 32 << 20
+    return is_small and truth.transform.is_rectilinear and truth.transform.e < 0 < truth.transform.a
+
+
+@pytest.mark.parametrize("truth", [*filter(_can_be_judged, truths(SMALL))], ids=lambda truth: truth.file)
+def test_real_files_have_exactextracts_statistics(truth: Truth, tmp_path: Path) -> None:
+    """Of the first band of every file of the collection that exactextract reads as it is."""
+    path = SMALL / truth.file
+    with rasterio.open(path) as dataset:
+        west, south, east, north = dataset.bounds
+        crs, alpha = dataset.crs.to_wkt(), "alpha" in {str(each.name) for each in dataset.colorinterp}
+        masked = dataset.read(1, masked=True)
+        # Both compute the edges of pixels from large coordinates, in another order: this is their last digit
+        rounding = 32 * np.spacing(max(map(abs, dataset.bounds))) / min(dataset.res)
+    if alpha or not np.isfinite(masked.astype(float).filled(0)).all():
+        return  # exactextract counts infinite values and hidden pixels
+    rng = np.random.default_rng(3)
+    shapes = [
+        _blob(rng, rng.uniform(west, east), rng.uniform(south, north), (north - south) * share)
+        for share in (0.02, 0.1, 0.3)
+        for _ in range(4)
+    ]
+    shapes = [shape for shape in shapes if shape.is_valid]
+    names = ("count", "mean", "stdev", "min", "max")
+
+    to = tmp_path / "t.parquet"
+    zones(_given(shapes), [str(path)], to=to, id="n", crs=crs, by="b1", statistics=names)
+
+    rows = {row["id"]: row for row in _rows(to)}
+    for n, answers in enumerate(_exactextract(path, shapes, list(names))):
+        wanted = {key.removeprefix("band_1_"): value for key, value in answers.items()}
+        if rows[n]["status"] != "ok":
+            assert not wanted["count"]
+            continue
+        scale = max(abs(wanted["max"]), abs(wanted["min"]), 1.0)
+        for name in names:
+            slack = max(1e-12, rounding) * (max(wanted["count"], 1.0) if name == "count" else scale)
+            assert rows[n][name] == pytest.approx(wanted[name], rel=1e-12, abs=slack), name
+
+
+def test_fractions_are_exactextracts_bit_for_bit(folder: Path) -> None:
+    """Computed in the box of each polygon, as the table does."""
+    shapes = _fields(120, seed=1)
+    projector = RasterioProjector()
+    features = given_features(_given(shapes), columns=FeatureColumns(id="n", crs=_CRS))
+    places = ZonePlaces(CheckedZones.of(features), projector, coverage="fraction")
+    header = _header(folder / "float.tif")
+    found: dict[int, np.ndarray[Any, Any]] = {}
+    for cells in places.on(header):
+        for zone, start, stop in zip(
+            cells.zones, cells.starts, [*cells.starts[1:], len(cells.cols)], strict=True
+        ):
+            whole = np.zeros((_SIDE, _SIDE))
+            whole[cells.rows[start:stop], cells.cols[start:stop]] = cells.coverage[start:stop]
+            found[int(zone)] = whole
+    places.close()
+
+    for n, wanted in enumerate(_exactextract(folder / "float.tif", shapes, ["cell_id", "coverage"])):
+        expected = np.zeros(_SIDE * _SIDE)
+        expected[wanted["cell_id"]] = wanted["coverage"]
+        assert (found.get(n, np.zeros((_SIDE, _SIDE))).ravel() == expected).all()
+
+
+def _header(path: Path) -> Any:
+    from pixel_gather.core.model.source import Cost  # noqa: PLC0415 # for this test alone
+    from pixel_gather.core.request.request import parse_sources  # noqa: PLC0415 # as above
+    from pixel_gather.in_process.job import opened_job  # noqa: PLC0415 # as above
+    from pixel_gather.io.event_loop import run  # noqa: PLC0415 # as above
+
+    async def read() -> Any:
+        async with opened_job(parse_sources([str(path)]), Settings()) as job:
+            return (await job.reader.open_(f"file://{path}", overview=None, cost=Cost())).header
+
+    return run(read())
+
+
+@pytest.mark.parametrize("coverage", ["centre", "touched"])
+def test_centre_and_touched_are_rasterstats(folder: Path, tmp_path: Path, coverage: str) -> None:
+    """The same pixels, and their statistics."""
+    rasterstats = module_of_group("rasterstats", "rank-anchors")
+    shapes = [
+        each
+        for each in _fields(80, seed=2)
+        if shapely.box(_LEFT, _TOP - 5120, _LEFT + 5120, _TOP).contains(each)
+    ]
+
+    zones(
+        _given(shapes),
+        [str(folder / "0.tif")],
+        to=tmp_path / "t.parquet",
+        id="n",
+        crs=_CRS,
+        coverage=coverage,
+        statistics="count,mean,min,max,stdev,sum",
+    )
+
+    rows = {row["id"]: row for row in _rows(tmp_path / "t.parquet")}
+    there = rasterstats.zonal_stats(
+        shapes,
+        str(folder / "0.tif"),
+        stats=["count", "mean", "min", "max", "std", "sum"],
+        all_touched=coverage == "touched",
+    )
+    n_compared = 0
+    for n, wanted in enumerate(there):
+        row = rows[n]
+        assert (row["count"] or 0) == wanted["count"]
+        if wanted["count"]:
+            n_compared += 1
+            ours = [row[name] for name in ("mean", "min", "max", "stdev", "sum")]
+            theirs = [wanted[name] for name in ("mean", "min", "max", "std", "sum")]
+            assert ours == pytest.approx(theirs, rel=1e-12)
+    assert n_compared > 30
+
+
+def test_coverage_is_computed_once_and_tiles_are_fetched_once(server: LocalServer, tmp_path: Path) -> None:
+    """However many images have the grid, and however many polygons lie on a tile."""
+    hrefs = [f"{server.root}/{n}.tif" for n in range(4)]
+
+    made = zones(_given(_fields(60)), hrefs, to=tmp_path / "t.parquet", id="n", crs=_CRS, by="b1")
+
+    fetched = [(each.path, each.range_) for each in server.asked]
+    assert len(set(fetched)) == len(fetched) == made.n_requests
+    assert made.n_requests <= 4 * (1 + 16)
+
+
+def test_each_grid_and_polygon_is_computed_once(folder: Path) -> None:
+    """A second image of the same grid finds what the first one has computed."""
+    features = given_features(_given(_fields(40)), columns=FeatureColumns(id="n", crs=_CRS))
+    places = ZonePlaces(CheckedZones.of(features), RasterioProjector(), coverage="fraction")
+    for n in range(3):
+        assert sum(len(cells.zones) for cells in places.on(_header(folder / f"{n}.tif"))) > 20
+    places.close()
+
+    assert places.n_computed <= 40
+
+
+def test_expressions_masks_and_grids_of_other_sizes(tmp_path: Path) -> None:
+    """As in rankings: values of 10 m, classes of 20 m; a pixel that the mask drops does not count."""
+    lines = ["href,time,band,scene"]
+    red, nir = landscape(1, level=2500), landscape(2, level=4500)
+    classes = np.random.default_rng(0).choice([4, 5, 8, 9], (256, 256)).astype("uint8")
+    for name, pixels, more in (
+        ("red", red, {"nodata": 0, "scaling": (0.0001, -0.1)}),
+        ("nir", nir, {"nodata": 0, "scaling": (0.0001, -0.1)}),
+        ("scl", classes, {"size": 20.0, "nodata": 0}),
+    ):
+        make_cog(tmp_path / f"{name}.tif", pixels, **more)
+        lines.append(f"{name}.tif,2024-06-01,{name},one")
+    (tmp_path / "list.csv").write_text("\n".join(lines))
+    box = shapely.box(_LEFT + 1000, _TOP - 2000, _LEFT + 1500, _TOP - 1700)
+
+    zones(
+        _given([box]),
+        str(tmp_path / "list.csv"),
+        to=tmp_path / "t.parquet",
+        crs=_CRS,
+        by="ndvi,red",
+        statistics="mean,count",
+        mask={"band": "scl", "drop": [8, 9]},
+    )
+
+    (row,) = _rows(tmp_path / "t.parquet")
+    part = slice(170, 200), slice(100, 150)
+    kept = np.isin(np.kron(classes, np.ones((2, 2)))[part], [4, 5])
+    red_there, nir_there = (each[part] * 0.0001 - 0.1 for each in (red.astype(float), nir.astype(float)))
+    ndvi = (nir_there - red_there) / (nir_there + red_there)
+    assert row["ndvi_mean"] == pytest.approx(ndvi[kept].mean())
+    assert row["red_mean"] == pytest.approx(red_there[kept].mean())
+    assert row["ndvi_count"] == row["red_count"] == kept.sum()
+    assert row["valid"] == pytest.approx(kept.mean())
+
+
+def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
+    """Invalid, empty, without an area, outside, smaller than a pixel, over nodata: each has a line."""
+    bow = shapely.Polygon([(0, 0), (100, 100), (100, 0), (0, 100)])
+    at = {"x": _LEFT + 1000, "y": _TOP - 1000}
+    features = [
+        {"id": "bow", "wkb": shapely.affinity.translate(bow, at["x"], at["y"] - 100).wkb},
+        {"id": "empty", "wkb": None},
+        {"id": "far", "wkb": shapely.box(0, 0, 10, 10).wkb},
+        {"id": "hole", "wkb": shapely.box(_LEFT + 5, _TOP - 95, _LEFT + 95, _TOP - 5).wkb},
+        {"id": "line", "wkb": shapely.LineString([(at["x"], at["y"]), (at["x"] + 50, at["y"])]).wkb},
+        {"id": "point", "wkb": shapely.Point(at["x"], at["y"]).wkb},
+        {"id": "small", "wkb": shapely.box(at["x"] + 1, at["y"] + 1, at["x"] + 3, at["y"] + 3).wkb},
+    ]
+
+    made = zones(
+        features,
+        [str(folder / "0.tif"), str(folder / "no.tif")],
+        to=tmp_path / "t.parquet",
+        id="id",
+        crs=_CRS,
+        by="b1",
+        statistics="count",
+    )
+
+    rows = _rows(tmp_path / "t.parquet")
+    assert [(row["id"], row["status"], row["count"]) for row in rows] == [
+        ("bow", "ok", pytest.approx(50)),
+        ("empty", "empty", None),
+        ("far", "outside", None),
+        ("hole", "nodata", 0.0),
+        ("line", "no_area", None),
+        ("point", "no_area", None),
+        ("small", "ok", pytest.approx(0.04)),
+        (None, "missing", None),
+    ]
+    assert made.notes == (
+        "1 feature without coordinates: the table says empty",
+        "1 polygon crossed themselves and were made valid",
+        "2 features without an area: the table says no_area",
+    )
+
+
+def test_edges_stay_straight_in_another_crs(folder: Path, tmp_path: Path) -> None:
+    """A polygon in degrees covers what it covers after cutting its edges into many small ones."""
+    box = shapely.box(_LEFT + 200, _TOP - 5000, _LEFT + 5000, _TOP - 200)
+    lonlat = shapely.geometry.shape(transform_geom(_CRS, "EPSG:4326", shapely.geometry.mapping(box)))
+    dense = shapely.segmentize(lonlat, 1e-4)
+    moved = shapely.geometry.shape(transform_geom("EPSG:4326", _CRS, shapely.geometry.mapping(dense)))
+
+    zones(
+        [{"wkt": lonlat.wkt}],
+        [str(folder / "0.tif")],
+        to=tmp_path / "t.parquet",
+        by="b1",
+        statistics="count,mean",
+    )
+
+    (row,) = _rows(tmp_path / "t.parquet")
+    (wanted,) = _exactextract(folder / "0.tif", [moved], ["count", "mean"])
+    assert row["count"] == pytest.approx(wanted["count"], rel=1e-4)
+    assert row["mean"] == pytest.approx(wanted["mean"], rel=1e-4)
+
+
+def test_a_polygon_across_180_degrees(tmp_path: Path) -> None:
+    """As one piece or cut in two, on an image of the whole Earth."""
+    path = tmp_path / "earth.tif"
+    with rasterio.open(
+        path,
+        "w",
+        driver="GTiff",
+        width=360,
+        height=180,
+        count=1,
+        dtype="uint16",
+        crs="EPSG:4326",
+        transform=rasterio.Affine(1, 0, -180, 0, -1, 90),
+    ) as image:
+        image.write(np.arange(360 * 180, dtype="uint16").reshape(1, 180, 360))
+    whole = shapely.Polygon([(178, 0), (-178, 0), (-178, 3), (178, 3)])
+    cut = shapely.MultiPolygon([shapely.box(178, 0, 180, 3), shapely.box(-180, 0, -178, 3)])
+
+    zones(_given([whole, cut]), [str(path)], to=tmp_path / "t.parquet", statistics="count,min,max")
+
+    found = [(row["count"], row["min"], row["max"]) for row in _rows(tmp_path / "t.parquet")]
+    pixels = np.arange(360 * 180, dtype="uint16").reshape(180, 360)[87:90]
+    both = np.concatenate([pixels[:, :2], pixels[:, -2:]], axis=1)
+    assert found == [(12, both.min(), both.max())] * 2
+
+
+def test_a_turned_grid(tmp_path: Path) -> None:
+    """Shares are those of the polygon in the image's own pixels."""
+    path = tmp_path / "turned.tif"
+    turned = (
+        rasterio.Affine.translation(_LEFT, _TOP)
+        @ rasterio.Affine.rotation(30)
+        @ rasterio.Affine.scale(10, -10)
+    )
+    with rasterio.open(
+        path, "w", driver="GTiff", width=50, height=50, count=1, dtype="uint8", crs=_CRS, transform=turned
+    ) as image:
+        image.write(np.full((1, 50, 50), 7, "uint8"))
+    corners = [turned @ at for at in ((10, 10), (20, 10), (20, 15.5), (10, 15.5))]
+
+    zones(
+        [{"wkt": shapely.Polygon(corners).wkt}],
+        [str(path)],
+        to=tmp_path / "t.parquet",
+        crs=_CRS,
+        statistics="count,mean",
+    )
+
+    (row,) = _rows(tmp_path / "t.parquet")
+    assert (row["count"], row["mean"]) == (pytest.approx(55, rel=1e-5), pytest.approx(7, rel=1e-12))
+
+
+def test_cells_outside_are_not_left_over() -> None:
+    """GEOS leaves cells that a polygon does not touch as they were."""
+    far = grid_fractions(shapely.box(50, 50, 60, 60).wkb, box=(0, 0, 10, 10), width=10, height=10)
+    near = grid_fractions(shapely.box(0.5, 0, 1, 1).wkb, box=(0, 0, 10, 10), width=10, height=10)
+
+    assert not far.any()
+    assert near.sum() == near[9, 0] == 0.5
+
+
+def test_frac_is_the_share_of_a_class(folder: Path, tmp_path: Path) -> None:
+    """Of what counts; a class that is not there has 0."""
+    shapes = _fields(20, seed=4)
+
+    zones(
+        _given(shapes),
+        [str(folder / "classes.tif")],
+        to=tmp_path / "t.parquet",
+        id="n",
+        crs=_CRS,
+        statistics="frac_4,frac_77",
+    )
+
+    rows = [row for row in _rows(tmp_path / "t.parquet") if row["status"] == "ok"]
+    there = _exactextract(folder / "classes.tif", shapes, ["unique", "frac"])
+    for row in rows:
+        wanted = dict(zip(there[row["id"]]["unique"], there[row["id"]]["frac"], strict=True))
+        assert row["frac_4"] == pytest.approx(wanted.get(4, 0.0), rel=1e-12)
+        assert row["frac_77"] == 0
+
+
+def test_many_parts_make_the_same_table(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Polygons are taken some at a time; the lines are the same."""
+    from pixel_gather.tables import zone_cells  # noqa: PLC0415 # for this test alone
+
+    shapes = _given(_fields(50))
+    one = zones(shapes, str(folder / "list.csv"), to=tmp_path / "a.parquet", id="n", crs=_CRS)
+    monkeypatch.setattr(zone_cells, "_MOST_CELLS", 3000)
+    monkeypatch.setattr(zone_cells, "_MOST_KEPT_CELLS", 1)
+    other = zones(shapes[::-1], str(folder / "list.csv"), to=tmp_path / "b.parquet", id="n", crs=_CRS)
+
+    assert one.digest == other.digest
+
+
+def test_points_are_refused(folder: Path, tmp_path: Path) -> None:
+    """With the command that takes them; and polygons are by points."""
+    with pytest.raises(RequestError, match="use pixel-gather points"):
+        zones([{"lon": 1.0, "lat": 2.0}], [str(folder / "0.tif")], to=tmp_path / "t.parquet")
+    wrong: tuple[dict[str, Any], ...] = (
+        {"statistics": "best"},
+        {"statistics": "mean,mean"},
+        {"coverage": "all"},
+    )
+    for changes in wrong:
+        with pytest.raises(RequestError, match=next(iter(changes))):
+            zones(_given(_fields(1)), [str(folder / "0.tif")], to=tmp_path / "t.parquet", crs=_CRS, **changes)
