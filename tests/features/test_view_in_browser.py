@@ -12,7 +12,6 @@ import numpy as np
 import obstore
 import pytest
 import zarr
-from obstore.store import LocalStore
 from rasterio.warp import transform
 from zarr.storage import ObjectStore
 
@@ -590,64 +589,6 @@ def test_busy_store_is_asked_again_and_a_lost_object_is_told(page: Page, tmp_pat
     assert handler.n_busy == 0
     assert (shown[..., 3] == 255 * (_pixels(place, "red", 1) != NODATA)).all()
     assert "The cube's object with these pixels is not there." in told
-
-
-@pytest.fixture(scope="module")
-def report(valley: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the address of the cube's report: its map, windows in colour, failures and one figure."""
-    evidence = read_evidence(LocalStore(valley), place=valley)
-    through_time = draw_through_time(evidence.series, LIGHT, n_measurements=4)
-    assert through_time is not None
-    drawn = {"through_time": through_time}
-    written = report_files_of(evidence, drawn=drawn, with_published=False, viewer="view.html")
-    file = tmp_path_factory.mktemp("report") / "report.html"
-    file.write_bytes(written["report.html"])
-    return file.as_uri()
-
-
-def _opened(page: Page, report: str) -> None:
-    page.send("Page.navigate", url="about:blank")
-    page.send("Page.navigate", url=report)
-    page.wait("document.readyState === 'complete' && document.getElementById('figure-map')")
-
-
-@pytest.mark.parametrize("is_dark", [False, True])
-def test_axe_finds_nothing_in_the_report(page: Page, report: str, *, is_dark: bool) -> None:
-    """The report is accessible in both themes. Its script and style keep to its policy."""
-    page.look(width=1200, height=900, is_dark=is_dark)
-    page.events.clear()
-    _opened(page, report)
-    said = [each["params"]["entry"]["text"] for each in page.events if each["method"] == "Log.entryAdded"]
-
-    assert said == []
-    assert violations(page) == []
-
-
-def test_report_unfolds_on_paper_and_folds_again(page: Page, report: str) -> None:
-    """All measurements, all failures and all frames are printed. Then the page is as before."""
-    _opened(page, report)
-    hidden = "Array.from(document.querySelectorAll('.look'), (look) => look.hidden)"
-    before = page.run(hidden)
-    page.run("dispatchEvent(new Event('beforeprint'))")
-    on_paper = page.run(hidden)
-    page.run("dispatchEvent(new Event('afterprint'))")
-
-    assert before == [False, True, True, True, True]  # colours first
-    assert on_paper == [False] * 5
-    assert page.run(hidden) == before
-
-
-def test_report_shows_all_frames_on_paper(page: Page, report: str) -> None:
-    """A film is one picture with a frame for each row. On a screen, one frame of it is seen."""
-    _opened(page, report)
-    size = "getComputedStyle(document.querySelector('.frame .pixels')).backgroundSize"
-    on_screen = page.run(size)
-    page.send("Emulation.setEmulatedMedia", media="print")
-    on_paper = page.run(size)
-    page.send("Emulation.setEmulatedMedia", media="")
-
-    assert on_screen == "300% 300%"
-    assert on_paper == "100% 100%"
 
 
 def test_page_of_100_000_rows_reads_a_chunk_of_each_coordinate(page: Page) -> None:
