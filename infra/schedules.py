@@ -1,13 +1,12 @@
 """Schedules: at each tick, one function starts the gather that brings a cube up to date.
 
 The schedules of the settings and those that `pixel-gather schedule` adds lie in one group. They share one
-role, which may only call the function of ticks. A tick that is given up, by Scheduler or by Lambda, is kept in
-a queue, whose alarm rings.
+role, which may only call the function of ticks. A tick that is given up, by Scheduler or by Lambda, is kept
+in a queue, whose alarm rings.
 """
 
 import json
 from collections.abc import Sequence
-
 from typing import Final
 
 from aws_cdk import ArnFormat, Aws, Duration, RemovalPolicy, Stack

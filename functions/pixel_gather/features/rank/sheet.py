@@ -68,7 +68,7 @@ def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><title>{title} – Pixel Gather</title>
+<meta name="color-scheme" content="light dark"><title>{title} &ndash; Pixel Gather</title>
 <style>{page_style()}{_STYLE}</style></head><body><main>
 <h1>{title}</h1>
 <p>{expression}{escape(request.statistic.text)} over the area;
@@ -158,8 +158,9 @@ def _bar(row: Mapping[str, Any], ends: tuple[float, float]) -> str:
             'stroke-width="1.5"/>'
         )
     return (
-        f'<svg viewBox="0 0 {_WIDTH} 24" preserveAspectRatio="none" role="img" aria-label="{row["value"]:.4g}">'
-        f'<rect x="{start}" y="5" width="{max(stop - start, 1)}" height="14" fill="var(--figure-green)"/>{whisker}</svg>'
+        f'<svg viewBox="0 0 {_WIDTH} 24" preserveAspectRatio="none" role="img" '
+        f'aria-label="{row["value"]:.4g}"><rect x="{start}" y="5" width="{max(stop - start, 1)}" '
+        f'height="14" fill="var(--figure-green)"/>{whisker}</svg>'
     )
 
 

@@ -39,7 +39,7 @@ class ZoneRule:
         return cls(statistics=parse_statistics(statistics), coverage=cast("Coverage", coverage))
 
 
-def zones(
+def zones(  # noqa: PLR0913 # each option of the command has a name of its own here
     features: Any,
     sources: Any,
     *,
