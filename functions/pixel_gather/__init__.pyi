@@ -31,6 +31,8 @@ from pixel_gather.features.gather.gather import gather_async as gather_async
 from pixel_gather.features.gather.gather import make_plan as make_plan
 from pixel_gather.features.gather.gather import make_plan_async as make_plan_async
 from pixel_gather.features.gather.gathered import Gathered as Gathered
+from pixel_gather.features.gather.retry_failed import retry_failed as retry_failed
+from pixel_gather.features.gather.retry_failed import retry_failed_async as retry_failed_async
 from pixel_gather.features.index.index import Indexed as Indexed
 from pixel_gather.features.index.index import index as index
 from pixel_gather.features.index.index import index_async as index_async

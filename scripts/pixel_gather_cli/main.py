@@ -55,6 +55,7 @@ SUMMARIES = {
     "redrive": "Run what is missing of a gather or ranking that failed or was stopped within 14 days.",
     "replay": "Gather again what a cube's receipt says, and show what has changed.",
     "report": "Compare finished gathers and benchmarks: a page, a table and all figures.",
+    "retry": "Read the failed sources of a cube again, and put their pixels in their rows.",
     "run": "Gather in this process, to a folder or S3.",
     "schedule": "Keep cubes of a deployment up to date: search and append, at fixed times.",
     "search": "Find the scenes in an area and a time range.",

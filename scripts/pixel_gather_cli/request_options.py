@@ -184,6 +184,11 @@ _OUTPUT = (
         help="Sources that the cube has already.  [default: skip]",
     ),
     click.option(
+        "--failed-rows",
+        type=click.Choice(["retry", "retry_all", "keep"]),
+        help="Rows of --append-to whose sources could not be read.  [default: retry]",
+    ),
+    click.option(
         "--expected-rows",
         type=int,
         metavar="N",
@@ -288,6 +293,7 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         grid="grid",
         index="index",
         duplicates="duplicates",
+        failed_rows="failed_rows",
     )
     nodata = others.get("nodata")
     if isinstance(nodata, float) and nodata.is_integer():

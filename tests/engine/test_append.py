@@ -317,6 +317,55 @@ def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
     assert len(states) >= 50
 
 
+def tried_again(monkeypatch: pytest.MonkeyPatch) -> tuple[GrownPlace, list[State]]:
+    """Return a place, and what is stored before each PUT of an append that reads a failed row again."""
+    first = {href: image for href, image in IMAGES.items() if href != "s3://b/1"}
+    base = GrownPlace(images=first, request=place(2, 4).request)
+    base.gather(rows(*range(6)))
+    whole = copied(base)
+    images: Any = whole.reader.images
+    images["s3://b/1"] = IMAGES["s3://b/1"]
+    return base, states_of_an_append(whole, rows(6), monkeypatch)
+
+
+def test_tries_that_were_killed_anywhere_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that had failed may hold its pixels before they are committed. All others stay as they are."""
+    base, states = tried_again(monkeypatch)
+    assert base.open()["status"].values.tolist() == [0, 2, 0, 0, 0, 0]
+    others = [0, 2, 3, 4, 5]
+    before = base.open()["band_1"].values[others]
+
+    for n, state in enumerate(states):
+        grown = GrownPlace(images=IMAGES, request=base.request)
+        restore(grown, state)
+        assert np.array_equal(grown.open()["band_1"].values[others], before), n
+        assert grown.open()["status"].values[others].tolist() == [0] * 5, n
+        assert set(check_cube(grown.store, place="grown").differences) <= {BEGUN}, n
+        assert grown.append(rows(6)) is not None, n
+        assert grown.open()["status"].values.tolist() == [0] * 7, n
+        if n % 10 == 0:
+            assert check_cube(grown.store, place="grown").differences == (), n
+
+
+@pytest.mark.parametrize("failed_rows", ["retry", "keep"])
+def test_tries_that_were_abandoned_leave_no_row_half_read(
+    monkeypatch: pytest.MonkeyPatch, failed_rows: str
+) -> None:
+    """Whoever takes over writes all failed rows anew, also if it would keep them, and if they fail again."""
+    base, states = tried_again(monkeypatch)
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", -1.0)
+
+    for n, state in enumerate(states[::4]):
+        grown = GrownPlace(images=base.images, request=base.request)  # the source has vanished again
+        restore(grown, state)
+        assert grown.append(rows(7), failed_rows=failed_rows) is not None, n
+        opened = grown.open()
+        is_read = bool(opened["status"].values[1] == 0)
+        assert bool(opened["band_1"].values[1].any()) == is_read, n
+        assert opened["etag"].values[1] == ('"1"' if is_read else ""), n
+        assert check_cube(grown.store, place="grown").differences == (), n
+
+
 def test_what_a_stopped_append_has_put_does_not_hide_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before its commit, an append has replaced files beside the arrays. A damaged one is still told."""
     base = place(2, 4)

@@ -171,6 +171,16 @@ def test_rows_of_an_abandoned_append_are_taken_over(cube: Any) -> None:
     assert cube.fences == ["00002-ours"]
 
 
+def test_tries_that_were_abandoned_are_settled_first(cube: Any) -> None:
+    """They may have left pixels in rows that count as failed. So only who writes all of these takes over."""
+    cube.hold(replace(THEIRS, tries_again=True), age_s=LAPSES_AFTER_S)
+
+    with pytest.raises(AppendRunningError, match="run an append first"):
+        take(cube)
+    settling = replace(OURS, settles=True)
+    assert asyncio.run(take_claim(cube, 2, settling)) == replace(settling, has_taken_over=True)
+
+
 def test_append_that_was_taken_over_goes_on_as_such(cube: Any) -> None:
     """The same request again. It keeps the former owner out, too: the first one may have died before that."""
     cube.hold(replace(OURS, has_taken_over=True), age_s=0)

@@ -213,12 +213,18 @@ class SimulatedCube:
         return plan
 
     def encoder(
-        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles, *, n_before: int
+        self,
+        plan: CubePlan,
+        measurement: Measurement,
+        pixels: Pixels | BandTiles,
+        *,
+        n_before: int,
+        places: Sequence[int | None] = (),
     ) -> FakeEncoder:
         """Keep the pixels as they are."""
         del measurement
         assert not isinstance(pixels, BandTiles)
-        return FakeEncoder(plan, pixels, n_before)
+        return FakeEncoder(plan, pixels, n_before, places)
 
     async def write_shard(
         self,
@@ -231,7 +237,8 @@ class SimulatedCube:
         """Put a shard, with its former rows if it has some."""
         assert isinstance(encoder, FakeEncoder)
         path, n_before = _path(measurement, key), encoder.n_before
-        added = dict(enumerate(encoder.pixels.copy(), start=n_before))
+        rows = zip(encoder.places, encoder.pixels.copy(), strict=True)
+        added = {place: row for place, row in rows if place is not None}
         there = None
         if n_before and (path in encoder.plan.append.tails or replaces is not None):
             there = await self._needed(path)
@@ -284,6 +291,12 @@ class SimulatedCube:
             headers=lambda: iter([]),
         )
 
+    async def receipt(self) -> Receipt:
+        """Return the receipt."""
+        receipt: Any = (await self._needed(RECEIPT_KEY)).content
+        assert isinstance(receipt, Receipt)
+        return receipt
+
     async def shards_beyond(self, found: FoundCube) -> Sequence[str]:
         """Return the keys of shards beyond the rows that have some."""
         assert found.template is not None
@@ -310,7 +323,9 @@ class SimulatedCube:
         contents: list[Any] = [(await self._needed(key)).content for key in (ROOT_KEY, ROWS_KEY, RECEIPT_KEY)]
         root, rows, receipt = contents
         last = found.versions[-1]
-        added = replace(last, number=last.number + 1, kind="compact", n_sources=0, n_failed=0)
+        added = replace(
+            last, number=last.number + 1, kind="compact", n_sources=0, n_failed=0, n_retried=0, n_recovered=0
+        )
         return {
             ROWS_KEY: rows,
             RECEIPT_KEY: replace(receipt, version=added.number),
@@ -389,7 +404,8 @@ class SimulatedStage:
         """Return all: chunks, the arrays' metadata, the table, the receipt."""
         del plan, found
         chunks = sorted(key for key in self.objects if "/c/" in key)
-        return [chunks, [f"arrays/{ROOT_KEY}"], [ROWS_KEY], [RECEIPT_KEY]]
+        last = [key for key in chunks if key.startswith("status/")]
+        return [sorted(set(chunks) - set(last)), last, [f"arrays/{ROOT_KEY}"], [ROWS_KEY], [RECEIPT_KEY]]
 
     def content(self, key: str) -> Any:
         """Return what was kept."""

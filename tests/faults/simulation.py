@@ -8,9 +8,10 @@ late. In some runs the cube is removed and gathered anew, while workers of the o
 gather is redriven.
 
 In most runs the cube grows then. Twins append the same list, others append another one or compact the cube.
-Appends are given up half-way, and others take over. Meanwhile, and when all is committed, executions of
-every earlier plan are redriven: their tasks and their finish. Faults end after a while. Then the gather has
-to become complete, and every append has to be committed.
+Appends are given up half-way, and others take over. Each append tries rows again that have failed, and users
+repeat appends to have them tried. Meanwhile, and when all is committed, executions of every earlier plan are
+redriven: their tasks and their finish. Faults end after a while. Then the gather has to become complete, and
+every append has to be committed.
 """
 
 import asyncio
@@ -51,6 +52,7 @@ from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.core.results.receipt import digests_of_shard
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.engine import compact, finish_gather, gather_shard, plan_gather, row_claim
 from pixel_gather.engine.context import GatherContext
@@ -142,6 +144,12 @@ class World:
 
     calms_at_s: float = _FAULTS_END_S
     """When faults end."""
+
+    n_committed: int = 0
+    """Versions that the cube has."""
+
+    n_recovered: int = 0
+    """Rows that have changed because they were tried again."""
 
     committed: tuple[tuple[Any, ...], ...] = ()
     """Href, status and ETag of each row of the last version."""
@@ -299,11 +307,47 @@ def check_commit(world: World) -> None:
         BrokenPromiseError: A row is wrong, or a former version has lost or changed one.
     """
     before, rows = world.committed, _rows_of(world)
-    if rows[: len(before)] != before:
+    if len(rows) < len(before) or not all(map(_may_become, before, rows)):
         raise BrokenPromiseError("rows of a former version have changed, or are lost")
-    world.committed = rows
+    n_versions = len(_versions(world))
+    if n_versions > world.n_committed:  # and not a fence
+        world.n_recovered += sum(was != row for was, row in zip(before, rows, strict=False))
+        world.committed, world.n_committed = rows, n_versions
+        _check_receipt(world)
     world.is_complete.set()
     check_promise(world)
+
+
+def _check_receipt(world: World) -> None:
+    """Compare the receipt and the counts of versions with the table of rows.
+
+    Raises:
+        BrokenPromiseError: They differ.
+    """
+    root, receipt = world.cube.content_now(ROOT_KEY), world.cube.content_now("receipt.json")
+    digests = world.cube.content_now(ROWS_KEY)["pixel_digest"].reshape(-1, world.n_bands)
+    digests = digests[: root.versions[-1].n_rows]  # an append that was given up may have left more
+    if root.versions[-1].kind == "compact":  # its receipt may be that of an append that was given up
+        return
+    for place in range(-(-len(digests) // _SHARD_ROWS)):
+        rows = digests[place * _SHARD_ROWS : (place + 1) * _SHARD_ROWS].tolist()
+        for key, digest in digests_of_shard(root.plan, place, rows).items():
+            if receipt.shards[key] != digest:
+                told = [(each.kind, each.n_rows, each.n_retried) for each in root.versions]
+                raise BrokenPromiseError(f"the receipt has another digest of {key}: {told}")
+    counts = [(each.n_failed, each.n_retried, each.n_recovered) for each in root.versions]
+    n_failed = sum(failed - recovered for failed, _, recovered in counts)
+    told = sum(n for name, n in root.report["status_counts"].items() if Status[name.upper()].is_failure)
+    if n_failed != told or min(map(min, counts)) < 0:
+        raise BrokenPromiseError(f"{told} sources have failed, and the versions tell of {counts}")
+
+
+def _may_become(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
+    """Return whether a row may become another one: a source that had failed was tried again."""
+    if before == after:
+        return True
+    (href, status, *_), (href_after, *_) = before, after
+    return bool(href == href_after and (np.ravel(status) != Status.OK).all())
 
 
 def check_promise(world: World) -> None:
@@ -318,7 +362,8 @@ def check_promise(world: World) -> None:
         raise BrokenPromiseError(
             f"{counted(root.versions[-1].n_rows, 'row')} are committed, and {len(rows)} have coordinates"
         )
-    if rows != world.committed:
+    is_quiet = rows == world.committed  # or a try is being published
+    if not all(map(_may_become, world.committed, rows)):
         raise BrokenPromiseError("the coordinates of committed rows have changed")
     if world.cube.content_now(f"arrays/{ROOT_KEY}") < len(rows):
         raise BrokenPromiseError("an array is shorter than the version")
@@ -328,7 +373,7 @@ def check_promise(world: World) -> None:
         raise BrokenPromiseError("the receipt is that of an older version")
     n_ok = sum(_is_read(world, number, row) for number, row in enumerate(rows))
     told_ok = root.report["status_counts"].get("ok", 0)
-    if told_ok != n_ok:
+    if told_ok != n_ok and (is_quiet or told_ok > n_ok):
         raise BrokenPromiseError(f"the report tells of {told_ok} that are ok, the rows of {n_ok}")
 
 
@@ -372,11 +417,16 @@ def _is_read(world: World, number: int, row: Sequence[Any]) -> bool:
             raise BrokenPromiseError(f"row {number} has the statistics of other pixels")
         return True
     if statuses == {Status.LOST}:  # its pixels may be there
-        if any(np.ravel(etag)) or any(np.ravel(greatest)):
+        if row == world.committed[number] and (any(np.ravel(etag)) or any(np.ravel(greatest))):
             raise BrokenPromiseError(f"row {number} is lost, and tells of its source")
-    elif pixels.any():
+    elif pixels.any() and not any(number in _again(plan) for plan, _ in world.planned):
         raise BrokenPromiseError(f"row {number} has the status {statuses}, and pixels")
     return False
+
+
+def _again(plan: CubePlan) -> tuple[int, ...]:
+    """Return the rows that a plan tries again. They may hold pixels while they count as failed."""
+    return plan.append.again
 
 
 @dataclass
@@ -391,9 +441,10 @@ class Run:
         if planned is not None:
             await self._work(*planned)
 
-    async def append(self, table: FakeTable) -> None:
+    async def append(self, table: FakeTable, failed_rows: str = "retry") -> None:
         """Add rows in the same way. Some appends are given up half-way."""
-        planned = await self._until_done(lambda: self._plan(_APPEND_REQUEST, table))
+        request = _APPEND_REQUEST.model_copy(update={"failed_rows": failed_rows})
+        planned = await self._until_done(lambda: self._plan(request, table))
         if planned is None or self._chance() < 0.1:
             return
         await self._work(*planned)
@@ -505,6 +556,19 @@ async def _appender(run: Run, table: FakeTable) -> None:
             await asyncio.sleep(world.chance.random() * _LAPSES_AFTER_S)
 
 
+async def _retrier(run: Run) -> None:
+    """Repeat appends, so that rows that have failed are tried again."""
+    chance = run.world.chance
+    for _ in range(2):
+        await asyncio.sleep(chance.random() * _GROWS_FOR_S)
+        table = chance.choice(_APPENDED)
+        with suppress(GatherError):
+            try:
+                await run.append(table, chance.choice(["retry", "retry", "retry_all", "keep"]))
+            except* GatherError as group:
+                raise StoreError("the append failed") from group
+
+
 def _versions(world: World) -> list[str]:
     """Return the digests of the versions that the cube has."""
     root = world.cube.content_now(ROOT_KEY)
@@ -562,7 +626,8 @@ async def _grown(world: World) -> None:
     world.calms_at_s = asyncio.get_running_loop().time() + _GROWS_FOR_S
     appenders = [_appender(run, table) for table in _APPENDED for _ in range(1 + (chance() < 0.5))]
     compactors = [_compactor(run) for _ in range(2 * (chance() < 0.5))]
-    await _until([*appenders, *compactors, *(_redriver(run) for _ in range(2))])
+    retriers = [_retrier(run) for _ in range(2 * (chance() < 0.5))]
+    await _until([*appenders, *compactors, *retriers, *(_redriver(run) for _ in range(2))])
 
 
 async def _remove_and_gather_anew(world: World) -> None:
@@ -579,7 +644,7 @@ async def _remove_and_gather_anew(world: World) -> None:
     async def remove() -> None:
         await asyncio.sleep(world.chance.random() * 3)
         world.cube.remove()
-        world.committed = ()
+        world.committed, world.n_committed = (), 0
         world.is_complete.clear()
         await _gathered_by_two(world)
 
@@ -685,6 +750,11 @@ def _of_this_run(n_bands: int) -> Iterator[None]:
             append=append,
         )
 
+    def planned_again(_: GatherRequest, *, digest: str, now: float, append: Append, **__: Any) -> CubePlan:
+        return replace(
+            plan, digest=digest, planned_at=now, n_sources=0, n_rows=append.first_row, append=append
+        )
+
     with (
         patch.object(plan_gather, "time", clock),
         patch.object(compact, "time", clock),
@@ -692,6 +762,7 @@ def _of_this_run(n_bands: int) -> Iterator[None]:
         patch.object(row_claim, "LAPSES_AFTER_S", _LAPSES_AFTER_S),
         patch.object(row_claim, "_RENEWED_AFTER_S", _LAPSES_AFTER_S / 6),
         patch.object(plan_gather, "plan_cube", planned),
+        patch.object(plan_gather, "plan_again", planned_again),
         patch.object(cube_plan, "claim_of", _claim_of),
         patch.object(gather_shard, "peak_rss_mib", float),
         patch.object(gather_shard, "in_thread", _on_the_loop),

@@ -46,11 +46,11 @@ def test_shard_digest_is_computed_from_the_pixels_of_its_rows(plan: CubePlan) ->
     first, last = cut_tasks(plan, [0, 0])
     one, other = digest_of(A[0]), digest_of(A[0] + 1)
 
-    found = shard_digests(plan, first, result_of(0, one, other))
+    found = shard_digests(plan, first, result_of(0, one, other).rows)
 
     assert found == {"band_1/c/0/0/0": xxhash.xxh3_128_hexdigest(f"{one}{other}".encode())}
-    assert shard_digests(plan, first, result_of(0, other, one)) != found
-    assert list(shard_digests(plan, last, result_of(1, one))) == ["band_1/c/1/0/0"]
+    assert shard_digests(plan, first, result_of(0, other, one).rows) != found
+    assert list(shard_digests(plan, last, result_of(1, one).rows)) == ["band_1/c/1/0/0"]
 
 
 def test_lost_shard_has_no_digest(plan: CubePlan) -> None:

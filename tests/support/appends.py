@@ -105,9 +105,12 @@ class GrownPlace:
             workers=WorkerPool(max_task_nbytes=2**24),
         )
 
-    async def finished(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> Report:
+    async def finished(
+        self, plan: CubePlan, tasks: Sequence[ShardTask], *, max_lost_share: float = 0.0
+    ) -> Report:
         """Do the last step of a new cube or an append."""
-        return await finish_gather(plan=plan, tasks=tasks, stores=self.context().of_plan(plan.claim))
+        stores = self.context().of_plan(plan.claim)
+        return await finish_gather(plan=plan, tasks=tasks, stores=stores, max_lost_share=max_lost_share)
 
     async def fill(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
         """Do all tasks that are not done."""

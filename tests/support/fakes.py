@@ -460,6 +460,9 @@ class FakeEncoder:
     plan: CubePlan
     pixels: Pixels
     n_before: int = 0
+    places: Sequence[int | None] = ()
+    """Place in the shard of each row; None if it is not put."""
+
     rows: set[int] = field(default_factory=set)
 
     async def encode_rows(self, start: int, stop: int) -> None:
@@ -561,10 +564,17 @@ class FakeCube:
         return plan
 
     def encoder(
-        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles, *, n_before: int
+        self,
+        plan: CubePlan,
+        measurement: Measurement,
+        pixels: Pixels | BandTiles,
+        *,
+        n_before: int,
+        places: Sequence[int | None] = (),
     ) -> "FakeEncoder":
         """Keep the pixels as they are."""
         assert n_before == 0
+        assert list(places) in ([], list(range(len(pixels))))
         assert not isinstance(pixels, BandTiles)
         assert pixels.dtype == measurement.dtype
         return FakeEncoder(plan, pixels)

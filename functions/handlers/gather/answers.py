@@ -58,6 +58,9 @@ class Result(TypedDict):
     n_appended: Count | None
     """Rows that an append added: 0 if the cube had all sources; null for a new cube."""
 
+    n_recovered: Count
+    """Sources that could not be read at first, and that a later append has read."""
+
     wall_s: Amount
     fetched_nbytes: Count
     requests: Count

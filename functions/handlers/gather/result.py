@@ -87,6 +87,7 @@ def _result(
         "status": report.status_counts,
         "shape": list(report.shape),
         "n_appended": n_appended,
+        "n_recovered": report.n_recovered,
         "wall_s": report.wall_s,
         "fetched_nbytes": report.fetched_nbytes,
         "requests": report.requests,

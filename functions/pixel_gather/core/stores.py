@@ -276,7 +276,13 @@ class CubeStore(Protocol):
     # Shards
 
     def encoder(
-        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles, *, n_before: int
+        self,
+        plan: CubePlan,
+        measurement: Measurement,
+        pixels: Pixels | BandTiles,
+        *,
+        n_before: int,
+        places: Sequence[int | None] = (),
     ) -> RowEncoder:
         """Return what compresses the rows of one task.
 
@@ -284,7 +290,10 @@ class CubeStore(Protocol):
             plan: The cube.
             measurement: Which array.
             pixels: Shape (row, y, x), at most as large as a shard. Or compressed tiles, which are kept.
-            n_before: Rows of the shard that come before them. They stay readable in the former version, too.
+            n_before: Rows of the shard that the cube has already. They stay readable in the former version,
+                too, but for those that are put anew.
+            places: For each of the rows, its place in the shard, ascending; None if it is not put. If not
+                given, they follow the rows before.
         """
 
     async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
@@ -315,6 +324,9 @@ class CubeStore(Protocol):
 
     async def row_table(self) -> tuple[Mapping[str, Any], Iterator[Mapping[str, "Values"]]]:
         """Return the metadata and the rows of the table of all rows."""
+
+    async def receipt(self) -> "Receipt":
+        """Return the receipt of the complete cube."""
 
     async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
         """Return what is known of the cube before an append."""

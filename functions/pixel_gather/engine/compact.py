@@ -1,4 +1,4 @@
-"""Gives back the space of shards that appends have continued, and of those that abandoned ones have left.
+"""Gives back the space of shards that appends have put rows into, and of those that abandoned ones have left.
 
 A shard that an abandoned append has left beyond the rows is replaced by one without chunks, not removed. A
 PUT has a condition, and stops if a later append has filled the shard meanwhile. A DELETE would not.
@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
+
 from pixel_gather.core.errors import AppendRunningError
 from pixel_gather.core.plan.cube_plan import claim_of
+from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.stores import ROOT_KEY, CubeStore, FoundCube
 from pixel_gather.engine.base import find_growing_cube
 from pixel_gather.engine.publish import Check, commit, put_all
@@ -44,7 +47,8 @@ async def compact_cube(cube: CubeStore) -> Compacted:
     """
     found = await find_growing_cube(cube)
     version = found.version + 1
-    crowded, left = list(_find_continued_shards(found)), await cube.shards_beyond(found)
+    crowded = list(dict.fromkeys([*_find_continued_shards(found), *await _find_retried_shards(cube, found)]))
+    left = await cube.shards_beyond(found)
     is_begun = await cube.read_object(claim_key(version)) is not None
     if not (crowded or left or is_begun):
         return Compacted(n_shards=0, freed_nbytes=0, version=found.version)
@@ -84,11 +88,31 @@ def _find_continued_shards(found: FoundCube) -> Iterator[str]:
     template = found.template
     assert template is not None  # noqa: S101 # the cube is complete
     layout = template.layout
-    since = max((n for n, each in enumerate(found.versions) if each.kind == "compact"), default=0)
-    ends = [each.n_rows for each in found.versions[since:-1]]
+    ends = [each.n_rows for each in _since_compaction(found)[:-1]]
     rows = sorted({end // layout.shard[0] for end in ends if end % layout.shard[0]})
     for measurement, row in product(template.measurements, rows):
         yield f"{measurement.name}/c/{row}/0/0"
+
+
+async def _find_retried_shards(cube: CubeStore, found: FoundCube) -> list[str]:
+    """Return the keys of the shards with rows that were tried again."""
+    template = found.template
+    assert template is not None  # noqa: S101 # the cube is complete
+    if not any(each.n_retried for each in _since_compaction(found)):
+        return []
+    rows: list[int] = []
+    start = 0
+    for batch in (await cube.row_table())[1]:
+        n_tries = batch["tries"].reshape(len(batch["href"]), -1).max(axis=1)
+        rows += (start + np.flatnonzero(n_tries > 1)).tolist()
+        start += len(n_tries)
+    places = sorted({row // template.layout.shard[0] for row in rows})
+    return [f"{each.name}/c/{place}/0/0" for each, place in product(template.measurements, places)]
+
+
+def _since_compaction(found: FoundCube) -> tuple[CubeVersion, ...]:
+    since = max((n for n, each in enumerate(found.versions) if each.kind == "compact"), default=0)
+    return found.versions[since:]
 
 
 def _grid(found: FoundCube) -> tuple[int, ...]:

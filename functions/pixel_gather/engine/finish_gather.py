@@ -22,7 +22,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.read.quicklook import QuicklookAlbum
-from pixel_gather.core.results.receipt import WrittenFile, receipt_of, shard_digests
+from pixel_gather.core.results.receipt import WrittenFile, digests_of_shard, receipt_of, shard_digests
 from pixel_gather.core.results.report import Report, Tally
 from pixel_gather.core.results.row_coordinates import (
     CHUNK_ROWS,
@@ -33,7 +33,6 @@ from pixel_gather.core.results.row_coordinates import (
     difference_values,
     table_values,
 )
-from pixel_gather.core.results.row_evidence import evidence_of
 from pixel_gather.core.stores import ControlStore, EarlierRows, StagedCube, needed_file, unpacked
 from pixel_gather.engine.context import GatherStores
 from pixel_gather.engine.gather_shard import were_read
@@ -47,6 +46,7 @@ from pixel_gather.engine.step_files import (
     find_committed,
     read_rows,
 )
+from pixel_gather.engine.tried_rows import Tried, with_tried
 
 type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 
@@ -245,8 +245,8 @@ class _Counts:
     shards: dict[str, str | None] = field(default_factory=dict)
     """Digest of each shard that was written, by its key."""
 
-    in_tail: list[list[str]] = field(default_factory=list)
-    """Digests of the rows before an append in the shard that it continues."""
+    in_shard: list[list[str]] = field(default_factory=list)
+    """Digests of the rows so far of the shard along the first axis that the rows have reached."""
 
 
 async def _count_rows(
@@ -257,18 +257,17 @@ async def _count_rows(
     earlier: EarlierRows,
 ) -> AsyncIterator[_Rows]:
     """Yield all rows in order, and count them."""
-    async for rows in _count_earlier(plan, earlier, counts):
+    async for rows in _count_earlier(plan, tasks, sidecars, counts, earlier):
         yield rows
-    in_order = iter(tasks)
-    async for evidence, results in _read_all_evidence(plan, tasks, sidecars):
+    with_new = _find_new_rows(tasks)
+    in_order = iter(with_new)
+    async for evidence, results in _read_new_evidence(plan, with_new, sidecars):
         for result in results:
             task = next(in_order)
-            before = counts.in_tail if task.row_start == plan.first_row else []
-            counts.shards.update(shard_digests(plan, task, result, before=before))
-            if result is None:
-                counts.tally.add_lost_shard()
-            else:
-                counts.tally.add_shard(result)
+            before = counts.in_shard if task.row_start == plan.first_row else []
+            added = None if result is None else result.rows[len(task.again) :]
+            counts.shards.update(shard_digests(plan, task, added, before=before))
+            _count_task(counts.tally, result)
         for row, outcomes in evidence:
             counts.tally.add_row(row, outcomes)
         counts.album.add(
@@ -278,24 +277,69 @@ async def _count_rows(
         yield evidence
 
 
-async def _count_earlier(plan: CubePlan, earlier: EarlierRows, counts: _Counts) -> AsyncIterator[_Rows]:
-    """Yield the rows before an append, and count them."""
+def _find_new_rows(tasks: Sequence[ShardTask]) -> list[ShardTask]:
+    return [task for task in tasks if task.row_start < task.row_stop]
+
+
+def _count_task(tally: Tally, result: ShardResult | None) -> None:
+    if result is None:
+        tally.add_lost_shard()
+    else:
+        tally.add_shard(result)
+
+
+async def _count_earlier(
+    plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars, counts: _Counts, earlier: EarlierRows
+) -> AsyncIterator[_Rows]:
+    """Yield the rows before an append, with those that were tried again, and count them."""
     tally = counts.tally
     if earlier.report is not None:
         tally.go_on_from(earlier.report)
     begins = {each.n_rows for each in plan.append.versions}
-    tail_start = plan.first_row - plan.first_row % plan.layout.shard[0]
-    n_rows = 0
-    for values in earlier.rows():
-        rows = await asyncio.to_thread(evidence_of, plan, values)
+    n_rows, shard_rows = 0, plan.layout.shard[0]
+    async for rows in with_tried(plan, earlier.rows(), _read_tried(plan, tasks, sidecars, tally)):
         for row, outcomes in rows:
             tally.add_row(row, outcomes)
-            if n_rows >= tail_start:
-                counts.in_tail.append([band.digest for outcome in outcomes for band in outcome.bands])
+            counts.in_shard.append([band.digest for outcome in outcomes for band in outcome.bands])
             n_rows += 1
+            if n_rows % shard_rows == 0 or n_rows == plan.first_row:
+                _count_shard(plan, counts, (n_rows - 1) // shard_rows)
+            if n_rows % shard_rows == 0:
+                counts.in_shard.clear()
             if n_rows in begins:
                 tally.begin_append()
         yield rows
+
+
+def _count_shard(plan: CubePlan, counts: _Counts, place: int) -> None:
+    """Note the digest of a shard. A row that is cut into strips has no digest of its part in a shard."""
+    if plan.n_strips == 1:
+        counts.shards.update(digests_of_shard(plan, place, counts.in_shard))
+
+
+async def _read_tried(
+    plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars, tally: Tally | None = None
+) -> AsyncIterator[Tried]:
+    """Yield the rows that were tried again. Count the tasks that did nothing else."""
+    of_rows = [task for task in tasks if task.again]
+    in_order = iter(of_rows)
+    async for evidence, results in _read_all_evidence(plan, of_rows, sidecars):
+        for result in results:
+            task = next(in_order)
+            if tally is not None and task.row_start == task.row_stop:
+                _count_task(tally, result)
+        for number, (row, outcomes) in zip(task.again, evidence, strict=False):  # new rows may follow
+            yield number, row, outcomes
+
+
+async def _read_new_evidence(
+    plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars
+) -> AsyncIterator[tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]]:
+    """Yield `_all_evidence` of tasks, without the rows that were tried again."""
+    groups = batched(tasks, plan.n_strips, strict=True)
+    async for evidence, results in _read_all_evidence(plan, tasks, sidecars):
+        first, *_ = next(groups)
+        yield evidence[len(first.again) :], results
 
 
 async def _read_all_headers(
@@ -399,9 +443,9 @@ async def _read_rows_again(
     plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars, earlier: EarlierRows
 ) -> AsyncIterator[_Rows]:
     """Yield all rows a second time."""
-    for known in earlier.rows():
-        yield evidence_of(plan, known)
-    async for evidence, _ in _read_all_evidence(plan, tasks, sidecars):
+    async for rows in with_tried(plan, earlier.rows(), _read_tried(plan, tasks, sidecars)):
+        yield rows
+    async for evidence, _ in _read_new_evidence(plan, _find_new_rows(tasks), sidecars):
         yield evidence
 
 

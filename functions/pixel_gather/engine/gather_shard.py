@@ -128,8 +128,15 @@ async def gather_shard(
     # Where do the pixels go? Rows are measured and compressed while others are still read.
     with buffers.borrowed(task) as arrays:
         pixels: list[Pixels | BandTiles] = [band for slot in arrays for band in slot]
+        key = task.shard_key(plan)
         encoders = [
-            context.cube.encoder(plan, measurement, each, n_before=task.row_start % plan.layout.shard[0])
+            context.cube.encoder(
+                plan,
+                measurement,
+                each,
+                n_before=plan.n_before(key[0]),
+                places=_places(task, plan, rows, measurement.slot),
+            )
             for measurement, each in zip(plan.measurements, pixels, strict=True)
         ]
         work = RowWork(
@@ -176,8 +183,6 @@ async def gather_shard(
                 pictures=pictures,
             )
 
-        key = task.shard_key(plan)
-
         async def put(index: int, replaces: str | None) -> StoredShard | None:
             measurement = plan.measurements[index]
             return await context.cube.write_shard(measurement, key, encoders[index], replaces=replaces)
@@ -196,6 +201,12 @@ async def gather_shard(
         for encoder in encoders:  # not after an error: a PUT that was given up may still read the parts
             encoder.close()
     return FilledShard(result=result, is_new=is_new)
+
+
+def _places(task: ShardTask, plan: CubePlan, rows: Sequence[CubeRow], slot: int) -> list[int | None]:
+    """Return the places of a task's rows in the shard; None for those that are not read again."""
+    is_put = [at >= len(task.again) or row.sources[slot] is not None for at, row in enumerate(rows)]
+    return [place if put else None for place, put in zip(task.places(plan), is_put, strict=True)]
 
 
 async def _give_plan(plan: CubePlan) -> CubePlan:

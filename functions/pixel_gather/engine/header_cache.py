@@ -15,7 +15,7 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask, row_ranges
+from pixel_gather.core.plan.shards import ShardTask, rows_by_shard
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.stores import ControlStore, unpacked
 
@@ -35,8 +35,11 @@ type PackedHeaders = Sequence[Sequence[bytes | None]]
 def encode_headers(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
     """Yield the packed headers shard by shard. Append the end position of each part to ``stops``."""
     position = 0
-    for start, stop in row_ranges(plan):
-        rows = list(_within_limit(table.packed_headers(start - plan.first_row, stop - plan.first_row)))
+    no_headers = (None,) * len(plan.slots)
+    for each in rows_by_shard(plan):
+        start, stop = each.start - plan.first_row, each.stop - plan.first_row
+        new = table.packed_headers(start, stop) if each.start < each.stop else iter(())
+        rows = [*(no_headers for _ in each.again), *_within_limit(new)]
         part = msgspec.msgpack.encode(rows) if any(map(any, rows)) else b""
         position += len(part)
         stops.append(position)

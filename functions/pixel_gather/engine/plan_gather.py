@@ -5,27 +5,30 @@ follow. It only has no rows before it.
 """
 
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.workload import WorkerPool
+from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.inherit import check_inherits
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
-from pixel_gather.core.plan.shards import ShardTask, cut_tasks, row_ranges
+from pixel_gather.core.plan.plan_again import plan_again
+from pixel_gather.core.plan.shards import ShardTask, cut_tasks, rows_by_shard
 from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
 from pixel_gather.core.scenes.footprints import footprints_of
-from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore
+from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore, FoundCube
 from pixel_gather.engine.archive import order_bands, pin_archive
 from pixel_gather.engine.base import APPEND_TO, Base, find_growing_cube, find_place, read_base
 from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, encode_headers
 from pixel_gather.engine.new_rows import choose_rows, find_tails
-from pixel_gather.engine.row_claim import claim_rows, find_claim
+from pixel_gather.engine.retry_rows import FailedRows, chooses_same_pixels, digest_again
+from pixel_gather.engine.row_claim import claim_rows, find_claim, must_settle
 from pixel_gather.engine.step_files import (
     FOUND_LIST_KEY,
     LIST_KEY,
@@ -43,8 +46,6 @@ type Planned = tuple[CubePlan, tuple[ShardTask, ...]]
 """A plan and its tasks."""
 
 _NOTHING_TO_APPEND: Final = "the cube has all of these sources: there is nothing to append"
-_CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked", "nodata", "grid")
-"""Fields of a request that say which pixels of its sources are wanted."""
 
 
 async def plan_gather(
@@ -73,8 +74,8 @@ async def plan_gather(
             `describe_place`.
 
     Returns:
-        The plan and its tasks. None if there is nothing to gather: the cube has had this request with this
-        list, or it has all its sources.
+        The plan and its tasks. None if there is nothing to gather, and no row of the cube to try again. There
+        is nothing to gather if the cube has had this request with this list, or has all its sources.
 
     Raises:
         RequestError: The request does not fit the sources, its archive or the cube. Or there is no cube to
@@ -85,10 +86,13 @@ async def plan_gather(
     """
     cube, digest = context.cube, gather_digest(request, table)
 
-    # Has the cube had this request with this list?
+    # Has the cube had this request with this list? Then only rows that have failed are tried again.
     found = await find_place(request, cube, digest)
-    if found is not None and found.has_version_of(digest):
-        return None
+    is_known = found is not None and found.has_version_of(digest)
+    if found is not None and is_known:
+        if not await _has_failed_rows(request, cube, found):
+            return None
+        digest = digest_again(digest, found.version + 1)
 
     # Has an earlier run begun it? Then its plan is continued.
     claim = await find_claim(cube, found, digest)
@@ -96,26 +100,30 @@ async def plan_gather(
         await claim_rows(cube, earlier[0])
         return earlier
 
+    # Has somebody tried failed rows again, and given up? Then all of them are written anew.
+    settles = found is not None and found.version > 0 and await must_settle(cube, found, digest)
+
     # Plan the rows. Of several first gathers of an archive, one prescribes to the others.
     is_pinned = False
     while not is_pinned:
         base = await read_base(request, archive, cube, found)
         drafted = await _plan_rows(
-            request,
-            table,
+            _Asked(request, table, digest, is_known=is_known, settles=settles),
             base,
+            cube=cube,
             sources=context.sources,
             workers=workers,
             now=time.time() if claim is None else claim.planned_at,
         )
         if drafted is None:
             return None
-        plan, rows = drafted
+        plan, rows, again = drafted
         is_pinned = base.template is not None or await pin_archive(request, plan, archive)
 
     # Claim them. If another run of the same request was first, its time counts.
-    plan = await claim_rows(cube, describe_place(plan, context.sources.projector) if describes_crs else plan)
-    return await write_control_files(plan, rows, context.control.below(plan.claim))
+    plan = describe_place(plan, context.sources.projector) if describes_crs else plan
+    plan = await claim_rows(cube, plan, settles=settles)
+    return await write_control_files(plan, rows, context.control.below(plan.claim), again=again)
 
 
 async def plan_dry(
@@ -143,42 +151,87 @@ async def plan_dry(
     """
     nothing = RequestError(_NOTHING_TO_APPEND, field=APPEND_TO)
     found = None if cube is None else await find_growing_cube(cube)
-    if found is not None and found.has_version_of(gather_digest(request, table)):
-        raise nothing
+    digest = gather_digest(request, table)
+    is_known = found is not None and found.has_version_of(digest)
     base = await read_base(request, archive, cube, found)
-    drafted = await _plan_rows(request, table, base, sources=sources, workers=workers, now=0.0)
+    asked = _Asked(request, table, digest, is_known=is_known)
+    drafted = await _plan_rows(asked, base, cube=cube, sources=sources, workers=workers, now=0.0)
     if drafted is None:
         raise nothing
     return drafted[0]
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be planned."""
+
+    request: "GatherRequest"
+    table: SourceTable
+    digest: str
+    is_known: bool
+    """Whether the cube has had this request with this list. Then only failed rows are tried again."""
+
+    settles: bool = False
+    """As `pixel_gather.engine.row_claim.RowClaim.settles`."""
+
+
 async def _plan_rows(
-    request: "GatherRequest",
-    table: SourceTable,
+    asked: _Asked,
     base: Base,
     *,
+    cube: CubeStore | None,
     sources: SourceAccess,
     workers: WorkerPool,
     now: float,
-) -> tuple[CubePlan, SourceTable] | None:
-    """Return the plan of the rows that a cube lacks, and these rows; None if it lacks none.
+) -> tuple[CubePlan, SourceTable | None, Mapping[int, CubeRow]] | None:
+    """Return the plan of the rows that a cube lacks, these rows, and those that are tried again.
 
     Args:
-        request: The checked request.
-        table: The list.
+        asked: What is to be planned.
         base: What the rows are added to.
+        cube: The cube; not needed for a new one.
         sources: How the sampled headers are opened.
         workers: Who will do it.
         now: Seconds since 1970-01-01 UTC.
-    """
-    # Which rows does the cube lack?
-    whole = order_bands(table, base.template)
-    rows = choose_rows(request, whole, base)
-    if not rows.n_rows and not base.append.is_first:
-        await _check_known_list(request, whole, base, sources=sources, workers=workers)
-        return None
 
-    # Plan them as the cube prescribes.
+    Returns:
+        None if no row is lacking, and none is tried again.
+    """
+    request, table = asked.request, asked.table
+    # Which rows does the cube lack, and which of its rows have failed?
+    failed = None
+    if base.template is not None and not base.append.is_first:
+        asks_for_all = asked.settles or request.failed_rows == "retry_all"
+        failed = FailedRows(template=base.template, n_rows=base.append.first_row, asks_for_all=asks_for_all)
+        base = replace(base, rows=failed.watch(base.rows))
+    whole = order_bands(table, base.template)
+    rows: SourceTable | None = None if asked.is_known else choose_rows(request, whole, base)
+    if rows is not None and not rows.n_rows and not base.append.is_first:
+        await _check_known_list(request, whole, base, sources=sources, workers=workers)
+        rows = None
+    if failed is not None:
+        assert cube is not None  # noqa: S101 # it has rows
+        base = await _with_failed(asked, base, failed, cube)
+        if rows is None and not base.append.n_again:
+            return None
+    again = {} if failed is None else failed.rows
+
+    # Without new rows, no source is opened for the plan.
+    if rows is None:
+        assert base.template is not None  # noqa: S101 # as above
+        assert failed is not None  # noqa: S101 # as above
+        plan = plan_again(
+            request,
+            template=base.template,
+            append=base.append,
+            digest=asked.digest,
+            size=failed.size,
+            workers=workers,
+            now=now,
+        )
+        return plan, None, again
+
+    # Plan new rows as the cube prescribes.
     plan = await plan_cube(
         request,
         table=rows,
@@ -190,7 +243,37 @@ async def _plan_rows(
     )
 
     # The first of them may continue shards.
-    return replace(plan, append=replace(plan.append, tails=find_tails(plan, base))), rows
+    tails = tuple(dict.fromkeys((*plan.append.tails, *find_tails(plan, base))))
+    return replace(plan, append=replace(plan.append, tails=tails)), rows, again
+
+
+async def _with_failed(asked: _Asked, base: Base, failed: FailedRows, cube: CubeStore) -> Base:
+    """Return what rows are added to, with the rows that are tried again. Reads the rest of the table."""
+    for _ in base.rows:
+        pass
+    if asked.request.failed_rows == "keep" and not asked.settles:
+        failed.rows.clear()
+    if failed.rows:
+        failed.leave_to_others(asked.request.to_json(), await cube.receipt(), settles=asked.settles)
+    return replace(base, append=failed.added_to(base.append, stored=base.shards))
+
+
+async def _has_failed_rows(request: "GatherRequest", cube: CubeStore, found: FoundCube) -> bool:
+    """Return whether a cube has rows that a request tries again."""
+    if request.output.append_to is None or request.failed_rows == "keep":
+        return False
+    base = await read_base(request, None, cube, found)
+    assert base.template is not None  # noqa: S101 # the cube is there
+    failed = FailedRows(
+        template=base.template,
+        n_rows=base.append.first_row,
+        asks_for_all=request.failed_rows == "retry_all",
+    )
+    for _ in failed.watch(base.rows):
+        pass
+    if failed.rows:
+        failed.leave_to_others(request.to_json(), await cube.receipt(), settles=False)
+    return bool(failed.rows)
 
 
 async def _check_known_list(
@@ -213,8 +296,7 @@ async def _check_known_list(
         return
     assert base.template is not None  # noqa: S101 # it is a cube that is there
     check_inherits(base.template, request, slots=(), has_time=whole.has_time, columns=whole.columns)
-    asked, first = request.to_json(), base.append.origin.get("request", {})
-    if all(asked.get(name) == first.get(name) for name in _CHOOSE_PIXELS):
+    if chooses_same_pixels(request.to_json(), base.append.origin.get("request", {})):
         return
     no_cost = dict.fromkeys(("usd", "files", "pixels", "fetched_bytes"))
     await plan_cube(
@@ -227,25 +309,32 @@ async def _check_known_list(
     )
 
 
-async def write_control_files(plan: CubePlan, table: SourceTable, control: ControlStore) -> Planned:
+async def write_control_files(
+    plan: CubePlan,
+    table: SourceTable | None,
+    control: ControlStore,
+    *,
+    again: Mapping[int, CubeRow] | None = None,
+) -> Planned:
     """Write what the workers need: the list, the tasks and the plan.
 
     Args:
         plan: The cube.
-        table: The rows to gather.
+        table: The new rows; None if there are none.
         control: Control files below the plan's claim.
+        again: Rows of the cube that are tried again, by their number.
 
     Returns:
         The plan and its tasks. Those of another run, if that has written them meanwhile.
     """
     if (earlier := await read_planned(control)) is not None:  # another run has claimed the place meanwhile
         return earlier
-    if (found_list := table.found_list()) is not None:
+    if table is not None and (found_list := table.found_list()) is not None:
         await control.put(FOUND_LIST_KEY, found_list)
     stops: list[int] = []
-    await control.put_stream(LIST_KEY, _encode_list(plan, table, stops))
+    await control.put_stream(LIST_KEY, _encode_list(plan, table, again or {}, stops))
     header_stops: list[int] = []
-    if table.n_known:
+    if table is not None and table.n_known:
         await control.put_stream(PACKED_HEADERS_KEY, encode_headers(plan, table, header_stops))
     tasks = cut_tasks(plan, stops, header_stops)
     await control.put(TASKS_KEY, msgspec.json.encode(tasks))
@@ -289,11 +378,16 @@ def describe_place(plan: CubePlan, projector: Projector) -> CubePlan:
     return replace(plan, crs=projector.describe(crs), footprints=footprints, sampled_grids=())
 
 
-def _encode_list(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
+def _encode_list(
+    plan: CubePlan, table: SourceTable | None, again: Mapping[int, CubeRow], stops: list[int]
+) -> Iterator[bytes]:
     """Yield the encoded list shard by shard. Append the end position of each part to ``stops``."""
     position = 0
-    for start, stop in row_ranges(plan):
-        part = msgspec.msgpack.encode(list(table.rows(start - plan.first_row, stop - plan.first_row)))
+    for each in rows_by_shard(plan):
+        rows = [again[row] for row in each.again]
+        if table is not None and each.start < each.stop:
+            rows += table.rows(each.start - plan.first_row, each.stop - plan.first_row)
+        part = msgspec.msgpack.encode(rows)
         position += len(part)
         stops.append(position)
         yield part

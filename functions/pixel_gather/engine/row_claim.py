@@ -52,6 +52,13 @@ class RowClaim(Claim):
 
     has_taken_over: bool = False
 
+    tries_again: bool = False
+    """Whether rows of the cube are tried again. If such an append is given up, it may have left pixels and
+    coordinates in rows that still count as failed."""
+
+    settles: bool = False
+    """Whether all rows that have failed are written anew, also those that nobody would try again."""
+
     @classmethod
     def of(cls, plan: CubePlan) -> "RowClaim":
         """Return the claim of a plan."""
@@ -61,6 +68,7 @@ class RowClaim(Claim):
             planned_at=plan.planned_at,
             first_row=plan.first_row,
             n_rows=plan.n_rows,
+            tries_again=bool(plan.append.again),
         )
 
     def to_bytes(self) -> bytes:
@@ -110,8 +118,28 @@ async def find_claim(
     return None
 
 
-async def claim_rows(cube: CubeStore, plan: CubePlan) -> CubePlan:
+async def must_settle(cube: CubeStore, found: FoundCube, digest: str) -> bool:
+    """Return whether the next version has to write all failed rows anew; see `RowClaim.settles`.
+
+    Args:
+        cube: The cube.
+        found: The cube as it is.
+        digest: Digest of the plan. Another claim that is there was abandoned.
+    """
+    there = await cube.read_object(claim_key(found.version + 1))
+    if there is None:
+        return False
+    claim = RowClaim.from_bytes(there.content)
+    return claim.settles or (claim.tries_again and claim.digest != digest)
+
+
+async def claim_rows(cube: CubeStore, plan: CubePlan, *, settles: bool = False) -> CubePlan:
     """Claim the rows of a plan, or continue the claim of the same request.
+
+    Args:
+        cube: The cube.
+        plan: The plan.
+        settles: As `RowClaim.settles`.
 
     Returns:
         The plan. If another run of the same request was first, with that run's ``planned_at``.
@@ -123,7 +151,7 @@ async def claim_rows(cube: CubeStore, plan: CubePlan) -> CubePlan:
     """
     if plan.append.is_first:
         return await cube.create(plan)
-    claim = await take_claim(cube, plan.append.version, RowClaim.of(plan))
+    claim = await take_claim(cube, plan.append.version, replace(RowClaim.of(plan), settles=settles))
     return replace(plan, planned_at=claim.planned_at)
 
 
@@ -134,7 +162,8 @@ async def take_claim(cube: CubeStore, version: int, wanted: RowClaim) -> RowClai
         The claim. Of another run of the same request, if that was first.
 
     Raises:
-        AppendRunningError: Another append has claimed them, or has committed them meanwhile.
+        AppendRunningError: Another append has claimed them, or has committed them meanwhile. Or one was given
+            up that has to be settled first; see `RowClaim.settles`.
     """
     key, claim = claim_key(version), wanted
     while True:
@@ -145,6 +174,10 @@ async def take_claim(cube: CubeStore, version: int, wanted: RowClaim) -> RowClai
                 claim = theirs
                 break
             _check_abandoned(cube, there)
+            if (theirs.tries_again or theirs.settles) and not wanted.settles:
+                raise AppendRunningError(
+                    f"{cube.place}: an append that tried failed rows again was given up: run an append first"
+                )
             claim = replace(wanted, has_taken_over=True)
         await _check_next(cube, version)
         replaces = None if there is None else there.etag

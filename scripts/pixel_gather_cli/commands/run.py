@@ -78,6 +78,8 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
         "report_page": gathered.page,
         "was_complete": gathered.was_complete,
         "appended": gathered.n_appended,
+        "retried": gathered.n_retried,
+        "recovered": gathered.n_recovered,
         "status": report.status_counts,
         "failed": report.n_failed,
         "digest": report.digest,
@@ -96,14 +98,15 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
 
 def _as_text(gathered: Gathered) -> str:
     cube = _line("cube", _end_of(gathered))
-    # of an append without rows, the report is the one of an earlier gather
-    return cube if gathered.n_appended == 0 else f"{gathered.report.to_text()}\n{cube}"
+    # of an append that did nothing, the report is the one of an earlier gather
+    is_earlier = gathered.n_appended == 0 and not gathered.n_retried
+    return cube if is_earlier else f"{gathered.report.to_text()}\n{cube}"
 
 
 def _in_short(gathered: Gathered) -> str:
     """Return what most users want to know, and what went wrong, in few lines."""
     report = gathered.report
-    if gathered.n_appended == 0:  # the report is the one of an earlier gather
+    if gathered.n_appended == 0 and not gathered.n_retried:  # the report is the one of an earlier gather
         return _line("cube", _end_of(gathered))
     shape = " x ".join(f"{length:,}" for length in report.shape)
     arrays = zip(report.measurements, report.dtypes, strict=True)
@@ -134,6 +137,8 @@ def _end_of(gathered: Gathered) -> str:
         said = (
             f"has {more} more" if gathered.n_appended else "has these sources already: nothing was appended"
         )
+    if gathered.n_retried:
+        said += f"; of {counted(gathered.n_retried, 'failed source')}, {gathered.n_recovered:,} were read now"
     return f"{gathered.place} {said}"
 
 

@@ -41,6 +41,8 @@ def versions_command(*, cube: str, as_json: bool, **options: Any) -> None:
     click.echo(f"{'version':>7}  {'committed (UTC)':<19}  {'rows':>9}  {'sources':>9}  {'skipped':>7}  what")
     for each in found:
         what = each.kind if each.number in there else f"{each.kind}, forgotten"
+        if each.n_retried:
+            what += f", {each.n_recovered:,} of {each.n_retried:,} failed sources read,"
         added = f"{each.n_sources:>+9,}  {each.n_skipped:>7,}"
         when = each.committed_at[:19].replace("T", " ")
         click.echo(f"{each.number:>7}  {when}  {each.n_rows:>9,}  {added}  {what} {each.digest[:16]}")

@@ -92,6 +92,9 @@ class Outcome:
 
     bands: list[BandStats] = field(default_factory=list)
 
+    tries: int = 1
+    """How often the source was tried: once, and again by each append that did so while it had failed."""
+
     @property
     def reading_s(self) -> float:
         """Time from the known header to the decoded pixels.

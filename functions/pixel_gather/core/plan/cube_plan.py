@@ -105,7 +105,22 @@ class Append:
     """Claim of the cube's first gather; None if that is this plan's own."""
 
     tails: tuple[str, ...] = ()
-    """Keys of the last shards if they are not full. Rows are added to them."""
+    """Keys of the stored shards that rows are put into: the last ones if they are not full, and those of the
+    rows in ``again``."""
+
+    again: tuple[int, ...] = ()
+    """Rows of the cube that are tried again, ascending. Some of their sources could not be read before."""
+
+    n_tries: tuple[int, ...] = ()
+    """How often the sources of each of these rows have been tried before. A finish must not ask the table of
+    rows: it may be one that this version has put already."""
+
+    n_again: int = 0
+    """Sources of these rows that are tried again."""
+
+    def n_shards_again(self, shard_rows: int) -> int:
+        """Return the number of shards that hold the rows in ``again``."""
+        return len({row // shard_rows for row in self.again})
 
     @property
     def is_first(self) -> bool:
@@ -178,6 +193,11 @@ class CubePlan:
     def first_row(self) -> int:
         """First row that this plan gathers."""
         return self.append.first_row
+
+    def n_before(self, place: int) -> int:
+        """Return how many rows of a shard the cube has already, by the shard's place along the rows."""
+        shard_rows = self.layout.shard[0]
+        return min(max(self.first_row - place * shard_rows, 0), shard_rows)
 
     @property
     def sign(self) -> str:

@@ -33,7 +33,14 @@ class CubeVersion:
     it. Of a copy of joined cubes: that of its members."""
 
     kind: str
-    """``gather``, ``append``, ``compact``, or ``copy`` for a copy of joined cubes."""
+    """``gather``, ``append``, ``retry`` for one that only tries failed rows again, ``compact``, or ``copy``
+    for a copy of joined cubes."""
+
+    n_retried: int = 0
+    """Sources of earlier versions, which could not be read then, that it has tried again."""
+
+    n_recovered: int = 0
+    """How many of them it has read."""
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values."""

@@ -42,7 +42,7 @@ def plan_map(
         workers: The deployment's.
     """
     limited = replace(workers, cap_usd=limits.usd)
-    n_sources, estimate = plan.n_sources, plan.estimate
+    n_sources, estimate = plan.n_sources + plan.append.n_again, plan.estimate
     return MapPlan(
         n_workers=limits.workers or min(estimate.most_workers, workers.n_workers),
         worker_memory_mib=estimate.worker_memory_mib,

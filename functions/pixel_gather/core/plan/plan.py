@@ -109,18 +109,14 @@ async def plan_cube(
                 "a cube of codec source cannot grow: gather a new cube", field="output.append_to"
             )
         check_inherits(template, request, slots=slots, has_time=table.has_time, columns=table.columns)
-        _check_task_fits(template, workers.max_task_nbytes)
+        check_task_fits(template, workers.max_task_nbytes)
 
     # What will it take?
-    on_aws = replace(
-        workers,
-        asked_workers=request.limits.workers,
-        cap_usd=request.limits.usd,
-        # if shards may be lost, the map counts the lost ones: so each shard is a child
-        tasks_per_child=1 if request.limits.failed_shards else None,
-    )
+    on_aws = pool_of(request, workers)
     work = replace(
-        _workload(drafts, table, chosen.layout, chosen.measurements, in_flight=on_aws.in_flight),
+        _workload(
+            drafts, table, chosen.layout, chosen.measurements, append=append, in_flight=on_aws.in_flight
+        ),
         is_decoded=not request.passes_through,
         has_report=request.output.report,
     )
@@ -149,7 +145,7 @@ async def plan_cube(
         zfp_tolerance=chosen.zfp_tolerance,
         append=append,
         sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
-        part_nbytes=_parts(work, workers).part_nbytes,
+        part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
@@ -162,7 +158,7 @@ async def plan_cube(
         ),
     )
     _check_codec(plan)
-    _check_limits(plan, request.limits)
+    check_limits(plan, request.limits)
     return plan
 
 
@@ -206,7 +202,18 @@ def _layout(
     return plan_layout(shape, wanted=request.output.layout, **sizes)
 
 
-def _parts(work: Workload, workers: WorkerPool) -> Parts:
+def pool_of(request: "GatherRequest", workers: WorkerPool) -> WorkerPool:
+    """Return the workers for the estimate, within the request's limits."""
+    return replace(
+        workers,
+        asked_workers=request.limits.workers,
+        cap_usd=request.limits.usd,
+        # if shards may be lost, the map counts the lost ones: so each shard is a child
+        tasks_per_child=1 if request.limits.failed_shards else None,
+    )
+
+
+def parts_of(work: Workload, workers: WorkerPool) -> Parts:
     """Choose whether sources are fetched in parts. It depends on the network of the reading machine."""
     link = LAMBDA if workers.is_deployed else HERE
     return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
@@ -265,7 +272,12 @@ def _warnings_of_template(template: CubeTemplate | None, table: SourceTable) -> 
             yield f"so xarray opens the column {each.name} {opened}: {missing_is}"
 
 
-def _check_task_fits(template: CubeTemplate, max_task_nbytes: int) -> None:
+def check_task_fits(template: CubeTemplate, max_task_nbytes: int) -> None:
+    """Refuse a cube whose shards do not fit the workers.
+
+    Raises:
+        BudgetError: They are too large.
+    """
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
     task_nbytes = math.prod(template.layout.shard) * pixel_nbytes
     if task_nbytes > max_task_nbytes:
@@ -374,25 +386,27 @@ def _workload(
     layout: Layout,
     measurements: Sequence[Measurement],
     *,
+    append: Append,
     in_flight: int,
 ) -> Workload:
-    per_slot = table.n_sources / len(drafts)
+    n_sources = table.n_sources + append.n_again
+    per_slot = n_sources / len(drafts)
     to_open = 1 - table.n_known / table.n_sources
     gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1
     for draft in drafts:
-        ranges, share = _touched(draft.slot)
+        ranges, share = touched(draft.slot)
         gets += per_slot * (to_open + ranges)
         fetched += per_slot * (to_open * draft.mean_open_nbytes + share * draft.mean_nbytes)
         window_nbytes = max(window_nbytes, share * draft.mean_nbytes)
         most_gets = max(most_gets, min(ranges, MOST_PARTS))
     shape = (table.n_rows, drafts[0].slot.window.height, drafts[0].slot.window.width)
     n_strips = layout.n_shards(shape)[1]
-    n_tasks = layout.n_shards(shape)[0] * n_strips
+    n_tasks = layout.n_shards(shape)[0] * n_strips + append.n_shards_again(layout.shard[0])
     n_of_task = min(layout.shard[0], max(table.n_rows, 1)) * len(drafts)
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
     search = table.search_cost
     return Workload(
-        n_sources=table.n_sources,
+        n_sources=n_sources,
         n_search_pages=0 if search is None else search.n_pages,
         n_search_gets=0 if search is None else search.n_gets,
         n_indexed=table.n_known,
@@ -415,7 +429,7 @@ def _workload(
     )
 
 
-def _touched(slot: SourceSlot) -> tuple[int, float]:
+def touched(slot: SourceSlot) -> tuple[int, float]:
     """Return the likely number of ranges of a window, and its share of the file's bytes."""
     grid = slot.grid
     window = slot.window.clipped(width=grid.width, height=grid.height) or slot.window
@@ -436,8 +450,18 @@ def _check_codec(plan: CubePlan) -> None:
         )
 
 
-def _check_limits(plan: CubePlan, limits: "Limits") -> None:
-    n_pixels = (plan.n_rows - plan.first_row) * plan.height * plan.width * len(plan.measurements)
+def check_limits(plan: CubePlan, limits: "Limits") -> None:
+    """Refuse a plan over one of a request's limits.
+
+    Raises:
+        BudgetError: The message names the limit.
+    """
+    n_pixels = (
+        (plan.n_rows - plan.first_row + len(plan.append.again))
+        * plan.height
+        * plan.width
+        * len(plan.measurements)
+    )
     checks = (
         ("usd", limits.usd, plan.estimate.usd, _dollars),
         ("files", limits.files, plan.n_sources, "{:,} files".format),

@@ -4,6 +4,7 @@ A shard is the unit of writing: one task writes one whole object per measurement
 never write the same object, and a retry repeats only its own work. Pure.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ class ShardTask:
 
     row_start: int
     row_stop: int
-    """Rows [row_start, row_stop) of the cube."""
+    """Rows [row_start, row_stop) of the cube. None if the task only tries rows ``again``."""
 
     y_start: int
     y_stop: int
@@ -33,10 +34,18 @@ class ShardTask:
     headers_stop: int = 0
     """Bytes [headers_start, headers_stop) of the packed headers' file. Empty if there are none."""
 
+    again: tuple[int, ...] = ()
+    """Rows of the cube before those, in the same shard, that are tried again. They come first."""
+
     @property
     def n_rows(self) -> int:
-        """Rows of the cube in this shard."""
-        return self.row_stop - self.row_start
+        """Rows of the cube that the task reads."""
+        return len(self.again) + self.row_stop - self.row_start
+
+    def places(self, plan: CubePlan) -> list[int]:
+        """Return the places of the rows in the shard, ascending."""
+        shard_rows = plan.layout.shard[0]
+        return [row % shard_rows for row in (*self.again, *range(self.row_start, self.row_stop))]
 
     def shard_key(self, plan: CubePlan) -> tuple[int, int, int]:
         """Return the shard's position in the grid of shards."""
@@ -60,6 +69,30 @@ def row_ranges(plan: CubePlan) -> Iterator[tuple[int, int]]:
         start = stop
 
 
+@dataclass(frozen=True, slots=True)
+class ShardRows:
+    """The rows that a plan reads of one shard."""
+
+    again: tuple[int, ...]
+    """Rows that are tried again."""
+
+    start: int
+    stop: int
+    """New rows [start, stop). If there are none, both are the first row of ``again``."""
+
+
+def rows_by_shard(plan: CubePlan) -> Iterator[ShardRows]:
+    """Yield the rows to read of each shard along the first axis: those tried again, and the new ones."""
+    again: dict[int, list[int]] = defaultdict(list)
+    for row in plan.append.again:
+        again[row // plan.layout.shard[0]].append(row)
+    ranges = {start // plan.layout.shard[0]: (start, stop) for start, stop in row_ranges(plan)}
+    for place in sorted(again.keys() | ranges.keys()):
+        rows = tuple(again.get(place, ()))
+        start, stop = ranges.get(place) or (rows[0], rows[0])
+        yield ShardRows(rows, start, stop)
+
+
 def cut_tasks(
     plan: CubePlan, list_stops: list[int], header_stops: list[int] | None = None
 ) -> tuple[ShardTask, ...]:
@@ -67,20 +100,19 @@ def cut_tasks(
 
     Args:
         plan: The cube.
-        list_stops: For each range of rows, the end of its part of the list file.
+        list_stops: For each of `rows_by_shard`, the end of its part of the list file.
         header_stops: The same for the file of packed headers, if there is one.
     """
     tasks: list[ShardTask] = []
     list_start = headers_start = 0
     header_stops = header_stops or [0] * len(list_stops)
-    for (row_start, row_stop), list_stop, headers_stop in zip(
-        row_ranges(plan), list_stops, header_stops, strict=True
-    ):
+    for rows, list_stop, headers_stop in zip(rows_by_shard(plan), list_stops, header_stops, strict=True):
         for y_start in range(0, plan.height, plan.layout.shard[1]):
             task = ShardTask(
                 index=len(tasks),
-                row_start=row_start,
-                row_stop=row_stop,
+                row_start=rows.start,
+                row_stop=rows.stop,
+                again=rows.again,
                 y_start=y_start,
                 y_stop=min(y_start + plan.layout.shard[1], plan.height),
                 list_start=list_start,

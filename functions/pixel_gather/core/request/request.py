@@ -93,6 +93,13 @@ class GatherRequest(RequestPart):
         description="What to do with sources that the cube of output.append_to has already: leave them out, "
         "gather them again, or refuse the request. Sources are compared by href or by scene.",
     )
+    failed_rows: Literal["retry", "retry_all", "keep"] = Field(
+        "retry",
+        description="What to do with rows of the cube of output.append_to whose sources could not be read. "
+        "retry: read the sources again that are missing, denied, corrupt, timed out, changed or lost, five "
+        "times in all. retry_all: read them again whatever their status, and however often they were tried. "
+        "keep: leave the rows as they are.",
+    )
     index: str | None = Field(
         None,
         min_length=1,
@@ -112,6 +119,8 @@ class GatherRequest(RequestPart):
     def _duplicates_go_with_append(self) -> Self:
         if self.duplicates != "skip" and self.output.append_to is None:
             raise ValueError("duplicates is for appends only; give output.append_to, or leave duplicates out")
+        if self.failed_rows != "retry" and self.output.append_to is None:
+            raise ValueError("failed_rows is for appends only; give output.append_to, or leave it out")
         return self
 
     @property
@@ -146,7 +155,13 @@ class GatherRequest(RequestPart):
         the cube's content.
         """
         made_of = self.without_key().model_dump(
-            mode="json", exclude={"limits": True, "index": True, "output": {"name", "append_to", "report"}}
+            mode="json",
+            exclude={
+                "limits": True,
+                "index": True,
+                "failed_rows": True,
+                "output": {"name", "append_to", "report"},
+            },
         )
         if self.duplicates == "skip":
             del made_of["duplicates"]

@@ -14,8 +14,9 @@ All else is covered by what these hold, or by a checksum of its own:
   arrays that the table does not hold: ``x``, ``y``, ``spatial_ref`` and ``measurement``.
 - ``view.html``, ``report.html``, ``report.txt`` and ``report.json`` have a checksum of their own.
 
-Two things are not covered, as no reader uses them: the files ``versions/NNNNN.claim``, and bytes in a
-continued shard that its index does not name.
+Some things are not covered, as no reader needs them: the files ``versions/NNNNN.claim``, bytes in a continued
+shard that its index does not name, and the pixels of rows that could not be read. A later version may be
+trying these again.
 """
 
 import functools
@@ -31,7 +32,7 @@ from typing import Any, Final, Self
 import msgspec
 import xxhash
 
-from pixel_gather.core.model.outcome import ShardResult
+from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.results.own_checksum import has_its_checksum, with_checksum
@@ -90,6 +91,9 @@ class AppendReceipt:
 
     found_list: str | None
     """Key of the list that its search found; None if nothing was searched."""
+
+    n_retried: int = 0
+    """Sources of earlier rows that it has tried again, because they could not be read before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +260,7 @@ def _grown_receipt(
         n_sources=plan.n_sources,
         n_skipped=plan.append.n_skipped,
         found_list=found_list,
+        n_retried=plan.append.n_again,
     )
     return replace(
         earlier,
@@ -281,7 +286,11 @@ def _in_order(plan: CubePlan, shards: Mapping[str, str | None]) -> dict[str, str
 
 
 def shard_digests(
-    plan: CubePlan, task: ShardTask, result: ShardResult | None, *, before: Sequence[Sequence[str]] = ()
+    plan: CubePlan,
+    task: ShardTask,
+    rows: Sequence[Sequence[Outcome]] | None,
+    *,
+    before: Sequence[Sequence[str]] = (),
 ) -> dict[str, str | None]:
     """Return the digest of each of a task's shards, by its key in the cube.
 
@@ -290,16 +299,29 @@ def shard_digests(
     Args:
         plan: Plan of the gather or the append.
         task: The task.
-        result: What its worker has left; None if the shard was lost.
+        rows: The outcomes of its new rows; None if the shard was lost.
         before: The digests of each measurement of the rows that the shard had before an append.
     """
-    place = "/".join(map(str, task.shard_key(plan)))
-    keys = [f"{each.name}/c/{place}" for each in plan.measurements]
-    if result is None or not all(map(all, before)):  # rows that were lost have no digest
+    place, strip, _ = task.shard_key(plan)
+    added = None if rows is None else [[each.digest for one in row for each in one.bands] for row in rows]
+    return digests_of_shard(plan, place, None if added is None else [*before, *added], strip=strip)
+
+
+def digests_of_shard(
+    plan: CubePlan, place: int, rows: Sequence[Sequence[str]] | None, *, strip: int = 0
+) -> dict[str, str | None]:
+    """Return the digest of the shards of all measurements at one place, by their keys in the cube.
+
+    Args:
+        plan: The cube.
+        place: Along the rows.
+        rows: The digests of each measurement of all rows of the shard; None if it was lost.
+        strip: Place along y.
+    """
+    keys = [f"{each.name}/c/{place}/{strip}/0" for each in plan.measurements]
+    if rows is None or not all(map(all, rows)):  # rows that were lost have no digest
         return dict.fromkeys(keys)
-    rows = [*before, *([band.digest for outcome in row for band in outcome.bands] for row in result.rows)]
-    of_measurements = zip(*rows, strict=True)
-    return {key: digest_of_rows(digests) for key, digests in zip(keys, of_measurements, strict=True)}
+    return {key: digest_of_rows(digests) for key, digests in zip(keys, zip(*rows, strict=True), strict=True)}
 
 
 def digest_of_rows(digests: Sequence[str]) -> str:

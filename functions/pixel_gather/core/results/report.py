@@ -125,6 +125,9 @@ class Report(TimingSummary):
     """Time between reading and storing, summed over shards: statistics, digests and compression of
     the last rows."""
 
+    n_recovered: int = 0
+    """Sources that could not be read at first, and that a later append has read."""
+
     is_in_time_order: bool = True
     """Whether no row is earlier than the row before it. True without times. Appends may change it."""
 
@@ -271,6 +274,7 @@ class Tally:
     n_filled_with_zero: int = 0
     """The part of ``n_overhanging`` with integer pixels and no nodata value."""
 
+    n_recovered: int = 0
     is_in_time_order: bool = True
     _last_time_us: int | None = None
     _earlier: Report | None = None
@@ -288,6 +292,10 @@ class Tally:
     worker_s: float = 0.0
     n_shards: int = 0
     n_lost_shards: int = 0
+    _n_rows: int = 0
+    _with_lost_rows: set[int] = field(default_factory=set)
+    """Places of the shards along the rows that have lost ones."""
+
     peak_rss_mib: float = 0.0
     lookups: Counter[Lookup] = field(default_factory=Counter)
     requests: int = 0
@@ -355,10 +363,14 @@ class Tally:
             self.fetched_nbytes += cost.nbytes
             if self._claims_offsets:
                 self.n_below_claim += any(is_below_claim(source, band) for band in outcome.bands)
+            if outcome.status is Status.LOST:
+                self._with_lost_rows.add(self._n_rows // self.plan.layout.shard[0])
             if outcome.status is Status.OK:
+                self.n_recovered += outcome.tries > 1
                 self._add_read(outcome, slot)
             elif source is not None:
                 self._add_failure(source.href, outcome)
+        self._n_rows += 1
 
     def add_shard(self, result: ShardResult) -> None:
         """Add the result of one task."""
@@ -408,6 +420,8 @@ class Tally:
         plan = self.plan
         grid = plan.slots[0].grid
         timings = self._timings()
+        if self._earlier is not None and plan.n_strips == 1:  # what was lost may have been read since
+            self.n_lost_shards = len(self._with_lost_rows)
         warnings = list(plan.warnings)
         if self._earlier is not None:
             said = (each for each in self._earlier.warnings if not any(part in each for part in _OF_ALL_ROWS))
@@ -450,6 +464,7 @@ class Tally:
             shares_crs=self.shares_crs and len(timings) > 0 and plan.placement.crs is not None,
             nodata_differs=self.nodata_differs,
             scaling_differs=self.scaling_differs,
+            n_recovered=self.n_recovered,
             is_in_time_order=self.is_in_time_order,
             n_sources=plan.n_sources + (self._earlier.n_sources if self._earlier is not None else 0),
             status_counts=dict(self.status_counts),

@@ -178,6 +178,7 @@ RESERVED_NAMES: Final = frozenset(
         "affine",
         "object_bytes",
         "failure",
+        "tries",
         "pixel_digest",
     }
 )
@@ -272,11 +273,12 @@ def table_values(
     """Return the columns of a batch of rows for a table.
 
     They are `coordinate_values`, and all `difference_values`, whether the cube has those or not. There are
-    three further columns, which an append needs. ``object_bytes`` is the size of each source in bytes, 0 if
-    unknown. ``failure`` is why it was not read. ``pixel_digest`` is the digest of the row's pixels of each
-    measurement.
+    four further columns, which an append needs. ``object_bytes`` is the size of each source in bytes, 0 if
+    unknown. ``failure`` is why it was not read, ``tries`` how often it was tried. ``pixel_digest`` is the
+    digest of the row's pixels of each measurement.
     """
     sizes = np.array([[each.object_nbytes for each in row] for row in outcomes], dtype="int64")
+    tries = np.array([[each.tries for each in row] for row in outcomes], dtype="int64")
     failures = np.array([[each.reason or "" for each in row] for row in outcomes], dtype=object)
     digests = np.array(
         [
@@ -291,6 +293,7 @@ def table_values(
         **difference_values(plan, outcomes),
         "object_bytes": sizes if slots else sizes[:, 0],
         "failure": failures if slots else failures[:, 0],
+        "tries": tries if slots else tries[:, 0],
         "pixel_digest": digests if measurements else digests[:, 0],
     }
 

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.source import Cost, CubeRow, Source
@@ -61,6 +63,8 @@ class _Table:
             name: values[name].reshape(n_rows, n_slots, *values[name].shape[1 + (n_slots > 1) :]).tolist()
             for name in _PER_SLOT
         }
+        tries = values.get("tries", np.ones(n_rows * n_slots, dtype="int64"))  # earlier tables have none
+        self._tries = tries.reshape(n_rows, n_slots).tolist()
         self._band = {
             name: values[name].reshape(n_rows, n_measurements).tolist() for name in _PER_MEASUREMENT
         }
@@ -132,6 +136,7 @@ class _Table:
                 decode_s=told["decode"],
             ),
             bands=[self._stats(row, at) for at in positions],
+            tries=self._tries[row][slot],
         )
 
     def _stats(self, row: int, at: int) -> BandStats:

@@ -154,7 +154,7 @@ async def gather_listed(
         context = GatherContext(cube=stores.cube, control=stores.control, sources=job.sources)
 
         # Plan the rows that it lacks, fill their shards, and commit them.
-        report, version, n_rows = None, 0, 0
+        report, version, n_rows, n_retried, n_recovered = None, 0, 0, 0, 0
         planned = await _plan(request, job, context, archive=archive)
         if planned is not None:
             plan, tasks = planned
@@ -168,7 +168,8 @@ async def gather_listed(
                     raise
                 _log.info("another process has completed %s meanwhile", cube.place)
             else:
-                n_rows = n_new
+                n_rows, n_retried = n_new, plan.append.n_again
+                n_recovered = report.n_recovered - sum(each.n_recovered for each in plan.append.versions)
                 _log.info("%s is complete", cube.place)
 
         # Whoever committed them: nothing of the work is left, and the report is drawn.
@@ -178,15 +179,17 @@ async def gather_listed(
             report, version = found.complete_report(), found.version
             assert report is not None  # noqa: S101 # it is complete
         await clear_committed(ObjectControlStore(cube.store, CONTROL_FOLDER), version)
-        return await _ended(
-            cube,
-            report,
-            request,
+        gathered = Gathered(
+            place=cube.place,
+            report=report,
             was_complete=was_complete,
-            settings=settings,
-            on_complete=on_complete,
             n_appended=None if request.output.append_to is None else n_rows,
+            n_retried=n_retried,
+            n_recovered=n_recovered,
+            stores=settings.stores,
         )
+        on_complete(gathered)
+        return await _with_page(gathered, cube, request, settings)
 
 
 @asynccontextmanager
@@ -245,27 +248,12 @@ async def _fill(
     return await finish_gather(plan=plan, tasks=tasks, stores=own)
 
 
-async def _ended(
-    cube: ZarrCube,
-    report: Report,
-    request: GatherRequest,
-    *,
-    was_complete: bool,
-    settings: Settings,
-    on_complete: Callable[[Gathered], None],
-    n_appended: int | None = None,
+async def _with_page(
+    gathered: Gathered, cube: ZarrCube, request: GatherRequest, settings: Settings
 ) -> Gathered:
     """Draw the report if it is wanted and missing, for example because an earlier run was stopped before."""
-    gathered = Gathered(
-        place=cube.place,
-        report=report,
-        was_complete=was_complete,
-        n_appended=n_appended,
-        stores=settings.stores,
-    )
-    on_complete(gathered)
     written = await look_for_report(cube.store)
-    if settings.draws_report and not (was_complete and written.has_page):
+    if settings.draws_report and not (gathered.was_complete and written.has_page):
         written = await write_report(
             cube.store, place=cube.place, usd_by_service=None, log=_log, draws=request.output.report
         )
@@ -281,16 +269,15 @@ async def _gather_shards(
     on_progress: Callable[[Progress], None],
 ) -> None:
     done = await find_committed(plan, tasks, stores=context)
-    counter = SourceCounter(plan=plan, on_progress=on_progress, progress=Progress(n_sources=plan.n_sources))
+    n_sources = plan.n_sources + plan.append.n_again
+    counter = SourceCounter(plan=plan, on_progress=on_progress, progress=Progress(n_sources=n_sources))
     buffers = ShardBuffers(plan)
     shards = ShardsInFlight(shard_nbytes=buffers.nbytes, decodes=not plan.passes_through)
 
     async def one(task: ShardTask) -> None:
         async with shards:
             await gather_shard(task, plan=plan, context=context, buffers=buffers, on_source=counter.note)
-            _log.info(
-                "shard %d is written; %d of %d done", task.index, counter.progress.n_done, plan.n_sources
-            )
+            _log.info("shard %d is written; %d of %d done", task.index, counter.progress.n_done, n_sources)
 
     for task in tasks:
         if task.index in done:

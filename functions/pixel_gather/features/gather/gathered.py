@@ -30,6 +30,12 @@ class Gathered:
     n_appended: int | None = None
     """Rows that an append has added; None for a new cube."""
 
+    n_retried: int = 0
+    """Sources of earlier rows that it has tried again, because they could not be read before."""
+
+    n_recovered: int = 0
+    """How many of them it has read."""
+
     page: str | None = None
     """Location of the HTML report; None if it was not or could not be drawn."""
 

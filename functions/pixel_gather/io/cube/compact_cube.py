@@ -66,6 +66,8 @@ def _root_again(content: bytes, found: FoundCube) -> bytes:
         n_sources=0,
         n_failed=0,
         n_skipped=0,
+        n_retried=0,
+        n_recovered=0,
         kind="compact",
     )
     gather["versions"] = [each.to_json() for each in (*found.versions, added)]

@@ -1,10 +1,11 @@
-"""Adds rows to a shard that has some, in an object that begins with all the bytes of the former one.
+"""Puts rows into a shard that has some, in an object that begins with all the bytes of the former one.
 
-Whoever still holds an index of a former object finds the same chunks at the same offsets. New chunks and a
-new index follow. A chunk that has old and new rows is encoded again.
+Whoever still holds an index of a former object finds the same chunks at the same offsets. The chunks that
+hold the given rows and a new index follow. If such a chunk has other rows of the cube, too, it is decoded and
+encoded again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import google_crc32c
@@ -25,23 +26,34 @@ type _Index = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 class GrownShard:
-    """Rows that an append adds to a shard which has some.
+    """Rows that an append puts into a shard which has some: behind them, or in their places.
 
     They are compressed when the shard is stored. Only then the former object is known, and a chunk with old
     and new rows is encoded from both.
     """
 
-    def __init__(self, plan: CubePlan, measurement: Measurement, pixels: Pixels, *, n_before: int) -> None:
+    def __init__(
+        self,
+        plan: CubePlan,
+        measurement: Measurement,
+        pixels: Pixels,
+        *,
+        n_before: int,
+        places: Sequence[int | None] = (),
+    ) -> None:
         """Compress nothing yet.
 
         Args:
             plan: The cube.
             measurement: Which array.
-            pixels: The new rows: shape (row, y, x).
-            n_before: Rows of the shard that come before them.
+            pixels: Shape (row, y, x).
+            n_before: Rows of the shard that the cube has already.
+            places: The rows' places in the shard, ascending; None for a row that is not put. If not given,
+                they follow the rows before. New ones follow one another.
         """
         self._plan, self._measurement = plan, measurement
         self._pixels, self._n_before = pixels, n_before
+        self._places = places or range(n_before, n_before + len(pixels))
 
     def is_tail(self, path: str) -> bool:
         """Return whether the shard of this key has chunks with rows of the cube."""
@@ -63,33 +75,37 @@ class GrownShard:
         Raises:
             StoreError: The object is damaged.
         """
-        plan, measurement, pixels = self._plan, self._measurement, self._pixels
+        plan, measurement, n_before = self._plan, self._measurement, self._n_before
         shard, chunk = plan.layout.shard, plan.layout.chunk
         grid = tuple(whole // part for whole, part in zip(shard, chunk, strict=True))
         index = read_index(former, grid)
-        first, n_mixed = divmod(self._n_before, chunk[0])
-        mixed = index[first].copy()
-        index[first:] = _EMPTY
+        is_new = np.zeros(grid[0], dtype=bool)
         parts: list[Part] = []
-        # Which chunks have old and new rows? They are encoded again, from both.
-        if n_mixed:
-            both = np.full(
-                (min(n_mixed + len(pixels), chunk[0]), *pixels.shape[1:]),
-                measurement.fill_value,
-                pixels.dtype,
-            )
-            _decode_row(both[:n_mixed], mixed, former, plan=plan)
-            n_new = len(both) - n_mixed
-            both[n_mixed:], pixels = pixels[:n_new], pixels[n_new:]
+        given = [at for at, place in enumerate(self._places) if place is not None]
+        places = np.array([self._places[at] for at in given], dtype=int)
+        pixels = self._pixels if len(given) == len(self._pixels) else self._pixels[given]
+        # Which chunks have rows of the cube? They are encoded again, from both.
+        first_without = -(-n_before // chunk[0])
+        index[first_without:] = _EMPTY  # those of an append that was given up
+        of_chunks = places // chunk[0]
+        for number in np.unique(of_chunks[of_chunks < first_without]).tolist():
+            within = places[of_chunks == number] - number * chunk[0]
+            n_kept = min(n_before - number * chunk[0], chunk[0])
+            n_rows = max(n_kept, int(within[-1]) + 1)
+            both = np.full((n_rows, *pixels.shape[1:]), measurement.fill_value, pixels.dtype)
+            _decode_row(both[:n_kept], index[number], former, plan=plan)
+            both[within] = pixels[of_chunks == number]
             # stored pixels must not change, so the mixed chunks are encoded without loss
-            await _add(index[first : first + 1], parts, both, plan, measurement, tolerance=None)
+            await _add(index[number : number + 1], parts, both, plan, measurement, tolerance=None)
+            is_new[number] = True
         # All others have new rows alone.
+        pixels = pixels[of_chunks >= first_without]
         if len(pixels):
-            start = first + bool(n_mixed)
-            await _add(index[start:], parts, pixels, plan, measurement, tolerance=plan.zfp_tolerance)
+            await _add(index[first_without:], parts, pixels, plan, measurement, tolerance=plan.zfp_tolerance)
+            is_new[first_without:] = True
         # The new chunks lie behind the former object.
-        added = index[first:]
-        added[..., 0][added[..., 0] != _EMPTY] += np.uint64(len(former))
+        has_moved = is_new[:, None, None] & (index[..., 0] != _EMPTY)
+        index[..., 0][has_moved] += np.uint64(len(former))
         return [*parts, index_bytes(index)]
 
 

@@ -147,7 +147,12 @@ class StagedZarrCube:
         arrays = root["consolidated_metadata"]["metadata"]
         keys = sorted(item["path"] for item in listed(self.store, "") if item["path"] != ROOT_KEY)
         changed = [key for key in keys if _is_changed(key, plan, found, arrays)]
-        return [[key for key in changed if belongs(key)] for belongs in _PHASES]
+        phases = [[key for key in changed if belongs(key)] for belongs in _PHASES]
+        if not plan.append.again:
+            return phases
+        # a row that was tried again is read when its status says so
+        last = [key for key in phases[0] if key.startswith(_STATUS)]
+        return [[key for key in phases[0] if key not in last], last, *phases[1:]]
 
     def content(self, key: str) -> Content:
         """Return a file of the folder. It is not read into memory: the table of rows may be large."""
@@ -247,6 +252,7 @@ def _chunk_rows(plan: CubePlan) -> int:
     return plan.append.chunk_rows or chunk_rows(plan.n_rows)
 
 
+_STATUS: Final = "status/c/"
 _PHASES: Final[tuple[Callable[[str], bool], ...]] = (
     lambda key: "/c/" in key or key.endswith("/c"),
     lambda key: key.endswith(f"/{ROOT_KEY}"),
@@ -264,7 +270,12 @@ def _is_changed(key: str, plan: CubePlan, found: FoundCube, arrays: Mapping[str,
     if (arrays[name].get("dimension_names") or [None])[0] != plan.dim:
         return False  # the axes y and x, and the like
     _, _, place = rest.partition("c/")
-    return not place or int(place.split("/")[0]) >= plan.first_row // plan.append.chunk_rows
+    if not place:
+        return True
+    number, chunk_rows = int(place.split("/")[0]), plan.append.chunk_rows
+    return number >= plan.first_row // chunk_rows or number in {
+        row // chunk_rows for row in plan.append.again
+    }
 
 
 class _Content:

@@ -12,8 +12,8 @@ from pixel_gather.core.stores import ROOT_KEY
 class VersionStore(WrapperStore[Store]):
     """A store whose group's metadata are those of a former version.
 
-    They hold the metadata of all arrays, with their former shapes. Chunks of the rows of that time never
-    change.
+    They hold the metadata of all arrays, with their former shapes. Rows of that time never
+    change, but that one which had failed may have been read since.
     """
 
     def __init__(self, store: Store, root: bytes) -> None:

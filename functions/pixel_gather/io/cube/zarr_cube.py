@@ -59,6 +59,7 @@ from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
 
 if TYPE_CHECKING:  # not in a worker's start
+    from pixel_gather.core.results.receipt import Receipt
     from pixel_gather.core.results.row_coordinates import Values
 
 _CLAIM_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
@@ -193,13 +194,19 @@ class ZarrCube:
         return await self.put_object(ROOT_KEY, content, replaces=there.etag) is not None
 
     def encoder(
-        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles, *, n_before: int
+        self,
+        plan: CubePlan,
+        measurement: Measurement,
+        pixels: Pixels | BandTiles,
+        *,
+        n_before: int,
+        places: Sequence[int | None] = (),
     ) -> ShardEncoder | TileShard | GrownShard:
         """Return what compresses a shard's pixels, or keeps its tiles as they are."""
         if isinstance(pixels, BandTiles):
             return TileShard(pixels, shard=plan.layout.shard, chunk=plan.layout.chunk)
         if n_before:
-            return GrownShard(plan, measurement, pixels, n_before=n_before)
+            return GrownShard(plan, measurement, pixels, n_before=n_before, places=places)
         memory = LentMemory(self._memory)
         encode = chunk_encoder(
             plan.codec,
@@ -275,6 +282,12 @@ class ZarrCube:
         from pixel_gather.io.cube.earlier_rows import read_table_of_rows  # noqa: PLC0415 # arro3
 
         return await read_table_of_rows(self)
+
+    async def receipt(self) -> "Receipt":
+        """Read the receipt."""
+        from pixel_gather.io.cube.stored_receipt import parse_receipt  # noqa: PLC0415 # not for workers
+
+        return parse_receipt((await self.needed(RECEIPT_KEY)).content, self.place)
 
     async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
         """Read the report, the receipt, ``rows.parquet`` and ``headers.parquet``."""

@@ -247,15 +247,18 @@ def versions_after(plan: CubePlan, report: "Report") -> tuple[CubeVersion, ...]:
         report: Report of the whole cube.
     """
     earlier = plan.append.versions
+    kind = "gather" if plan.append.is_first else "append" if plan.n_rows > plan.first_row else "retry"
     added = CubeVersion(
         number=plan.append.version,
         committed_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         n_rows=plan.n_rows,
         n_sources=plan.n_sources,
-        n_failed=report.n_failed - sum(each.n_failed for each in earlier),
+        n_failed=report.n_failed + report.n_recovered - sum(each.n_failed for each in earlier),
         n_skipped=plan.append.n_skipped,
         digest=plan.digest,
-        kind="gather" if plan.append.is_first else "append",
+        kind=kind,
+        n_retried=plan.append.n_again,
+        n_recovered=report.n_recovered - sum(each.n_recovered for each in earlier),
     )
     return (*earlier, added)
 

@@ -1,0 +1,121 @@
+"""Plan to read failed sources of a cube again, without new rows. No source is opened for it. Pure."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
+from pixel_gather.core.estimate.pricing import n_puts
+from pixel_gather.core.estimate.workload import WorkerPool, Workload
+from pixel_gather.core.plan.cube_plan import Append, CubePlan
+from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.plan import check_limits, check_task_fits, parts_of, pool_of, touched
+
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.core.request.request import GatherRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """Size of the work of trying sources again."""
+
+    n_sources: int
+    n_by_bucket: Mapping[str, int]
+    """Number of them in each S3 bucket."""
+
+    mean_nbytes: float
+    """Mean size of the cube's sources that were read, in bytes."""
+
+    mean_open_nbytes: float
+    """Of those, read for the header."""
+
+
+def plan_again(
+    request: "GatherRequest",
+    *,
+    template: CubeTemplate,
+    append: Append,
+    digest: str,
+    size: Again,
+    workers: WorkerPool,
+    now: float,
+) -> CubePlan:
+    """Plan a version that only tries rows again.
+
+    Args:
+        request: It wants the same pixels as the one that has added the rows.
+        template: The cube's.
+        append: Which rows.
+        digest: Of this try.
+        size: For the estimate.
+        workers: Who will do it.
+        now: Seconds since 1970-01-01 UTC.
+
+    Raises:
+        BudgetError: The plan is over one of the request's limits.
+    """
+    check_task_fits(template, workers.max_task_nbytes)
+    on_aws = pool_of(request, workers)
+    work = _workload(request, template, append, size, in_flight=on_aws.in_flight)
+    window = template.slots[0].window
+    plan = CubePlan(
+        digest=digest,
+        planned_at=now,
+        request=request.without_key().to_json(),
+        rule=request.window.rule(),
+        overview=template.overview,
+        masked=request.masked,
+        wants_same_grid=request.grid == "same" or template.is_aligned,
+        default_nodata=template.default_nodata,
+        slots=template.slots,
+        measurements=template.measurements,
+        n_sources=0,
+        n_rows=append.first_row,
+        height=window.height,
+        width=window.width,
+        has_time=template.has_time,
+        columns=template.columns,
+        layout=template.layout,
+        codec=template.codec,
+        zfp_tolerance=template.zfp_tolerance,
+        append=append,
+        part_nbytes=parts_of(work, workers).part_nbytes,
+        estimate=estimate_on_aws(work, on_aws),
+    )
+    check_limits(plan, request.limits)
+    return plan
+
+
+def _workload(
+    request: "GatherRequest", template: CubeTemplate, append: Append, size: Again, *, in_flight: int
+) -> Workload:
+    layout, window = template.layout, template.slots[0].window
+    ranges = [touched(slot) for slot in template.slots]
+    n_gets = max(n for n, _ in ranges)
+    window_nbytes = max(share for _, share in ranges) * size.mean_nbytes
+    fetched = size.n_sources * (size.mean_open_nbytes + window_nbytes)
+    pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
+    n_tasks = append.n_shards_again(layout.shard[0])
+    return Workload(
+        n_sources=size.n_sources,
+        n_gets=size.n_sources * (1 + n_gets),
+        fetched_nbytes=round(fetched),
+        window_nbytes=window_nbytes,
+        n_side_by_side=max(min(size.n_sources, in_flight // n_gets), 1),
+        decoded_nbytes=len(append.again) * window.n_pixels * pixel_nbytes,
+        n_tasks=n_tasks,
+        task_nbytes=math.prod(layout.shard) * pixel_nbytes,
+        nbytes_by_bucket={
+            bucket: round(fetched * n / max(size.n_sources, 1)) for bucket, n in size.n_by_bucket.items()
+        },
+        n_puts=n_puts(
+            n_tasks=n_tasks,
+            n_measurements=len(template.measurements),
+            n_rows=len(append.again),
+            n_columns=len(template.columns),
+        ),
+        has_report=request.output.report,
+    )

@@ -1,0 +1,175 @@
+"""The rows of a cube that an append tries again, because some of their sources could not be read.
+
+A source that could not be read once may be there later. So an append reads it again, and puts pixels and
+coordinates in its own row; see `pixel_gather.engine.tried_rows`. The row's other sources are not touched:
+what was read once never changes.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.cube_plan import Append
+from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.plan_again import Again
+
+if TYPE_CHECKING:  # not needed to run
+    from pixel_gather.core.results.receipt import Receipt
+    from pixel_gather.core.results.row_coordinates import Values
+
+MOST_TRIES: Final = 5
+"""How often a source is read in all, the first time included, if nobody asks for more."""
+
+PASSING: Final = frozenset(
+    (Status.MISSING, Status.DENIED, Status.CORRUPT, Status.TIMED_OUT, Status.CHANGED, Status.LOST)
+)
+"""What may be otherwise at the next try. A file that is outside the window, unlike the cube or unsupported
+will be so again."""
+
+_CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked", "nodata", "grid")
+"""Fields of a request that say which pixels of its sources are wanted."""
+
+_S3: Final = "s3://"
+
+
+def digest_again(digest: str, version: int) -> str:
+    """Return the digest of another try of a gather that the cube has already.
+
+    Args:
+        digest: From `pixel_gather.core.plan.plan.gather_digest`.
+        version: The version that the try makes. So each try has a digest of its own.
+    """
+    half = len(digest) // 2  # the request's; the other half is the list's
+    return digest[:half] + sha256(f"{digest} {version}".encode()).hexdigest()[:half]
+
+
+def chooses_same_pixels(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two requests, as JSON values, want the same pixels of a source."""
+    return all(one.get(name) == other.get(name) for name in _CHOOSE_PIXELS)
+
+
+@dataclass(kw_only=True)
+class FailedRows:
+    """Rows of a cube with sources that could not be read. They are collected while the table passes by."""
+
+    template: CubeTemplate
+    n_rows: int
+    """Rows of the cube. The table of an append that was not committed has more."""
+
+    asks_for_all: bool
+    """Whether a source is wanted whatever its status, and however often it was tried."""
+
+    rows: dict[int, CubeRow] = field(default_factory=dict)
+    """By their number. Sources that are not tried again are None."""
+
+    n_tries: dict[int, int] = field(default_factory=dict)
+    """How often the sources of these rows were tried."""
+
+    _sizes: "np.ndarray[Any, np.dtype[np.float64]]" = field(default_factory=lambda: np.zeros(3))
+    """Of the sources that were read: their number, their bytes, and the bytes of their headers."""
+
+    def watch(self, batches: Iterator[Mapping[str, "Values"]]) -> Iterator[Mapping[str, "Values"]]:
+        """Yield the batches of the table of rows, and note what has failed."""
+        start = 0
+        for batch in batches:
+            self._note(start, batch)
+            start += len(batch["href"])
+            yield batch
+
+    def added_to(self, append: Append, *, stored: Collection[str]) -> Append:
+        """Return an append that tries the rows again, too.
+
+        Args:
+            append: Where its new rows go.
+            stored: Keys of the cube's shards.
+        """
+        places = {row // self.template.layout.shard[0] for row in self.rows}
+        keys = {f"{each.name}/c/{at}/0/0" for each in self.template.measurements for at in places}
+        return replace(
+            append,
+            again=tuple(sorted(self.rows)),
+            n_tries=tuple(self.n_tries[row] for row in sorted(self.rows)),
+            n_again=self.n_sources,
+            tails=tuple(sorted(keys.intersection(stored))),
+        )
+
+    @property
+    def n_sources(self) -> int:
+        """Sources that are tried again."""
+        return sum(each is not None for row in self.rows.values() for each in row.sources)
+
+    @property
+    def _has_strips(self) -> bool:
+        """Whether a row is in several shards. Such rows are not tried again: they have one digest."""
+        window = self.template.slots[0].window
+        return self.template.layout.n_shards((1, window.height, window.width))[1] > 1
+
+    @property
+    def size(self) -> Again:
+        """What trying them again amounts to, for an estimate."""
+        hrefs = [each.href for row in self.rows.values() for each in row.sources if each is not None]
+        n, nbytes, header_nbytes = self._sizes.tolist()
+        return Again(
+            n_sources=len(hrefs),
+            n_by_bucket=Counter(each.split("/")[2] for each in hrefs if each.startswith(_S3)),
+            mean_nbytes=nbytes / max(n, 1),
+            mean_open_nbytes=header_nbytes / max(n, 1),
+        )
+
+    def leave_to_others(self, request: Mapping[str, Any], receipt: "Receipt", *, settles: bool) -> None:
+        """Leave out the rows whose own request wants other pixels, or other tokens, than this one.
+
+        Args:
+            request: The request that reads, as JSON values.
+            receipt: The cube's. It says which rows were added by which request.
+            settles: Keep them among the rows, without sources to read.
+        """
+        for row in [row for row in self.rows if not _may_read(request, request_of_row(receipt, row))]:
+            if settles:
+                self.rows[row] = CubeRow(time_us=None, sources=(None,) * len(self.template.slots))
+            else:
+                del self.rows[row]
+
+    def _note(self, start: int, batch: Mapping[str, "Values"]) -> None:
+        if self._has_strips:
+            return
+        slots, n = self.template.slots, min(len(batch["href"]), max(self.n_rows - start, 0))
+        slot_of = [each.slot for each in self.template.measurements]
+        first = [slot_of.index(slot) for slot in range(len(slots))]
+        hrefs = batch["href"][:n].reshape(n, len(slots))
+        status = batch["status"][:n].reshape(n, len(slot_of))[:, first]
+        wanted = ~np.isin(status, (Status.OK, Status.ABSENT)) & (hrefs != "")
+        told = batch.get("tries", np.ones(batch["href"].shape, dtype="int64"))  # earlier tables have none
+        n_tries = told[:n].reshape(n, len(slots))
+        if not self.asks_for_all:
+            wanted &= np.isin(status, tuple(PASSING)) & (n_tries < MOST_TRIES)
+        for row in np.flatnonzero(wanted.any(axis=1)).tolist():
+            sources = tuple(
+                Source(href=hrefs[row, at], band=slot.name) if wanted[row, at] else None
+                for at, slot in enumerate(slots)
+            )
+            self.rows[start + row] = CubeRow(time_us=None, sources=sources)
+            self.n_tries[start + row] = int(n_tries[row][wanted[row]].max())
+        is_read = (status == Status.OK).ravel()
+        for at, name in enumerate(("object_bytes", "header_bytes"), start=1):
+            self._sizes[at] += batch[name][:n].ravel()[is_read].sum()
+        self._sizes[0] += is_read.sum()
+
+
+def request_of_row(receipt: "Receipt", row: int) -> Mapping[str, Any]:
+    """Return the request that has added a row."""
+    return next((each.request for each in receipt.appends if row in range(*each.rows)), receipt.request)
+
+
+def _may_read(request: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    return chooses_same_pixels(request, own) and _sign_of(request) == _sign_of(own)
+
+
+def _sign_of(request: Mapping[str, Any]) -> Any:
+    return request.get("sources", {}).get("sign", "none")

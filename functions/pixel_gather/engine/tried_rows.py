@@ -1,0 +1,54 @@
+"""How finish puts rows that an append has tried again among the cube's other rows."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.results.row_evidence import Rows, evidence_of
+
+if TYPE_CHECKING:  # not needed to run
+    from pixel_gather.core.results.row_coordinates import Values
+
+type Tried = tuple[int, CubeRow, list[Outcome]]
+"""A row that was tried again: its number, its sources that were read, and the outcome of all."""
+
+# Another finish of this version may have put its table of rows already. So what is told of a row that was
+# tried again does not depend on what that table tells of it.
+
+
+async def with_tried(
+    plan: CubePlan, earlier: Iterator[Mapping[str, "Values"]], tried: AsyncIterator[Tried]
+) -> AsyncIterator[Rows]:
+    """Yield the rows of a cube before an append, with the outcomes of those that were tried again.
+
+    Args:
+        plan: Plan of the append.
+        earlier: The table of these rows, in batches.
+        tried: Rows that were tried again, in order.
+    """
+    n_tries = dict(zip(plan.append.again, plan.append.n_tries, strict=True))
+    start = 0
+    next_one = await anext(tried, None)
+    for batch in earlier:
+        rows = await asyncio.to_thread(evidence_of, plan, batch)
+        while next_one is not None and next_one[0] < start + len(rows):
+            number, read, outcomes = next_one
+            row, former = rows[number - start]
+            rows[number - start] = row, _put_over(read, former, outcomes, n_tries[number])
+            next_one = await anext(tried, None)
+        yield rows
+        start += len(rows)
+
+
+def _put_over(
+    read: CubeRow, former: Sequence[Outcome], outcomes: Sequence[Outcome], n_tries: int
+) -> list[Outcome]:
+    """Return the outcomes of a row: the new ones of the sources that were read again."""
+    return [
+        was if source is None else replace(outcome, tries=n_tries + 1)
+        for source, was, outcome in zip(read.sources, former, outcomes, strict=True)
+    ]

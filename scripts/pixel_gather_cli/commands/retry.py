@@ -1,0 +1,40 @@
+"""``pixel-gather retry``: the failed sources of a cube are read again."""
+
+import json
+from typing import Any
+
+import click
+
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.gather.retry_failed import retry_failed
+from pixel_gather_cli.commands.run import gathered_to_json
+from pixel_gather_cli.progress import open_progress
+from pixel_gather_cli.request_options import settings_of, settings_options
+
+
+@click.command("retry")
+@click.argument("cube")
+@settings_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def retry_command(*, cube: str, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Read the failed sources of a cube again, and put their pixels in their rows.
+
+    CUBE is a folder or s3://bucket/prefix. Every failed source is read, whatever its status, and however
+    often it was tried. What is read now becomes a new version. Appends do the same by themselves, five times
+    in all, for sources that may be there at the next try.
+
+    \b
+    pixel-gather retry out/bolzano.zarr
+    """
+    with open_progress("reading again", quiet=quiet) as show:
+        gathered = retry_failed(cube, settings=settings_of(options), on_progress=show)
+    if gathered is None:
+        click.echo("null" if as_json else f"{cube}: no source has failed that could be read again")
+        return 0
+    if as_json:
+        click.echo(json.dumps(gathered_to_json(gathered), indent=2))
+    else:
+        of = f"of {counted(gathered.n_retried, 'failed source')}"
+        click.echo(f"{gathered.n_recovered:,} {of} could be read now; {gathered.report.n_failed:,} are left")
+    return 1 if gathered.report.n_failed else 0

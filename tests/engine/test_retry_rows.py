@@ -1,0 +1,308 @@
+"""Rows whose sources could not be read are tried again by later appends, in their own places."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import obstore
+import pytest
+import xarray as xr
+from zarr.storage import ObjectStore
+
+from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.stores import ROOT_KEY
+from pixel_gather.engine.compact import compact_cube
+from pixel_gather.engine.retry_rows import MOST_TRIES
+from pixel_gather.features.verify.check_cube import check_cube
+from pixel_gather.io.cube.row_table import read_row_table
+from pixel_gather.io.cube.version_store import VersionStore
+from support.appends import GrownPlace
+from support.fakes import FakeTable
+
+N = 12
+RNG = np.random.default_rng(29)
+IMAGES = {f"s3://b/{n}": RNG.integers(1, 999, (1, 20, 20), "uint16") for n in range(N)}
+WINDOW = np.s_[3:9, 2:10]
+
+
+def rows(*numbers: int) -> FakeTable:
+    """Return a list of images by their number, with times."""
+    made = tuple(
+        CubeRow(time_us=n * 1_000_000, sources=(Source(href=f"s3://b/{n}", time_us=n * 1_000_000),))
+        for n in numbers
+    )
+    return FakeTable(made, has_time=True, digest="-".join(map(str, numbers)).ljust(64, "0"))
+
+
+def place(*missing: int, chunk_rows: int = 2, shard_rows: int = 4, **request: Any) -> GrownPlace:
+    """Return an empty place, and a world in which some images are missing."""
+    layout = {"chunk": [chunk_rows, 4, 4], "shard_rows": shard_rows}
+    images = {href: each for href, each in IMAGES.items() if int(href[7:]) not in missing}
+    return GrownPlace(images=images, request={"output": {"layout": layout}} | request)
+
+
+def come_back(grown: GrownPlace, *numbers: int) -> None:
+    """Let images be there from now on."""
+    images: Any = grown.reader.images
+    images.update({f"s3://b/{n}": IMAGES[f"s3://b/{n}"] for n in numbers})
+
+
+def statuses(grown: GrownPlace) -> list[int]:
+    """Return the status of each row."""
+    found: list[int] = grown.open()["status"].values.tolist()
+    return found
+
+
+def tries(grown: GrownPlace) -> list[int]:
+    """Return how often the source of each row was tried."""
+    (batch,) = read_row_table(grown.contents()["rows.parquet"], ["tries"])[1]
+    found: list[int] = batch["tries"].tolist()
+    return found
+
+
+def check_rows(grown: GrownPlace, *numbers: int, missing: tuple[int, ...] = ()) -> None:
+    """Check pixels, statistics and ETags of all rows."""
+    opened = grown.open()
+    for at, number in enumerate(numbers):
+        expected = IMAGES[f"s3://b/{number}"][0][WINDOW] * (number not in missing)
+        assert np.array_equal(opened["band_1"].values[at], expected), number
+        assert opened["href"].values[at] == f"s3://b/{number}"
+        if number not in missing:
+            assert opened["max"].values[at] == expected.max()
+            assert opened["etag"].values[at]
+    assert check_cube(grown.store, place="grown").differences == ()
+
+
+@pytest.mark.parametrize("codec", ["blosc-lz4", "zstd", "none"])
+@pytest.mark.parametrize(("chunk_rows", "shard_rows"), [(1, 1), (2, 4), (3, 6), (8, 8)])
+def test_append_puts_what_has_come_back_in_its_own_row(chunk_rows: int, shard_rows: int, codec: str) -> None:
+    """An append reads failed sources again, and puts pixels, status and statistics in their rows."""
+    layout = {"chunk": [chunk_rows, 4, 4], "shard_rows": shard_rows}
+    grown = place(1, 4, 6, output={"layout": layout, "codec": codec})
+    grown.gather(rows(*range(7)))
+    assert statuses(grown) == [0, 2, 0, 0, 2, 0, 2]
+
+    come_back(grown, 1, 6)
+    report = grown.append(rows(7, 8))
+
+    assert report is not None
+    assert statuses(grown) == [0, 0, 0, 0, 2, 0, 0, 0, 0]
+    assert report.status_counts == {"ok": 8, "missing": 1}
+    assert (report.n_sources, report.n_recovered) == (9, 2)
+    check_rows(grown, *range(9), missing=(4,))
+
+
+def test_the_same_list_again_is_a_new_try() -> None:
+    """The same request with the same list tries failed sources again, as a version without new rows."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+    grown.append(rows(0, 1, 2, 3))
+    assert statuses(grown) == [0, 2, 0, 0]
+
+    grown.append(rows(0, 1, 2, 3))
+    come_back(grown, 1)
+    report = grown.append(rows(0, 1, 2, 3))
+
+    assert report is not None
+    assert statuses(grown) == [0, 0, 0, 0]
+    check_rows(grown, 0, 1, 2, 3)
+    assert grown.append(rows(0, 1, 2, 3)) is None
+    versions = asyncio.run(grown.cube.found()).versions  # type: ignore[union-attr] # it is there
+    assert [(each.kind, each.n_retried, each.n_recovered) for each in versions] == [
+        ("gather", 0, 0),
+        ("append", 1, 0),
+        ("retry", 1, 0),
+        ("retry", 1, 1),
+    ]
+    assert [each.n_failed for each in versions] == [1, 0, 0, 0]
+
+
+def test_tries_are_bounded() -> None:
+    """A source that stays missing is tried so often and no more."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+
+    n_versions = 1
+    while grown.append(rows(0, 1, 2)) is not None:
+        n_versions += 1
+
+    assert n_versions == MOST_TRIES
+    come_back(grown, 1)
+    assert grown.append(rows(3)) is not None
+    assert statuses(grown) == [0, 2, 0, 0]
+    assert grown.append(rows(3), failed_rows="retry_all") is not None
+    assert statuses(grown) == [0, 0, 0, 0]
+
+
+def test_failed_rows_can_be_kept() -> None:
+    """A request may leave failed rows alone."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+    come_back(grown, 1)
+
+    grown.append(rows(3), failed_rows="keep")
+
+    assert statuses(grown) == [0, 2, 0, 0]
+    assert grown.append(rows(3), failed_rows="keep") is None
+
+
+def test_what_no_other_try_mends_is_left_alone() -> None:
+    """A source outside the window, or unlike the cube, is tried again only if asked for."""
+    grown = place()
+    images: Any = grown.reader.images
+    images["s3://b/1"] = np.ones((1, 20, 20), "float32")
+    grown.gather(rows(0, 1, 2))
+    images["s3://b/1"] = IMAGES["s3://b/1"]
+
+    assert grown.append(rows(0, 1, 2)) is None
+    assert grown.append(rows(0, 1, 2), failed_rows="retry_all") is not None
+    assert statuses(grown) == [0, 0, 0]
+
+
+def test_only_the_failed_source_of_a_row_is_read() -> None:
+    """A row's other bands keep their pixels, also if their sources have been replaced since."""
+    made = tuple(
+        CubeRow(
+            time_us=None,
+            sources=(Source(href=f"s3://b/{n}", band="a"), Source(href=f"s3://b/{n + 5}", band="b")),
+        )
+        for n in range(3)
+    )
+    table = FakeTable(made, bands=("a", "b"), digest="two".ljust(64, "0"))
+    grown = place(6)
+    grown.gather(table)
+    before = grown.open()["a"].values
+    images: Any = grown.reader.images
+    for n in range(5):
+        images[f"s3://b/{n}"] = RNG.integers(1, 999, (1, 20, 20), "uint16")
+    come_back(grown, 6)
+    grown.reader.opened.clear()
+
+    grown.append(table)
+
+    opened = grown.open()
+    assert np.array_equal(opened["a"].values, before)
+    assert np.array_equal(opened["b"].values[1], IMAGES["s3://b/6"][0][WINDOW])
+    assert (opened["status"].values == 0).all()
+    assert set(grown.reader.opened) == {"s3://b/6"}
+    assert check_cube(grown.store, place="grown").differences == ()
+
+
+def test_former_versions_see_nothing_but_failed_rows_become_read() -> None:
+    """A former version has the same rows; one that had failed has its pixels and its status now."""
+    grown = place(1, 3)
+    grown.gather(rows(0, 1, 2, 3))
+    former = grown.contents()[ROOT_KEY]
+    come_back(grown, 1)
+
+    grown.append(rows(4))
+
+    store = VersionStore(ObjectStore(grown.store, read_only=True), former)
+    opened = xr.open_zarr(store, chunks=None)
+    assert opened["status"].values.tolist() == [0, 0, 0, 2]
+    assert np.array_equal(opened["band_1"].values, grown.open()["band_1"].values[:4])
+
+
+def test_a_reader_with_the_former_index_finds_its_chunks() -> None:
+    """The new object begins with all bytes of the former one."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2, 3, 4))
+    before = {key: each for key, each in grown.contents().items() if key.startswith("band_1/c/")}
+    come_back(grown, 1)
+
+    grown.append(rows(0, 1, 2, 3, 4))
+
+    after = grown.contents()
+    assert all(after[key].startswith(content) for key, content in before.items())
+    assert after["band_1/c/1/0/0"] == before["band_1/c/1/0/0"]
+
+
+def test_compaction_removes_the_chunks_that_were_written_again() -> None:
+    """The space of replaced chunks is given back, also in shards that no append has continued."""
+    grown = place(1)
+    grown.gather(rows(*range(8)))
+    come_back(grown, 1)
+    grown.append(rows(*range(8)))
+
+    compacted = asyncio.run(compact_cube(grown.cube))
+
+    assert (compacted.n_shards, compacted.freed_nbytes > 0) == (1, True)
+    check_rows(grown, *range(8))
+
+
+def test_a_row_that_fails_again_tells_its_last_reason() -> None:
+    """The last try counts, and how often it was tried."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+    first = grown.open()["requests"].values[1]
+
+    grown.append(rows(3))
+
+    assert statuses(grown) == [0, 2, 0, 0]
+    assert grown.open()["requests"].values[1] == first
+    assert tries(grown) == [1, 2, 1, 1]
+
+
+def test_two_finishes_of_a_try_put_the_same_files() -> None:
+    """One may begin when the other has put its table, and has not committed it."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+    come_back(grown, 1)
+
+    async def finish_twice() -> tuple[bytes, bytes]:
+        planned = await grown.planned(rows(3))
+        assert planned is not None
+        await grown.fill(*planned)
+        root = grown.contents()[ROOT_KEY]
+        await grown.finished(*planned)
+        first = grown.contents()["rows.parquet"]
+        obstore.put(grown.store, ROOT_KEY, root)  # as before the commit
+        await grown.finished(*planned)
+        return first, grown.contents()["rows.parquet"]
+
+    first, second = asyncio.run(finish_twice())
+
+    assert first == second
+    assert tries(grown) == [1, 2, 1, 1]
+
+
+def test_a_lost_try_is_a_lost_row() -> None:
+    """A row whose try was lost to a failing worker may hold pixels, so it is lost, and tried again."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+    come_back(grown, 1)
+
+    async def lost() -> None:
+        planned = await grown.planned(rows(3))
+        assert planned is not None
+        plan, tasks = planned
+        await grown.finished(plan, tasks, max_lost_share=1.0)
+
+    asyncio.run(lost())
+    assert statuses(grown) == [0, 10, 0, 10]
+    report = grown.append(rows(3))
+
+    assert report is not None
+    assert statuses(grown) == [0, 0, 0, 0]
+    assert report.n_lost_shards == 0
+    assert np.array_equal(grown.open()["band_1"].values[1], IMAGES["s3://b/1"][0][WINDOW])
+
+
+def test_a_late_worker_of_a_try_changes_nothing() -> None:
+    """Work for a committed try is done already."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+    come_back(grown, 1)
+
+    async def twice() -> None:
+        planned = await grown.planned(rows(3))
+        assert planned is not None
+        await grown.fill(*planned)
+        await grown.finished(*planned)
+        before = grown.contents()
+        again = replace(planned[0])
+        await grown.finished(again, planned[1])
+        assert grown.contents() == before
+
+    asyncio.run(twice())

@@ -1,0 +1,90 @@
+"""Failed rows of a cube on disk are read again: by appends, by `retry_failed`, and by the command line."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pixel_gather import gather, open_cube, retry_failed, verify, versions
+from pixel_gather.core.errors import RequestError
+from pixel_gather.in_process.settings import Settings
+from pixel_gather_cli.main import command
+
+SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+QUIET = Settings(draws_report=False)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Return files of which the second one is hidden."""
+    found = [Path(shutil.copy(each, tmp_path)) for each in sorted(SERIES.glob("*.tif"))[:4]]
+    found[1].rename(tmp_path / "hidden")
+    return found
+
+
+@pytest.fixture
+def cube(tmp_path: Path, files: list[Path]) -> Path:
+    """Return a cube of three rows. The second one has failed."""
+    gather(request(*files[:3]), to=tmp_path / "cube.zarr", settings=QUIET)
+    (tmp_path / "hidden").rename(files[1])
+    return tmp_path / "cube.zarr"
+
+
+def request(*files: Path, **more: object) -> dict[str, object]:
+    """Return a request for small windows."""
+    return {"sources": files, "window": {"pixels": [0, 0, 40, 30]}} | more
+
+
+def test_an_append_reads_what_has_come_back(cube: Path, files: list[Path]) -> None:
+    """It says how many sources it has tried again, and how many it has read."""
+    gathered = gather(request(files[3], output={"append_to": cube}), settings=QUIET)
+
+    assert (gathered.n_appended, gathered.n_retried, gathered.n_recovered) == (1, 1, 1)
+    assert open_cube(cube)["status"].values.tolist() == [0] * 4
+    assert gathered.report.n_failed == 0
+    assert verify(cube).is_same
+
+
+def test_all_failed_sources_are_read_again_without_a_list(
+    cube: Path, tmp_path: Path, files: list[Path]
+) -> None:
+    """The cube is then as one that was gathered when all was there."""
+    gathered = retry_failed(cube, settings=QUIET)
+
+    assert gathered is not None
+    assert (gathered.n_appended, gathered.n_retried, gathered.n_recovered) == (0, 1, 1)
+    whole = gather(request(*files[:3]), to=tmp_path / "whole.zarr", settings=QUIET)
+    assert whole.report.digest == gathered.report.digest
+    np.testing.assert_array_equal(open_cube(cube)["band_1"], whole.open()["band_1"])
+    assert [each.kind for each in versions(cube)] == ["gather", "retry"]
+    assert retry_failed(cube, settings=QUIET) is None
+
+
+def test_each_row_is_read_as_its_own_request_says(cube: Path, files: list[Path]) -> None:
+    """Rows of another request than the first are tried in a version of their own."""
+    files[3].rename(files[3].with_name("hidden"))
+    more = {"output": {"append_to": cube}, "failed_rows": "keep", "masked": True}
+    with pytest.raises(RequestError):
+        gather(request(files[3], **more), settings=QUIET)
+    gather(request(files[0], files[3], duplicates="again", output={"append_to": cube}), settings=QUIET)
+    assert open_cube(cube)["status"].values.tolist() == [0, 0, 0, 0, 2]
+    files[3].with_name("hidden").rename(files[3])
+
+    assert retry_failed(cube, settings=QUIET) is not None
+
+    assert open_cube(cube)["status"].values.tolist() == [0] * 5
+
+
+def test_the_command_line_reads_failed_sources_again(cube: Path) -> None:
+    """It says how many were read, and how many are left."""
+    ended = CliRunner().invoke(command, ["retry", str(cube), "--quiet"], standalone_mode=False)
+
+    assert ended.output == "1 of 1 failed source could be read now; 0 are left\n"
+    assert ended.return_value == 0
+    ended = CliRunner().invoke(command, ["retry", str(cube), "--quiet", "--json"], standalone_mode=False)
+    assert json.loads(ended.output) is None
+    ended = CliRunner().invoke(command, ["versions", str(cube)], standalone_mode=False)
+    assert "retry, 1 of 1 failed sources read," in ended.output
