@@ -245,7 +245,7 @@ def test_slice_takes_three_requests(page: Page, served: tuple[str, list[tuple[st
     others = sorted(key.split("/")[0] for key, _ in first if (key, _) not in of_pixels)
     small = ("favicon.ico", "quicklooks.npz")
     assert [each for each in others if each not in small] == ["href", "status", "time", "view.html"]
-    assert others.count("quicklooks.npz") <= 3  # its directory, its rows, the picture
+    assert others.count("quicklooks.npz") <= 2  # its directory with the rows, and the picture
     assert not asked
 
 
@@ -572,6 +572,31 @@ def test_handles_of_the_histogram_set_the_stretch(page: Page, served: _Served) -
 
     assert after[0] == before[0]
     assert after[1] > before[1]
+
+
+def test_quicklook_is_shown_until_the_row_is_read(page: Page, tmp_path: Path) -> None:
+    """On a slow line, the averaged picture comes first. What is not read yet does not look like nodata."""
+    place = gathered_valley(tmp_path, n_rows=3).place
+    slow = {"offline": False, "latency": 100, "downloadThroughput": 3e5, "uploadThroughput": 3e5}
+    hatched = "getComputedStyle(document.getElementById('sheet')).backgroundImage !== 'none'"
+    with serving_cube(place) as server, _running(server) as (url, _):
+        page.send("Network.emulateNetworkConditions", **slow)
+        page.send("Page.navigate", url="about:blank")
+        page.send("Page.navigate", url=f"{url}#row=1&show=red&map=grey")
+        page.wait("document.documentElement?.dataset.preview")
+        state, was_hatched = page.run(f"[document.documentElement.dataset.state, {hatched}]")
+        height, width, data = page.run(_CANVAS.replace("pixels", "preview"))
+        page.send("Network.emulateNetworkConditions", **slow | {"latency": 0, "downloadThroughput": -1})
+        page.wait("document.documentElement.dataset.state === 'drawn'")
+        left = page.run(f"[document.getElementById('preview').hidden, {hatched}]")
+
+    shown = np.array(data, dtype="uint8").reshape(height, width, 4)
+    pixels = _pixels(place, "red", 1)
+    assert (state, was_hatched) == ("reading", False)
+    assert (height, width) == (SIDE // 2, SIDE // 2)
+    blocks = (pixels != NODATA).reshape(height, 2, width, 2).any(axis=(1, 3))
+    assert (shown[..., 3] == 255 * blocks).all()
+    assert left == [True, True]
 
 
 def test_busy_store_is_asked_again_and_a_lost_object_is_told(page: Page, tmp_path: Path) -> None:

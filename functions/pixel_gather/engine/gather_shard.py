@@ -258,7 +258,7 @@ def _take_pictures(
 ) -> list[dict[int, bytes]]:
     """Return quicklooks of the measurements. There are none if no pixel was decoded."""
     pixels = _keep_decoded(bands)
-    return take_quicklooks(pixels, plan=plan, task=task, were_read=were_read(outcomes)) if pixels else []
+    return take_quicklooks(pixels, plan=plan, task=task, outcomes=outcomes) if pixels else []
 
 
 def _keep_decoded(bands: Sequence[Pixels | BandTiles]) -> list[Pixels]:

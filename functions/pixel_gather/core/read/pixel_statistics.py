@@ -35,7 +35,7 @@ def measure_row(pixels: Pixels, outcome: Outcome) -> list[BandStats]:
 
 
 def _stats_of(part: Pixels, nodata: float | None) -> BandStats:
-    valid = _valid(part, nodata)
+    valid = valid_pixels(part, nodata)
     n_valid = part.size if valid is None else int(np.count_nonzero(valid))
     if n_valid == 0 or part.dtype.kind == "c":
         return BandStats(n_valid=n_valid)
@@ -57,7 +57,7 @@ def _mean_of(part: Pixels) -> float:
         return float(part.mean(dtype=np.float64))
 
 
-def _valid(part: Pixels, nodata: float | None) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+def valid_pixels(part: Pixels, nodata: float | None) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
     """Return a mask of the valid pixels, or None if all are valid."""
     is_float = part.dtype.kind in "fc"
     if nodata is None or (is_float and np.isnan(nodata)):

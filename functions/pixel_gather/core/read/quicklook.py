@@ -1,4 +1,4 @@
-"""Quicklooks: small pictures of some of a cube's windows, made of every n-th pixel. Pure.
+"""Quicklooks: small pictures of some of a cube's windows, of means of blocks of pixels. Pure.
 
 They show what was gathered without a read of the cube. Workers take them from the pixels that they have just
 read. Finish joins the parts of windows that were read in strips.
@@ -10,8 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from pixel_gather.core.model.band_names import is_of_classes
+from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.read.pixel_statistics import valid_pixels
 
 _MOST_ROWS: Final = 239
 """Most rows that have a picture. Odd, so that the middle row is one of them."""
@@ -22,6 +26,12 @@ _MOST_NBYTES: Final = 32 * 2**20
 _LONGEST_SIDE: Final = 128
 _SHORTEST_SIDE: Final = 8
 """Windows with a shorter side than this have no picture."""
+
+_AVERAGED: Final = 4
+"""A pixel of a picture is the mean of at most so many pixels of its block along each side."""
+
+_MOST_CLASSES: Final = 12
+"""Integers with at most so many different values in a picture are classes, which have no mean."""
 
 type _Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -44,7 +54,7 @@ class Quicklooks:
     """The measurement's dtype."""
 
     step: int
-    """Distance between the pixels taken, in both directions, from the window's upper left pixel on."""
+    """Side of the block that a picture's pixel stands for, counted from the window's upper left pixel."""
 
 
 def quicklook_rows(n_rows: int, *, nbytes: int) -> tuple[int, ...]:
@@ -60,7 +70,7 @@ def quicklook_rows(n_rows: int, *, nbytes: int) -> tuple[int, ...]:
 
 
 def quicklook_step(height: int, width: int) -> int | None:
-    """Return the distance between the pixels taken, or None if the window is too small for a picture."""
+    """Return the side of a picture's blocks in pixels, or None if the window is too small for a picture."""
     if min(height, width) < _SHORTEST_SIDE:
         return None
     return -(-max(height, width) // _LONGEST_SIDE)
@@ -78,15 +88,17 @@ def _rows_shown(plan: CubePlan, step: int) -> tuple[int, ...]:
 
 
 def take_quicklooks(
-    arrays: Sequence[_Array], *, plan: CubePlan, task: ShardTask, were_read: Sequence[Sequence[bool]]
+    arrays: Sequence[_Array], *, plan: CubePlan, task: ShardTask, outcomes: Sequence[Sequence[Outcome]]
 ) -> list[dict[int, bytes]]:
     """Return a task's part of the pictures: for each measurement, bytes by row of the cube.
+
+    A block of pixels that a strip's edge divides is averaged over the strip that has its first line.
 
     Args:
         arrays: Pixels of each measurement, shape (row, y, x) of the task.
         plan: The cube.
         task: Which part of it.
-        were_read: For each row of the task and each slot, whether the source was read.
+        outcomes: For each row of the task and each slot, the source's result.
     """
     step = quicklook_step(plan.height, plan.width)
     if step is None:
@@ -95,12 +107,41 @@ def take_quicklooks(
     shown = [row - task.row_start for row in _rows_shown(plan, step) if task.row_start <= row < task.row_stop]
     return [
         {
-            task.row_start + row: pixels[row, first::step, ::step].tobytes()
+            task.row_start + row: _picture(pixels[row], outcome, first, step, name=measurement.name).tobytes()
             for row in shown
-            if were_read[row][measurement.slot]
+            if (outcome := outcomes[row][measurement.slot]).status is Status.OK
         }
         for measurement, pixels in zip(plan.measurements, arrays, strict=True)
     ]
+
+
+def _picture(pixels: _Array, outcome: Outcome, first: int, step: int, *, name: str) -> _Array:
+    """Return means of the valid pixels of blocks; of classes and complex numbers every ``step``-th pixel.
+
+    A block without a valid pixel keeps its first one.
+    """
+    sampled = pixels[first::step, ::step]
+    is_class = is_of_classes(name) or (pixels.dtype.kind in "iu" and len(np.unique(sampled)) <= _MOST_CLASSES)
+    if step == 1 or is_class or pixels.dtype.kind not in "iuf":
+        return sampled
+    total, n_valid = np.zeros(sampled.shape), np.zeros(sampled.shape)
+    offsets = sorted({index * step // _AVERAGED for index in range(_AVERAGED)})
+    x_start, y_start, x_stop, y_stop = outcome.extent
+    for y in offsets:
+        for x in offsets:
+            part = pixels[first + y :: step, x::step]
+            lines = first + y + step * np.arange(part.shape[0])
+            columns = x + step * np.arange(part.shape[1])
+            is_valid = np.outer(
+                (lines >= y_start) & (lines < y_stop), (columns >= x_start) & (columns < x_stop)
+            )
+            if (valid := valid_pixels(part, outcome.nodata)) is not None:
+                is_valid &= valid
+            total[: part.shape[0], : part.shape[1]] += np.where(is_valid, part, 0)
+            n_valid[: part.shape[0], : part.shape[1]] += is_valid
+    means = total / np.maximum(n_valid, 1)
+    averaged = np.rint(means) if pixels.dtype.kind in "iu" else means
+    return np.where(n_valid > 0, averaged, sampled).astype(pixels.dtype)
 
 
 @dataclass(slots=True)

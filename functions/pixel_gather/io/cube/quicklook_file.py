@@ -22,11 +22,12 @@ def quicklook_parts(quicklooks: Sequence["Quicklooks"]) -> list[bytes]:
     """Return the file in parts: rows and pixels of each measurement. NumPy opens it without pickle."""
     file = _Parts()
     with ZipFile(file, "w") as archive:
-        _add_array(archive, "step", np.array(quicklooks[0].step, dtype="int64"))
         for each in quicklooks:
-            _add_array(archive, f"rows/{each.measurement}", each.rows)
             shape = (len(each.pictures), *each.shape)
             _add(archive, f"pixels/{each.measurement}", each.pictures, shape=shape, dtype=each.dtype)
+        for each in quicklooks:  # beside the directory at the end, which the viewer reads with them
+            _add_array(archive, f"rows/{each.measurement}", each.rows)
+        _add_array(archive, "step", np.array(quicklooks[0].step, dtype="int64"))
     return file.parts
 
 
