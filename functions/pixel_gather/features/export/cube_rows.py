@@ -12,6 +12,7 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.evidence import Image, Mask, is_shown
 from pixel_gather.core.results.row_coordinates import NO_TIME, NOT_GATHERED
+from pixel_gather.core.results.row_evidence import stored_status
 from pixel_gather.core.results.timings import Integers
 from pixel_gather.io.cube.valid_pixels import are_inside, nodata_of
 
@@ -145,6 +146,13 @@ class CubeRows:
             for row, time in zip(self.rows, self.times(), strict=True)
         ]
 
+    def failures(self) -> list[str]:
+        """Return why each row has no picture, in words; empty if all chosen measurements were read."""
+        return [
+            next((_not_read(int(each)) for each in of_row if each != Status.OK), "")
+            for of_row in self._statuses()[:, self._slots()]
+        ]
+
     def of_read_sources(self) -> "CubeRows":
         """Return the rows in which at least one of the measurements was read.
 
@@ -218,6 +226,10 @@ class CubeRows:
         known = measurements_of(self.group)
         shares = array_of(self.group, "status").ndim == 1
         return [0 if shares else known.index(name) for name in self.measurements]
+
+
+def _not_read(status: int) -> str:
+    return f"not read: {stored_status(status, place='status').name.lower().replace('_', ' ')}"
 
 
 def measurements_of(group: "zarr.Group") -> tuple[str, ...]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.features.export.cube_rows import CubeRows, RowPixels
+from pixel_gather.core.results.evidence import Scaling
+from pixel_gather.features.export.cube_rows import CubeRows, RowPixels, array_of
+from pixel_gather.io.cube.scaling import scaling_of
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
 
 if TYPE_CHECKING:
@@ -21,7 +23,15 @@ _FEWEST_PX: Final = 320
 """Smaller windows are enlarged by whole numbers until the longest side has this length."""
 
 _SAMPLE_ROWS: Final = 64
-_LABEL_PX: Final = 18
+_LINE_PX: Final = 18
+"""Height of a line of the caption; more for large pictures."""
+
+_LINES_ABREAST: Final = 40
+"""So many lines of the caption would be as high as a large picture."""
+
+_LEAST_WIDTH_PX: Final = 240
+"""A narrower picture has room beside it, for its caption."""
+
 _NO_DATA: Final = (214, 214, 214)
 _N_COLOURS: Final = 3
 
@@ -69,14 +79,24 @@ class Drawing:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of a picture, its label included."""
-        height, width = (ceil(side / self.step) * self._zoom for side in self.rows.shape)
-        return width, height + _LABEL_PX
+        """Width and height of a picture, its caption included."""
+        width, height = self._picture_size
+        return max(width, _LEAST_WIDTH_PX), height + 2 * self._line_px
 
     def pictures(self) -> Iterator["Picture"]:
-        """Yield one picture for each row, in order, with its time below."""
-        for row, name in zip(self.rows.read(step=self.step), self.rows.names(), strict=True):
-            yield self._labelled(self._coloured(row), name)
+        """Yield one picture for each row, in order. Below are its time, and the values of its colours."""
+        captions = zip(self.rows.names(), self.rows.failures(), strict=True)
+        for row, (name, failure) in zip(self.rows.read(step=self.step), captions, strict=True):
+            yield self._captioned(self._coloured(row), name, failure)
+
+    @property
+    def _picture_size(self) -> tuple[int, int]:
+        height, width = (ceil(side / self.step) * self._zoom for side in self.rows.shape)
+        return width, height
+
+    @property
+    def _line_px(self) -> int:
+        return max(_LINE_PX, max(self._picture_size) // _LINES_ABREAST)
 
     @property
     def _zoom(self) -> int:
@@ -91,14 +111,59 @@ class Drawing:
         colours[~np.logical_and.reduce(row.is_valid)] = _NO_DATA
         return Image.fromarray(np.repeat(np.repeat(colours, self._zoom, axis=0), self._zoom, axis=1))
 
-    def _labelled(self, picture: "Picture", text: str) -> "Picture":
-        from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415 # an extra
+    def _captioned(self, picture: "Picture", time: str, failure: str) -> "Picture":
+        """Return a picture with its caption. Where nothing was read, the reason stands in the middle."""
+        from PIL import Image, ImageDraw  # noqa: PLC0415 # an extra
 
         whole = Image.new("RGB", self.size, "white")
         whole.paste(picture, (0, 0))
-        font = ImageFont.load_default(size=_LABEL_PX - 5)
-        ImageDraw.Draw(whole).text((2, picture.height + 1), text, fill="black", font=font)
+        canvas = ImageDraw.Draw(whole)
+        line, top = self._line_px, picture.height
+        if failure:
+            middle = (whole.width / 2, picture.height / 2)
+            canvas.text(middle, failure, fill="black", font=_font(failure, whole.width, line), anchor="mm")
+        title = f"{time}   {', '.join(self.rows.measurements)}"
+        canvas.text((2, top + 1), title, fill="black", font=_font(title, whole.width, line))
+        if len(self.stretches) == 1 and not self.stretches[0].is_constant:
+            self._draw_bar(whole, top + line)
+        else:
+            values = "   ".join(each.in_words() for each in self._scaled())
+            canvas.text((2, top + line + 1), values, fill="black", font=_font(values, whole.width, line))
         return whole
+
+    def _draw_bar(self, whole: "Picture", top: int) -> None:
+        """Draw the colour bar with the values at its ends, and their unit."""
+        from PIL import Image, ImageDraw  # noqa: PLC0415 # an extra
+
+        line, width = self._line_px, whole.width // 3
+        low, high = self._scaled()[0].limits_in_words()
+        last = f"{high} {self._scalings()[0].unit}".strip()
+        font = _font(low + last, whole.width - width - 10, line)
+        canvas = ImageDraw.Draw(whole)
+        canvas.text((2, top + 1), low, fill="black", font=font)
+        left = int(font.getlength(low)) + 6
+        colours = _colours(self.colormap)[np.linspace(0, 255, width).astype(int)]
+        whole.paste(Image.fromarray(np.repeat(colours[None], line - 6, axis=0)), (left, top + 3))
+        canvas.text((left + width + 4, top + 1), last, fill="black", font=font)
+
+    def _scalings(self) -> list[Scaling]:
+        return [scaling_of(array_of(self.rows.group, name)) for name in self.rows.measurements]
+
+    def _scaled(self) -> list[Stretch]:
+        """Return the stretches of the values that the files mean."""
+        return [
+            stretch.scaled(each.scale, each.offset)
+            for stretch, each in zip(self.stretches, self._scalings(), strict=True)
+        ]
+
+
+def _font(text: str, width: int, line_px: int) -> Any:
+    """Return the font in which a text fits its line, smaller if the line is short."""
+    from PIL import ImageFont  # noqa: PLC0415 # an extra
+
+    size = line_px - 5
+    needed = ImageFont.load_default(size=size).getlength(text)
+    return ImageFont.load_default(size=max(6, min(size, int(size * (width - 4) / max(needed, 1)))))
 
 
 def _stretches(rows: CubeRows, step: int) -> tuple[Stretch, ...]:

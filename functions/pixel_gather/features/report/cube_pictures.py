@@ -16,12 +16,12 @@ from pixel_gather.core.results.evidence import (
     Look,
     MaskedQuicklooks,
     Picture,
-    Scaling,
     is_shown,
 )
 from pixel_gather.core.results.timings import Integers
 from pixel_gather.features.report.cube_sources import CubeSources
 from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY
+from pixel_gather.io.cube.scaling import scaling_of
 from pixel_gather.io.cube.valid_pixels import are_inside, nodata_of
 from pixel_gather.io.store.object_store import Store
 
@@ -152,7 +152,7 @@ def _looks(
                 quicklooks=quicklooks,
                 frames=sources.described(quicklooks.rows * n_abreast + slot),
                 contact_sheet=_sheet(sources, quicklooks, rows * n_abreast + slot),
-                scaling=_scaling_of(group[name]),
+                scaling=scaling_of(group[name]),
             )
         )
     return tuple(looks)
@@ -191,14 +191,3 @@ def _sheet(sources: CubeSources, quicklooks: MaskedQuicklooks, places: Integers)
             )
         )
     return tuple(pictures)
-
-
-def _scaling_of(array: Any) -> Scaling:
-    """Return what an array's attributes say of its values. Attributes of other types do not count."""
-    told = dict(array.attrs)
-    scale, offset, unit = (told.get(name) for name in ("scale_factor", "add_offset", "units"))
-    return Scaling(
-        scale=float(scale) if isinstance(scale, int | float) and scale else 1.0,
-        offset=float(offset) if isinstance(offset, int | float) else 0.0,
-        unit=unit if isinstance(unit, str) and unit != "1" else "",
-    )
