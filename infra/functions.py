@@ -235,7 +235,6 @@ def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
         "POWERTOOLS_SERVICE_NAME": SERVICE,
         "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
         "POWERTOOLS_LOG_LEVEL": "INFO",
-        "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 # the only folder that may be written
     }
     if settings.catalog is not None:
         environment["PIXEL_GATHER_CATALOG"] = settings.catalog

@@ -68,6 +68,18 @@ def test_a_command_without_its_packages_says_what_to_install(case: Case, tmp_pat
 
 
 @pytest.mark.slow
+def test_the_report_of_a_gather_needs_no_matplotlib(tmp_path: Path) -> None:
+    """Only the figures that stand beside those of 2018 do. So no function of a deployment has it."""
+    (tmp_path / "list.txt").write_text(f"{FILE}\n")
+    arguments = ["run", "--sources", "list.txt", "--pixels", "0,0,8,8", "--to", "cube.zarr"]
+
+    ended = _run(arguments, ("matplotlib",), tmp_path)
+
+    assert ended.returncode == 0
+    assert (tmp_path / "cube.zarr/report.html").exists()
+
+
+@pytest.mark.slow
 def test_a_gather_needs_no_extra(tmp_path: Path) -> None:
     """The cube is complete. A message says what could not be drawn."""
     every = tuple(name for names in extras._PACKAGES.values() for name in names)
@@ -78,7 +90,7 @@ def test_a_gather_needs_no_extra(tmp_path: Path) -> None:
 
     assert ended.returncode == 0
     assert "is complete" in ended.stdout
-    assert f"report pages need matplotlib, {_INSTALL}report]'" in ended.stderr
+    assert f"report pages need jinja2, {_INSTALL}report]'" in ended.stderr
 
 
 def test_extras_are_those_of_the_project() -> None:

@@ -16,10 +16,6 @@ _CODEC_LIBRARIES: Final = (
 """The libraries of those modules. Blosc needs LZ4, Snappy and zstd; JPEG XL (7.5 MB) Brotli and lcms2."""
 
 
-_FONTS: Final = "DejaVuSans(Display|-(Bold|Oblique|BoldOblique))?|LastResortHE-Regular"
-"""matplotlib's default font, and the one that it uses for letters without a glyph."""
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Files that are removed."""
@@ -29,9 +25,6 @@ class Rule:
 
     reason: str
     """Why nothing needs them."""
-
-    unless: str | None = None
-    """A package that needs them. In a bundle with this package they stay."""
 
 
 RULES: Final = (
@@ -47,11 +40,7 @@ RULES: Final = (
     Rule(r"imagecodecs/licenses/.*", "texts about the sources of the wheel"),
     Rule(r"numpy/_core/_(simd|.*_tests)\..*\.so", "modules of NumPy's test suite"),
     Rule(r"numpy/(conftest\.py|f2py/.*|_pyinstaller/.*)", "Fortran, and other packagers"),
-    Rule(
-        r"pyparsing/.*|pyparsing-.*",
-        "only rasterio's command line parses expressions, and matplotlib the names of fonts",
-        unless="matplotlib",
-    ),
+    Rule(r"pyparsing/.*|pyparsing-.*", "only rasterio's command line parses expressions"),
     Rule(
         r"rasterio/rio/(?!(__init__|helpers)\.py$).*",
         "rasterio's command line, but for what rasterising imports",
@@ -63,25 +52,9 @@ RULES: Final = (
         "rasterio knows the folder by gdalvrt.xsd",
     ),
     Rule(
-        r"matplotlib/backends/(?!(__init__|backend_agg|backend_mixed|backend_svg|registry)\.py|_backend_agg\.).*",
-        "windows, and files that are neither SVG nor PNG",
-    ),
-    Rule(r"matplotlib/mpl-data/(images|plot_directive|sample_data)/.*", "icons of windows, and examples"),
-    Rule(
-        rf"matplotlib/mpl-data/fonts/(?!ttf/({_FONTS})\.ttf).*",
-        "figures are written in DejaVu Sans; what is not there needs not be looked through at a cold start",
-    ),
-    Rule(r"matplotlib/(sphinxext|testing)/.*", "for documentation and test suites"),
-    Rule(r"contourpy/.*", "figures have no contours"),
-    Rule(
-        r"fontTools/(?!(__init__|agl|misc/(__init__|loggingTools|textTools))\.py).*",
-        "matplotlib looks up names of letters; fonts it embeds in PDF alone",
-    ),
-    Rule(
         r"PIL/_(avif|imagingcms|imagingft|imagingtk)\..*\.so", "photographs, colour profiles, text, windows"
     ),
     Rule(r"pillow\.libs/lib(avif|brotli|freetype|harfbuzz|lcms2|png).*", "libraries of those"),
-    Rule(r"share/man/.*", "manual pages"),
     Rule(r"aws_lambda_powertools/.*/swagger_ui/.*\.(js|css)", "pages that no function serves"),
 )
 """Files whose path matches one of these rules are removed."""
@@ -89,8 +62,7 @@ RULES: Final = (
 
 def prune(folder: Path) -> None:
     """Remove the files that a rule matches, and the folders that are then empty."""
-    rules = (rule for rule in RULES if rule.unless is None or not (folder / rule.unless).exists())
-    names = re.compile("|".join(f"(?:{rule.paths})" for rule in rules))
+    names = re.compile("|".join(f"(?:{rule.paths})" for rule in RULES))
     for parent, _, files in os.walk(folder, topdown=False):
         inside = PurePosixPath(os.path.relpath(parent, folder))
         for file in files:

@@ -20,7 +20,7 @@ from moto.server import ThreadedMotoServer
 
 from pixel_gather.core.errors import GatherError, RequestError, StoreError
 from pixel_gather.features.gather import shards_in_flight
-from pixel_gather.features.report.plots import LIGHT
+from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather.io.store.object_store import StoreSettings, open_place
 from pixel_gather_bench.blocks.figures import draw_sweep
 from pixel_gather_bench.blocks.job import BlockJob, WriteAnswer

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.estimate.range_parts import Parts
-from pixel_gather.features.report.plots import LIGHT
+from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.ingest.advice import (
     PATTERNS,

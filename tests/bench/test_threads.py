@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from bench.suites import HREFS, job_of, record_of
 from pixel_gather.core.errors import GatherError
-from pixel_gather.features.report.plots import LIGHT
+from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.limiter.find_limit import MOST_NEAR
 from pixel_gather.io.store.object_store import StoreSettings

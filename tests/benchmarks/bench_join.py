@@ -31,7 +31,7 @@ from support.joined_cubes import gather_member
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pixel_gather.features.report.plots import Theme
+    from pixel_gather.io.pictures.theme import Theme
 
 SIZES: Final = (1, 100, 1_000, 10_000)
 N_ROWS: Final = 80
@@ -232,8 +232,7 @@ def write_figure(found: Sequence[Joining], folder: Path) -> list[Path]:
 
 
 def _draw(found: Sequence[Joining], theme: "Theme") -> "Figure":
-    from pixel_gather.features.report.plots import finish_axes, new_figure  # noqa: PLC0415 # as above
-    from pixel_gather.features.report.plots.axes import WIDTH_IN  # noqa: PLC0415 # as above
+    from pixel_gather.features.report.plots.axes import WIDTH_IN, finish_axes, new_figure  # noqa: PLC0415 # as above
     from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below  # noqa: PLC0415 # as above
 
     figure, axes = new_figure(theme, n_rows=1, n_columns=3, size_in=(WIDTH_IN, 3.4))

@@ -168,7 +168,6 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
             "POWERTOOLS_METRICS_NAMESPACE": "PixelGather",
             "POWERTOOLS_LOG_LEVEL": "INFO",
             "PYTHON_CPU_COUNT": "1",
-            "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 # of Lambda
         }
 
 

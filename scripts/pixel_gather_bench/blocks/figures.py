@@ -8,9 +8,9 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pixel_gather.features.report.plots import Theme, finish_axes, new_figure
-from pixel_gather.features.report.plots.axes import WIDTH_IN
+from pixel_gather.features.report.plots.axes import WIDTH_IN, finish_axes, new_figure
 from pixel_gather.features.report.plots.theme import LINES, MARKERS
+from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.blocks.setting import CODECS, DEFAULT_CODEC, BlockRecord, BlockSetting
 from pixel_gather_bench.blocks.summary import Medians, medians_of
 from pixel_gather_bench.blocks.sweep import SWEEPS, curve, is_default

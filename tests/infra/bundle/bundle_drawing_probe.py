@@ -1,7 +1,7 @@
-"""A program that draws twice: from the package of finish, with its pruned matplotlib, and here.
+"""A program that draws twice: from the package of finish, and here.
 
 Argument: a folder that is ignored. Standard input: places of cubes, as JSON. Prints digests of the report's
-files and of every figure as SVG and PNG, as JSON. The output must not depend on where it runs.
+files, as JSON. The output must not depend on where it runs.
 """
 
 import asyncio
@@ -12,10 +12,6 @@ from pathlib import Path
 
 from obstore.store import LocalStore
 
-from pixel_gather.features.report.cube_evidence import read_evidence
-from pixel_gather.features.report.plots.draw import draw_figures
-from pixel_gather.features.report.plots.files import to_png, to_svg
-from pixel_gather.features.report.plots.theme import LIGHT
 from pixel_gather.features.report.report_writer import write_report_files
 
 
@@ -23,10 +19,7 @@ def drawn(cube: Path) -> dict[str, str]:
     """Draw every picture of one cube."""
     store = LocalStore(cube)
     asyncio.run(write_report_files(store, place="cube", usd_by_service={"s3": 0.5}))
-    run = read_evidence(store, place="cube", usd_by_service={"s3": 0.5}).run
     contents = {name: (cube / name).read_bytes() for name in ("report.json", "report.txt", "report.html")}
-    for name, each in draw_figures([run], with_published=True, theme=LIGHT).items():
-        contents |= {f"{name}.svg": to_svg(each.figure).encode(), f"{name}.png": to_png(each.figure)}
     return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pixel_gather.core.results.evidence import Evidence
 from pixel_gather.core.results.report import own_lines
@@ -12,15 +12,15 @@ from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, columns_of, text_of
 from pixel_gather.features.report.findings import findings_of
 from pixel_gather.features.report.page import comparison_of, page_of
-from pixel_gather.features.report.plots.draw import draw_figures
-from pixel_gather.features.report.plots.drawn import Drawn
-from pixel_gather.features.report.plots.files import put_figure
-from pixel_gather.features.report.plots.theme import DARK, LIGHT, Theme
 from pixel_gather.io.cube.written_report import PAGE_KEY, REPORT_KEY, TEXT_KEY
+from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme
+
+if TYPE_CHECKING:
+    from pixel_gather.features.report.plots.drawn import Drawn
 
 
 def report_files_of(
-    evidence: Evidence, *, drawn: Mapping[str, Drawn], with_published: bool, viewer: str | None = None
+    evidence: Evidence, *, drawn: "Mapping[str, Drawn]", with_published: bool, viewer: str | None = None
 ) -> dict[str, bytes]:
     """Return the report of one gather: ``report.json``, ``report.txt`` and ``report.html``.
 
@@ -43,7 +43,7 @@ def report_files_of(
 def comparison_files_of(
     runs: Sequence[Run],
     *,
-    drawn: Mapping[str, Drawn],
+    drawn: "Mapping[str, Drawn]",
     evidences: Sequence[Evidence] = (),
     title: str,
     with_published: bool,
@@ -69,8 +69,10 @@ def comparison_files_of(
     }
 
 
-def write_figures(folder: Path, *, light: Mapping[str, Drawn], dark: Mapping[str, Drawn]) -> list[Path]:
+def write_figures(folder: Path, *, light: "Mapping[str, Drawn]", dark: "Mapping[str, Drawn]") -> list[Path]:
     """Write figures as PNG and SVG. Dark ones are called ``name-dark``. Return the files."""
+    from pixel_gather.features.report.plots.files import put_figure  # noqa: PLC0415 # matplotlib
+
     written = []
     for suffix, figures in (("", light), ("-dark", dark)):
         for name, drawn in figures.items():
@@ -80,8 +82,10 @@ def write_figures(folder: Path, *, light: Mapping[str, Drawn], dark: Mapping[str
 
 def draw_in_both_themes(
     runs: Sequence[Run], *, with_published: bool
-) -> tuple[dict[str, Drawn], dict[str, Drawn]]:
+) -> "tuple[dict[str, Drawn], dict[str, Drawn]]":
     """Return all figures of some runs, light and dark. A page uses the light ones."""
+    from pixel_gather.features.report.plots.draw import draw_figures  # noqa: PLC0415 # matplotlib
+
     light = draw_figures(runs, with_published=with_published, theme=LIGHT)
     return light, draw_figures(runs, with_published=with_published, theme=DARK)
 
@@ -108,9 +112,13 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def draw_all(evidence: Evidence, *, with_published: bool, theme: Theme) -> dict[str, Drawn]:
+def draw_all(evidence: Evidence, *, with_published: bool, theme: Theme) -> "dict[str, Drawn]":
     """Return the figures of how one gather was read, if its reader compares them with those of 2018."""
-    return draw_figures([evidence.run], with_published=True, theme=theme) if with_published else {}
+    if not with_published:
+        return {}
+    from pixel_gather.features.report.plots.draw import draw_figures  # noqa: PLC0415 # matplotlib
+
+    return draw_figures([evidence.run], with_published=True, theme=theme)
 
 
 def _listed(findings: Sequence[str]) -> str:

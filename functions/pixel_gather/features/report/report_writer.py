@@ -62,7 +62,7 @@ async def write_report(
     try:
         await _put(store, VIEW_KEY, view_page())  # before the report, which links to it
         if draws:
-            check_extra("report", "report pages")
+            check_extra("report", "report pages", packages=("jinja2", "PIL"))
             await write_report_files(store, place=place, usd_by_service=usd_by_service)
     except (GatherError, BaseError, OSError) as error:  # for example a store that refuses to write
         said = str(error).partition("\n")[0]
@@ -92,12 +92,10 @@ async def write_report_files(
 
 def _drawn_files(store: Store, place: str, usd_by_service: Mapping[str, float] | None) -> dict[str, bytes]:
     from pixel_gather.features.report.cube_evidence import read_evidence  # noqa: PLC0415 # see the module
-    from pixel_gather.features.report.plots.theme import LIGHT  # noqa: PLC0415 # as above
-    from pixel_gather.features.report.report_files import draw_all, report_files_of  # noqa: PLC0415 # as above
+    from pixel_gather.features.report.report_files import report_files_of  # noqa: PLC0415 # as above
 
     evidence = read_evidence(store, place=place, usd_by_service=usd_by_service)
-    drawn = draw_all(evidence, with_published=False, theme=LIGHT)
-    return report_files_of(evidence, drawn=drawn, with_published=False, viewer=VIEW_KEY)
+    return report_files_of(evidence, drawn={}, with_published=False, viewer=VIEW_KEY)
 
 
 async def _put(store: Store, name: str, content: bytes) -> None:

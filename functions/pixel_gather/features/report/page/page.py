@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -15,9 +15,11 @@ from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, Tabl
 from pixel_gather.features.report.page.place_map import MapView, map_of, map_of_cubes
 from pixel_gather.features.report.page.plots import plots_of
 from pixel_gather.features.report.page.views import view_of
-from pixel_gather.features.report.plots.drawn import Drawn
 from pixel_gather.io.pictures.page_style import page_style
 from pixel_gather.version import __version__
+
+if TYPE_CHECKING:
+    from pixel_gather.features.report.plots.drawn import Drawn
 
 _FOLDER: Final = Path(__file__).parent / "templates"
 _MOST_SHEETS: Final = 12
@@ -28,7 +30,7 @@ def page_of(
     evidence: Evidence,
     *,
     columns: Sequence[RunColumn],
-    drawn: Mapping[str, Drawn],
+    drawn: "Mapping[str, Drawn]",
     findings: Sequence[str],
     viewer: str | None = None,
 ) -> str:
@@ -71,7 +73,7 @@ def comparison_of(
     *,
     title: str,
     columns: Sequence[RunColumn],
-    drawn: Mapping[str, Drawn],
+    drawn: "Mapping[str, Drawn]",
     findings: Sequence[str],
 ) -> str:
     """Return the page of several runs side by side.
@@ -99,7 +101,9 @@ def comparison_of(
     )
 
 
-def _rendered(*, title: str, columns: Sequence[RunColumn], drawn: Mapping[str, Drawn], **content: Any) -> str:
+def _rendered(
+    *, title: str, columns: Sequence[RunColumn], drawn: "Mapping[str, Drawn]", **content: Any
+) -> str:
     summary = summary_of(columns) if len(columns) > COLUMNS_ABREAST else None
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     return (
