@@ -1,8 +1,7 @@
 """Schedules: at each tick, one function starts the gather that brings a cube up to date.
 
 The schedules of the settings and those that `pixel-gather schedule` adds lie in one group. They share one
-role, which may only call the function of ticks. A tick that is given up, by Scheduler or by Lambda, is kept
-in a queue, whose alarm rings.
+role, which may only call the function of ticks. A tick that Scheduler or Lambda gives up is kept in a queue.
 """
 
 import json
