@@ -70,9 +70,6 @@ _TRANSIENT: Final = [
 ]
 """Errors that another try can mend. All others would fail again."""
 
-_WAITING: Final = ["AppendRunningError"]
-"""Another append adds rows to the cube. Wait until it is done, or counts as abandoned after 30 minutes."""
-
 _TIMED_OUT: Final = ["Sandbox.Timedout", "States.Timeout"]
 
 _LATE: Final = ["ShardLateError", *_TIMED_OUT]
@@ -124,14 +121,6 @@ class StateDefinition(Construct):
             output_path="$.Payload",
             tries_after_timeout=1,  # a list that takes 15 minutes takes as long the next time
         )
-        planned.add_retry(
-            errors=_WAITING,
-            interval=Duration.seconds(15),
-            backoff_rate=2,
-            max_delay=Duration.minutes(2),
-            max_attempts=500,  # a pause takes a minute on average: eight hours
-            jitter_strategy=sfn.JitterType.FULL,
-        )
         finished = self._task(
             names.finish,
             finish,
@@ -165,12 +154,22 @@ class StateDefinition(Construct):
         )
         if has_rounds:
             finished.next(verdict)
+        else:
+            verdict.when(sfn.Condition.string_equals("$.verdict", "waiting"), self._wait().next(planned))
         graph = sfn.StateGraph(planned.next(verdict).start_state, "Pixel Gather")
         graph.timeout = _LONGEST_GATHER
         self.document: dict[str, Any] = dict(graph.to_graph_json())
         for name, task in self.document["States"][names.map]["ItemProcessor"]["States"].items():
             if name != names.largest:
                 _name_function_by_size(task, shards)
+
+    def _wait(self) -> sfn.Wait:
+        return sfn.Wait(
+            self,
+            "WaitForOtherAppend",
+            comment="Another append adds rows to the cube. It ends, or counts as abandoned after 30 minutes",
+            time=sfn.WaitTime.seconds_path("$.wait_s"),
+        )
 
     def _shards(self, functions: Sequence[GatherFunction]) -> sfn.DistributedMap:
         shards = sfn.DistributedMap(

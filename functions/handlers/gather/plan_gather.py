@@ -1,12 +1,13 @@
 """Lambda entry point: plan a gather.
 
 The event has the execution's input (``request``) and name (``execution``). The answer is a verdict: planned,
-complete or refused. Errors that the user can mend are returned as refused, with a sentence. Errors that
-another try can mend are raised.
+complete, waiting or refused. Errors that the user can mend are returned as refused, with a sentence. Errors
+that another try can mend are raised. Waiting is for another append to the same cube, and is no error.
 """
 
 import json
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,7 +21,7 @@ from handlers.deployment.stores import Deployment
 from handlers.gather.capacity import size_index, workers_of
 from handlers.gather.readers import Readers
 from handlers.gather.result import found_result
-from pixel_gather.core.errors import ArrayExistsError, BudgetError, RequestError
+from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, BudgetError, RequestError
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.manifest import manifest, manifest_key
 from pixel_gather.core.plan.map_plan import plan_map
@@ -35,6 +36,9 @@ from pixel_gather.engine.step_files import find_committed, is_planned
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.io.aws.metrics import EmfMetrics
 from pixel_gather.io.crs import RasterioProjector
+
+_WAIT_S: Final = (15, 45)
+"""Shortest and longest pause before an append is planned again. Several appends do not all come at once."""
 
 _TOLERATED_PERCENT: Final = 10
 """Percent of children, a whole number, that may fail before the map gives up. Finish judges exactly."""
@@ -187,6 +191,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
             verdict = deployment.run(planner.nothing_yet(given, error, execution=execution))
         else:
             verdict = refused(error, metrics)
+    except AppendRunningError as error:
+        verdict = {"verdict": "waiting", "wait_s": random.randint(*_WAIT_S), "cause": str(error)}  # noqa: S311 # no secret
     except (RequestError, BudgetError, ArrayExistsError) as error:
         verdict = refused(error, metrics)
     except TimeoutError as error:

@@ -427,6 +427,24 @@ def test_warm_worker_keeps_gdal_for_the_next_shard(machine: StateMachine, tmp_pa
     assert result["digest"] == local.report.digest
 
 
+def test_append_waits_for_another_one(machine: StateMachine) -> None:
+    """It is a verdict and no error: nobody is called at night for it. Afterwards it is planned."""
+    hrefs = [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
+    append = {"window": REQUEST["window"], "output": {"append_to": "grows"}}
+    machine.run(REQUEST | {"sources": hrefs[:4], "output": IN_SHARDS | {"name": "grows"}})
+    at_work = machine.planned(append | {"sources": hrefs[4:6]}, execution="one")
+    waiting = machine.planned(append | {"sources": hrefs[6:]}, execution="other")
+    for item in machine.items(at_work):
+        machine.shard.handler({"gather": at_work["gather"], "tasks": item, "limit_s": 60}, Context())
+    machine.finished(at_work)
+    planned = machine.planned(append | {"sources": hrefs[6:]}, execution="other")
+
+    assert waiting["verdict"] == "waiting"
+    assert 15 <= waiting["wait_s"] <= 45
+    assert "another append" in waiting["cause"]
+    assert planned["verdict"] == "planned"
+
+
 @pytest.mark.parametrize(("share", "exact", "whole"), [(0, 0, 10), (0.007, 0.7, 10), (0.251, 25.1, 26)])
 def test_map_bears_a_whole_percentage_and_finish_judges_exactly(
     machine: StateMachine, share: float, exact: float, whole: int
