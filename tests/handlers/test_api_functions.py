@@ -11,7 +11,7 @@ import pytest
 from aws_lambda_powertools import Logger
 from jsonschema import Draft202012Validator
 
-from handlers.api.control_plane import ControlPlane, control_plane
+from handlers.api.control_plane import ControlPlane, open_control_plane
 from handlers.api.problems import KINDS
 from handlers.deployment.settings import Settings
 from handlers.openapi.document import openapi_document
@@ -491,7 +491,7 @@ def test_lists_are_uploaded_to_their_own_region(
     for name, value in told.items() if endpoint is None else (told | {"AWS_ENDPOINT_URL": endpoint}).items():
         monkeypatch.setenv(name, value)
 
-    plane = control_plane(Settings.from_environment(told))
+    plane = open_control_plane(Settings.from_environment(told))
     url = plane.s3.generate_presigned_url("put_object", Params={"Bucket": "control", "Key": "lists/a.csv"})
 
     assert url.partition("?")[0] == address

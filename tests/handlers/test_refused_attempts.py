@@ -228,7 +228,7 @@ def test_an_address_of_another_is_refused_wherever_it_stands(submit: Any, addres
     if address != "s3://cubes/out/other.zarr/zarr.json":
         assert _is_refused(submit, sound | {"index": address})
     with pytest.raises(RequestError):
-        rank_request.parsed({"scenes": {"catalog": address}, "by": "red"}, SETTINGS)
+        rank_request.admit_ranking({"scenes": {"catalog": address}, "by": "red"}, SETTINGS)
 
 
 @pytest.mark.parametrize("address", APIS)
@@ -243,7 +243,7 @@ def test_a_catalog_that_is_not_of_the_settings_is_refused(submit: Any, address: 
 def test_an_expression_runs_no_code(text: str) -> None:
     """Expressions have a grammar of their own, in which none of these can be written."""
     with pytest.raises(RequestError):
-        rank_request.parsed({"scenes": {"catalog": "s3://sources/c.parquet"}, "by": text}, SETTINGS)
+        rank_request.admit_ranking({"scenes": {"catalog": "s3://sources/c.parquet"}, "by": text}, SETTINGS)
 
 
 @pytest.mark.parametrize("name", NAMES)

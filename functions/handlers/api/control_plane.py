@@ -34,7 +34,7 @@ class ControlPlane:
     """Client of boto3."""
 
 
-def control_plane(settings: Settings) -> ControlPlane:
+def open_control_plane(settings: Settings) -> ControlPlane:
     """Make the clients.
 
     Raises:

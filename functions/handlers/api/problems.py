@@ -51,7 +51,7 @@ class TooSlowError(GatherError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemKind:
     """How one class of errors is shown to the caller."""
 
     status: HTTPStatus
@@ -60,40 +60,40 @@ class Kind:
     """Whether the caller sees the error's own message. Otherwise it is only logged."""
 
 
-KINDS: Final[Mapping[type[GatherError], Kind]] = {
-    BodyError: Kind(HTTPStatus.BAD_REQUEST, "The body cannot be read"),
-    RequestError: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "The request is wrong"),
-    BudgetError: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "The plan is over a limit"),
-    GatherNotFoundError: Kind(HTTPStatus.NOT_FOUND, "There is no such gather"),
-    SceneNotFoundError: Kind(HTTPStatus.NOT_FOUND, "There is no such scene"),
-    NoCatalogError: Kind(HTTPStatus.NOT_FOUND, "There is no catalog"),
-    NotRedrivableError: Kind(HTTPStatus.CONFLICT, "The gather cannot be redriven"),
-    ArrayExistsError: Kind(HTTPStatus.CONFLICT, "Another cube is there"),
-    ThrottledError: Kind(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests"),
-    UnreachableError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "AWS did not answer", is_shown=False),
-    StoreError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "A store did not answer", is_shown=False),
-    BusyError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "It cannot be done now", is_shown=False),
-    TooSlowError: Kind(HTTPStatus.GATEWAY_TIMEOUT, "The answer took too long"),
-    DeniedError: Kind(
+KINDS: Final[Mapping[type[GatherError], ProblemKind]] = {
+    BodyError: ProblemKind(HTTPStatus.BAD_REQUEST, "The body cannot be read"),
+    RequestError: ProblemKind(HTTPStatus.UNPROCESSABLE_ENTITY, "The request is wrong"),
+    BudgetError: ProblemKind(HTTPStatus.UNPROCESSABLE_ENTITY, "The plan is over a limit"),
+    GatherNotFoundError: ProblemKind(HTTPStatus.NOT_FOUND, "There is no such gather"),
+    SceneNotFoundError: ProblemKind(HTTPStatus.NOT_FOUND, "There is no such scene"),
+    NoCatalogError: ProblemKind(HTTPStatus.NOT_FOUND, "There is no catalog"),
+    NotRedrivableError: ProblemKind(HTTPStatus.CONFLICT, "The gather cannot be redriven"),
+    ArrayExistsError: ProblemKind(HTTPStatus.CONFLICT, "Another cube is there"),
+    ThrottledError: ProblemKind(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests"),
+    UnreachableError: ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "AWS did not answer", is_shown=False),
+    StoreError: ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "A store did not answer", is_shown=False),
+    BusyError: ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "It cannot be done now", is_shown=False),
+    TooSlowError: ProblemKind(HTTPStatus.GATEWAY_TIMEOUT, "The answer took too long"),
+    DeniedError: ProblemKind(
         HTTPStatus.INTERNAL_SERVER_ERROR, "The deployment lacks a right that it needs", is_shown=False
     ),
-    DeploymentError: Kind(
+    DeploymentError: ProblemKind(
         HTTPStatus.INTERNAL_SERVER_ERROR, "The deployment is wrongly configured", is_shown=False
     ),
 }
-STAC_KINDS: Final[Mapping[type[GatherError], Kind]] = {
+STAC_KINDS: Final[Mapping[type[GatherError], ProblemKind]] = {
     **KINDS,
-    RequestError: Kind(HTTPStatus.BAD_REQUEST, "The request is wrong"),
+    RequestError: ProblemKind(HTTPStatus.BAD_REQUEST, "The request is wrong"),
 }
 """STAC API asks for 400 where a search's parameters are wrong."""
 
-_UNEXPECTED: Final = Kind(
+_UNEXPECTED: Final = ProblemKind(
     HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on our side", is_shown=False
 )
 
 
 def answer_with_problems(
-    app: APIGatewayRestResolver, logger: Logger, *, kinds: Mapping[type[GatherError], Kind] = KINDS
+    app: APIGatewayRestResolver, logger: Logger, *, kinds: Mapping[type[GatherError], ProblemKind] = KINDS
 ) -> None:
     """Answer every error of a route with problem details. Log the errors whose message is not shown."""
 
@@ -107,7 +107,7 @@ def answer_with_problems(
     app.not_found(lambda _: _no_such_address(app))
 
 
-def _problem(error: Exception, kind: Kind, *, request_id: str) -> Response[Any]:
+def _problem(error: Exception, kind: ProblemKind, *, request_id: str) -> Response[Any]:
     detail = (
         str(error)
         if kind.is_shown

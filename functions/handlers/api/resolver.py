@@ -9,7 +9,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.problems import KINDS, BodyError, Kind, answer_with_problems
+from handlers.api.problems import KINDS, BodyError, ProblemKind, answer_with_problems
 from handlers.api.route import Route
 from pixel_gather.core.errors import GatherError, RequestError
 
@@ -23,7 +23,11 @@ class Resolver(APIGatewayRestResolver):
     """The routes of one function. It answers errors with problem details."""
 
     def __init__(
-        self, routes: Iterable[Route], logger: Logger, *, kinds: Mapping[type[GatherError], Kind] = KINDS
+        self,
+        routes: Iterable[Route],
+        logger: Logger,
+        *,
+        kinds: Mapping[type[GatherError], ProblemKind] = KINDS,
     ) -> None:
         """Make a resolver whose routes have no function yet; see `serve`."""
         self._routes = {each.name: each for each in routes}
@@ -46,7 +50,7 @@ def _base_path(routes: Iterable[Route]) -> re.Pattern[str]:
     return re.compile(rf"^(?!{ours})(?:/[^/]+)+?(?={ours})")
 
 
-def answered(
+def answer_event(
     app: APIGatewayRestResolver, logger: Logger, event: dict[str, Any], context: LambdaContext
 ) -> dict[str, Any]:
     """Answer one request and log one line about it."""
@@ -63,7 +67,7 @@ def answered(
     return answer
 
 
-def body_of(app: APIGatewayRestResolver) -> Any:
+def read_body(app: APIGatewayRestResolver) -> Any:
     """Return the request's body.
 
     Raises:
@@ -78,7 +82,7 @@ def body_of(app: APIGatewayRestResolver) -> Any:
     return body
 
 
-def flag(app: APIGatewayRestResolver, name: str) -> bool:
+def read_flag(app: APIGatewayRestResolver, name: str) -> bool:
     """Return a query parameter that is true or false; false by default.
 
     Raises:
@@ -90,7 +94,7 @@ def flag(app: APIGatewayRestResolver, name: str) -> bool:
     return text == "true"
 
 
-def page_of(executions: "Executions", app: APIGatewayRestResolver) -> dict[str, Any]:
+def list_page(executions: "Executions", app: APIGatewayRestResolver) -> dict[str, Any]:
     """Return the page of gathers or rankings that the query names by limit, token and state.
 
     Raises:
@@ -103,7 +107,7 @@ def page_of(executions: "Executions", app: APIGatewayRestResolver) -> dict[str, 
     return executions.list_(limit=int(limit), token=query("token"), state=query("state"))
 
 
-def address(event: Mapping[str, Any]) -> str:
+def api_address(event: Mapping[str, Any]) -> str:
     """Return the API's base address without a closing slash; empty where the event does not have it."""
     context = event.get("requestContext") or {}
     domain = context.get("domainName")

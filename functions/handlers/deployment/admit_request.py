@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from handlers.deployment.policy import check_append, check_sources, checked_index, list_policy, source_policy
+from handlers.deployment.policy import check_append, check_index, check_sources, list_policy, source_policy
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from pixel_gather.core.errors import ArrayExistsError, BudgetError, RequestError
@@ -33,7 +33,7 @@ _LONGEST_CAUSE: Final = 2000
 """Longest cause of a refusal, in characters."""
 
 
-def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
+def admit(request: GatherRequest, settings: Settings) -> GatherRequest:
     """Return the request with limits no higher than the deployment's. Its digest does not change.
 
     A request without a number of workers stays without one: the plan then chooses how many are useful.
@@ -44,7 +44,7 @@ def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
     check_sources(request.sources, settings)
     check_append(request)
     if request.index is not None:
-        checked_index(request.index, settings)
+        check_index(request.index, settings)
     limits = request.limits.within(Limits.model_validate(settings.limits))
     if request.limits.workers is None:
         limits = limits.model_copy(update={"workers": None})
@@ -52,13 +52,13 @@ def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
 
 
 @asynccontextmanager
-async def opened_table(
+async def open_table(
     request: GatherRequest, deployment: Deployment, *, left_s: float, found_list: bytes | None = None
 ) -> AsyncIterator[SqliteSourceTable]:
     """Read the list of a request into a table, which is removed at the end of the context.
 
     Args:
-        request: As `admitted` returned it.
+        request: As `admit` returned it.
         deployment: Whose stores are read.
         left_s: How long the whole plan may take.
         found_list: What an earlier run of the request found; it is read instead of searching.
@@ -79,8 +79,8 @@ async def opened_table(
             )
 
     def load() -> SqliteSourceTable:
-        named = _named(request, deployment, check, found_list)
-        limited = _limited(named.sources, most=request.limits.files)
+        named = _name_sources(request, deployment, check, found_list)
+        limited = _limit_sources(named.sources, most=request.limits.files)
         table = SqliteSourceTable(replace(named, sources=limited), check=check)
         if request.index is not None:
             try:
@@ -97,11 +97,11 @@ async def opened_table(
 def _learn(
     table: SqliteSourceTable, index: str, overview: int | None, deployment: Deployment, check: Check
 ) -> None:
-    href = checked_index(index, deployment.settings)
+    href = check_index(index, deployment.settings)
     table.learn(read_index(href, objects=deployment.objects, overview=overview, check=check), check=check)
 
 
-def _named(
+def _name_sources(
     request: GatherRequest, deployment: Deployment, check: Check, found_list: bytes | None
 ) -> SourceList:
     settings = deployment.settings
@@ -124,7 +124,7 @@ def _named(
     )
 
 
-def _limited(sources: Iterator[Source], *, most: int | None) -> Iterator[Source]:
+def _limit_sources(sources: Iterator[Source], *, most: int | None) -> Iterator[Source]:
     """Yield sources until there are too many. So no list can fill the disk."""
     for n, source in enumerate(sources, start=1):
         if most is not None and n > most:
@@ -135,7 +135,7 @@ def _limited(sources: Iterator[Source], *, most: int | None) -> Iterator[Source]
         yield source
 
 
-def refused(error: RequestError | BudgetError | ArrayExistsError, metrics: EmfMetrics) -> dict[str, Any]:
+def refuse(error: RequestError | BudgetError | ArrayExistsError, metrics: EmfMetrics) -> dict[str, Any]:
     """Count a refusal, and return the verdict. The state machine fails with its error and its cause."""
     metrics.write({GATHERS_REFUSED: [1]})
     name = RequestError.__name__ if isinstance(error, RequestError) else type(error).__name__

@@ -27,7 +27,7 @@ def source_policy(settings: Settings) -> HrefPolicy:
 
 
 def list_policy(settings: Settings) -> HrefPolicy:
-    """Return where lists may lie: with the sources, or uploaded (see `checked_list`)."""
+    """Return where lists may lie: with the sources, or uploaded (see `check_list`)."""
     policy = source_policy(settings)
     return HrefPolicy(
         schemes=policy.schemes,
@@ -37,7 +37,7 @@ def list_policy(settings: Settings) -> HrefPolicy:
 
 
 def index_policy(settings: Settings) -> HrefPolicy:
-    """Return where header indexes may lie: with the sources, uploaded, or in cubes (see `checked_index`)."""
+    """Return where header indexes may lie: with the sources, uploaded, or in cubes (see `check_index`)."""
     policy = list_policy(settings)
     assert policy.buckets is not None  # noqa: S101 # it has named them
     return HrefPolicy(
@@ -58,11 +58,11 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
             field="sources.sign",
         )
     for position, href in enumerate(sources.hrefs or ()):
-        _checked(href, policy, f"sources.hrefs.{position}")
+        _check_href(href, policy, f"sources.hrefs.{position}")
     if sources.list is not None:
-        checked_list(sources.list, settings)
+        check_list(sources.list, settings)
     if sources.catalog is not None:
-        checked_list(sources.catalog.file, settings, field="sources.catalog.file")
+        check_list(sources.catalog.file, settings, field="sources.catalog.file")
     if sources.stac is not None:
         _check_items(sources.stac, settings)
     if sources.prefix is not None:
@@ -100,7 +100,7 @@ def _check_items(asked: "StacSources", settings: Settings) -> None:
     if asked.cmr is not None:
         hosts_only(settings.catalog_hosts, field="sources.stac.cmr")(CMR)
     if isinstance(asked.items, str):
-        checked_list(asked.items, settings, field="sources.stac.items")
+        check_list(asked.items, settings, field="sources.stac.items")
     elif asked.items is not None:
         raise RequestError(
             "a request holds no items: write them to a file, upload it with POST /lists, "
@@ -109,7 +109,7 @@ def _check_items(asked: "StacSources", settings: Settings) -> None:
         )
 
 
-def checked_list(place: str, settings: Settings, *, field: str = "sources.list") -> str:
+def check_list(place: str, settings: Settings, *, field: str = "sources.list") -> str:
     """Return the href of a list or catalog that may be read. In the control bucket, these are the uploads.
 
     Raises:
@@ -121,13 +121,13 @@ def checked_list(place: str, settings: Settings, *, field: str = "sources.list")
             field=field,
         )
     control = f"s3://{settings.control_bucket}/"
-    href = _checked(place, list_policy(settings), field)
+    href = _check_href(place, list_policy(settings), field)
     if href.startswith(control) and not href.startswith(f"{control}lists/"):
-        _checked(place, source_policy(settings), field)
+        _check_href(place, source_policy(settings), field)
     return href
 
 
-def checked_index(place: str, settings: Settings) -> str:
+def check_index(place: str, settings: Settings) -> str:
     """Return the href of a header index that may be read. In cubes, this is only ``headers.parquet``.
 
     Raises:
@@ -135,7 +135,7 @@ def checked_index(place: str, settings: Settings) -> str:
     """
     field = "index"
     cubes, control = f"s3://{settings.array_bucket}/{settings.output_prefix}", settings.control_bucket
-    href = _checked(place, index_policy(settings), field)
+    href = _check_href(place, index_policy(settings), field)
     is_a_cubes = href.startswith(cubes) and href.endswith(f"/{_CUBES_INDEX}")
     is_uploaded = href.startswith(f"s3://{control}/lists/")
     if is_a_cubes or is_uploaded:
@@ -146,10 +146,10 @@ def checked_index(place: str, settings: Settings) -> str:
         raise RequestError(
             f"the only index of a cube is {cubes}NAME.zarr/{_CUBES_INDEX}; name that", field=field
         )
-    return _checked(href, sources, field)
+    return _check_href(href, sources, field)
 
 
-def _checked(href: str, policy: HrefPolicy, field: str) -> str:
+def _check_href(href: str, policy: HrefPolicy, field: str) -> str:
     try:
         return check_href(href, policy=policy)
     except ValueError as error:

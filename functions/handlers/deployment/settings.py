@@ -89,13 +89,13 @@ class Settings:
         return cls(
             stage=variables.text("STAGE"),
             array_bucket=variables.text("ARRAY_BUCKET"),
-            output_prefix=_checked_prefix(variables.text("OUTPUT_PREFIX", may_be_empty=True)),
+            output_prefix=_check_prefix(variables.text("OUTPUT_PREFIX", may_be_empty=True)),
             control_bucket=variables.text("CONTROL_BUCKET"),
             source_buckets=tuple(_source_bucket(each) for each in variables.array("SOURCE_BUCKETS")),
             https_hosts=frozenset(str(each) for each in variables.array("HTTPS_HOSTS")),
-            limits=_checked_limits(variables.json("LIMITS")),
+            limits=_check_limits(variables.json("LIMITS")),
             concurrency=variables.count("CONCURRENCY"),
-            shard_memories_mib=_sizes(variables.array("SHARD_MEMORY_MIB")),
+            shard_memories_mib=_parse_sizes(variables.array("SHARD_MEMORY_MIB")),
             memory_mib=_count(_OWN_MEMORY, environment.get(_OWN_MEMORY, "")),
             endpoint=next((environment[name] for name in _ENDPOINTS if environment.get(name)), None),
             state_machine_arn=environment.get(f"{_PREFIX}STATE_MACHINE_ARN") or None,
@@ -170,7 +170,7 @@ def _count(name: str, text: str) -> int:
     return int(text)
 
 
-def _sizes(given: list[Any]) -> tuple[int, ...]:
+def _parse_sizes(given: list[Any]) -> tuple[int, ...]:
     sizes = tuple(_count(f"{_PREFIX}SHARD_MEMORY_MIB", str(each)) for each in given)
     if not sizes or list(sizes) != sorted(set(sizes)):
         raise SettingsError(
@@ -179,7 +179,7 @@ def _sizes(given: list[Any]) -> tuple[int, ...]:
     return sizes
 
 
-def _checked_prefix(prefix: str) -> str:
+def _check_prefix(prefix: str) -> str:
     if prefix and not prefix.endswith("/"):
         raise SettingsError(f"{_PREFIX}OUTPUT_PREFIX is {prefix!r}; it has to be empty or end in a slash")
     return prefix
@@ -194,7 +194,7 @@ def _source_bucket(value: Any) -> SourceBucket:
     return SourceBucket(**value)
 
 
-def _checked_limits(value: Any) -> dict[str, float | int | None]:
+def _check_limits(value: Any) -> dict[str, float | int | None]:
     if not isinstance(value, dict) or not set(value) <= _LIMITS:
         raise SettingsError(
             f"{_PREFIX}LIMITS is {value!r}; it is a JSON object of {', '.join(sorted(_LIMITS))}"

@@ -50,7 +50,7 @@ class Spending:
 
 
 @contextmanager
-def spending(metrics: EmfMetrics, *, memory_mib: int, **properties: Any) -> Iterator[Spending]:
+def report_spending(metrics: EmfMetrics, *, memory_mib: int, **properties: Any) -> Iterator[Spending]:
     """Write the cost of the block as a metric when the block ends or raises.
 
     Args:

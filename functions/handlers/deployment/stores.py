@@ -25,7 +25,7 @@ class Deployment:
         own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
         self._own = own
         self.limiter = AdaptiveLimiter(most=settings.concurrency)
-        self.objects = Objects(own, by_root=_by_root(settings), pace=self.limiter)
+        self.objects = Objects(own, by_root=_settings_by_root(settings), pace=self.limiter)
         self._control = open_place(f"s3://{settings.control_bucket}", own)
         self.summaries = ObjectControlStore(self._control, "")
         self._runner = open_runner()
@@ -36,7 +36,7 @@ class Deployment:
         if sign == "none":
             return self.objects
         secret = self.settings.earthdata_secret
-        read_token = None if secret is None else partial(_secret_text, secret)
+        read_token = None if secret is None else partial(_read_secret, secret)
         kind = cast("Sign", sign)  # the request's model has checked it
         signing = Signing(kind=kind, read_token=read_token, longest_jitter_s=_LONGEST_JITTER_S)
         return self.objects.signed(signing)
@@ -84,7 +84,7 @@ class Deployment:
         self._runner.close()
 
 
-def _secret_text(name: str) -> str:
+def _read_secret(name: str) -> str:
     from pixel_gather.io.aws.secrets import secret_text  # noqa: PLC0415 # boto3 costs 0.3 s
 
     return secret_text(name)
@@ -95,7 +95,7 @@ def cube_name(gather: str) -> str:
     return gather.partition("/")[0]
 
 
-def _by_root(settings: Settings) -> dict[str, StoreSettings]:
+def _settings_by_root(settings: Settings) -> dict[str, StoreSettings]:
     return {
         f"s3://{each.name}": StoreSettings(
             endpoint=settings.endpoint,

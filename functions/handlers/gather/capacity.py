@@ -4,7 +4,7 @@ from handlers.deployment.settings import Settings
 from pixel_gather.core.estimate.workload import FarBucket, WorkerPool
 
 
-def workers_of(settings: Settings) -> WorkerPool:
+def deployed_workers(settings: Settings) -> WorkerPool:
     """Return the deployment's workers."""
     return WorkerPool.deployed(
         max_workers=settings.limits.get("workers"),
@@ -19,7 +19,7 @@ def workers_of(settings: Settings) -> WorkerPool:
     )
 
 
-def size_index(memory_mib: int, settings: Settings) -> int:
+def worker_size_index(memory_mib: int, settings: Settings) -> int:
     """Return the index of the worker function with this memory. The state machine chooses by it.
 
     Return the largest worker where no function has this memory. This happens where the deployment was

@@ -8,11 +8,11 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import TooSlowError
-from handlers.api.resolver import Resolver, answered, body_of
-from handlers.deployment.admit_request import admitted, opened_table
+from handlers.api.resolver import Resolver, answer_event, read_body
+from handlers.deployment.admit_request import admit, open_table
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
-from handlers.gather.capacity import workers_of
+from handlers.gather.capacity import deployed_workers
 from handlers.gather.readers import Readers
 from handlers.gather.routes import ROUTES
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -40,18 +40,18 @@ class DryPlanner:
             TooSlowError: The list is too long to be read within the API's time limit.
         """
         settings = self.deployment.settings
-        request = admitted(parse_request(given), settings)
+        request = admit(parse_request(given), settings)
         try:
             async with (
                 asyncio.timeout(left_s),
-                opened_table(request, self.deployment, left_s=left_s) as table,
+                open_table(request, self.deployment, left_s=left_s) as table,
             ):
                 is_new = request.output.append_to is None
                 return await plan_dry(
                     request,
                     table=table,
                     sources=self.readers.sources(request.sources.sign, self.projector),
-                    workers=workers_of(settings),
+                    workers=deployed_workers(settings),
                     cube=None if is_new else self.deployment.cube(request.cube_name),
                     archive=self.deployment.archives,
                 )
@@ -69,7 +69,7 @@ def app_of(planner: DryPlanner, logger: Logger) -> Resolver:
     @app.serve("planGather")
     def plan() -> dict[str, Any]:
         left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
-        return planner.deployment.run(planner.plan(body_of(app), left_s=left_s)).to_json()
+        return planner.deployment.run(planner.plan(read_body(app), left_s=left_s)).to_json()
 
     return app
 
@@ -84,4 +84,4 @@ app = app_of(planner, logger)
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one request."""
-    return answered(app, logger, event, context)
+    return answer_event(app, logger, event, context)

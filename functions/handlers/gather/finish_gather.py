@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment, cube_name
-from handlers.gather.result import publish
+from handlers.gather.result import publish_result
 from handlers.gather.shard_metrics import metrics_of_gather
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.report import Report
@@ -63,7 +63,7 @@ async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Repo
     plan, tasks = planning.result(), listing.result()
     stores = GatherStores(cube=deployment.cube(gather), control=control)
     report = await finish_gather(plan=plan, tasks=tasks, stores=stores, max_lost_share=max_lost_share)
-    result = await publish(
+    result = await publish_result(
         report,
         cube_name(gather),
         deployment,

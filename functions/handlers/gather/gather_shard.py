@@ -13,10 +13,10 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.deployment.settings import Settings
-from handlers.deployment.spending import spending
+from handlers.deployment.spending import report_spending
 from handlers.deployment.stores import Deployment, cube_name
 from handlers.gather.readers import Readers
-from handlers.gather.shard_metrics import metrics_of_shard, summary_of_shard
+from handlers.gather.shard_metrics import metrics_of_shard, summarize_shard
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.read.time_limits import ShardTimes, in_time
@@ -80,7 +80,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     summaries: list[dict[str, Any]] = []
 
     def done(plan: CubePlan, task: ShardTask, filled: FilledShard) -> None:
-        summary = {"shard_index": task.index} | summary_of_shard(filled.result, plan=plan, task=task)
+        summary = {"shard_index": task.index} | summarize_shard(filled.result, plan=plan, task=task)
         summaries.append(summary)
         if filled.is_new:
             spent.add(filled.result, plan)
@@ -94,7 +94,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     times = ShardTimes(
         left_s=context.get_remaining_time_in_millis() / 1000, limit_s=limit_s, late_s=event.get("late_s")
     )
-    with spending(metrics, memory_mib=settings.memory_mib, **log_keys) as spent:
+    with report_spending(metrics, memory_mib=settings.memory_mib, **log_keys) as spent:
         work = worker.gather(gather, tasks, times=times, done=done)
         worker.deployment.run(in_time(work, limit_s=limit_s))
     totals = {name: sum(each[name] for each in summaries) for name in ("windows_read", "windows_failed")}

@@ -15,12 +15,12 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.deployment.admit_request import admitted, opened_table, refused
+from handlers.deployment.admit_request import admit, open_table, refuse
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
-from handlers.gather.capacity import size_index, workers_of
+from handlers.gather.capacity import deployed_workers, worker_size_index
 from handlers.gather.readers import Readers
-from handlers.gather.result import found_result
+from handlers.gather.result import look_up_result
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, BudgetError, RequestError
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.manifest import manifest, manifest_key
@@ -62,19 +62,19 @@ class Planner:
             StoreError: A store refused.
         """
         deployment = self.deployment
-        request = admitted(parse_request(given), deployment.settings)
+        request = admit(parse_request(given), deployment.settings)
         context = GatherContext(
             cube=deployment.cube(request.cube_name),
             control=deployment.control(request.cube_name),
             sources=self.readers.sources(request.sources.sign, self.projector),
         )
         found_list = await read_found_list(request, context)
-        async with opened_table(request, deployment, left_s=left_s, found_list=found_list) as table:
+        async with open_table(request, deployment, left_s=left_s, found_list=found_list) as table:
             planned = await plan_gather(
                 request,
                 table=table,
                 context=context,
-                workers=workers_of(deployment.settings),
+                workers=deployed_workers(deployment.settings),
                 archive=deployment.archives,
             )
         if planned is None:
@@ -89,10 +89,12 @@ class Planner:
         assert report is not None  # noqa: S101 # it is complete
         draws = request.output.report
         n_appended = None if is_new else 0
-        result = await found_result(report, gather, self.deployment, has_report=draws, n_appended=n_appended)
+        result = await look_up_result(
+            report, gather, self.deployment, has_report=draws, n_appended=n_appended
+        )
         is_missing = is_new and draws and result["report_page"] is None
         if is_missing and await is_planned(context.of_plan(found.claim).control):
-            return _to_be_finished(f"{gather}/{found.claim}", request)
+            return _verdict_to_finish(f"{gather}/{found.claim}", request)
         return {"verdict": "complete", "result": result}
 
     async def nothing_yet(self, given: Any, why: NoSceneError, *, execution: str) -> dict[str, Any]:
@@ -111,7 +113,7 @@ class Planner:
     ) -> dict[str, Any]:
         """Write the manifest of the missing shards, and return how the state machine goes on."""
         deployment, gather = self.deployment, request.cube_name
-        workers, place = workers_of(deployment.settings), deployment.cube(gather).place
+        workers, place = deployed_workers(deployment.settings), deployment.cube(gather).place
         control = deployment.control(f"{gather}/{plan.claim}")
         stores = GatherStores(cube=deployment.cube(gather), control=control)
         done = await find_committed(plan, tasks, stores=stores)
@@ -130,28 +132,30 @@ class Planner:
                 "key": control.prefix + manifest_key(execution),
             },
             "workers": map_plan.n_workers,
-            "worker_size": size_index(map_plan.worker_memory_mib, deployment.settings),
+            "worker_size": worker_size_index(map_plan.worker_memory_mib, deployment.settings),
             "shard_limit_s": map_plan.first_limit_s,
             "late_shard_s": map_plan.late_shard_s,
-            "failed_shards": _percentage(request),
-            "tolerated_failure_percentage": max(_TOLERATED_PERCENT, math.ceil(_percentage(request))),
+            "failed_shards": _tolerated_percentage(request),
+            "tolerated_failure_percentage": max(
+                _TOLERATED_PERCENT, math.ceil(_tolerated_percentage(request))
+            ),
             "cube": place,
             "n_shards": n_shards,
             "n_missing": n_missing,
         }
 
 
-def _to_be_finished(gather: str, request: GatherRequest) -> dict[str, Any]:
+def _verdict_to_finish(gather: str, request: GatherRequest) -> dict[str, Any]:
     """Return the verdict on a complete cube without a report. The finish writes the report."""
     return {
         "verdict": "planned",
         "gather": gather,
-        "failed_shards": _percentage(request),
+        "failed_shards": _tolerated_percentage(request),
         "n_missing": 0,
     }
 
 
-def _percentage(request: GatherRequest) -> float:
+def _tolerated_percentage(request: GatherRequest) -> float:
     return round((request.limits.failed_shards or 0) * 100, 6)
 
 
@@ -190,13 +194,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         if is_of_a_tick(execution):  # nobody asked for it now, and the next tick searches again
             verdict = deployment.run(planner.nothing_yet(given, error, execution=execution))
         else:
-            verdict = refused(error, metrics)
+            verdict = refuse(error, metrics)
     except AppendRunningError as error:
-        verdict = {"verdict": "waiting", "wait_s": random.randint(*_WAIT_S), "cause": str(error)}  # noqa: S311 # no secret
+        wait_s = random.randint(*_WAIT_S)  # noqa: S311 # no secret
+        verdict = {"verdict": "waiting", "wait_s": wait_s, "cause": str(error)}
     except (RequestError, BudgetError, ArrayExistsError) as error:
-        verdict = refused(error, metrics)
+        verdict = refuse(error, metrics)
     except TimeoutError as error:
-        verdict = refused(
+        verdict = refuse(
             BudgetError(str(error) or "planning takes longer than the function may run"), metrics
         )
     shown = ("verdict", "gather", "n_shards", "n_missing", "error", "cause")

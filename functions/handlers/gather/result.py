@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from handlers.deployment.stores import Deployment
-from handlers.gather.capacity import workers_of
+from handlers.gather.capacity import deployed_workers
 from pixel_gather.core.results.cost import usd_by_service
 from pixel_gather.core.results.report import Report
 from pixel_gather.features.report.report_writer import Log, write_report
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # for the description, which needs msgspec
     from handlers.gather.answers import Result
 
 
-async def publish(
+async def publish_result(
     report: Report,
     gather: str,
     deployment: Deployment,
@@ -45,19 +45,19 @@ async def publish(
         written = await write_report(
             cube.store, place=cube.place, usd_by_service=usd, log=log, draws=has_report
         )
-    return _result(report, gather, deployment, written, n_appended=n_appended, has_report=has_report)
+    return _describe_result(report, gather, deployment, written, n_appended=n_appended, has_report=has_report)
 
 
-async def found_result(
+async def look_up_result(
     report: Report, gather: str, deployment: Deployment, *, has_report: bool, n_appended: int | None = None
 ) -> "Result":
     """Return the result of a complete gather. Write no report, even where it is missing."""
     written = await look_for_report(deployment.cube(gather).store)
-    return _result(report, gather, deployment, written, n_appended=n_appended, has_report=has_report)
+    return _describe_result(report, gather, deployment, written, n_appended=n_appended, has_report=has_report)
 
 
 def _usd_by_service(report: Report, deployment: Deployment, *, has_report: bool) -> dict[str, float]:
-    workers = workers_of(deployment.settings)
+    workers = deployed_workers(deployment.settings)
     return usd_by_service(
         report,
         worker_memory_mib=workers.worker_memory_mib,
@@ -66,7 +66,7 @@ def _usd_by_service(report: Report, deployment: Deployment, *, has_report: bool)
     )
 
 
-def _result(
+def _describe_result(
     report: Report,
     gather: str,
     deployment: Deployment,

@@ -41,7 +41,7 @@ def metrics_of_shard(result: ShardResult, *, is_strip: bool = False) -> Values:
         is_strip: Whether the shard has a part of its sources' windows. Then `metrics_of_gather` counts the
             sources, as each would otherwise be counted once for each strip.
     """
-    sources = list(_named(result))
+    sources = list(_present_outcomes(result))
     values: Values = {
         SOURCE_OPEN: [each.cost.open_s for each in sources],
         SOURCE_READ: [each.reading_s for each in sources],
@@ -52,7 +52,7 @@ def metrics_of_shard(result: ShardResult, *, is_strip: bool = False) -> Values:
         STORED: [result.stored_nbytes],
         SHARD: [result.worker_s],
     }
-    return values if is_strip else values | _counted(Counter(each.status for each in sources))
+    return values if is_strip else values | _count_sources(Counter(each.status for each in sources))
 
 
 def metrics_of_gather(report: "Report", usd: float, *, has_strips: bool = False) -> Values:
@@ -66,21 +66,21 @@ def metrics_of_gather(report: "Report", usd: float, *, has_strips: bool = False)
     counts = Counter({Status[name.upper()]: n for name, n in report.status_counts.items()})
     values: Values = {GATHER: [report.wall_s], GATHER_USD: [usd]}
     if has_strips:
-        return values | _counted(counts)
+        return values | _count_sources(counts)
     n_lost = counts[Status.LOST]
     return values | {SOURCES_FAILED_BY_STATUS[Status.LOST]: [n_lost]} if n_lost else values
 
 
-def _counted(counts: Counter[Status]) -> Values:
+def _count_sources(counts: Counter[Status]) -> Values:
     """Return how many sources were read, and how many failed with each status."""
     failed = {status: n for status, n in counts.items() if status.is_failure}
     values: Values = {SOURCES_READ: [counts[Status.OK]], SOURCES_FAILED: [sum(failed.values())]}
     return values | {SOURCES_FAILED_BY_STATUS[status]: [n] for status, n in failed.items()}
 
 
-def summary_of_shard(result: ShardResult, *, plan: CubePlan, task: ShardTask) -> dict[str, Any]:
+def summarize_shard(result: ShardResult, *, plan: CubePlan, task: ShardTask) -> dict[str, Any]:
     """Return the keys of a shard's log line, without the names of the gather and the shard."""
-    sources = list(_named(result))
+    sources = list(_present_outcomes(result))
     pixel_nbytes = sum(np.dtype(slot.dtype).itemsize * len(slot.bands) for slot in plan.slots)
     return {
         "windows_read": sum(not each.status.is_failure for each in sources),
@@ -98,6 +98,6 @@ def summary_of_shard(result: ShardResult, *, plan: CubePlan, task: ShardTask) ->
     }
 
 
-def _named(result: ShardResult) -> Iterator[Outcome]:
+def _present_outcomes(result: ShardResult) -> Iterator[Outcome]:
     for row in result.rows:
         yield from (outcome for outcome in row if outcome.status is not Status.ABSENT)

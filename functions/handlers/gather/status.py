@@ -9,8 +9,8 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.control_plane import ControlPlane, control_plane
-from handlers.api.resolver import Resolver, address, answered, page_of
+from handlers.api.control_plane import ControlPlane, open_control_plane
+from handlers.api.resolver import Resolver, answer_event, api_address, list_page
 from handlers.deployment.settings import Settings
 from handlers.gather.routes import ROUTES
 from pixel_gather.io.aws.executions import Executions
@@ -25,11 +25,11 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
     document: dict[str, Any] = json.loads(_OPENAPI.read_text(encoding="utf-8"))
 
     def gathers() -> Executions:
-        return replace(plane.executions, links_from=address(app.current_event.raw_event))
+        return replace(plane.executions, links_from=api_address(app.current_event.raw_event))
 
     @app.serve("listGathers")
     def list_() -> dict[str, Any]:
-        return page_of(gathers(), app)
+        return list_page(gathers(), app)
 
     @app.serve("getGather")
     def status(id_: str) -> dict[str, Any]:
@@ -45,17 +45,17 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
 
     @app.serve("getOpenapi")
     def openapi() -> dict[str, Any]:
-        server = address(app.current_event.raw_event)
+        server = api_address(app.current_event.raw_event)
         return document | {"servers": [{"url": server or "/"}]}
 
     return app
 
 
 logger = Logger()
-app = app_of(control_plane(Settings.from_environment()), logger)
+app = app_of(open_control_plane(Settings.from_environment()), logger)
 
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one request."""
-    return answered(app, logger, event, context)
+    return answer_event(app, logger, event, context)

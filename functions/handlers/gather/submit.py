@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.control_plane import ControlPlane, control_plane
-from handlers.api.resolver import Resolver, address, answered, body_of, flag
-from handlers.deployment.policy import check_append, check_sources, checked_index
+from handlers.api.control_plane import ControlPlane, open_control_plane
+from handlers.api.resolver import Resolver, answer_event, api_address, read_body, read_flag
+from handlers.deployment.policy import check_append, check_index, check_sources
 from handlers.deployment.settings import Settings
 from handlers.gather.routes import ROUTES
 from handlers.gather.uploads import lend_place
@@ -27,13 +27,13 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
 
     @app.serve("submitGather")
     def submit() -> tuple[dict[str, Any], int]:
-        request = parse_request(body_of(app))
+        request = parse_request(read_body(app))
         check_sources(request.sources, plane.settings)
         if request.index is not None:
-            checked_index(request.index, plane.settings)
-        if flag(app, "force"):
+            check_index(request.index, plane.settings)
+        if read_flag(app, "force"):
             request = forced(request)
-        executions = replace(plane.executions, links_from=address(app.current_event.raw_event))
+        executions = replace(plane.executions, links_from=api_address(app.current_event.raw_event))
         check_append(request)
         name = execution_name(request, day=datetime.now(UTC).date().isoformat())
         is_append = request.output.append_to is not None
@@ -43,16 +43,16 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
 
     @app.serve("keepList")
     def keep_list() -> "ListPlace":
-        return lend_place(body_of(app), plane)
+        return lend_place(read_body(app), plane)
 
     return app
 
 
 logger = Logger()
-app = app_of(control_plane(Settings.from_environment()), logger)
+app = app_of(open_control_plane(Settings.from_environment()), logger)
 
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one request."""
-    return answered(app, logger, event, context)
+    return answer_event(app, logger, event, context)

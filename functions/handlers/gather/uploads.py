@@ -36,7 +36,7 @@ def lend_place(given: Any, plane: ControlPlane) -> "ListPlace":
     Raises:
         RequestError: A field is missing or wrong.
     """
-    sha256, suffix, nbytes = _checked(given)
+    sha256, suffix, nbytes = _check_upload(given)
     bucket, key = plane.settings.control_bucket, key_of_list(sha256, suffix)
     place: ListPlace = {"href": f"s3://{bucket}/{key}", "upload": None, "headers": {}}
     with aws_errors_in_words():
@@ -52,7 +52,7 @@ def lend_place(given: Any, plane: ControlPlane) -> "ListPlace":
     return place
 
 
-def _checked(given: Any) -> tuple[str, str, int]:
+def _check_upload(given: Any) -> tuple[str, str, int]:
     if not isinstance(given, Mapping):
         raise RequestError("it must be an object with sha256, suffix and nbytes", field="request")
     if unknown := sorted(given.keys() - _FIELDS):

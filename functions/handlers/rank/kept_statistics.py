@@ -20,7 +20,9 @@ _logger = Logger()
 
 
 @asynccontextmanager
-async def kept_statistics(results: ControlStore, request: RankingRequest) -> AsyncIterator[SqliteStatistics]:
+async def open_kept_statistics(
+    results: ControlStore, request: RankingRequest
+) -> AsyncIterator[SqliteStatistics]:
     """Open the statistics that are kept for one ranking, and store them again at the end of the context.
 
     If the store refuses, the ranking goes on without them, and the log says why.
@@ -40,7 +42,7 @@ async def kept_statistics(results: ControlStore, request: RankingRequest) -> Asy
         path = Path(folder) / "kept.sqlite"
         if before is not None:
             path.write_bytes(before)
-        kept = _opened(path, inputs)
+        kept = _open_file(path, inputs)
         try:
             with kept:
                 yield kept
@@ -56,7 +58,7 @@ async def _store(results: ControlStore, key: str, content: bytes) -> None:
         _logger.warning("statistics are not kept", exc_info=error)
 
 
-def _opened(path: Path, inputs: str) -> SqliteStatistics:
+def _open_file(path: Path, inputs: str) -> SqliteStatistics:
     try:
         return SqliteStatistics(path, inputs=inputs)
     except StoreError:  # no file of ours: everything is measured anew

@@ -14,10 +14,10 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.deployment.settings import Settings
-from handlers.deployment.spending import Spending, spending
+from handlers.deployment.spending import Spending, report_spending
 from handlers.deployment.stores import Deployment
-from handlers.rank.open_ranker import opened_ranker
-from handlers.rank.rank_request import Asked, parsed
+from handlers.rank.open_ranker import open_ranker
+from handlers.rank.rank_request import AdmittedRanking, admit_ranking
 from pixel_gather.core.read.time_limits import in_time
 from pixel_gather.core.stores import needed_file
 from pixel_gather.features.rank.map_rounds import RankTask, measure_task
@@ -41,7 +41,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     logger.append_keys(ranking=ranking, round=int(number))
     limit_s = event.get("limit_s")
     left_s = context.get_remaining_time_in_millis() / 1000 - _TO_STORE_S
-    with spending(metrics, memory_mib=settings.memory_mib, ranking=ranking) as spent:
+    with report_spending(metrics, memory_mib=settings.memory_mib, ranking=ranking) as spent:
         work = _measure(ranking, int(number), tasks, longest_s=left_s / len(tasks), spent=spent)
         n_scenes = deployment.run(in_time(work, limit_s=limit_s))
     logger.info("scenes measured", extra={"n_scenes": n_scenes, "requests": spent.n_gets})
@@ -52,7 +52,7 @@ async def _measure(
     ranking: str, number: int, tasks: Sequence[RankTask], *, longest_s: float, spent: Spending
 ) -> int:
     files = deployment.ranking_files(ranking, may_list=False)
-    asked = parsed(json.loads(await needed_file(files, "request.json")), settings)
+    asked = admit_ranking(json.loads(await needed_file(files, "request.json")), settings)
     n_scenes = 0
     for task in tasks:
         measure = _Measurer(asked, spent)
@@ -63,14 +63,14 @@ async def _measure(
 class _Measurer:
     """Reads the scenes of one task, and counts their requests."""
 
-    def __init__(self, asked: Asked, spent: Spending) -> None:
+    def __init__(self, asked: AdmittedRanking, spent: Spending) -> None:
         self._asked = asked
         self._spent = spent
 
     async def measure(self, wanted: Sequence[Wanted], done: Callable[[RankedScene], None]) -> None:
         before = sum(each.ranked.cost.requests for each in wanted)
         try:
-            async with opened_ranker(
+            async with open_ranker(
                 self._asked,
                 deployment,
                 kept=NothingKept(),

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from handlers.deployment.stores import Deployment
-from handlers.rank.kept_statistics import kept_statistics
-from handlers.rank.rank_request import Asked
+from handlers.rank.kept_statistics import open_kept_statistics
+from handlers.rank.rank_request import AdmittedRanking
 from pixel_gather.features.rank.check_kept import drop_replaced
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.open_ranker import ranker_of
@@ -32,8 +32,8 @@ def _ignore(_: RankedScene) -> None: ...
 
 
 @asynccontextmanager
-async def opened_ranker(
-    asked: Asked,
+async def open_ranker(
+    asked: AdmittedRanking,
     deployment: Deployment,
     *,
     kept: KeptStatistics,
@@ -66,8 +66,8 @@ async def opened_ranker(
 
 
 @asynccontextmanager
-async def opened_ranker_with_kept(
-    asked: Asked,
+async def open_ranker_with_kept(
+    asked: AdmittedRanking,
     deployment: Deployment,
     *,
     scenes: Sequence[RankScene],
@@ -87,8 +87,8 @@ async def opened_ranker_with_kept(
         on_scene: Called each time that a scene has been read at a level.
     """
     async with (
-        kept_statistics(deployment.results, asked.request) as kept,
-        opened_ranker(asked, deployment, kept=kept, source_timeout_s=source_timeout_s, on_scene=on_scene) as (
+        open_kept_statistics(deployment.results, asked.request) as kept,
+        open_ranker(asked, deployment, kept=kept, source_timeout_s=source_timeout_s, on_scene=on_scene) as (
             ranker,
             ranges,
         ),
@@ -104,6 +104,6 @@ async def opened_ranker_with_kept(
         yield ranker
 
 
-def with_places(answer: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+def add_places(answer: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
     """Return a table with the addresses of the whole table."""
     return answer | {name: result[name] for name in TABLE_FIELDS}

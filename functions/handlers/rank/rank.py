@@ -16,12 +16,12 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.resolver import Resolver, address, answered, body_of, page_of
-from handlers.deployment.admit_request import opened_table
+from handlers.api.resolver import Resolver, answer_event, api_address, list_page, read_body
+from handlers.deployment.admit_request import open_table
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
-from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, opened_ranker_with_kept
-from handlers.rank.rank_request import Asked, parsed, ranking_name
+from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, open_ranker_with_kept
+from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_name
 from handlers.rank.routes import ROUTES
 from pixel_gather.core.stores import needed_file
 from pixel_gather.features.rank.forecast import Forecast
@@ -73,7 +73,7 @@ class RankService:
             RequestError: The request is wrong.
             BudgetError: It would be over a limit.
         """
-        asked = parsed(given, self.deployment.settings)
+        asked = admit_ranking(given, self.deployment.settings)
         scenes = _List()
         try:
             answer = await self._at_once(asked, left_s, scenes, is_async=is_async)
@@ -82,11 +82,13 @@ class RankService:
             return ranking_name(given, scenes.digest, salt=salt)
         return answer
 
-    async def _at_once(self, asked: Asked, left_s: float, scenes: _List, *, is_async: bool) -> dict[str, Any]:
+    async def _at_once(
+        self, asked: AdmittedRanking, left_s: float, scenes: _List, *, is_async: bool
+    ) -> dict[str, Any]:
         started = asyncio.get_running_loop().time()
         async with (
             asyncio.timeout(left_s),
-            opened_table(asked.gather, self.deployment, left_s=left_s) as table,
+            open_table(asked.gather, self.deployment, left_s=left_s) as table,
         ):
             scenes.digest = table.digest
             if is_async or table.n_rows > _MOST_SCENES:
@@ -102,16 +104,16 @@ class RankService:
         return answer
 
     async def _ranked(
-        self, asked: Asked, table: SqliteSourceTable, left_s: float
+        self, asked: AdmittedRanking, table: SqliteSourceTable, left_s: float
     ) -> tuple[list[RankedScene], list[str]]:
         scenes = scenes_of(table, asked.request)
         first = FirstScene(
             n_scenes=len(scenes),
             in_flight=self.deployment.settings.concurrency,
             reads_on=asked.request.reads_on,
-            on_forecast=_checked(asked, len(scenes)),
+            on_forecast=_forecast_check(asked, len(scenes)),
         )
-        async with opened_ranker_with_kept(
+        async with open_ranker_with_kept(
             asked, self.deployment, scenes=scenes, source_timeout_s=left_s, on_scene=first.look
         ) as ranker:
             ranked = await ranker.rank(scenes)
@@ -135,7 +137,7 @@ class RankService:
         return document
 
 
-def _checked(asked: Asked, n_scenes: int) -> Callable[[Forecast], None]:
+def _forecast_check(asked: AdmittedRanking, n_scenes: int) -> Callable[[Forecast], None]:
     """Return what refuses a forecast over a limit, and stops a ranking that is too long for one function."""
 
     def check(forecast: Forecast) -> None:
@@ -153,7 +155,7 @@ def app_of(service: RankService, logger: Logger) -> Resolver:
 
     @app.serve("rankScenes")
     def rank() -> tuple[dict[str, Any], int]:
-        given = body_of(app)
+        given = read_body(app)
         left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
         wished = app.current_event.headers.get("prefer", "")  # RFC 7240
         work = service.rank(given, left_s=left_s, is_async="respond-async" in wished)
@@ -161,18 +163,18 @@ def app_of(service: RankService, logger: Logger) -> Resolver:
         if isinstance(answer, dict):
             return answer, HTTPStatus.OK
         logger.append_keys(ranking=answer)
-        return service.start(given, answer, links_from=address(app.current_event.raw_event))
+        return service.start(given, answer, links_from=api_address(app.current_event.raw_event))
 
     def large_ones() -> Executions:
-        return replace(service.executions(), links_from=address(app.current_event.raw_event))
+        return replace(service.executions(), links_from=api_address(app.current_event.raw_event))
 
     @app.serve("listRankings")
     def list_() -> dict[str, Any]:
-        return page_of(large_ones(), app)
+        return list_page(large_ones(), app)
 
     @app.serve("getRanking")
     def show(id_: str) -> dict[str, Any]:
-        return service.shown(id_, links_from=address(app.current_event.raw_event))
+        return service.shown(id_, links_from=api_address(app.current_event.raw_event))
 
     @app.serve("stopRanking")
     def stop(id_: str) -> dict[str, Any]:
@@ -187,9 +189,9 @@ def app_of(service: RankService, logger: Logger) -> Resolver:
 
 @cache
 def _executions() -> Executions:
-    from handlers.api.control_plane import control_plane  # noqa: PLC0415 # boto3 costs 0.3 s, most rankings need none
+    from handlers.api.control_plane import open_control_plane  # noqa: PLC0415 # boto3 costs 0.3 s, most rankings need none
 
-    return replace(control_plane(deployment.settings).executions, kind="ranking")
+    return replace(open_control_plane(deployment.settings).executions, kind="ranking")
 
 
 logger = Logger()
@@ -200,4 +202,4 @@ app = app_of(RankService(deployment, _executions), logger)
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one request."""
-    return answered(app, logger, event, context)
+    return answer_event(app, logger, event, context)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from handlers.deployment.admit_request import admitted
+from handlers.deployment.admit_request import admit
 from handlers.deployment.settings import Settings
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.features.rank.limits import RankLimits
@@ -17,7 +17,7 @@ _DIGEST_LETTERS: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AdmittedRanking:
     """A ranking that this deployment may do."""
 
     request: RankingRequest
@@ -31,7 +31,7 @@ class Asked:
     """Whether the files of kept statistics are asked for their version first."""
 
 
-def parsed(given: Any, settings: Settings) -> Asked:
+def admit_ranking(given: Any, settings: Settings) -> AdmittedRanking:
     """Check a request's body.
 
     Raises:
@@ -39,13 +39,13 @@ def parsed(given: Any, settings: Settings) -> Asked:
     """
     body = RankingBody.of(given, catalog=settings.catalog)
     request, limits = body.request, body.limits
-    gather = admitted(parse_request({"sources": body.sources, "window": "centre"}), settings)
+    gather = admit(parse_request({"sources": body.sources, "window": "centre"}), settings)
     if gather.sources.are_searched:
         request = replace(request, bands=())  # the assets were chosen by these names
     highest = gather.limits.usd
     if highest is not None:
         limits = replace(limits, usd=min(limits.usd or highest, highest))
-    return Asked(request=request, gather=gather, limits=limits, checks_kept=body.checks_kept)
+    return AdmittedRanking(request=request, gather=gather, limits=limits, checks_kept=body.checks_kept)
 
 
 def ranking_name(given: Mapping[str, Any], list_digest: str, *, salt: str = "") -> str:

@@ -17,12 +17,12 @@ import msgspec
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.deployment.admit_request import opened_table, refused
+from handlers.deployment.admit_request import open_table, refuse
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
-from handlers.rank.kept_statistics import kept_statistics
-from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, opened_ranker_with_kept, with_places
-from handlers.rank.rank_request import Asked, parsed, ranking_name
+from handlers.rank.kept_statistics import open_kept_statistics
+from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, add_places, open_ranker_with_kept
+from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_name
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.source import Cost
@@ -75,8 +75,8 @@ class Coordinator:
             BudgetError: It would be over a limit.
             TimeoutError: The list takes too long to read.
         """
-        asked = parsed(given, self.deployment.settings)
-        async with opened_table(asked.gather, self.deployment, left_s=left_s) as table:
+        asked = admit_ranking(given, self.deployment.settings)
+        async with open_table(asked.gather, self.deployment, left_s=left_s) as table:
             if table.n_rows > _MOST_SCENES:
                 raise BudgetError(
                     f"there are {table.n_rows:,} scenes, and one ranking takes at most {_MOST_SCENES:,}: "
@@ -93,7 +93,7 @@ class Coordinator:
             return await self._planned(name, state, self._map_round(state, n_tasks=len(state.tasks)))
         await files.put("request.json", json.dumps(given).encode())
         state = MapState(scenes=begun(scenes), notes=notes, execution=execution, started_at=time.time())
-        async with opened_ranker_with_kept(
+        async with open_ranker_with_kept(
             asked, self.deployment, scenes=scenes, source_timeout_s=_LONGEST_SCENE_S
         ) as ranker:
             state.wanted = await _after_samples(ranker, state)
@@ -109,16 +109,16 @@ class Coordinator:
         if (found := await self._found(name)) is not None:
             return found
         files = self.deployment.ranking_files(name)
-        asked = parsed(json.loads(await needed_file(files, "request.json")), self.deployment.settings)
+        asked = admit_ranking(json.loads(await needed_file(files, "request.json")), self.deployment.settings)
         state, read = await merged(await load_round(files, number), files)
-        async with kept_statistics(self.deployment.results, asked.request) as kept:
+        async with open_kept_statistics(self.deployment.results, asked.request) as kept:
             rounds = Rounds(asked.request, kept)
             for at in read:
                 rounds.keep(state.scenes[at])
             state = next_round(state, read, rounds)
         return await self._go_on(name, state, asked)
 
-    async def _go_on(self, name: str, state: MapState, asked: Asked) -> dict[str, Any]:
+    async def _go_on(self, name: str, state: MapState, asked: AdmittedRanking) -> dict[str, Any]:
         """Begin the round that a state wants, or write the table if it wants nothing or too much."""
         if not state.wanted:
             return await self._complete(name, state, asked)
@@ -175,7 +175,7 @@ class Coordinator:
             "n_missing": len(missing),
         }
 
-    async def _complete(self, name: str, state: MapState, asked: Asked) -> dict[str, Any]:
+    async def _complete(self, name: str, state: MapState, asked: AdmittedRanking) -> dict[str, Any]:
         """Write the table, and the result last: it marks the other files as complete."""
         rounds = Rounds(asked.request, NothingKept())
         ordered = rounds.ordered(state.scenes)
@@ -201,7 +201,7 @@ class Coordinator:
         files = self.deployment.results.below(name)
         await files.put("ranking.json", json.dumps(table).encode())
         await files.put("ranking.parquet", _parquet(ranking, table))
-        answer = with_places(answer_of(table, most_nbytes=MOST_ANSWER_NBYTES), result)
+        answer = add_places(answer_of(table, most_nbytes=MOST_ANSWER_NBYTES), result)
         await files.put("answer.json", json.dumps(answer).encode())
         await files.put("result.json", json.dumps(result).encode())
         return {"verdict": "complete", "result": result}
@@ -257,21 +257,21 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         logger.append_keys(ranking=name)
         verdict = deployment.run(coordinator.after(name, int(number)))
     else:
-        verdict = _begun(event, context)
+        verdict = _begin(event, context)
     shown = ("verdict", "gather", "n_missing", "workers", "result", "error", "cause")
     logger.info("round decided", extra={name: verdict[name] for name in shown if name in verdict})
     return verdict
 
 
-def _begun(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+def _begin(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     left_s = context.get_remaining_time_in_millis() / 1000
     execution = event["execution"]
     logger.append_keys(execution=execution)
     try:
         return deployment.run(coordinator.begin(event["request"], execution=execution, left_s=left_s))
     except (RequestError, BudgetError) as error:
-        return refused(error, metrics)
+        return refuse(error, metrics)
     except TimeoutError as error:
-        return refused(
+        return refuse(
             BudgetError(str(error) or "the list takes longer to read than the function may run"), metrics
         )

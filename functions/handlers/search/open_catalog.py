@@ -9,7 +9,7 @@ import obstore
 
 from handlers.api.problems import NoCatalogError
 from handlers.deployment.settings import Settings
-from handlers.search.scene_answers import LARGEST_ANSWER_NBYTES, nbytes_of
+from handlers.search.scene_answers import LARGEST_ANSWER_NBYTES, answer_nbytes
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.href_policy import HrefPolicy
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
@@ -34,7 +34,7 @@ type Item = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundScenes:
     """What one search found, as much of it as one answer holds."""
 
     parts: list[Any]
@@ -73,7 +73,7 @@ class OpenCatalog:
 
     def search(
         self, query: SceneQuery, *, most: int, take: Callable[[Item], Any], expand: bool = False
-    ) -> Found:
+    ) -> FoundScenes:
         """Return what is taken of each scene, until there are enough or the answer is large enough.
 
         Args:
@@ -101,7 +101,7 @@ class OpenCatalog:
 
     async def _search(
         self, query: SceneQuery, most: int, take: Callable[[Item], Any], *, expand: bool
-    ) -> Found:
+    ) -> FoundScenes:
         try:
             return await self._found(query, most, take, expand=expand)
         except StoreError:  # its items are gone: it was replaced twice since it was opened
@@ -110,12 +110,12 @@ class OpenCatalog:
 
     async def _found(
         self, query: SceneQuery, most: int, take: Callable[[Item], Any], *, expand: bool
-    ) -> Found:
+    ) -> FoundScenes:
         catalog = await self._newest()
         scenes = catalog.scenes(query, n_expected=most + 1)
         if expand:
             scenes = self._expanded(scenes, most)
-        return await _collected(scenes, most, take, etag=catalog.etag or '"none"')
+        return await _collect_page(scenes, most, take, etag=catalog.etag or '"none"')
 
     async def _expanded(
         self, scenes: AsyncIterator[tuple[Position, dict[str, Any]]], most: int
@@ -171,15 +171,15 @@ def _expandable(settings: Settings) -> frozenset[str]:
     return frozenset(each.name for each in settings.source_buckets if each.expand)
 
 
-async def _collected(
+async def _collect_page(
     scenes: AsyncIterator[tuple[Position, Item]], most: int, take: Callable[[Item], Any], *, etag: str
-) -> Found:
+) -> FoundScenes:
     parts: list[Any] = []
     nbytes = 0
     last: Position | None = None
     async for position, item in scenes:
         part = take(item)
-        nbytes += nbytes_of(part)
+        nbytes += answer_nbytes(part)
         is_large = nbytes > LARGEST_ANSWER_NBYTES
         if is_large and not parts:
             raise RequestError(
@@ -188,10 +188,10 @@ async def _collected(
                 field="limit",
             )
         if is_large or len(parts) == most:
-            return Found(parts=parts, next=last, etag=etag)
+            return FoundScenes(parts=parts, next=last, etag=etag)
         parts.append(part)
         last = position
-    return Found(parts=parts, next=None, etag=etag)
+    return FoundScenes(parts=parts, next=None, etag=etag)
 
 
 async def _etag(store: Store, key: str) -> str | None:

@@ -172,7 +172,7 @@ def scene_summary(item: Item, assets: tuple[str, ...] = ()) -> "Scene":
     return summary
 
 
-def nbytes_of(value: Any) -> int:
+def answer_nbytes(value: Any) -> int:
     """Return how many bytes a value takes in Lambda's answer, a JSON text within JSON, and a comma."""
     text = json.dumps(value, separators=(",", ":"))  # ASCII
     return len(text) + text.count('"') + text.count("\\") + 1
@@ -190,7 +190,7 @@ def _next_link(href: str, method: str, asked: Mapping[str, Any], token: str) -> 
         address = f"{href}?{urlencode({**asked, 'token': token})}"
         return {**_link("next", address, GEOJSON), "method": "GET"}
     link: StacLink = {**_link("next", href, GEOJSON), "method": "POST"}
-    if nbytes_of(asked) > _LARGEST_REPEATED_NBYTES:
+    if answer_nbytes(asked) > _LARGEST_REPEATED_NBYTES:
         return {**link, "body": {"token": token}, "merge": True}
     return {**link, "body": {**asked, "token": token}}
 

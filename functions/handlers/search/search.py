@@ -17,9 +17,9 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import STAC_KINDS
-from handlers.api.resolver import Resolver, address, answered, body_of
+from handlers.api.resolver import Resolver, answer_event, api_address, read_body
 from handlers.deployment.settings import Settings
-from handlers.search.open_catalog import Found, OpenCatalog
+from handlers.search.open_catalog import FoundScenes, OpenCatalog
 from handlers.search.routes import ROUTES
 from handlers.search.scene_answers import (
     CONFORMANCE,
@@ -40,7 +40,7 @@ from handlers.search.search_parameters import (
     body_query,
     is_expanded,
     item_search_query,
-    limit_of,
+    parse_limit,
     scenes_query,
 )
 from pixel_gather.core.errors import SceneNotFoundError
@@ -66,7 +66,7 @@ class _Service:
     @property
     def root(self) -> str:
         """Address that the API's paths begin with."""
-        return address(self.app.current_event.raw_event)
+        return api_address(self.app.current_event.raw_event)
 
     @property
     def given(self) -> dict[str, str]:
@@ -74,7 +74,7 @@ class _Service:
         given = self.app.current_event.query_string_parameters or {}
         return {name: value for name, value in given.items() if value}
 
-    def items(self, query: SceneQuery, *, most: int) -> Found:
+    def items(self, query: SceneQuery, *, most: int) -> FoundScenes:
         """Return scenes as STAC items."""
         root = self.root
         return self.catalog.search(query, most=most, take=lambda item: item_document(root, item))
@@ -88,7 +88,7 @@ class _Service:
             path: Where.
             **more: What the path says of the search.
         """
-        found = self.items(item_search_query({**asked, **more}), most=limit_of(asked))
+        found = self.items(item_search_query({**asked, **more}), most=parse_limit(asked))
         page = item_page(self.root, found.parts, after=found.next, method=method, path=path, asked=asked)
         return answer(page, etag=found.etag, media_type=GEOJSON)
 
@@ -169,7 +169,7 @@ def _add_links(app: Resolver, service: _Service) -> None:
     def scenes() -> Response[str]:
         asked = service.given
         query, assets = scenes_query(asked)
-        expand, most = is_expanded(asked), limit_of(asked)
+        expand, most = is_expanded(asked), parse_limit(asked)
         found = service.catalog.search(
             query,
             most=min(most, MOST_EXPANDED) if expand else most,
@@ -188,7 +188,7 @@ def _add_item_search(app: Resolver, service: _Service) -> None:
 
     @app.serve("postItemSearch")
     def by_post() -> Response[str]:
-        return service.page(body_query(body_of(app)), method="POST", path="/search")
+        return service.page(body_query(read_body(app)), method="POST", path="/search")
 
 
 def _add_collections(app: Resolver, service: _Service) -> None:
@@ -237,4 +237,4 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one request."""
     if event.get("resource") == "/":  # behind a domain of one's own, the path is that domain's base path
         event = {**event, "path": "/"}
-    return answered(app, logger, event, context)
+    return answer_event(app, logger, event, context)

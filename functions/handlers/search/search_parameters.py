@@ -36,7 +36,7 @@ def area_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
         area = Area.of_point(_number(given, "lng"), _number(given, "lat"))
     else:
         area = Area(box_of_corners(*(_number(given, name) for name in _CORNERS)))
-    return _latest(given, _query(given, area)), _names(given.get("assets"))
+    return _want_latest(given, _query(given, area)), _names(given.get("assets"))
 
 
 def scenes_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
@@ -45,7 +45,7 @@ def scenes_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]
     Raises:
         RequestError: As `area_query`.
     """
-    return _latest(given, _query(given, _area(given))), _names(given.get("assets"))
+    return _want_latest(given, _query(given, _area(given))), _names(given.get("assets"))
 
 
 def item_search_query(given: Mapping[str, Any]) -> SceneQuery:
@@ -78,7 +78,7 @@ def body_query(body: object) -> Mapping[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def limit_of(given: Mapping[str, Any]) -> int:
+def parse_limit(given: Mapping[str, Any]) -> int:
     """Return how many scenes a page has; more than the most are not refused, as STAC asks.
 
     Raises:
@@ -102,7 +102,7 @@ def is_expanded(given: Mapping[str, str]) -> bool:
     return text == "true"
 
 
-def _latest(given: Mapping[str, str], query: SceneQuery) -> SceneQuery:
+def _want_latest(given: Mapping[str, str], query: SceneQuery) -> SceneQuery:
     """Want the latest processing of each scene, unless all are asked for."""
     text = given.get("duplicates", "latest")
     if text not in ("latest", "all"):
@@ -137,7 +137,7 @@ def _area(given: Mapping[str, Any]) -> Area | None:
         return Area.of_point(*_pair(_numbers(point, "point")))
     if shaped is None:
         return None
-    shape = _decoded(shaped, "intersects") if isinstance(shaped, str) else shaped
+    shape = _decode(shaped, "intersects") if isinstance(shaped, str) else shaped
     if not isinstance(shape, Mapping):
         raise RequestError("write a GeoJSON geometry", field="intersects")
     return Area.of_geojson(shape, field="intersects")
@@ -145,7 +145,7 @@ def _area(given: Mapping[str, Any]) -> Area | None:
 
 def _where(given: Mapping[str, Any]) -> Where:
     query = given.get("query")
-    conditions = parse_where(_decoded(query, "query") if isinstance(query, str) else query, field="query")
+    conditions = parse_where(_decode(query, "query") if isinstance(query, str) else query, field="query")
     conditions += parse_where(given.get("where"))
     if (cloud := given.get("cloud_below")) is not None:
         conditions += parse_where({CLOUD_COVER: {"lt": _to_number(cloud, "cloud_below")}})
@@ -200,7 +200,7 @@ def _to_number(given: Any, field: str) -> float:
         raise wrong from error
 
 
-def _decoded(text: str, field: str) -> Any:
+def _decode(text: str, field: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

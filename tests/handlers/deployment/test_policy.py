@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from handlers.api.resolver import address
-from handlers.deployment.policy import check_sources, checked_index
+from handlers.api.resolver import api_address
+from handlers.deployment.policy import check_index, check_sources
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from pixel_gather.core.errors import RequestError
@@ -57,7 +57,7 @@ def test_sources_within_the_policy_are_read(sources: dict[str, object]) -> None:
 )
 def test_indexes_within_the_policy_are_read(place: str) -> None:
     """Allowed are indexes beside sources, uploaded ones, and those inside cubes."""
-    assert checked_index(place, SETTINGS) == place
+    assert check_index(place, SETTINGS) == place
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_indexes_within_the_policy_are_read(place: str) -> None:
 def test_other_indexes_are_refused(place: str) -> None:
     """The error names the field. No request is sent before."""
     with pytest.raises(RequestError) as caught:
-        checked_index(place, SETTINGS)
+        check_index(place, SETTINGS)
     assert caught.value.field == "index"
 
 
 def test_what_else_a_cube_holds_is_refused_with_what_is_read_of_it() -> None:
     """The error names the file of a cube that may be read. The cube's bucket itself is allowed."""
     with pytest.raises(RequestError, match=r"s3://cubes/out/NAME\.zarr/headers\.parquet"):
-        checked_index("s3://cubes/out/some-gather.zarr", SETTINGS)
+        check_index("s3://cubes/out/some-gather.zarr", SETTINGS)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def test_address_is_that_of_the_api(place: Place) -> None:
     """Links begin with the API's address behind any domain."""
     event = {"resource": "/gathers/{id}", "pathParameters": {"id": "x"}, "requestContext": place.context}
 
-    assert address(event) == place.expected
+    assert api_address(event) == place.expected
 
 
 @pytest.mark.parametrize(

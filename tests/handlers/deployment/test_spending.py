@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from handlers.deployment.spending import spending
+from handlers.deployment.spending import report_spending
 from pixel_gather.core.metric_names import SPENT_USD
 from pixel_gather.io.aws.metrics import EmfMetrics
 from support.lambda_functions import Context, StateMachine, records
@@ -45,7 +45,7 @@ def test_a_try_that_fails_tells_what_it_cost(capsys: pytest.CaptureFixture[str])
     """Failed tries are reported, because the plan's cap does not count them."""
     with (
         pytest.raises(RuntimeError),
-        spending(EmfMetrics(stage="test"), memory_mib=1769, gather_id="g", shard_index=7),
+        report_spending(EmfMetrics(stage="test"), memory_mib=1769, gather_id="g", shard_index=7),
     ):
         raise RuntimeError
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from handlers.deployment.settings import Settings
-from handlers.rank.rank_request import parsed, ranking_name
+from handlers.rank.rank_request import admit_ranking, ranking_name
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.features.rank.ranking_request import Precision
 from support.lambda_functions import ENVIRONMENT
@@ -73,7 +73,7 @@ _FIELDS = {
 def test_any_body_is_taken_or_refused_with_words(body: Any) -> None:
     """What is taken can be stored, and has a name."""
     try:
-        parsed(body, _SETTINGS)
+        admit_ranking(body, _SETTINGS)
     except (RequestError, BudgetError):
         return
 
@@ -98,7 +98,7 @@ def test_ranking_has_a_name_of_its_own_by_request_list_and_salt() -> None:
 
 def test_body_without_options_has_the_defaults() -> None:
     """The dollars are the deployment's, and nothing is said about kept statistics."""
-    asked = parsed({"sources": ["s3://sources/a.tif"], "by": "b1"}, _SETTINGS)
+    asked = admit_ranking({"sources": ["s3://sources/a.tif"], "by": "b1"}, _SETTINGS)
 
     assert asked.checks_kept is None
     assert asked.limits.usd == _SETTINGS.limits.get("usd")
