@@ -376,7 +376,7 @@ def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
     ]
     assert made.notes == (
         "1 feature without coordinates: the table says empty",
-        "1 polygon crossed themselves and were made valid",
+        "1 invalid polygon made valid",
         "2 features without an area: the table says no_area",
     )
 

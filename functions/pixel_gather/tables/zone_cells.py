@@ -116,7 +116,7 @@ class CheckedZones:
         problems[lost], shapes[lost] = LineStatus.NO_AREA, None
         n, n_not = int(is_invalid.sum()), int((problems == LineStatus.NO_AREA).sum())
         notes = [
-            *([f"{counted(n, 'polygon')} crossed themselves and were made valid"] if n else []),
+            *([f"{counted(n, 'invalid polygon')} made valid"] if n else []),
             *([f"{counted(n_not, 'feature')} without an area: the table says no_area"] if n_not else []),
         ]
         return cls(features=features, shapes=shapes, problems=problems, notes=tuple(notes))
