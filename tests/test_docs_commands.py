@@ -40,6 +40,7 @@ _OFFLINE: Final = (
     "report",
     "run",
     "search",
+    "series",
     "verify",
     "versions",
     "virtual",

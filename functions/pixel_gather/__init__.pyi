@@ -49,6 +49,7 @@ from pixel_gather.features.rank.table import Ranking as Ranking
 from pixel_gather.features.replay.replay import replay as replay
 from pixel_gather.features.rows.rows import presence as presence
 from pixel_gather.features.rows.rows import rows_where as rows_where
+from pixel_gather.features.series.series import series as series
 from pixel_gather.features.verify.check_cube import Verified as Verified
 from pixel_gather.features.verify.verify import verify as verify
 from pixel_gather.features.versions.versions import compact as compact

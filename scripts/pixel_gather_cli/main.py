@@ -59,6 +59,7 @@ SUMMARIES = {
     "run": "Gather in this process, to a folder or S3.",
     "schedule": "Keep cubes of a deployment up to date: search and append, at fixed times.",
     "search": "Find the scenes in an area and a time range.",
+    "series": "Read one point or polygon through all images, and draw its values by time.",
     "status": "Show the progress, the cost and the result of a gather or large ranking on AWS.",
     "submit": "Gather on AWS, next to the data.",
     "versions": "List the versions of a cube, and what each append has added.",

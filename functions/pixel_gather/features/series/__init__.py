@@ -1,0 +1,1 @@
+"""The values of many images at one place, by time."""

@@ -1,0 +1,94 @@
+"""``pixel-gather series``: one place through all images, drawn in the terminal."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.series.series import place_of, series_async, sparkline
+from pixel_gather.in_process.table_request import TableRequest
+from pixel_gather.io.event_loop import run
+from pixel_gather_cli.progress import open_progress
+from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
+from pixel_gather_cli.table_options import IMAGE_OPTIONS, VALUE_OPTIONS
+from pixel_gather_cli.value_options import bands_option, mask_option, scenes_of_options
+from pixel_gather_cli.with_options import with_options
+
+_PLACE = (
+    click.option("--point", type=Numbers("LON,LAT", kind=float), help="Longitude and latitude in degrees."),
+    click.option(
+        "--geojson", metavar="FILE", help="A polygon, instead of the point: the mean of its pixels."
+    ),
+)
+_OUTPUT = (
+    click.option("--json", "as_json", is_flag=True, help="JSON instead of a table: one object a line."),
+    click.option("--quiet", is_flag=True, help="Show no progress."),
+)
+_ABOUT = ("time", "scene", "href", "valid", "status", "reason")
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return with_options(command, (*_PLACE, *IMAGE_OPTIONS, *VALUE_OPTIONS, *_OUTPUT))
+
+
+@click.command("series")
+@_options
+@settings_options
+def series_command(**options: Any) -> int:
+    """Read one point or polygon through all images, and draw its values by time.
+
+    \b
+    pixel-gather series --point 11.35,46.5 --sources list.csv --by ndvi --mask scl:3,8,9,10
+    """
+    point, geojson, sources = options.pop("point"), options.pop("geojson"), options.pop("sources")
+    as_json, quiet = options.pop("as_json"), options.pop("quiet")
+    kind, search = scenes_of_options(sources, options, what="--sources", field="sources")
+    mask, bands = options.pop("mask"), options.pop("bands")
+    request = TableRequest.of(
+        features=place_of(point=point, geojson=None if geojson is None else _polygon(geojson)),
+        sources=in_home(sources) if kind is None else {kind: search},
+        by=options.pop("by"),
+        mask=None if mask is None else mask_option(mask),
+        bands=None if bands is None else bands_option(bands),
+        raw=options.pop("raw"),
+    )
+    settings = settings_of(options)
+    with open_progress("series", quiet=quiet, thing="image") as show:
+        found = series_async(request, is_point=point is not None, settings=settings, on_progress=show)
+        rows = run(found)
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row | {"time": _time(row)}))
+    else:
+        click.echo(series_text(rows), nl=False)
+    return 1 if any(row["reason"] for row in rows) else 0
+
+
+def series_text(rows: list[dict[str, Any]]) -> str:
+    """Return a line for each image, and below it a sparkline of each value."""
+    names = [name for name in (rows[0] if rows else {}) if name not in _ABOUT]
+    lines = []
+    for row in rows:
+        values = "  ".join(f"{name} {row[name]:.6g}" for name in names if row[name] is not None)
+        lines.append(f"{_time(row) or '-':20}  {values or row['status']}")
+    for name in names:
+        known = [row[name] for row in rows if row[name] is not None]
+        drawn = sparkline([row[name] for row in rows])
+        bounds = f"{min(known):.6g} to {max(known):.6g}" if known else "no value"
+        lines.append(f"{name}: {drawn}  {bounds}, {counted(len(rows), 'image')}")
+    return "".join(f"{line.rstrip()}\n" for line in lines) or "no image shows this place\n"
+
+
+def _time(row: dict[str, Any]) -> str | None:
+    return None if row["time"] is None else f"{row['time'].replace(tzinfo=None).isoformat()}Z"
+
+
+def _polygon(file: str) -> Any:
+    try:
+        return json.loads(Path(in_home(file)).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{file} is no GeoJSON file: {error}", field="--geojson") from error

@@ -1,0 +1,84 @@
+"""One place through all images: values by time, in Python and drawn in the terminal."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.features.series.series import series, sparkline
+from pixel_gather_cli.main import main
+
+DEMO = Path(__file__).parents[1] / "data/demo/sources.csv"
+_POINT = (-105.27, 40.01)
+_POLYGON = {"type": "Polygon", "coordinates": [[[-106, 39], [-105, 39], [-105, 40], [-106, 40], [-106, 39]]]}
+
+
+def _files() -> list[Path]:
+    hrefs = [line.partition(",")[0] for line in DEMO.read_text().splitlines()[1:]]
+    return [(DEMO.parent / href).resolve() for href in hrefs]
+
+
+def test_a_point_has_rasterios_values_by_time() -> None:
+    """One of each image of the list."""
+    rows = series(str(DEMO), point=_POINT)
+
+    expected = []
+    for path in _files():
+        with rasterio.open(path) as dataset:
+            expected.append(float(next(dataset.sample([_POINT]))[0]))
+    assert [row["b1"] for row in rows] == expected
+    assert [row["time"].year for row in rows] == [1895, 1895, 2022, 2022, 2022]
+    assert {row["status"] for row in rows} == {"ok"}
+
+
+def test_a_polygon_has_the_mean_of_its_pixels() -> None:
+    """In the column mean."""
+    rows = series(str(DEMO), geojson=_POLYGON)
+
+    with rasterio.open(_files()[0]) as dataset:
+        window = dataset.window(-106, 39, -105, 40).round_offsets().round_lengths()
+        near = np.nanmean(dataset.read(1, window=window, masked=True).filled(np.nan))
+    assert rows[0]["mean"] == pytest.approx(near, rel=0.05)
+    assert all(row["valid"] == 1 for row in rows)
+
+
+def test_an_image_that_cannot_be_read_is_there() -> None:
+    """With its status; the others have their values."""
+    rows = series([str(_files()[0]), "/no/such/file.tif"], point=_POINT, by="b1")
+
+    assert sorted(row["status"] for row in rows) == ["missing", "ok"]
+
+
+@pytest.mark.parametrize("given", [{}, {"point": _POINT, "geojson": _POLYGON}])
+def test_exactly_one_place_is_wanted(given: dict[str, Any]) -> None:
+    """A point or a polygon."""
+    with pytest.raises(RequestError, match="give point or geojson"):
+        series(str(DEMO), **given)
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [([1.0, 2.0, 8.0], "▁▂█"), ([3.0, None, 3.0], "▁ ▁"), ([None, None], "  "), ([], "")],
+)
+def test_a_sparkline_has_a_character_for_each_value(values: list[float | None], drawn: str) -> None:
+    """From the lowest to the highest; a space where there is none."""
+    assert sparkline(values) == drawn
+
+
+def test_the_command_draws_and_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each image and a sparkline, or JSON."""
+    arguments = ["series", "--point", f"{_POINT[0]},{_POINT[1]}", "--sources", str(DEMO), "--quiet"]
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    text = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert text.splitlines()[0] == "1895-01-01T00:00:00Z  b1 10.1699"
+    assert text.splitlines()[-1].endswith("0 to 31.1602, 5 images")
+    with pytest.raises(SystemExit):
+        main([*arguments, "--json"])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["status"] for line in lines] == ["ok"] * 5
