@@ -609,8 +609,8 @@ def test_sources_whose_windows_are_cut_into_strips_count_once(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The metrics count each source once, although it is in three shards."""
-    small = replace(machine.plan.workers_of(machine.plan.settings), max_task_nbytes=7000)
-    monkeypatch.setattr(machine.plan, "workers_of", lambda _: small)  # such windows have gigabytes else
+    small = replace(machine.plan.deployed_workers(machine.plan.settings), max_task_nbytes=7000)
+    monkeypatch.setattr(machine.plan, "deployed_workers", lambda _: small)  # such windows have gigabytes else
 
     result = machine.run(REQUEST | {"output": {"layout": {"chunk": [1, 32, 100]}}})
 

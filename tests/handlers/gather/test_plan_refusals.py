@@ -104,7 +104,7 @@ def test_plan_gather_refuses_what_differs_from_the_archive(machine: StateMachine
 
 def test_every_refusal_is_one_that_operators_are_not_told_of(machine: StateMachine) -> None:
     """The notice of failed gathers leaves out these errors and no others."""
-    named = {error.__name__ for error in get_args(get_type_hints(machine.plan.refused)["error"])}
+    named = {error.__name__ for error in get_args(get_type_hints(machine.plan.refuse)["error"])}
 
     assert named == set(REFUSALS)
 
@@ -144,7 +144,7 @@ def test_a_request_that_names_no_workers_asks_for_no_number(machine: StateMachin
     settings = module.settings
 
     asked = [
-        module.admitted(parse_request(LANDSAT | {"limits": limits}), settings).limits.workers
+        module.admit(parse_request(LANDSAT | {"limits": limits}), settings).limits.workers
         for limits in ({}, {"workers": 3}, {"workers": 9000})
     ]
 
