@@ -110,9 +110,8 @@ def decode_plan(content: bytes) -> CubePlan:
     """
     if not content.startswith(_PLAN_HEAD) and content.startswith((_HEAD, _NO_HEAD)):
         raise ArrayExistsError(
-            f"another version of Pixel Gather has planned this gather ({PLAN_KEY}), and this one does not go "
-            f"on with its plan: remove the unfinished cube or give another output.name, and submit it again. "
-            "An append that was planned so is given up after 30 minutes"
+            "another version of Pixel Gather has planned this gather, and this one does not go on with "
+            f"its {PLAN_KEY}: remove the unfinished cube or give another output.name, and submit it again"
         )
     return unpacked(content.removeprefix(_PLAN_HEAD), CubePlan, key=PLAN_KEY)
 
