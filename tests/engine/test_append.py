@@ -28,6 +28,7 @@ from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import Content
 from pixel_gather.engine import publish, row_claim
 from pixel_gather.engine.base import find_growing_cube
+from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.plan_gather import plan_dry, read_found_list
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.zarr_cube import ZarrCube
@@ -315,6 +316,33 @@ def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
         if n % 10 == 0:
             assert check_cube(grown.store, place="grown").differences == ()
     assert len(states) >= 50
+
+
+@pytest.mark.slow
+def test_a_compaction_after_a_killed_append_is_right_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused if the files beside the arrays are the append's. The append can then go on."""
+    base = place(2, 4)
+    base.gather(rows(0, 1, 2))
+    whole = copied(base)
+    states = states_of_an_append(whole, rows(3, 4), monkeypatch)
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+
+    n_refused = 0
+    for n, state in enumerate(states):
+        grown = GrownPlace(images=base.images, request=base.request)
+        restore(grown, state)
+        said = ""
+        try:
+            asyncio.run(compact_cube(grown.cube))
+        except AppendRunningError as error:
+            said = str(error)
+        n_refused += bool(said)
+        assert said == "" or "run the append again first" in said, n
+        assert set(check_cube(grown.store, place="grown").differences) <= ({BEGUN} if said else set()), n
+        assert grown.append(rows(3, 4)) is not None, n
+        assert check_cube(grown.store, place="grown").differences == (), n
+        assert grown.digest() == whole.digest(), n
+    assert 2 < n_refused < len(states) / 2
 
 
 def tried_again(monkeypatch: pytest.MonkeyPatch) -> tuple[GrownPlace, list[State]]:

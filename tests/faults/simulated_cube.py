@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from pixel_gather.core.claim import check_can_continue
+from pixel_gather.core.claim import check_can_continue, check_files
 from pixel_gather.core.errors import ArrayExistsError, StoreError
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.core.plan.cube_version import CubeVersion
@@ -322,6 +322,8 @@ class SimulatedCube:
         """Return the files of a compacted cube."""
         contents: list[Any] = [(await self._needed(key)).content for key in (ROOT_KEY, ROWS_KEY, RECEIPT_KEY)]
         root, rows, receipt = contents
+        arrays = (await self._needed(f"arrays/{ROOT_KEY}")).content
+        check_files(found, n_rows=(len(rows["href"]), receipt.shape[0], arrays))
         last = found.versions[-1]
         added = replace(
             last, number=last.number + 1, kind="compact", n_sources=0, n_failed=0, n_retried=0, n_recovered=0

@@ -5,9 +5,10 @@ its plan. A cube that is removed and planned again has another claim, so workers
 same metadata tell which version the cube has reached, so late workers of a committed version stop, too.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
-from pixel_gather.core.errors import AlreadyCommittedError, ArrayExistsError
+from pixel_gather.core.errors import AlreadyCommittedError, AppendRunningError, ArrayExistsError
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.stores import CubeStore, FoundCube
 
@@ -55,6 +56,23 @@ def _check_digest(found: FoundCube, digest: str) -> None:
         raise ArrayExistsError(
             f"{found.place}: a cube of {which} is there: choose another place "
             "(on AWS: give this request another output.name, or submit it with force)"
+        )
+
+
+def check_files(found: FoundCube, *, n_rows: Iterable[int]) -> None:
+    """Check that metadata, table and receipt are of the version that a cube has reached.
+
+    Args:
+        found: The cube.
+        n_rows: Rows that each of them tells of.
+
+    Raises:
+        AppendRunningError: An append has put files of the next version, and was stopped before its commit.
+    """
+    if any(each != found.versions[-1].n_rows for each in n_rows):
+        raise AppendRunningError(
+            f"{found.place}: an append was stopped within its commit, or is at work: "
+            "run the append again first"
         )
 
 

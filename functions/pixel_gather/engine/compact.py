@@ -42,7 +42,7 @@ async def compact_cube(cube: CubeStore) -> Compacted:
     codec error.
 
     Raises:
-        AppendRunningError: An append is at work, or one was committed meanwhile.
+        AppendRunningError: An append is at work, was stopped within its commit, or was committed meanwhile.
         RequestError: There is no complete cube.
     """
     found = await find_growing_cube(cube)
@@ -52,6 +52,8 @@ async def compact_cube(cube: CubeStore) -> Compacted:
     is_begun = await cube.read_object(claim_key(version)) is not None
     if not (crowded or left or is_begun):
         return Compacted(n_shards=0, freed_nbytes=0, version=found.version)
+    if is_begun:  # before an append loses its claim, which may have been stopped within its commit
+        await cube.compaction_files(found)
     claim = await take_claim(cube, version, _claim_of(found))
     found = await find_growing_cube(cube)  # the claim may have changed the group's metadata
 

@@ -11,10 +11,12 @@ from typing import Any
 import obstore
 from obstore.exceptions import BaseError
 
+from pixel_gather.core.claim import check_files
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.plan.cube_version import version_key
 from pixel_gather.core.results.receipt import ReceiptFile
 from pixel_gather.core.stores import ROOT_KEY, FoundCube
+from pixel_gather.core.task_group import all_of
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table, write_row_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY, ZarrCube
@@ -31,20 +33,34 @@ async def compaction_files(cube: ZarrCube, found: FoundCube) -> Mapping[str, byt
         found: The cube as it was before.
 
     Raises:
+        AppendRunningError: The files beside the arrays are those of an append that is not committed.
         StoreError: A file is missing or damaged.
     """
     root, table, receipt = [(await cube.needed(key)).content for key in (ROOT_KEY, ROWS_KEY, RECEIPT_KEY)]
-    rows = _table_again(cube, table, found.version + 1)
     told = parse_receipt(receipt, cube.place)
+    arrays = await _row_arrays(cube, root, found.versions[-1].n_rows)
+    check_files(found, n_rows=(_n_rows(cube, table), told.shape[0], *arrays))
+    rows = _table_again(cube, table, found.version + 1)
     file = ReceiptFile(nbytes=len(rows), sha256=sha256(rows).hexdigest())
     told = replace(told, files=told.files | {ROWS_KEY: file}, version=found.version + 1)
     return {ROWS_KEY: rows, RECEIPT_KEY: told.to_bytes(), ROOT_KEY: _root_again(root, found)}
 
 
-def _table_again(cube: ZarrCube, content: bytes, version: int) -> bytes:
+async def _row_arrays(cube: ZarrCube, root: bytes, n_rows: int) -> list[int]:
+    """Return how many rows the arrays have that are of so many by the group's metadata."""
+    described = json.loads(root)["consolidated_metadata"]["metadata"]
+    names = [name for name, each in described.items() if each.get("shape", [None])[:1] == [n_rows]]
+    stored = await all_of([cube.needed(f"{name}/{ROOT_KEY}") for name in names])
+    return [json.loads(each.content)["shape"][0] for each in stored]
+
+
+def _n_rows(cube: ZarrCube, content: bytes) -> int:
+    """Count the rows of a table. All of it can be read then, so its writer meets no error."""
     with damage_of(f"{cube.place}: {ROWS_KEY}"):
-        for _ in read_row_table(content)[1]:
-            pass  # all of it can be read, so the writer meets no error
+        return sum(len(batch["href"]) for batch in read_row_table(content)[1])
+
+
+def _table_again(cube: ZarrCube, content: bytes, version: int) -> bytes:
     metadata, batches = read_row_table(content)
     shards = []
     for key, _, _ in metadata["shards"]:
