@@ -71,8 +71,11 @@ async def commit_shard(
     for _ in range(_MOST_ROUNDS):
         etags = await all_of(cube.etag_of(key) for key in keys)
         await check_claim()
-        if etags[0] is not None and (theirs := await _settle(task, etags[0], control)) is not None:
-            return theirs, False
+        if etags[0] is not None:
+            if (theirs := await _settle(task, etags[0], control)) is not None:
+                return theirs, False
+            # The sidecar may have been cleared away since the last check, after a commit.
+            await check_claim()
         stored = await _put_all(keys, etags, cube=cube, put=put)
         if stored is not None:
             result = result_of(stored)
