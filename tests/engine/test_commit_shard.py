@@ -1,7 +1,7 @@
 """Two workers of one task: what the first has committed stays, however late the second one's PUTs arrive."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import obstore
 import pytest
 from obstore.store import MemoryStore
 
-from pixel_gather.core.errors import BusyError, StoreError
+from pixel_gather.core.errors import AlreadyCommittedError, BusyError, StoreError
 from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.plan.shards import cut_tasks
 from pixel_gather.core.read.read_shard import Pixels
@@ -42,6 +42,10 @@ def _filled(value: int) -> Pixels:
     return np.full((1, 16, 16), value, "uint16")
 
 
+async def _is_ours() -> None:
+    """Find the place ours."""
+
+
 @dataclass
 class Place:
     """A cube with two arrays, and the control files of its gather."""
@@ -54,7 +58,12 @@ class Place:
         """Return the cube."""
         return ZarrCube(self.store, "place")
 
-    async def commit(self, value: int, before_put: Callable[[int], Any] | None = None) -> ShardResult:
+    async def commit(
+        self,
+        value: int,
+        before_put: Callable[[int], Any] | None = None,
+        check_claim: Callable[[], Awaitable[None]] = _is_ours,
+    ) -> ShardResult:
         """Do the task as a worker whose sources all have this value. Return the committed result."""
         encoders = [self.cube.encoder(_PLAN, each, _filled(value), n_before=0) for each in _PLAN.measurements]
         for each in encoders:
@@ -68,15 +77,12 @@ class Place:
                 _PLAN.measurements[index], key, encoders[index], replaces=replaces
             )
 
-        async def check() -> None:
-            """The place is ours."""
-
         committed, _ = await commit_shard(
             _TASK,
             plan=_PLAN,
             stores=stores_of(self.cube, self.control),
             put=put,
-            check_claim=check,
+            check_claim=check_claim,
             result_of=lambda stored: _result(value, stored),
         )
         return committed
@@ -120,6 +126,27 @@ def test_a_put_that_arrives_late_changes_nothing(moment: int) -> None:
 
     assert place.values() == [2, 2]
     assert (result.index, place.told()) == (2, result)
+
+
+def test_a_worker_that_slept_while_the_task_was_committed_and_cleared_writes_nothing() -> None:
+    """A late planner has put the plan back, so only the group's metadata tell that the version is committed."""
+    place = Place()
+    asyncio.run(place.commit(2))
+    n_checks = 0
+
+    async def check() -> None:
+        nonlocal n_checks
+        n_checks += 1
+        if n_checks == 1:  # the version is committed now, and its control files are cleared
+            place.control.files.clear()
+            place.control.files[PLAN_KEY] = b"planned"
+        else:
+            raise AlreadyCommittedError("committed")
+
+    with pytest.raises(AlreadyCommittedError):
+        asyncio.run(place.commit(1, check_claim=check))
+
+    assert place.values() == [2, 2]
 
 
 def test_what_a_dead_worker_left_is_replaced_and_can_never_be_committed() -> None:
