@@ -485,9 +485,9 @@ def test_command_prints_json_for_machines(tmp_path: Path) -> None:
         ([], "OBJECT"),
         (["a", "--sources", "b"], "OBJECT"),
         (["ftp://a/b"], "OBJECT"),
-        (["a", "b", "--pattern", "whole"], "pattern"),
-        (["a", "--mount", "/nowhere/at/all"], "mount"),
-        (["a", "b", "--mount", "c"], "mount"),
+        (["a", "b", "--pattern", "whole"], "--pattern"),
+        (["a", "--mount", "/nowhere/at/all"], "--mount"),
+        (["a", "b", "--mount", "c"], "--mount"),
     ],
 )
 def test_command_refuses_what_it_cannot_measure(arguments: list[str], field: str) -> None:

@@ -58,8 +58,13 @@ _COMMANDS = (
     "view s3://bucket/cube.zarr --no-open",
     "virtual --sources LIST --tile centre --to NEW",
     "watch 3f9c2ab417d0e865",
+    "points PLOTS --id plot_id --sources LIST --to NEW.parquet",
+    "zones FIELDS --id field --sources LIST --to NEW.parquet",
+    "series --point=-105,39 --sources LIST",
+    "retry s3://bucket/cube",
 )
 _LOCAL_ONLY = {"completion", "emulate"}
+_DEMO = Path(__file__).parents[1] / "data/demo"
 _FILE = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 
 
@@ -95,6 +100,8 @@ def _started(line: str, port: int, folder: Path) -> subprocess.Popen[str]:
         "LOCAL": f"{folder}/local.txt",
         "NEW": f"{folder}/new",
         "EVERY": "rate(1 day)",
+        "PLOTS": f"{_DEMO}/plots.csv",
+        "FIELDS": f"{_DEMO}/fields.geojson",
     }
     words = [re.sub("|".join(values), lambda found: values[found[0]], word) for word in line.split()]
     aws = {

@@ -129,7 +129,7 @@ def test_a_put_that_arrives_late_changes_nothing(moment: int) -> None:
 
 
 def test_a_worker_that_slept_while_the_task_was_committed_and_cleared_writes_nothing() -> None:
-    """A late planner has put the plan back, so only the group's metadata tell that the version is committed."""
+    """A late planner has put the plan back, so only the group's metadata tell of the commit."""
     place = Place()
     asyncio.run(place.commit(2))
     n_checks = 0

@@ -874,8 +874,8 @@ def test_gather_compresses_whole_chunks_of_rows() -> None:
             spans.append((start, stop))
             await super().encode_rows(start, stop)
 
-    def encoder(plan: CubePlan, _: Any, pixels: Any, *, n_before: int) -> FakeEncoder:
-        return Noting(plan, pixels, n_before)
+    def encoder(plan: CubePlan, _: Any, pixels: Any, *, n_before: int, places: Any) -> FakeEncoder:
+        return Noting(plan, pixels, n_before, places)
 
     gather.cube.encoder = encoder  # type: ignore[assignment,method-assign] # it notes the rows
     gather.shard(task, plan)
