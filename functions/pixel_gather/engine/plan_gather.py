@@ -28,7 +28,7 @@ from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, encode_headers
 from pixel_gather.engine.new_rows import choose_rows, find_tails
 from pixel_gather.engine.retry_rows import FailedRows, chooses_same_pixels, digest_again
-from pixel_gather.engine.row_claim import claim_rows, find_claim, must_settle
+from pixel_gather.engine.row_claim import RowClaim, claim_rows, digest_of_again, find_claim, must_settle
 from pixel_gather.engine.step_files import (
     FOUND_LIST_KEY,
     LIST_KEY,
@@ -118,6 +118,8 @@ async def plan_gather(
         if drafted is None:
             return None
         plan, rows, again = drafted
+        if isinstance(claim, RowClaim) and claim.again != digest_of_again(plan):  # it is another one
+            plan = replace(plan, planned_at=time.time())
         is_pinned = base.template is not None or await pin_archive(request, plan, archive)
 
     # Claim them. If another run of the same request was first, its time counts.

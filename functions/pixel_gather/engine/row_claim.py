@@ -16,6 +16,7 @@ nothing more; see `pixel_gather.core.claim.check_uncommitted`.
 import json
 import time
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from typing import Final
 
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError
@@ -59,6 +60,9 @@ class RowClaim(Claim):
     settles: bool = False
     """Whether all rows that have failed are written anew, also those that nobody would try again."""
 
+    again: str = ""
+    """Digest of the rows that are tried again. Plans of one request that try others share no files."""
+
     @classmethod
     def of(cls, plan: CubePlan) -> "RowClaim":
         """Return the claim of a plan."""
@@ -69,6 +73,7 @@ class RowClaim(Claim):
             first_row=plan.first_row,
             n_rows=plan.n_rows,
             tries_again=bool(plan.append.again),
+            again=digest_of_again(plan),
         )
 
     def to_bytes(self) -> bytes:
@@ -79,6 +84,12 @@ class RowClaim(Claim):
     def from_bytes(cls, content: bytes) -> "RowClaim":
         """Return the claim that a file holds."""
         return cls(**json.loads(content))
+
+
+def digest_of_again(plan: CubePlan) -> str:
+    """Return a digest of the rows that a plan tries again; nothing if there are none."""
+    rows = plan.append.again
+    return sha256(json.dumps(rows).encode()).hexdigest()[:16] if rows else ""
 
 
 def claim_key(version: int) -> str:
@@ -170,11 +181,12 @@ async def take_claim(cube: CubeStore, version: int, wanted: RowClaim) -> RowClai
         there = await cube.read_object(key)
         if there is not None:
             theirs = RowClaim.from_bytes(there.content)
-            if theirs.digest == wanted.digest:
+            if (theirs.digest, theirs.again) == (wanted.digest, wanted.again):
                 claim = theirs
                 break
             _check_abandoned(cube, there)
-            if (theirs.tries_again or theirs.settles) and not wanted.settles:
+            is_given_up = theirs.digest != wanted.digest and (theirs.tries_again or theirs.settles)
+            if is_given_up and not wanted.settles:
                 raise AppendRunningError(
                     f"{cube.place}: an append that tried failed rows again was given up: run an append first"
                 )
