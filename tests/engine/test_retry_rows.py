@@ -10,8 +10,10 @@ import pytest
 import xarray as xr
 from zarr.storage import ObjectStore
 
+from pixel_gather.core.errors import AppendRunningError, ArrayExistsError
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.stores import ROOT_KEY
+from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.retry_rows import MOST_TRIES
 from pixel_gather.features.verify.check_cube import check_cube
@@ -306,3 +308,28 @@ def test_a_late_worker_of_a_try_changes_nothing() -> None:
         assert grown.contents() == before
 
     asyncio.run(twice())
+
+
+def test_runs_of_one_append_that_try_other_rows_share_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their lists of rows differ. A worker of one that read the list of the other would mix up rows."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+    come_back(grown, 1)
+    first = asyncio.run(grown.planned(rows(3)))
+    assert first is not None
+    written = dict(grown.control.files)
+    grown.control.files.clear()  # it has not written them yet
+
+    with pytest.raises(AppendRunningError, match="another append is at work"):
+        grown.append(rows(3), failed_rows="keep")
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+    second = asyncio.run(grown.planned(rows(3), failed_rows="keep"))
+
+    assert second is not None
+    assert second[0].claim != first[0].claim
+    grown.control.files.update(written)
+    with pytest.raises(ArrayExistsError):
+        asyncio.run(grown.fill(*first))
+    asyncio.run(grown.fill(*second))
+    asyncio.run(grown.finished(*second))
+    check_rows(grown, 0, 1, 2, 3, missing=(1,))
