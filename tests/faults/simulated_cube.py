@@ -322,7 +322,7 @@ class SimulatedCube:
         """Return the files of a compacted cube."""
         contents: list[Any] = [(await self._needed(key)).content for key in (ROOT_KEY, ROWS_KEY, RECEIPT_KEY)]
         root, rows, receipt = contents
-        arrays = (await self._needed(f"arrays/{ROOT_KEY}")).content
+        arrays: Any = (await self._needed(f"arrays/{ROOT_KEY}")).content
         check_files(found, n_rows=(len(rows["href"]), receipt.shape[0], arrays))
         last = found.versions[-1]
         added = replace(
