@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather.features.report.report_files import draw_in_both_themes
+from pixel_gather_bench.figures.draw import draw_in_both_themes
 from support.command_line import run as run_command
 
 OHC = sorted(

@@ -226,14 +226,14 @@ def table(found: Sequence[Joining]) -> Iterator[str]:
 
 def write_figure(found: Sequence[Joining], folder: Path) -> list[Path]:
     """Draw requests, bytes and seconds of a join against the number of cubes, in both themes."""
-    from pixel_gather_bench.figure_files import put_in_both_themes  # noqa: PLC0415 # matplotlib takes 0.5 s
+    from pixel_gather_bench.figures.legends import put_in_both_themes  # noqa: PLC0415 # matplotlib takes 0.5 s
 
     return put_in_both_themes(partial(_draw, found), folder, "join")
 
 
 def _draw(found: Sequence[Joining], theme: "Theme") -> "Figure":
-    from pixel_gather.features.report.plots.axes import WIDTH_IN, finish_axes, new_figure  # noqa: PLC0415 # as above
-    from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below  # noqa: PLC0415 # as above
+    from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, new_figure  # noqa: PLC0415 # as above
+    from pixel_gather_bench.figures.legends import legend_above, log_ticks, note_below  # noqa: PLC0415 # as above
 
     figure, axes = new_figure(theme, n_rows=1, n_columns=3, size_in=(WIDTH_IN, 3.4))
     drawn: tuple[tuple[str, Callable[[Step], float]], ...] = (

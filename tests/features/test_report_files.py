@@ -63,7 +63,7 @@ def test_gather_whose_report_cannot_be_drawn_is_complete_all_the_same(
         raise MemoryError
 
     broken = ModuleType("broken")
-    broken.draw_all = broken.report_files_of = fail  # type: ignore[attr-defined] # a module of our own
+    broken.report_files_of = fail  # type: ignore[attr-defined] # a module of our own
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
         patch.setitem(sys.modules, "pixel_gather.features.report.report_files", broken)
         gathered = gather(REQUEST, to=tmp_path / "cube")

@@ -33,14 +33,7 @@ def s3(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def machine(drawing_machine: StateMachine, monkeypatch: pytest.MonkeyPatch) -> StateMachine:
-    """The same functions. Reports have no figures, which take a second to draw."""
-    monkeypatch.setattr("pixel_gather.features.report.report_files.draw_all", lambda *_, **__: {})
-    return drawing_machine
-
-
-@pytest.fixture
-def drawing_machine(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateMachine]:
+def machine(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateMachine]:
     """Start the three functions of a gather."""
     with ExitStack() as stack:
         plan, shard, finish = (

@@ -18,10 +18,11 @@ from pixel_gather.core.results.run_table import columns_of
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.page import comparison_of, page_of
 from pixel_gather.features.report.page.window_views import views_of
-from pixel_gather.features.report.plots.draw import draw_figures
-from pixel_gather.features.report.plots.theme import LIGHT
 from pixel_gather.io.pictures.pictures import film_of
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches, number_in_words
+from pixel_gather.io.pictures.theme import LIGHT
+from pixel_gather_bench.figures.draw import draw_figures
+from pixel_gather_bench.figures.files import plots_of
 from support.report_cubes import REPORT, MadeCube
 
 HOSTILE = "s3://b/\"><script>alert(1)</script>'<img src=x onerror=alert(2)>{{ 7 * 7 }}.tif"
@@ -61,9 +62,9 @@ def evidence_of(cube: MadeCube, place: str = "/out/cube.zarr") -> Evidence:
 
 def page_with(evidence: Evidence, *, draws: bool = False) -> str:
     """Return the page of a gather. Drawing takes a second."""
-    drawn = draw_figures([evidence.run], with_published=False, theme=LIGHT) if draws else {}
+    plots = plots_of(draw_figures([evidence.run], with_published=False, theme=LIGHT)) if draws else ()
     columns = columns_of([evidence.run], with_published=False)
-    return page_of(evidence, columns=columns, drawn=drawn, findings=("Opening took <b>time</b>.",))
+    return page_of(evidence, columns=columns, plots=plots, findings=("Opening took <b>time</b>.",))
 
 
 def looks(pixels: Any, nodata: Sequence[float] = ()) -> MaskedQuicklooks:
@@ -97,7 +98,7 @@ def test_page_links_to_the_page_of_all_pixels() -> None:
     evidence = evidence_of(MadeCube(has_quicklooks=False))
     columns = columns_of([evidence.run], with_published=False)
 
-    page = page_of(evidence, columns=columns, drawn={}, findings=(), viewer="view.html")
+    page = page_of(evidence, columns=columns, findings=(), viewer="view.html")
 
     assert {"href": "view.html"} in Reader(page).of("a")
     assert {"href": "view.html"} not in Reader(page_with(evidence)).of("a")
@@ -118,12 +119,12 @@ def test_comparison_has_one_map_of_all_cubes_that_have_a_place() -> None:
     cubes = [MadeCube(footprints={"window": ring, "sources": [ring]}) for ring in rings]
     evidences = [evidence_of(each) for each in (*cubes, MadeCube())]
 
-    html = comparison_of(evidences, title="three", columns=(), drawn={}, findings=())
+    html = comparison_of(evidences, title="three", columns=(), findings=())
 
     page = Reader(html)
     assert page.of("figure").count({"class": "map"}) == 1
     assert "Orange: 2 different windows of 2 cubes. Blue: 2 footprints of some of their sources." in html
-    assert 'class="map"' not in comparison_of(evidences[2:], title="one", columns=(), drawn={}, findings=())
+    assert 'class="map"' not in comparison_of(evidences[2:], title="one", columns=(), findings=())
 
 
 @pytest.mark.slow
@@ -234,7 +235,7 @@ def test_comparison_has_a_column_for_each_run_and_the_sheets_of_cubes() -> None:
     runs = [each.run for each in two]
 
     columns = columns_of(runs, with_published=True)
-    html = comparison_of(two, title="two", columns=columns, drawn={}, findings=("one",))
+    html = comparison_of(two, title="two", columns=columns, findings=("one",))
 
     page = Reader(html)
     heads = [each["title"] for each in page.of("th") if each.get("scope") == "col"]
@@ -409,9 +410,7 @@ def test_page_of_many_runs_has_a_narrow_row_for_each_and_tables_of_four() -> Non
     """A table of figures has at most four columns."""
     runs = [replace(evidence_of(MadeCube()).run, name=f"run {n}") for n in range(9)]
 
-    html = comparison_of(
-        [], title="nine", columns=columns_of(runs, with_published=False), drawn={}, findings=()
-    )
+    html = comparison_of([], title="nine", columns=columns_of(runs, with_published=False), findings=())
 
     tables = re.findall(r'<table class="runs">.*?</table>', html, re.DOTALL)
     assert [each.count('scope="col"') for each in tables] == [4, 4, 1]

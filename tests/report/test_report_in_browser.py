@@ -45,13 +45,10 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     evidences = {
         name: read_evidence(LocalStore(each.place), place=each.place) for name, each in gathered.items()
     }
-    pages = {
-        name: report_files_of(each, drawn={}, with_published=False, viewer="view.html")
-        for name, each in evidences.items()
-    }
+    pages = {name: report_files_of(each, viewer="view.html") for name, each in evidences.items()}
     pages["compared"] = comparison_files_of(
         [each.run for each in evidences.values()],
-        drawn={},
+        plots=(),
         evidences=list(evidences.values()),
         title="three cubes",
         with_published=False,

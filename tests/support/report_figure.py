@@ -26,7 +26,7 @@ def report_picture(folder: Path) -> bytes:
     evidence = read_evidence(LocalStore(gathered.place), place="out/valley.zarr")
     warnings = tuple(each.replace(str(folder), "/data") for each in evidence.report.warnings)
     shown = replace(evidence, report=replace(evidence.report, warnings=warnings))
-    files = report_files_of(shown, drawn={}, with_published=False, viewer="view.html")
+    files = report_files_of(shown, viewer="view.html")
     page_file = folder / "report.html"
     page_file.write_bytes(files["report.html"])
     with opened_browser() as page:

@@ -8,14 +8,13 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pixel_gather.features.report.plots.axes import WIDTH_IN, finish_axes, new_figure
-from pixel_gather.features.report.plots.theme import LINES, MARKERS
 from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.blocks.setting import CODECS, DEFAULT_CODEC, BlockRecord, BlockSetting
 from pixel_gather_bench.blocks.summary import Medians, medians_of
 from pixel_gather_bench.blocks.sweep import SWEEPS, curve, is_default
 from pixel_gather_bench.blocks.text import basis
-from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below, put_in_both_themes
+from pixel_gather_bench.figures.axes import LINES, MARKERS, WIDTH_IN, finish_axes, new_figure
+from pixel_gather_bench.figures.legends import legend_above, log_ticks, note_below, put_in_both_themes
 
 _HEIGHT_IN: Final = 7.6
 _PANELS: Final = {

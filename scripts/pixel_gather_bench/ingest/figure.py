@@ -8,10 +8,10 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pixel_gather.features.report.plots.axes import NOTE_PT, TEXT_PT, WIDTH_IN, finish_axes, new_figure
-from pixel_gather.features.report.plots.labels import plain_number
+from pixel_gather.features.report.findings import plain_number
 from pixel_gather.io.pictures.theme import Theme
-from pixel_gather_bench.figure_files import log_ticks, put_in_both_themes
+from pixel_gather_bench.figures.axes import NOTE_PT, TEXT_PT, WIDTH_IN, finish_axes, new_figure
+from pixel_gather_bench.figures.legends import log_ticks, put_in_both_themes
 from pixel_gather_bench.ingest.summary import Summary
 
 type _Value = Callable[[Summary], float | None]

@@ -8,9 +8,9 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pixel_gather.features.report.plots.axes import WIDTH_IN, finish_axes, new_figure
 from pixel_gather.io.pictures.theme import Theme
-from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below, put_in_both_themes
+from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, new_figure
+from pixel_gather_bench.figures.legends import legend_above, log_ticks, note_below, put_in_both_themes
 from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEndCurve
 from pixel_gather_bench.threads.text import basis
 

@@ -122,27 +122,23 @@ def _written(
     folder: Path, found: Sequence[_Found], places: Sequence[str], *, with_published: bool
 ) -> tuple[dict[str, bytes], list[str]]:
     """Write one cube's report, or the comparison; return the texts and the figures' names."""
-    from pixel_gather.features.report.plots.theme import DARK, LIGHT  # noqa: PLC0415 # as above
-    from pixel_gather.features.report.report_files import (  # noqa: PLC0415 # as above
-        comparison_files_of,
-        draw_all,
-        draw_in_both_themes,
-        report_files_of,
-        write_figures,
-    )
+    from pixel_gather.features.report.report_files import comparison_files_of, report_files_of  # noqa: PLC0415 # as above
+    from pixel_gather_bench.figures.draw import draw_in_both_themes  # noqa: PLC0415 # as above
+    from pixel_gather_bench.figures.files import plots_of, write_figures  # noqa: PLC0415 # as above
 
     runs = [run for each in found for run in each.runs]
     evidences = [each.evidence for each in found if each.evidence is not None]
-    if len(found) == 1 and evidences:
-        light, dark = (
-            draw_all(evidences[0], with_published=with_published, theme=theme) for theme in (LIGHT, DARK)
-        )
-        files = report_files_of(evidences[0], drawn=light, with_published=with_published)
+    is_one_cube = len(found) == 1 and bool(evidences)
+    # One gather's report has figures only beside those of 2018.
+    drawn = runs if with_published or not is_one_cube else []
+    light, dark = draw_in_both_themes(drawn, with_published=with_published)
+    plots = plots_of(light)
+    if is_one_cube:
+        files = report_files_of(evidences[0], plots=plots, with_published=with_published)
     else:
-        light, dark = draw_in_both_themes(runs, with_published=with_published)
         files = comparison_files_of(
             runs,
-            drawn=light,
+            plots=plots,
             evidences=evidences,
             title=places[0] if len(places) == 1 else f"{len(runs):,} runs side by side",
             with_published=with_published,

@@ -55,11 +55,11 @@ def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tm
     assert cube.href.values.tolist() == [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
 
 
-def test_finish_gather_writes_the_report_into_the_cubes_folder(drawing_machine: StateMachine) -> None:
+def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMachine) -> None:
     """The report has the fields of the result and all others. Its page has figures."""
-    result = drawing_machine.run(REQUEST)
+    result = machine.run(REQUEST)
 
-    report = _json(drawing_machine.s3, "cubes", result["report"].removeprefix("s3://cubes/"))
+    report = _json(machine.s3, "cubes", result["report"].removeprefix("s3://cubes/"))
     assert result["report"] == f"s3://cubes/out/{NAME}.zarr/report.json"
     assert {name: report[name] for name in ("gather", "cube", "digest", "n_sources", "usd")} == {
         name: result[name] for name in ("gather", "cube", "digest", "n_sources", "usd")
@@ -67,25 +67,25 @@ def test_finish_gather_writes_the_report_into_the_cubes_folder(drawing_machine: 
     assert sum(report["usd_by_service"].values()) == result["usd"]
     assert report["requests"] == result["requests"] > 8
     assert result["report_page"] == f"s3://cubes/out/{NAME}.zarr/report.html"
-    page = drawing_machine.s3.get_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
+    page = machine.s3.get_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
     assert page["ContentType"] == "text/html; charset=utf-8"
     content = page["Body"].read()
     assert NAME.encode() in content
     assert content.count(b"<svg") > 4
 
 
-def test_finish_gather_draws_no_report_that_the_request_does_not_want(drawing_machine: StateMachine) -> None:
+def test_finish_gather_draws_no_report_that_the_request_does_not_want(machine: StateMachine) -> None:
     """The cube has the page of its pixels, costs less, and is complete for the next who ask."""
     request = REQUEST | {"output": {"name": "bare", "report": False}}
 
-    result = drawing_machine.run(request)
+    result = machine.run(request)
 
-    found = drawing_machine.s3.list_objects_v2(Bucket="cubes", Prefix="out/bare.zarr/")["Contents"]
+    found = machine.s3.list_objects_v2(Bucket="cubes", Prefix="out/bare.zarr/")["Contents"]
     names = {item["Key"].rpartition("/")[2] for item in found}
     assert (result["status"], result["report"], result["report_page"]) == ({"ok": 8}, None, None)
     assert names >= {"view.html", "receipt.json", "rows.parquet"}
     assert names.isdisjoint({"report.json", "report.txt", "report.html"})
-    assert drawing_machine.planned(request) == {"verdict": "complete", "result": result}
+    assert machine.planned(request) == {"verdict": "complete", "result": result}
 
 
 def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
@@ -97,7 +97,7 @@ def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
         raise MemoryError
 
     broken = ModuleType("broken")
-    broken.draw_all = broken.report_files_of = fail  # type: ignore[attr-defined] # a module of our own
+    broken.report_files_of = fail  # type: ignore[attr-defined] # a module of our own
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
         machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())

@@ -1,6 +1,6 @@
 """States the findings of runs in sentences, like those of the report of 2018. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -8,9 +8,7 @@ import numpy as np
 from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
-from pixel_gather.features.report.plots.choosing import best_of, series_of
-from pixel_gather.features.report.plots.in_flight import slices_of
-from pixel_gather.features.report.plots.labels import plain_number
+from pixel_gather.features.report.in_flight import slices_of
 
 _FEWEST: Final = 30
 """With fewer sources, nothing is said about window sizes and slow sources."""
@@ -44,6 +42,26 @@ def findings_of(runs: Sequence[Run], *, with_published: bool = False) -> tuple[s
     if len(shown) == 1:
         said += _within(shown[0])
     return (*said, *(_OF_2018 if with_published else ()))
+
+
+def best_of(runs: Iterable[Run]) -> Run:
+    """Return the first run with the highest typical throughput."""
+    return max(runs, key=lambda run: run.typical_per_s)
+
+
+def series_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return each engine's runs by rising concurrency. Each cube is a series of its own."""
+    by_series: dict[str, list[Run]] = {}
+    for run in runs:
+        by_series.setdefault(run.series, []).append(run)
+    return {name: sorted(its_runs, key=lambda run: run.concurrency) for name, its_runs in by_series.items()}
+
+
+def plain_number(value: float) -> str:
+    """Return a number for an axis or a note: ``1,200``, ``0.25``, never ``1e3``."""
+    if abs(value) >= 1000 or value == round(value):  # noqa: PLR2004 # as many digits as one reads
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
 
 
 def _of_one(run: Run, whose: str) -> Iterator[str]:

@@ -1,32 +1,31 @@
-"""Draws the report as files for programs, terminals and browsers. Does no I/O but `write_figures`."""
+"""Makes the report's files for programs, terminals and browsers. Does no I/O."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pixel_gather.core.results.evidence import Evidence
 from pixel_gather.core.results.report import own_lines
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, columns_of, text_of
 from pixel_gather.features.report.findings import findings_of
-from pixel_gather.features.report.page import comparison_of, page_of
+from pixel_gather.features.report.page import Plot, comparison_of, page_of
 from pixel_gather.io.cube.written_report import PAGE_KEY, REPORT_KEY, TEXT_KEY
-from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme
-
-if TYPE_CHECKING:
-    from pixel_gather.features.report.plots.drawn import Drawn
 
 
 def report_files_of(
-    evidence: Evidence, *, drawn: "Mapping[str, Drawn]", with_published: bool, viewer: str | None = None
+    evidence: Evidence,
+    *,
+    plots: Sequence[Plot] = (),
+    with_published: bool = False,
+    viewer: str | None = None,
 ) -> dict[str, bytes]:
     """Return the report of one gather: ``report.json``, ``report.txt`` and ``report.html``.
 
     Args:
         evidence: Evidence of the gather.
-        drawn: Figures of the gather, in the light theme.
+        plots: Figures of how it was read.
         with_published: Add the figures published in 2018 for comparison.
         viewer: The page beside the report that shows the cube's pixels; None if there is none.
     """
@@ -36,14 +35,14 @@ def report_files_of(
     return {
         REPORT_KEY: _encoded(evidence_to_json(evidence) | values),
         TEXT_KEY: _text(_for_terminals(f"{report_to_text(evidence, columns)}\n{_listed(findings)}")),
-        PAGE_KEY: _text(page_of(evidence, columns=columns, drawn=drawn, findings=findings, viewer=viewer)),
+        PAGE_KEY: _text(page_of(evidence, columns=columns, plots=plots, findings=findings, viewer=viewer)),
     }
 
 
 def comparison_files_of(
     runs: Sequence[Run],
     *,
-    drawn: "Mapping[str, Drawn]",
+    plots: Sequence[Plot],
     evidences: Sequence[Evidence] = (),
     title: str,
     with_published: bool,
@@ -52,7 +51,7 @@ def comparison_files_of(
 
     Args:
         runs: All runs in the order of the columns, also those of cubes.
-        drawn: Figures of the runs, in the light theme.
+        plots: Figures of the runs.
         evidences: Evidence of those runs that made cubes. Their windows are shown.
         title: Title of the page.
         with_published: Add the figures published in 2018 for comparison.
@@ -60,34 +59,13 @@ def comparison_files_of(
     columns = columns_of(runs, with_published=with_published)
     gathers = [evidence_to_json(each) for each in evidences]
     findings = findings_of(runs, with_published=with_published)
-    page = comparison_of(evidences, title=title, columns=columns, drawn=drawn, findings=findings)
+    page = comparison_of(evidences, title=title, columns=columns, plots=plots, findings=findings)
     values = {"findings": findings, "table": [asdict(each) for each in columns], "gathers": gathers}
     return {
         REPORT_KEY: _encoded(values),
         TEXT_KEY: _text(_for_terminals(f"{text_of(columns)}\n{_listed(findings)}")),
         PAGE_KEY: _text(page),
     }
-
-
-def write_figures(folder: Path, *, light: "Mapping[str, Drawn]", dark: "Mapping[str, Drawn]") -> list[Path]:
-    """Write figures as PNG and SVG. Dark ones are called ``name-dark``. Return the files."""
-    from pixel_gather.features.report.plots.files import put_figure  # noqa: PLC0415 # matplotlib
-
-    written = []
-    for suffix, figures in (("", light), ("-dark", dark)):
-        for name, drawn in figures.items():
-            written += put_figure(drawn.figure, folder, f"{name}{suffix}")
-    return written
-
-
-def draw_in_both_themes(
-    runs: Sequence[Run], *, with_published: bool
-) -> "tuple[dict[str, Drawn], dict[str, Drawn]]":
-    """Return all figures of some runs, light and dark. A page uses the light ones."""
-    from pixel_gather.features.report.plots.draw import draw_figures  # noqa: PLC0415 # matplotlib
-
-    light = draw_figures(runs, with_published=with_published, theme=LIGHT)
-    return light, draw_figures(runs, with_published=with_published, theme=DARK)
 
 
 def report_to_text(evidence: Evidence, columns: Sequence[RunColumn]) -> str:
@@ -110,15 +88,6 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
         "usd_on_aws": cost.usd,
         "request": dict(evidence.request),
     }
-
-
-def draw_all(evidence: Evidence, *, with_published: bool, theme: Theme) -> "dict[str, Drawn]":
-    """Return the figures of how one gather was read, if its reader compares them with those of 2018."""
-    if not with_published:
-        return {}
-    from pixel_gather.features.report.plots.draw import draw_figures  # noqa: PLC0415 # matplotlib
-
-    return draw_figures([evidence.run], with_published=True, theme=theme)
 
 
 def _listed(findings: Sequence[str]) -> str:

@@ -95,7 +95,7 @@ def _drawn_files(store: Store, place: str, usd_by_service: Mapping[str, float] |
     from pixel_gather.features.report.report_files import report_files_of  # noqa: PLC0415 # as above
 
     evidence = read_evidence(store, place=place, usd_by_service=usd_by_service)
-    return report_files_of(evidence, drawn={}, with_published=False, viewer=VIEW_KEY)
+    return report_files_of(evidence, viewer=VIEW_KEY)
 
 
 async def _put(store: Store, name: str, content: bytes) -> None:

@@ -4,6 +4,6 @@
 and lists. The page's content security policy allows its own script only, and lets it load nothing.
 """
 
-from pixel_gather.features.report.page.page import comparison_of, page_of
+from pixel_gather.features.report.page.page import Plot, comparison_of, page_of
 
-__all__ = ["comparison_of", "page_of"]
+__all__ = ["Plot", "comparison_of", "page_of"]

@@ -89,7 +89,8 @@ def time_ticks(start_us: int, stop_us: int) -> tuple[Tick, ...]:
 
 def _moments(start: Any, stop: Any, unit: str, step: int) -> list[Any]:
     """Return the beginnings of units between two times whose number is a multiple of the step."""
-    every = np.arange(start.astype(f"datetime64[{unit}]"), stop.astype(f"datetime64[{unit}]") + 1)
+    after = stop.astype(f"datetime64[{unit}]") + np.array(1, f"timedelta64[{unit}]")
+    every = np.arange(start.astype(f"datetime64[{unit}]"), after)
     number = every.astype("int64")
     if unit == "Y":
         number += 1970

@@ -2,10 +2,11 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -13,24 +14,31 @@ from markupsafe import Markup
 from pixel_gather.core.results.evidence import Evidence
 from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, TableRow, rows_of, summary_of
 from pixel_gather.features.report.page.place_map import MapView, map_of, map_of_cubes
-from pixel_gather.features.report.page.plots import plots_of
 from pixel_gather.features.report.page.views import view_of
 from pixel_gather.io.pictures.page_style import page_style
 from pixel_gather.version import __version__
-
-if TYPE_CHECKING:
-    from pixel_gather.features.report.plots.drawn import Drawn
 
 _FOLDER: Final = Path(__file__).parent / "templates"
 _MOST_SHEETS: Final = 12
 """Most contact sheets in one comparison, and most cubes on its map."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """One figure of a page."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    """An ``<svg>`` element in the page's colours. Its text is escaped."""
+
+
 def page_of(
     evidence: Evidence,
     *,
     columns: Sequence[RunColumn],
-    drawn: "Mapping[str, Drawn]",
+    plots: Sequence[Plot] = (),
     findings: Sequence[str],
     viewer: str | None = None,
 ) -> str:
@@ -39,14 +47,14 @@ def page_of(
     Args:
         evidence: Evidence of the gather.
         columns: Columns of the table: that of the gather, and others for comparison.
-        drawn: Figures of the gather, in the light theme.
+        plots: Figures of the gather.
         findings: Sentences.
         viewer: The page beside it that shows the cube's pixels; None if there is none.
     """
     return _rendered(
         title=evidence.name,
         columns=columns,
-        drawn=drawn,
+        plots=plots,
         findings=findings,
         gathers=[view_of(evidence, with_film=True)],
         is_one=True,
@@ -73,7 +81,7 @@ def comparison_of(
     *,
     title: str,
     columns: Sequence[RunColumn],
-    drawn: "Mapping[str, Drawn]",
+    plots: Sequence[Plot] = (),
     findings: Sequence[str],
 ) -> str:
     """Return the page of several runs side by side.
@@ -83,7 +91,7 @@ def comparison_of(
             The map has the first twelve with a place on the Earth.
         title: Title of the page.
         columns: Columns of the table, one per run.
-        drawn: Figures of all runs, in the light theme.
+        plots: Figures of all runs.
         findings: Sentences.
     """
     shown = [each for each in evidences if each.looks]
@@ -91,7 +99,7 @@ def comparison_of(
     return _rendered(
         title=title,
         columns=columns,
-        drawn=drawn,
+        plots=plots,
         findings=findings,
         gathers=[view_of(each, with_film=False) for each in shown[:_MOST_SHEETS]],
         is_one=False,
@@ -101,9 +109,7 @@ def comparison_of(
     )
 
 
-def _rendered(
-    *, title: str, columns: Sequence[RunColumn], drawn: "Mapping[str, Drawn]", **content: Any
-) -> str:
+def _rendered(*, title: str, columns: Sequence[RunColumn], **content: Any) -> str:
     summary = summary_of(columns) if len(columns) > COLUMNS_ABREAST else None
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     return (
@@ -113,7 +119,6 @@ def _rendered(
             title=title,
             summary=summary,
             tables=_tables(columns),
-            plots=plots_of(drawn),
             style=Markup(page_style() + (_FOLDER / "page.css").read_text(encoding="utf-8")),  # noqa: S704 # our own files
             script=Markup(script),  # noqa: S704 # our own file
             script_hash=_hash_of(script),

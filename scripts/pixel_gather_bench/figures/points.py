@@ -9,8 +9,8 @@ import numpy as np
 from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Floats
-from pixel_gather.features.report.plots.choosing import fewest_of
-from pixel_gather.features.report.plots.in_flight import Slices
+from pixel_gather.features.report.in_flight import Slices
+from pixel_gather_bench.figures.choosing import fewest_of
 
 type Bools = np.ndarray[Any, np.dtype[np.bool_]]
 

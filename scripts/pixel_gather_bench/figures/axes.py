@@ -10,13 +10,17 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, ScalarFormatter
 
-from pixel_gather.features.report.plots.labels import plain_number
-from pixel_gather.features.report.plots.theme import Theme
+from pixel_gather.features.report.findings import plain_number
+from pixel_gather.io.pictures.theme import Theme
 
 type AxesGrid = np.ndarray[Any, np.dtype[np.object_]]
 
 WIDTH_IN: Final = 10.0
 """Width of a figure in inches. A page shows 96 pixels per inch."""
+
+MARKERS: Final = ("o", "s", "^", "v", "P")
+LINES: Final = ("solid", (0, (6, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (1, 1)))
+"""Line styles of matplotlib, so that series differ by more than colour."""
 
 TITLE_PT: Final = 10.5
 TEXT_PT: Final = 9.0

@@ -9,14 +9,14 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 
 from pixel_gather.core.results.run import Run
-from pixel_gather.features.report.plots.axes import WIDTH_IN, finish_axes, head, new_figure, whole_ticks
-from pixel_gather.features.report.plots.choosing import fewest_of
-from pixel_gather.features.report.plots.drawn import Drawn
-from pixel_gather.features.report.plots.histogram import Span, counts_in, span_of, tail_of
-from pixel_gather.features.report.plots.labels import counted, named, plain_number
-from pixel_gather.features.report.plots.theme import Theme
-from pixel_gather.features.report.plots.thinning import stretches_of
-from pixel_gather.features.report.plots.units import Numbers, unit_of_sizes, unit_of_times
+from pixel_gather.features.report.findings import plain_number
+from pixel_gather.io.pictures.theme import Theme
+from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, head, new_figure, whole_ticks
+from pixel_gather_bench.figures.choosing import fewest_of
+from pixel_gather_bench.figures.files import Drawn
+from pixel_gather_bench.figures.histogram import Span, counts_in, span_of, tail_of
+from pixel_gather_bench.figures.labels import Numbers, counted, named, unit_of_sizes, unit_of_times
+from pixel_gather_bench.figures.thinning import stretches_of
 
 _MOST_DOTS: Final = 2000
 """Up to so many sources are drawn one by one, more in stretches of the list."""

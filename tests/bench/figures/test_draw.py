@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from bench.figures.made_runs import run_of
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
-from pixel_gather.features.report.plots import in_depth, warm_up
-from pixel_gather.features.report.plots.draw import draw_figures
-from pixel_gather.features.report.plots.drawn import Drawn
-from pixel_gather.features.report.plots.files import to_png, to_svg
-from pixel_gather.features.report.plots.labels import short_label
-from pixel_gather.features.report.plots.theme import DARK, LIGHT, themed_svg
-from report.plots.made_runs import run_of
+from pixel_gather.io.pictures.theme import DARK, LIGHT
+from pixel_gather_bench.figures import in_depth, warm_up
+from pixel_gather_bench.figures.draw import draw_figures
+from pixel_gather_bench.figures.files import Drawn, themed_svg, to_png, to_svg
+from pixel_gather_bench.figures.labels import short_label
 
 ALL = ["in_depth", "workers", "one_against_best", "latency_hiding", "throughput", "warm_up"]
 MANY = [run_of(concurrency=n) for n in (1, 2, 3, 12, 48)]

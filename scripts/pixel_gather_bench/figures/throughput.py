@@ -10,7 +10,10 @@ from matplotlib.lines import Line2D
 
 from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
-from pixel_gather.features.report.plots.axes import (
+from pixel_gather.features.report.findings import plain_number
+from pixel_gather.io.pictures.theme import Theme
+from pixel_gather_bench.figures.axes import (
+    LINES,
     NOTE_PT,
     WIDTH_IN,
     finish_axes,
@@ -18,11 +21,9 @@ from pixel_gather.features.report.plots.axes import (
     new_figure,
     whole_ticks,
 )
-from pixel_gather.features.report.plots.choosing import chosen_of
-from pixel_gather.features.report.plots.drawn import Drawn
-from pixel_gather.features.report.plots.labels import plain_number
-from pixel_gather.features.report.plots.theme import LINES, Theme
-from pixel_gather.features.report.plots.thinning import kept_indexes
+from pixel_gather_bench.figures.choosing import chosen_of
+from pixel_gather_bench.figures.files import Drawn
+from pixel_gather_bench.figures.thinning import kept_indexes
 
 _MOST_POINTS: Final = 1200
 _MOST_QUIET_POINTS: Final = 250

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from bench.figures.made_runs import run_of
 from pixel_gather.core.results.run import Run
-from pixel_gather.features.report.plots import workers
-from pixel_gather.features.report.plots.files import to_svg
-from pixel_gather.features.report.plots.theme import LIGHT
-from report.plots.made_runs import run_of
+from pixel_gather.io.pictures.theme import LIGHT
+from pixel_gather_bench.figures import workers
+from pixel_gather_bench.figures.files import to_svg
 
 
 def drawn(*runs: Run) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from pixel_gather.core.results.run import Run
+from pixel_gather.features.report.findings import best_of, series_of
 
 _MOST_CHOSEN: Final = 5
 _FEW: Final = (1, 2, 3)
@@ -13,23 +14,10 @@ _NOTED_CONCURRENCY: Final = 12
 """The number of threads for which the report of 2018 found the most sources per thread."""
 
 
-def best_of(runs: Iterable[Run]) -> Run:
-    """Return the first run with the highest typical throughput."""
-    return max(runs, key=lambda run: run.typical_per_s)
-
-
 def fewest_of(runs: Sequence[Run]) -> Run:
     """Return the best of the runs with the lowest concurrency."""
     least = min(run.concurrency for run in runs)
     return best_of(run for run in runs if run.concurrency == least)
-
-
-def series_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return each engine's runs by rising concurrency. Each cube is a series of its own."""
-    by_series: dict[str, list[Run]] = {}
-    for run in runs:
-        by_series.setdefault(run.series, []).append(run)
-    return {name: sorted(its_runs, key=lambda run: run.concurrency) for name, its_runs in by_series.items()}
 
 
 def fewest_and_best(runs: Sequence[Run]) -> tuple[Run, ...]:

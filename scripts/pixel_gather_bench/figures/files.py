@@ -1,17 +1,24 @@
-"""Encodes figures as SVG with selectable text, and as PNG at twice the page's size. Reproducible."""
+"""A figure with its words, as SVG with selectable text and as PNG at twice the page's size. Reproducible.
+
+A figure is drawn once, in light colours. In a page they become those of the page.
+"""
 
 import io
 import re
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+
+from pixel_gather.features.report.page import Plot
+from pixel_gather.io.pictures.theme import LIGHT, PREFIX
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
@@ -28,6 +35,18 @@ _RC: Final[dict["RcKeyType", Any]] = {
 _FOR_ALL_ELEMENTS: Final = re.compile(r"\s*<defs>\s*<style[^>]*>\*\{([^}]*)\}</style>\s*</defs>")
 _WRITING: Final = Lock()
 """matplotlib reads these settings only from its global state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """A figure that is ready to be written."""
+
+    figure: Figure
+    title: str
+    """Plain text without names from outside."""
+
+    caption: str
+    """What the figure shows and how it was measured. Plain text."""
 
 
 @contextmanager
@@ -70,6 +89,28 @@ def put_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     png.write_bytes(to_png(figure))
     svg.write_text(to_svg(figure), encoding="utf-8")
     return [png, svg]
+
+
+def write_figures(folder: Path, *, light: Mapping[str, Drawn], dark: Mapping[str, Drawn]) -> None:
+    """Write figures as PNG and SVG. Dark ones are called ``name-dark``."""
+    for suffix, figures in (("", light), ("-dark", dark)):
+        for name, drawn in figures.items():
+            put_figure(drawn.figure, folder, f"{name}{suffix}")
+
+
+def plots_of(drawn: Mapping[str, Drawn]) -> tuple[Plot, ...]:
+    """Return figures of the light theme as parts of a page, in the same order."""
+    return tuple(
+        Plot(name=name, title=each.title, caption=each.caption, svg=themed_svg(to_svg(each.figure)))
+        for name, each in drawn.items()
+    )
+
+
+def themed_svg(svg: str) -> str:
+    """Replace the colours of ``LIGHT`` in an SVG by the CSS variables of the page around it."""
+    names = {getattr(LIGHT, field.name): field.name for field in fields(LIGHT)}
+    colours = re.compile(f'(?<=: )({"|".join(names)})(?=[;"])', re.IGNORECASE)
+    return colours.sub(lambda colour: f"var({PREFIX}{names[colour[1].lower()]})", svg)
 
 
 def _lay_out(figure: Figure) -> None:

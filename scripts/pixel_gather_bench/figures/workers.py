@@ -10,7 +10,12 @@ from matplotlib.lines import Line2D
 
 from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
-from pixel_gather.features.report.plots.axes import (
+from pixel_gather.features.report.findings import plain_number, series_of
+from pixel_gather.features.report.in_flight import Slices, slices_of
+from pixel_gather.io.pictures.theme import Theme
+from pixel_gather_bench.figures.axes import (
+    LINES,
+    MARKERS,
     NOTE_PT,
     WIDTH_IN,
     finish_axes,
@@ -19,18 +24,15 @@ from pixel_gather.features.report.plots.axes import (
     mark_powers,
     new_figure,
 )
-from pixel_gather.features.report.plots.choosing import series_of
-from pixel_gather.features.report.plots.drawn import Drawn
-from pixel_gather.features.report.plots.in_flight import Slices, slices_of
-from pixel_gather.features.report.plots.labels import plain_number, plain_time, short_label
-from pixel_gather.features.report.plots.points import (
+from pixel_gather_bench.figures.files import Drawn
+from pixel_gather_bench.figures.labels import plain_time, short_label
+from pixel_gather_bench.figures.points import (
     Points,
     best_of_each,
     points_of_2018,
     points_of_runs,
     points_of_slices,
 )
-from pixel_gather.features.report.plots.theme import LINES, MARKERS, Theme
 
 _SIZE_IN: Final = (WIDTH_IN, 3.9)
 _ADAPTIVE: Final[dict[str, Any]] = {"marker": "*", "markersize": 12, "fillstyle": "none"}

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from pixel_gather.features.report.plots.labels import plain_number
-from pixel_gather.features.report.plots.units import Numbers
+from pixel_gather.features.report.findings import plain_number
+from pixel_gather_bench.figures.labels import Numbers
 
 _MOST_BINS: Final = 40
 _ROOM: Final = 0.03

@@ -10,10 +10,10 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from pixel_gather.features.report.plots.axes import NOTE_PT
-from pixel_gather.features.report.plots.files import put_figure
-from pixel_gather.features.report.plots.labels import plain_number
+from pixel_gather.features.report.findings import plain_number
 from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme
+from pixel_gather_bench.figures.axes import NOTE_PT
+from pixel_gather_bench.figures.files import put_figure
 
 _CLOSE: Final = 1.5
 """Ticks nearer to each other than this factor would overlap."""

@@ -9,14 +9,14 @@ from matplotlib.axes import Axes
 
 from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
-from pixel_gather.features.report.plots.axes import WIDTH_IN, finish_axes, head, legend, new_figure
-from pixel_gather.features.report.plots.choosing import fewest_and_best
-from pixel_gather.features.report.plots.drawn import Drawn
-from pixel_gather.features.report.plots.histogram import Span, counts_in, span_around, span_of, tail_of
-from pixel_gather.features.report.plots.in_flight import in_flight_at_start
-from pixel_gather.features.report.plots.labels import named, plain_number
-from pixel_gather.features.report.plots.theme import Theme
-from pixel_gather.features.report.plots.units import MILLISECONDS, Numbers, Unit, unit_of_times
+from pixel_gather.features.report.findings import plain_number
+from pixel_gather.features.report.in_flight import in_flight_at_start
+from pixel_gather.io.pictures.theme import Theme
+from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, head, legend, new_figure
+from pixel_gather_bench.figures.choosing import fewest_and_best
+from pixel_gather_bench.figures.files import Drawn
+from pixel_gather_bench.figures.histogram import Span, counts_in, span_around, span_of, tail_of
+from pixel_gather_bench.figures.labels import MILLISECONDS, Numbers, Unit, named, unit_of_times
 
 type Part = Literal["open", "read", "total"]
 

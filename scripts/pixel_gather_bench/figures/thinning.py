@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.features.report.plots.units import Numbers
+from pixel_gather_bench.figures.labels import Numbers
 
 
 def kept_indexes(values: Numbers, *, most: int) -> np.ndarray[Any, np.dtype[np.int64]]:

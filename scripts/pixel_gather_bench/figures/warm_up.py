@@ -9,7 +9,10 @@ from matplotlib.lines import Line2D
 
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
-from pixel_gather.features.report.plots.axes import (
+from pixel_gather.features.report.findings import series_of
+from pixel_gather.io.pictures.theme import Theme
+from pixel_gather_bench.figures.axes import (
+    MARKERS,
     WIDTH_IN,
     finish_axes,
     head,
@@ -19,12 +22,9 @@ from pixel_gather.features.report.plots.axes import (
     new_figure,
     whole_ticks,
 )
-from pixel_gather.features.report.plots.choosing import series_of
-from pixel_gather.features.report.plots.drawn import Drawn
-from pixel_gather.features.report.plots.histogram import span_of, tail_of
-from pixel_gather.features.report.plots.labels import counted, short_label
-from pixel_gather.features.report.plots.theme import MARKERS, Theme
-from pixel_gather.features.report.plots.units import Numbers, unit_of_times
+from pixel_gather_bench.figures.files import Drawn
+from pixel_gather_bench.figures.histogram import span_of, tail_of
+from pixel_gather_bench.figures.labels import Numbers, counted, short_label, unit_of_times
 
 _SIZE_IN: Final = (WIDTH_IN, 3.8)
 _N_FIRST: Final = 40

@@ -11,12 +11,12 @@ from matplotlib.patches import Patch
 
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
-from pixel_gather.features.report.plots.axes import WIDTH_IN, finish_axes, legend_below, new_figure
-from pixel_gather.features.report.plots.choosing import few_and_best
-from pixel_gather.features.report.plots.drawn import Drawn
-from pixel_gather.features.report.plots.labels import named, plain_number
-from pixel_gather.features.report.plots.theme import Theme
-from pixel_gather.features.report.plots.units import MILLISECONDS, Numbers
+from pixel_gather.features.report.findings import plain_number
+from pixel_gather.io.pictures.theme import Theme
+from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, legend_below, new_figure
+from pixel_gather_bench.figures.choosing import few_and_best
+from pixel_gather_bench.figures.files import Drawn
+from pixel_gather_bench.figures.labels import MILLISECONDS, Numbers, named
 
 _N_FIRST: Final = 40
 _ZOOM_MS: Final = 750.0

@@ -7,7 +7,8 @@ import numpy as np
 
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
-from pixel_gather.features.report.plots import (
+from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme
+from pixel_gather_bench.figures import (
     in_depth,
     latency_hiding,
     one_against_best,
@@ -15,10 +16,16 @@ from pixel_gather.features.report.plots import (
     warm_up,
     workers,
 )
-from pixel_gather.features.report.plots.drawn import Drawn
-from pixel_gather.features.report.plots.labels import unique_labels
-from pixel_gather.features.report.plots.theme import Theme
-from pixel_gather.features.report.plots.units import Numbers
+from pixel_gather_bench.figures.files import Drawn
+from pixel_gather_bench.figures.labels import Numbers, unique_labels
+
+
+def draw_in_both_themes(
+    runs: Sequence[Run], *, with_published: bool
+) -> tuple[dict[str, Drawn], dict[str, Drawn]]:
+    """Return all figures of some runs, light and dark. A page uses the light ones."""
+    light = draw_figures(runs, with_published=with_published, theme=LIGHT)
+    return light, draw_figures(runs, with_published=with_published, theme=DARK)
 
 
 def draw_figures(runs: Sequence[Run], *, with_published: bool, theme: Theme) -> dict[str, Drawn]:

@@ -1,13 +1,35 @@
-"""Formats names and numbers for figures. Names become short and safe. Pure."""
+"""Formats names and numbers for figures, and chooses units. Names become short and safe. Pure."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.features.report.findings import plain_number
 
 LONGEST: Final = 28
 """Most characters of a name in a legend."""
+
+type Numbers = np.ndarray[Any, np.dtype[Any]]
+
+_SECONDS_FROM_S: Final = 10.0
+"""From this median on, times are shown in seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A unit, and how many of it make one second or one byte."""
+
+    name: str
+    per_one: float
+
+
+MILLISECONDS: Final = Unit(name="ms", per_one=1e3)
+SECONDS: Final = Unit(name="s", per_one=1.0)
 
 
 def short_label(name: str, most: int = LONGEST) -> str:
@@ -50,8 +72,15 @@ def plain_time(time_s: float) -> str:
     return f"{plain_number(1000 * time_s)} ms" if time_s < 1 else f"{plain_number(time_s)} s"
 
 
-def plain_number(value: float) -> str:
-    """Return a number for an axis or a note: ``1,200``, ``0.25``, never ``1e3``."""
-    if abs(value) >= 1000 or value == round(value):  # noqa: PLR2004 # as many digits as one reads
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
+def unit_of_times(times_s: Numbers) -> Unit:
+    """Return the unit of times: seconds for a median of 10 s or more, else milliseconds."""
+    return SECONDS if len(times_s) and np.median(times_s) >= _SECONDS_FROM_S else MILLISECONDS
+
+
+def unit_of_sizes(nbytes: Numbers) -> Unit:
+    """Return the unit of sizes, chosen by their median."""
+    typical = float(np.median(nbytes)) if len(nbytes) else 0.0
+    for name, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if typical >= size:
+            return Unit(name=name, per_one=1 / size)
+    return Unit(name="bytes", per_one=1.0)

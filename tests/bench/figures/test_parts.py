@@ -7,17 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.figures.made_runs import run_of
 from pixel_gather.core.results.timings import Timings
-from pixel_gather.features.report.plots.axes import mark_powers, new_figure
-from pixel_gather.features.report.plots.choosing import chosen_of, few_and_best, fewest_and_best
-from pixel_gather.features.report.plots.histogram import counts_in, span_of, tail_of
-from pixel_gather.features.report.plots.in_flight import in_flight_at_start, slices_of
-from pixel_gather.features.report.plots.labels import LONGEST, named, plain_number, short_label, unique_labels
-from pixel_gather.features.report.plots.theme import LIGHT
-from pixel_gather.features.report.plots.thinning import kept_indexes, stretches_of
-from pixel_gather.features.report.plots.throughput import spread_out
-from pixel_gather.features.report.plots.warm_up import opens_by_order_s
-from report.plots.made_runs import run_of
+from pixel_gather.features.report.findings import plain_number
+from pixel_gather.features.report.in_flight import in_flight_at_start, slices_of
+from pixel_gather.io.pictures.theme import LIGHT
+from pixel_gather_bench.figures.axes import mark_powers, new_figure
+from pixel_gather_bench.figures.choosing import chosen_of, few_and_best, fewest_and_best
+from pixel_gather_bench.figures.histogram import counts_in, span_of, tail_of
+from pixel_gather_bench.figures.labels import LONGEST, named, short_label, unique_labels
+from pixel_gather_bench.figures.thinning import kept_indexes, stretches_of
+from pixel_gather_bench.figures.throughput import spread_out
+from pixel_gather_bench.figures.warm_up import opens_by_order_s
 
 VALUES = st.lists(st.floats(0, 1e6), min_size=1, max_size=300).map(np.array)
 

@@ -7,7 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pixel_gather.features.report.plots.theme import DARK, LIGHT, Theme, css_variables, themed_svg
+from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme, css_variables
+from pixel_gather_bench.figures.files import themed_svg
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 LINES = ("blue", "vermilion", "green", "purple", "brown", "published", "quiet")
