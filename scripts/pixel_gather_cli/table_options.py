@@ -1,7 +1,6 @@
 """The options of commands that make a table of features and images."""
 
 import json
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,16 +8,14 @@ import click
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.in_process.table_job import MadeTable, TablePlan
-from pixel_gather.in_process.table_request import TableRequest
+from pixel_gather.in_process.table_job import MadeTable, make_table, plan_table
 from pixel_gather.io.event_loop import run
+from pixel_gather.tables.image_work import TableKind
+from pixel_gather.tables.table_request import TableRequest
 from pixel_gather.tables.wide_table import write_wide
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import in_home, settings_of
 from pixel_gather_cli.value_options import SCENE_OPTIONS, bands_option, mask_option, scenes_of_options
-
-type MakePlan = Callable[..., Coroutine[Any, Any, TablePlan]]
-type MakeTable = Callable[..., Coroutine[Any, Any, MadeTable]]
 
 FEATURE_OPTIONS: Final = (
     click.option("--id", "id_column", metavar="COLUMN", help="Ids of the features.  [default: 1, 2, ...]"),
@@ -95,31 +92,30 @@ def table_request(features: str, options: dict[str, Any]) -> TableRequest:
     )
 
 
-def run_table(what: str, features: str, options: dict[str, Any], *, plan: MakePlan, make: MakeTable) -> int:
+def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
     """Run a command that makes a table, or its dry run. Return the exit code: 1 if an image was not read.
 
     Args:
-        what: The command.
+        kind: What is computed.
         features: As it was given.
         options: Of the command, without its own ones.
-        plan: Returns what the table would take.
-        make: Makes the table.
 
     Raises:
         RequestError: It names what is wrong.
     """
+    what = kind.about["kind"]
     to, wide = in_home(options.pop("to")), in_home(options.pop("wide"))
     as_json, is_dry_run, quiet = (options.pop(name) for name in ("as_json", "dry_run", "quiet"))
     request = table_request(features, options)
     settings = settings_of(options)
     if is_dry_run:
-        found = run(plan(request, settings=settings))
+        found = run(plan_table(kind, request, settings=settings))
         click.echo(json.dumps(found.to_json(), indent=2) if as_json else found.text, nl=as_json)
         return 0
     if to is None:
         raise RequestError(f"say where the table is written, such as --to {what}.parquet", field="--to")
     with open_progress(what, quiet=quiet, thing="image") as show:
-        made = run(make(request, to=to, settings=settings, on_progress=show))
+        made = run(make_table(kind, request, to=to, settings=settings, on_progress=show))
     if wide is not None:
         write_wide(made.path, Path(wide))
     for note in made.notes:

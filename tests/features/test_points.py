@@ -307,10 +307,11 @@ def test_only_pairs_near_in_time_are_read(server: LocalServer, tmp_path: Path) -
 
 def test_a_stopped_job_goes_on(server: LocalServer, clusters: list[dict[str, Any]], tmp_path: Path) -> None:
     """What was read is not read again, and the table is the same. A torn last record is done anew."""
-    from pixel_gather.features.points.point_pixels import Method  # noqa: PLC0415 # for this test alone
-    from pixel_gather.features.points.points import points_async  # noqa: PLC0415 # as above
-    from pixel_gather.in_process.table_request import TableRequest  # noqa: PLC0415 # as above
+    from pixel_gather.features.points.measure_points import PointTable  # noqa: PLC0415 # for this test alone
+    from pixel_gather.features.points.point_pixels import Method  # noqa: PLC0415 # as above
+    from pixel_gather.in_process.table_job import make_table  # noqa: PLC0415 # as above
     from pixel_gather.io.event_loop import run  # noqa: PLC0415 # as above
+    from pixel_gather.tables.table_request import TableRequest  # noqa: PLC0415 # as above
 
     hrefs = [f"{server.root}/{n}.tif" for n in range(5)]
     request = TableRequest.of(features=clusters, sources=hrefs, crs="EPSG:32633", by="b1")
@@ -321,12 +322,16 @@ def test_a_stopped_job_goes_on(server: LocalServer, clusters: list[dict[str, Any
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        run(points_async(request, Method(), to=to, settings=Settings(concurrency=1), on_progress=stop))
+        run(
+            make_table(
+                PointTable(Method()), request, to=to, settings=Settings(concurrency=1), on_progress=stop
+            )
+        )
     log = to.with_name("t.parquet.parts") / "images.jsonl"
     log.write_bytes(log.read_bytes()[:-20])
     n_before = len(server.asked)
     assert not to.exists()
-    made = run(points_async(request, Method(), to=to))
+    made = run(make_table(PointTable(Method()), request, to=to))
 
     asked_again = {each.path for each in server.asked[n_before:]}
     assert asked_again == {"/2.tif", "/3.tif", "/4.tif"}
@@ -378,15 +383,16 @@ def test_a_plan_reads_no_pixel_and_limits_refuse(
     server: LocalServer, clusters: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     """It tells the lines and requests that the table then takes."""
-    from pixel_gather.features.points.point_pixels import Method  # noqa: PLC0415 # for this test alone
-    from pixel_gather.features.points.points import plan_points  # noqa: PLC0415 # as above
-    from pixel_gather.in_process.table_request import TableRequest  # noqa: PLC0415 # as above
+    from pixel_gather.features.points.measure_points import PointTable  # noqa: PLC0415 # for this test alone
+    from pixel_gather.features.points.point_pixels import Method  # noqa: PLC0415 # as above
+    from pixel_gather.in_process.table_job import plan_table  # noqa: PLC0415 # as above
     from pixel_gather.io.event_loop import run  # noqa: PLC0415 # as above
+    from pixel_gather.tables.table_request import TableRequest  # noqa: PLC0415 # as above
 
     hrefs = [f"{server.root}/{n}.tif" for n in range(5)]
     request = TableRequest.of(features=clusters, sources=hrefs, crs="EPSG:32633")
 
-    plan = run(plan_points(request, Method())).to_json()
+    plan = run(plan_table(PointTable(Method()), request)).to_json()
 
     assert len(server.asked) <= 6  # the first image is opened once more, for its bands
     made = points(clusters, hrefs, to=tmp_path / "t.parquet", crs="EPSG:32633")
@@ -408,7 +414,7 @@ def test_a_plan_reads_no_pixel_and_limits_refuse(
         ({"square": 2}, "square: it is 2"),
         ({"by": "valid"}, "by: valid is no value of a pixel"),
         ({"by": "b1,b1"}, "by: b1 is there twice"),
-        ({"limits": {"eur": 1}}, "limits: there is no limit eur"),
+        ({"limits": {"eur": 1}}, "limits: it takes usd and seconds"),
         ({"to": "t.csv"}, "to: t.csv does not end with .parquet"),
     ],
 )

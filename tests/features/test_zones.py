@@ -17,7 +17,7 @@ from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.grid_fractions import grid_fractions
 from pixel_gather.tables.read_features import FeatureColumns, given_features
-from pixel_gather.tables.zone_cells import CheckedZones, ZonePlaces
+from pixel_gather.tables.zone_cells import ZonePlaces, check_zones
 from rank.rasters import landscape, make_cog
 from support.dependency_groups import module_of_group
 from support.local_server import LocalServer, ranged, serving
@@ -211,7 +211,7 @@ def test_fractions_are_exactextracts_bit_for_bit(folder: Path) -> None:
     shapes = _fields(120, seed=1)
     projector = RasterioProjector()
     features = given_features(_given(shapes), columns=FeatureColumns(id="n", crs=_CRS))
-    places = ZonePlaces(CheckedZones.of(features), projector, coverage="fraction")
+    places = ZonePlaces(check_zones(features), projector, coverage="fraction")
     header = _header(folder / "float.tif")
     found: dict[int, np.ndarray[Any, Any]] = {}
     for cells in places.on(header):
@@ -295,7 +295,7 @@ def test_coverage_is_computed_once_and_tiles_are_fetched_once(server: LocalServe
 def test_each_grid_and_polygon_is_computed_once(folder: Path) -> None:
     """A second image of the same grid finds what the first one has computed."""
     features = given_features(_given(_fields(40)), columns=FeatureColumns(id="n", crs=_CRS))
-    places = ZonePlaces(CheckedZones.of(features), RasterioProjector(), coverage="fraction")
+    places = ZonePlaces(check_zones(features), RasterioProjector(), coverage="fraction")
     for n in range(3):
         assert sum(len(cells.zones) for cells in places.on(_header(folder / f"{n}.tif"))) > 20
     places.close()

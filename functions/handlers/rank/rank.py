@@ -25,7 +25,7 @@ from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_n
 from handlers.rank.routes import ROUTES
 from pixel_gather.core.stores import needed_file
 from pixel_gather.features.rank.forecast import Forecast
-from pixel_gather.features.rank.limits import FirstScene
+from pixel_gather.features.rank.limits import FirstScene, check_ranking
 from pixel_gather.features.rank.rounds import RankedScene
 from pixel_gather.features.rank.scenes import scenes_of
 from pixel_gather.features.rank.table import Ranking
@@ -144,7 +144,7 @@ def _forecast_check(asked: AdmittedRanking, n_scenes: int) -> Callable[[Forecast
         most = asked.limits.seconds
         if forecast.seconds > _LONGEST_S and (most is None or most > _LONGEST_S):
             raise _LargerError
-        asked.limits.check_forecast(n_scenes, forecast)
+        check_ranking(asked.limits, n_scenes, seconds=forecast.seconds, usd=forecast.usd)
 
     return check
 

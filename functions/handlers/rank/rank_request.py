@@ -9,9 +9,9 @@ from typing import Any, Final
 from handlers.deployment.admit_request import admit
 from handlers.deployment.settings import Settings
 from pixel_gather.core.request.request import GatherRequest, parse_request
-from pixel_gather.features.rank.limits import RankLimits
 from pixel_gather.features.rank.ranking_body import RankingBody
 from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.tables.table_limits import TableLimits
 
 _DIGEST_LETTERS: Final = 32
 
@@ -24,7 +24,7 @@ class AdmittedRanking:
     gather: GatherRequest
     """Only its sources and its limit of files are used."""
 
-    limits: RankLimits
+    limits: TableLimits
     """The dollars are no more than the deployment's."""
 
     checks_kept: bool | None

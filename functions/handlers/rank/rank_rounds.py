@@ -29,6 +29,7 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.plan.manifest import manifest_key
 from pixel_gather.core.stores import needed_file
 from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.limits import check_ranking
 from pixel_gather.features.rank.map_plan import MapRound, plan_round
 from pixel_gather.features.rank.map_rounds import (
     MapState,
@@ -101,7 +102,7 @@ class Coordinator:
             first = self._map_round(state)
             more = _TO_READ_ON if asked.request.reads_on else 1.0
             total = {"seconds": first.seconds * more, "usd": first.usd * more}
-            asked.limits.check(n_scenes=len(scenes), **total)
+            check_ranking(asked.limits, len(scenes), **total)
         return await self._go_on(name, state, asked)
 
     async def after(self, name: str, number: int) -> dict[str, Any]:

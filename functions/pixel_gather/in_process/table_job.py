@@ -1,108 +1,34 @@
-"""Runs a table job in this process: every image of the list, then the table."""
+"""Makes a table of features and images in this process: every image of the list, then the table."""
 
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import aclosing, closing
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any
 
-import numpy as np
-
-from pixel_gather.core.errors import BudgetError, RequestError, SourceError, StaleHeaderError, StoreError
-from pixel_gather.core.in_order import in_order
-from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.model.source import Cost, CubeRow
-from pixel_gather.core.model.status import Status
-from pixel_gather.in_process.job import Job
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
+from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.progress import Progress
-from pixel_gather.tables.features import Features, Integers
-from pixel_gather.tables.forecast import ReadForecast
-from pixel_gather.tables.open_scene import ImagePlan
-from pixel_gather.tables.parts import ImageRecord, Lines, PartFolder
+from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.opened_file import open_list_file
+from pixel_gather.tables.features import Features
+from pixel_gather.tables.first_image import KeepsFirst
+from pixel_gather.tables.image_access import ImageAccess
+from pixel_gather.tables.image_work import ImageWork, TableKind, WantedImage, measured
+from pixel_gather.tables.parts import PartFolder
+from pixel_gather.tables.read_features import given_features, read_features
+from pixel_gather.tables.table_plan import TablePlan, plan_images
+from pixel_gather.tables.table_request import TableRequest
 from pixel_gather.tables.write_table import Written, write_table
 from pixel_gather.version import __version__
 
-_SAMPLES: Final = 8
-"""Images that a plan opens."""
-
-_CPU_PER_IMAGE_S: Final = 5e-3
-"""Python and NumPy around an image."""
-
-_CPU_PER_LINE_S: Final = 2e-6
-"""From pixel to Parquet. Measured on x86 for points: docs/points-and-zones.md."""
-
-
-class ImageWork(Protocol):
-    """What a job does with one image."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the values."""
-
-    async def measure(
-        self, row: CubeRow, members: Integers | None, *, cost: Cost
-    ) -> tuple[ImageRecord, Lines]:
-        """Return the lines of an image.
-
-        Args:
-            row: Of the list.
-            members: The features that are wanted; None for all.
-            cost: Is added to.
-
-        Raises:
-            SourceError: A file cannot be read.
-        """
-
-    async def plan(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> ImagePlan:
-        """Return what an image would take. Reads headers, and no pixel."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TablePlan:
-    """What a table would take, from the headers of some of its images."""
-
-    n_features: int
-    n_images: int
-    """Images that would be opened."""
-
-    n_far: int
-    """Images that would not be opened: they are near no feature in time."""
-
-    n_sampled: int
-    n_lines: int
-    n_tiles: int
-    forecast: ReadForecast
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON values."""
-        return {
-            "features": self.n_features,
-            "images": self.n_images,
-            "not_opened": self.n_far,
-            "sampled": self.n_sampled,
-            "lines": self.n_lines,
-            "tiles": self.n_tiles,
-            "requests": round(self.forecast.requests),
-            "bytes": round(self.forecast.nbytes),
-            "seconds": self.forecast.seconds,
-            "usd": self.forecast.usd,
-        }
-
-    @property
-    def text(self) -> str:
-        """The plan in words."""
-        it = self.forecast
-        far = f", {self.n_far:,} more near no feature in time" if self.n_far else ""
-        return (
-            f"{counted(self.n_features, 'feature')} on {counted(self.n_images, 'image')}{far}\n"
-            f"{self.n_lines:,} lines from {counted(self.n_tiles, 'tile')}: {round(it.requests):,} requests, "
-            f"{it.nbytes / 1e6:,.1f} MB\n"
-            f"about {it.seconds:,.1f} s and ${it.usd:.6f} in one function of one vCPU\n"
-            f"From the headers of {counted(self.n_sampled, 'image')}.\n"
-        )
+_INSTEAD = "take fewer features or images, or raise the limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +94,7 @@ class TableJob:
         made_of = [self.job.table.digest, self.features.digest, self.request, __version__]
         return hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
-    def wanted(self) -> Iterator[tuple[int, CubeRow, Integers | None]]:
+    def wanted(self) -> Iterator[WantedImage]:
         """Yield the number and the row of each image, with the features that are near it in time."""
         table = self.job.table
         with closing(table.rows(0, table.n_rows)) as rows:
@@ -177,57 +103,9 @@ class TableJob:
 
     async def plan(self) -> TablePlan:
         """Return what the table would take. Reads the headers of some images, and no pixel."""
-        is_near = [members is None or len(members) > 0 for _, _, members in self.wanted()]
-        near = [number for number, each in enumerate(is_near) if each]
-        chosen = set(near[:: max(1, len(near) // _SAMPLES)][:_SAMPLES])
-        plans: list[ImagePlan] = []
-        failed: SourceError | None = None
-        for number, row, members in self.wanted():
-            if number not in chosen:
-                continue
-            try:
-                plans.append(await self.work.plan(row, members, cost=Cost()))
-            except SourceError as error:
-                failed = failed or error
-        if not plans and failed is not None:
-            raise failed
-        n, of = len(near), max(len(plans), 1)
-        lines, tiles, requests, nbytes, decoded = (
-            sum(getattr(each, name) for each in plans) / of
-            for name in ("n_lines", "n_tiles", "n_requests", "nbytes", "decoded_nbytes")
+        return await plan_images(
+            self.work, self.wanted, n_features=len(self.features), in_flight=self.job.in_flight
         )
-        forecast = ReadForecast.of_each(
-            n,
-            requests,
-            nbytes,
-            _CPU_PER_IMAGE_S + lines * _CPU_PER_LINE_S + decoded / _decoded_per_s(),
-            in_flight=self.job.in_flight,
-        )
-        return TablePlan(
-            n_features=len(self.features),
-            n_images=n,
-            n_far=len(is_near) - n,
-            n_sampled=len(plans),
-            n_lines=round(n * lines),
-            n_tiles=round(n * tiles),
-            forecast=forecast,
-        )
-
-    async def check_limits(self, *, usd: float | None, seconds: float | None) -> None:
-        """Refuse a table whose forecast is over a limit.
-
-        Raises:
-            BudgetError: It says which limit.
-        """
-        if usd is None and seconds is None:
-            return
-        forecast = (await self.plan()).forecast
-        if usd is not None and forecast.usd > usd:
-            raise BudgetError(f"limits.usd: it would cost ${forecast.usd:.6f}, over the limit of ${usd:g}")
-        if seconds is not None and forecast.seconds > seconds:
-            raise BudgetError(
-                f"limits.seconds: it would take {forecast.seconds:,.1f} s, over the limit of {seconds:g} s"
-            )
 
     async def run(self, to: Path, *, on_progress: Callable[[Progress], None]) -> MadeTable:
         """Make the table. What an earlier run of the same job has computed is used.
@@ -243,7 +121,7 @@ class TableJob:
         progress = Progress(n_sources=self.job.table.n_rows)
         n_far = 0
 
-        def todo() -> Iterator[tuple[int, CubeRow, Integers | None]]:
+        def todo() -> Iterator[WantedImage]:
             nonlocal n_far
             for number, row, members in self.wanted():
                 if members is not None and not len(members):
@@ -253,8 +131,9 @@ class TableJob:
                     continue
                 progress.n_done += 1
 
-        async with aclosing(self._measured(todo())) as measured:
-            async for record, lines in measured:
+        ahead = self.job.most_ahead
+        async with aclosing(measured(self.work, todo(), most_ahead=ahead)) as images:
+            async for record, lines in images:
                 try:
                     await asyncio.to_thread(parts.write, record, lines)
                 except OSError as error:
@@ -298,52 +177,101 @@ class TableJob:
             digest=written.digest,
         )
 
-    async def _measured(
-        self, wanted: Iterator[tuple[int, CubeRow, Integers | None]]
-    ) -> AsyncGenerator[tuple[ImageRecord, Lines]]:
-        async def one(each: tuple[int, CubeRow, Integers | None]) -> tuple[ImageRecord, Lines]:
-            number, row, members = each
-            cost = Cost()
-            try:
-                record, lines = await self._twice(row, members, cost)
-            except SourceError as error:
-                status, reason = error.status, error.reason
-            except RequestError as error:
-                if error.field != "crs":  # PROJ finds no way to this image's CRS
-                    raise
-                status, reason = Status.UNSUPPORTED, str(error)
-            else:
-                return replace(record, number=number, **record.with_cost(cost)), lines
-            hrefs = tuple(source.href for source in row.sources if source is not None)
-            record = ImageRecord(
-                number=number,
-                scene=next((each.scene or each.href for each in row.sources if each is not None), ""),
-                time_us=row.time_us,
-                hrefs=hrefs,
-                status=status.name.lower(),
-                reason=reason,
-            )
-            return replace(record, **record.with_cost(cost)), np.zeros(0, np.uint8).view(np.void)
-
-        async with aclosing(in_order(wanted, one, most_ahead=self.job.most_ahead)) as found:
-            async for each in found:
-                yield each
-
-    async def _twice(self, row: CubeRow, members: Integers | None, cost: Cost) -> tuple[ImageRecord, Lines]:
-        """Measure an image, again if it was replaced meanwhile."""
-        try:
-            return await self.work.measure(row, members, cost=cost)
-        except SourceError as error:
-            if error.status is not Status.CHANGED and not isinstance(error, StaleHeaderError):
-                raise
-        return await self.work.measure(row, members, cost=cost)
-
 
 def _folder_of(to: Path) -> Path:
     return to.with_name(f"{to.name}.parts")
 
 
-def _decoded_per_s() -> float:
-    from pixel_gather.core.estimate.assumptions import DECODING  # noqa: PLC0415 # for plans alone
+async def make_table(
+    kind: TableKind,
+    request: TableRequest,
+    *,
+    to: str | os.PathLike[str],
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> MadeTable:
+    """Write a table.
 
-    return DECODING.value
+    Raises:
+        RequestError: The request is wrong. The error names the field.
+        BudgetError: The forecast is over a limit.
+        StoreError: The table cannot be written.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    path = _checked_path(to)
+    async with _opened(kind, request, settings or Settings()) as job:
+        limits = request.limits
+        if limits.usd is not None or limits.seconds is not None:
+            forecast = (await job.plan()).forecast
+            limits.check("it", seconds=forecast.seconds, usd=forecast.usd, instead=_INSTEAD)
+        return await job.run(path, on_progress=on_progress)
+
+
+async def plan_table(
+    kind: TableKind, request: TableRequest, *, settings: Settings | None = None
+) -> TablePlan:
+    """Return what a table would take. Reads the headers of some images, and no pixel."""
+    async with _opened(kind, request, settings or Settings()) as job:
+        return await job.plan()
+
+
+@asynccontextmanager
+async def _opened(kind: TableKind, request: TableRequest, settings: Settings) -> AsyncIterator[TableJob]:
+    """Read the features and the list, and open what reads its images.
+
+    Raises:
+        RequestError: The features or the list are wrong.
+    """
+    features = _features(request, settings)
+    checked = kind.checked(features)
+    values = request.values
+    async with opened_job(request.sources_near(features), settings) as job:
+        reader = KeepsFirst(job.reader)
+        if not values.values:
+            with closing(listed(job.table)) as sources:
+                values = values.of_bands(job.table.bands or await reader.bands_of_first(sources))
+        access = ImageAccess(
+            bands=job.table.bands,
+            reader=reader,
+            limiter=job.limiter,
+            projector=job.projector,
+            timeout_s=settings.source_timeout_s,
+        )
+        with kind.opened(checked, values, access) as work:
+            yield TableJob(
+                job=job,
+                features=replace(features, problems=checked.problems, notes=checked.notes),
+                work=work,
+                request={**request.to_json(), **kind.about, "columns": list(work.columns)},
+                tolerance_us=request.tolerance_us,
+            )
+
+
+def _features(request: TableRequest, settings: Settings) -> Features:
+    given = request.features
+    if not isinstance(given, str | os.PathLike):
+        return given_features(given, columns=request.columns)
+    text = str(Path(given).expanduser()) if str(given).startswith("~/") else os.fspath(given)
+    try:
+        place = "-" if text == "-" else check_href(text, policy=IN_PROCESS.within(str(Path.cwd())))
+    except ValueError as error:
+        raise RequestError(str(error), field="features") from error
+    name, file = open_list_file(place, objects=Objects(settings.stores), what="file of features")
+    return read_features(file, name=name, columns=request.columns)
+
+
+def _checked_path(to: str | os.PathLike[str]) -> Path:
+    """Return where the table is written.
+
+    Raises:
+        RequestError: It is no place for a Parquet file on this machine.
+    """
+    text = os.fspath(to)
+    if "://" in text:
+        raise RequestError("a table is written to this machine: give a path", field="to")
+    path = Path(text).expanduser()
+    if path.suffix != ".parquet":
+        raise RequestError(f"{text} does not end with .parquet", field="to")
+    if not path.parent.is_dir():
+        raise RequestError(f"there is no folder {path.parent}", field="to")
+    return path

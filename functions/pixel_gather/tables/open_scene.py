@@ -11,10 +11,11 @@ from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost, CubeRow, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.locate_window import Grid
-from pixel_gather.core.ports import LevelledSource, LevelReader, SourceLimiter
+from pixel_gather.core.ports import LevelledSource
 from pixel_gather.core.task_group import all_of
 from pixel_gather.tables.features import Floats, Integers
 from pixel_gather.tables.find_bands import BandFinder, BandOf, scene_name
+from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.read_bands import Mask, Scaling, check_band
 from pixel_gather.tables.sample import Sampler, TileRun
 from pixel_gather.tables.values import Values
@@ -101,32 +102,20 @@ class ImagePlan:
     """Of the tiles."""
 
 
-async def open_scene(
-    row: CubeRow,
-    *,
-    bands: Sequence[str],
-    values: Values,
-    reader: LevelReader,
-    limiter: SourceLimiter,
-    timeout_s: float,
-    cost: Cost,
-) -> OpenedScene:
+async def open_scene(row: CubeRow, *, values: Values, access: ImageAccess, cost: Cost) -> OpenedScene:
     """Open the files of a row: one request for each, and no pixel.
 
     Args:
         row: Of the list.
-        bands: The list's bands; empty if it has no such column.
         values: What is computed.
-        reader: Opens files.
-        limiter: Limits how many are opened at one time.
-        timeout_s: Longest time for one file.
+        access: How files are opened.
         cost: Is added to.
 
     Raises:
         SourceError: A file cannot be opened, or lacks the band.
         RequestError: The list has no such band.
     """
-    found, mask = _bands_of(row, bands, values)
+    found, mask = _bands_of(row, access.bands, values)
     lacking = [name for name, band in found.items() if band is None]
     if values.mask is not None and mask is None:
         lacking.append(values.mask.band)
@@ -138,12 +127,12 @@ async def open_scene(
 
     async def open_(href: str) -> LevelledSource:
         n_before = cost.needed_requests
-        async with limiter.permit(href, weight=1) as permit:
+        async with access.limiter.permit(href, weight=1) as permit:
             try:
-                async with asyncio.timeout(timeout_s):
-                    opened = await reader.open_(href, overview=None, cost=cost)
+                async with asyncio.timeout(access.timeout_s):
+                    opened = await access.reader.open_(href, overview=None, cost=cost)
             except TimeoutError as error:
-                reason = f"not opened within {timeout_s:g} s"
+                reason = f"not opened within {access.timeout_s:g} s"
                 raise SourceError(reason, href=href, status=Status.TIMED_OUT) from error
             permit.was_read(n_requests=max(cost.needed_requests - n_before, 1))
         return opened

@@ -8,7 +8,7 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -72,61 +72,57 @@ class ZoneCells:
     """The tiles that hold them, on the image that they were computed for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedZones:
-    """Polygons that are valid, and do not cross the antimeridian as one piece."""
+def check_zones(features: Features) -> Features:
+    """Return polygons that are valid, and do not cross the antimeridian as one piece.
 
-    features: Features
-    shapes: Shapes
-    """None where there is no polygon."""
+    There is none where a feature has no area: its problem is EMPTY or NO_AREA. The notes tell how many were
+    made valid.
+    """
+    import shapely  # noqa: PLC0415 # zones alone need it
 
-    problems: np.ndarray[Any, np.dtype[np.uint8]]
-    """Of each feature: EMPTY or NO_AREA of `LineStatus`, or 0."""
-
-    notes: tuple[str, ...]
-
-    @classmethod
-    def of(cls, features: Features) -> "CheckedZones":
-        """Check polygons. Invalid ones are made valid, and told."""
-        import shapely  # noqa: PLC0415 # zones alone need it
-
-        given = features.geometries
-        if given is None:
-            given = np.full(len(features), None, object)
-        kinds = shapely.get_type_id(given)
-        problems = np.zeros(len(features), np.uint8)
-        has_none = shapely.is_missing(given) | shapely.is_empty(given)
-        is_area = np.isin(kinds, _POLYGONS) | (kinds == 7)  # noqa: PLR2004 # a collection
-        problems[~has_none & ~is_area] = LineStatus.NO_AREA
-        problems[features.is_empty & ~(~has_none & ~is_area)] = LineStatus.EMPTY
-        shapes = given.copy()
-        shapes[problems != 0] = None
-        is_invalid = ~shapely.is_valid(shapes) & (problems == 0)
-        shapes[is_invalid] = shapely.make_valid(shapes[is_invalid])
-        for index in np.flatnonzero((problems == 0) & (is_invalid | (kinds == 7))):  # noqa: PLR2004 # as above
-            shapes[index] = _polygons_of(shapes[index])
-        if features.crs == LONLAT:
-            west, _, east, _ = shapely.bounds(shapes).T
-            with np.errstate(invalid="ignore"):
-                wide = np.flatnonzero((east - west > 180) | (east > 180))  # noqa: PLR2004 # half a turn
-            for index in wide:
-                sides = sides_of_shape(unwrapped_shape(shapes[index]))
-                shapes[index] = _polygons_of(shapely.GeometryCollection(sides))
-        lost = (problems == 0) & (shapely.is_empty(shapes) | (shapely.area(shapes) == 0))
-        problems[lost], shapes[lost] = LineStatus.NO_AREA, None
-        n, n_not = int(is_invalid.sum()), int((problems == LineStatus.NO_AREA).sum())
-        notes = [
-            *([f"{counted(n, 'invalid polygon')} made valid"] if n else []),
-            *([f"{counted(n_not, 'feature')} without an area: the table says no_area"] if n_not else []),
-        ]
-        return cls(features=features, shapes=shapes, problems=problems, notes=tuple(notes))
+    given = features.geometries
+    if given is None:
+        given = np.full(len(features), None, object)
+    kinds = shapely.get_type_id(given)
+    problems = np.zeros(len(features), np.uint8)
+    has_none = shapely.is_missing(given) | shapely.is_empty(given)
+    is_area = np.isin(kinds, _POLYGONS) | (kinds == 7)  # noqa: PLR2004 # a collection
+    problems[~has_none & ~is_area] = LineStatus.NO_AREA
+    problems[features.is_empty & ~(~has_none & ~is_area)] = LineStatus.EMPTY
+    shapes = given.copy()
+    shapes[problems != 0] = None
+    is_invalid = ~shapely.is_valid(shapes) & (problems == 0)
+    shapes[is_invalid] = shapely.make_valid(shapes[is_invalid])
+    for index in np.flatnonzero((problems == 0) & (is_invalid | (kinds == 7))):  # noqa: PLR2004 # as above
+        shapes[index] = _polygons_of(shapes[index])
+    if features.crs == LONLAT:
+        west, _, east, _ = shapely.bounds(shapes).T
+        with np.errstate(invalid="ignore"):
+            wide = np.flatnonzero((east - west > 180) | (east > 180))  # noqa: PLR2004 # half a turn
+        for index in wide:
+            sides = sides_of_shape(unwrapped_shape(shapes[index]))
+            shapes[index] = _polygons_of(shapely.GeometryCollection(sides))
+    lost = (problems == 0) & (shapely.is_empty(shapes) | (shapely.area(shapes) == 0))
+    problems[lost], shapes[lost] = LineStatus.NO_AREA, None
+    n, n_not = int(is_invalid.sum()), int((problems == LineStatus.NO_AREA).sum())
+    notes = [
+        *([f"{counted(n, 'invalid polygon')} made valid"] if n else []),
+        *([f"{counted(n_not, 'feature')} without an area: the table says no_area"] if n_not else []),
+    ]
+    return replace(features, geometries=shapes, problems=problems, notes=(*features.notes, *notes))
 
 
 class ZonePlaces:
     """Finds the cells of zones on images, and keeps what it has found."""
 
-    def __init__(self, zones: CheckedZones, projector: RasterioProjector, *, coverage: Coverage) -> None:
-        """Compute nothing yet."""
+    def __init__(self, zones: Features, projector: RasterioProjector, *, coverage: Coverage) -> None:
+        """Compute nothing yet.
+
+        Args:
+            zones: As `check_zones` has returned them.
+            projector: Moves them to the CRS of an image.
+            coverage: Which pixels count.
+        """
         self.zones = zones
         self.coverage: Coverage = coverage
         self._projector = projector
@@ -283,7 +279,8 @@ class ZonePlaces:
     def _projected(self, header: Header, crs: str) -> Shapes:
         import shapely  # noqa: PLC0415 # as above
 
-        shapes, own = self.zones.shapes, self.zones.features.crs
+        shapes, own = self.zones.geometries, self.zones.crs
+        assert shapes is not None  # noqa: S101 # they are checked
         if crs == own:
             return shapes
 

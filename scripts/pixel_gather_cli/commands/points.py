@@ -1,13 +1,12 @@
 """``pixel-gather points``: the values of thousands of images under my points."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import click
 
+from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.points.point_pixels import Method
-from pixel_gather.features.points.points import plan_points, points_async
 from pixel_gather_cli.request_options import settings_options
 from pixel_gather_cli.table_options import (
     FEATURE_OPTIONS,
@@ -62,10 +61,4 @@ def points_command(*, features: str, **options: Any) -> int:
     pixel-gather points visits.csv --sources list.csv --time visited --tolerance 10d --to visits.parquet
     """
     method = Method.of(options.pop("method"), options.pop("square"))
-    return run_table(
-        "points",
-        features,
-        options,
-        plan=partial(plan_points, method=method),
-        make=partial(points_async, method=method),
-    )
+    return run_table(PointTable(method), features, options)

@@ -10,8 +10,8 @@ import click
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.series.series import place_of, series_async, sparkline
-from pixel_gather.in_process.table_request import TableRequest
 from pixel_gather.io.event_loop import run
+from pixel_gather.tables.table_request import TableRequest
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
 from pixel_gather_cli.table_options import IMAGE_OPTIONS, VALUE_OPTIONS

@@ -1,12 +1,11 @@
 """``pixel-gather zones``: statistics of thousands of images in my polygons."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import click
 
-from pixel_gather.features.zones.zones import ZoneRule, plan_zones, zones_async
+from pixel_gather.features.zones.measure_zones import ZoneTable
 from pixel_gather_cli.request_options import settings_options
 from pixel_gather_cli.table_options import (
     FEATURE_OPTIONS,
@@ -54,11 +53,4 @@ def zones_command(*, features: str, **options: Any) -> int:
     pixel-gather zones fields.parquet --sources list.csv --by ndvi --id field --to fields-2024.parquet
     pixel-gather zones fields.geojson --sources scl.csv --statistics majority,frac_4 --to classes.parquet
     """
-    rule = ZoneRule.of(options.pop("statistics"), options.pop("coverage"))
-    return run_table(
-        "zones",
-        features,
-        options,
-        plan=partial(plan_zones, rule=rule),
-        make=partial(zones_async, rule=rule),
-    )
+    return run_table(ZoneTable.of(options.pop("statistics"), options.pop("coverage")), features, options)

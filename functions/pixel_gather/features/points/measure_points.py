@@ -1,16 +1,19 @@
 """The lines of one image: its values under the points that lie on it."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.ports import LevelReader, SourceLimiter
 from pixel_gather.features.points.point_pixels import Method, PointPixels, combined
 from pixel_gather.tables.expression import Pixels
-from pixel_gather.tables.features import Floats, Integers
+from pixel_gather.tables.features import Features, Floats, Integers
+from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.open_scene import (
     ImagePlan,
     OpenedScene,
@@ -32,25 +35,46 @@ _MOST_POSITIONS: Final = 4_000_000
 """Pixels of points that are in memory at one time. Each takes some 30 bytes for every band."""
 
 
+@dataclass(frozen=True, slots=True)
+class PointTable:
+    """The values of images under points: a `pixel_gather.tables.image_work.TableKind`."""
+
+    method: Method
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What decides the table; see `TableKind`."""
+        return {"kind": "points", "method": self.method.kind, "square": self.method.square}
+
+    def checked(self, features: Features) -> Features:
+        """Return the points; see `TableKind`."""
+        if features.geometries is not None:
+            raise RequestError("these are no points: use pixel-gather zones for polygons", field="features")
+        return features
+
+    @contextmanager
+    def opened(self, features: Features, values: Values, access: ImageAccess) -> Iterator["PointWork"]:
+        """Return what computes the lines of an image; see `TableKind`."""
+        yield PointWork(
+            values=values,
+            method=self.method,
+            access=access,
+            places=PointPlaces(features, access.projector),
+            sampler=Sampler(limiter=access.limiter, timeout_s=access.timeout_s),
+            gate=PixelGate(_MOST_POSITIONS),
+        )
+
+
 @dataclass(slots=True, kw_only=True)
 class PointWork:
-    """What is computed of each image: a `pixel_gather.in_process.table_job.ImageWork`."""
+    """What is computed of each image: a `pixel_gather.tables.image_work.ImageWork`."""
 
     values: Values
     method: Method
-    bands: tuple[str, ...]
-    """The list's."""
-
+    access: ImageAccess
     places: PointPlaces
-    reader: LevelReader
-    limiter: SourceLimiter
     sampler: Sampler
     gate: PixelGate
-
-    @classmethod
-    def gate_of_positions(cls) -> PixelGate:
-        """Return what bounds the pixels of all points in memory."""
-        return PixelGate(_MOST_POSITIONS)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -85,15 +109,7 @@ class PointWork:
         return await plan_scene(scene, pixels, n_lines=len(placed.members), cost=cost)
 
     async def _open(self, row: CubeRow, cost: Cost) -> OpenedScene:
-        return await open_scene(
-            row,
-            bands=self.bands,
-            values=self.values,
-            reader=self.reader,
-            limiter=self.limiter,
-            timeout_s=self.sampler.timeout_s,
-            cost=cost,
-        )
+        return await open_scene(row, values=self.values, access=self.access, cost=cost)
 
     def _placed(self, scene: OpenedScene, members: Integers | None) -> Placed:
         """Return the wanted points on a scene."""

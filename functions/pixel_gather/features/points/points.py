@@ -1,22 +1,15 @@
 """Read the values of many images under many points, as one table."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pixel_gather.core.errors import RequestError
-from pixel_gather.features.points.measure_points import PointWork
+from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.points.point_pixels import Method
-from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
-from pixel_gather.in_process.table_job import MadeTable, TableJob, TablePlan
-from pixel_gather.in_process.table_request import TableRequest, opened_table
+from pixel_gather.in_process.table_job import MadeTable, make_table
 from pixel_gather.io.event_loop import run
-from pixel_gather.tables.place_points import PointPlaces
-from pixel_gather.tables.sample import Sampler
-
-__all__ = ["plan_points", "points", "points_async"]
+from pixel_gather.tables.table_request import TableRequest
 
 
 def points(  # noqa: PLR0913 # each option of the command has a name of its own here
@@ -87,57 +80,4 @@ def points(  # noqa: PLR0913 # each option of the command has a name of its own 
         raw=raw,
         limits=limits,
     )
-    return run(points_async(request, Method.of(method, square), to=to, settings=settings))
-
-
-async def points_async(
-    request: TableRequest,
-    method: Method,
-    *,
-    to: str | os.PathLike[str],
-    settings: Settings | None = None,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-) -> MadeTable:
-    """Write the table; see `points`."""
-    path = request.checked_path(to)
-    async with _opened(request, method, settings or Settings()) as job:
-        await job.check_limits(**request.limits)
-        return await job.run(path, on_progress=on_progress)
-
-
-async def plan_points(
-    request: TableRequest, method: Method, *, settings: Settings | None = None
-) -> TablePlan:
-    """Return what a table would take. Reads the headers of some images, and no pixel."""
-    async with _opened(request, method, settings or Settings()) as job:
-        return await job.plan()
-
-
-@asynccontextmanager
-async def _opened(request: TableRequest, method: Method, settings: Settings) -> AsyncIterator[TableJob]:
-    async with opened_table(request, settings) as (job, features, values, reader):
-        if features.geometries is not None:
-            raise RequestError("these are no points: use pixel-gather zones for polygons", field="features")
-        work = PointWork(
-            values=values,
-            method=method,
-            bands=job.table.bands,
-            places=PointPlaces(features, job.projector),
-            reader=reader,
-            limiter=job.limiter,
-            sampler=Sampler(limiter=job.limiter, timeout_s=settings.source_timeout_s),
-            gate=PointWork.gate_of_positions(),
-        )
-        yield TableJob(
-            job=job,
-            features=features,
-            work=work,
-            request={
-                **request.to_json(),
-                "kind": "points",
-                "method": method.kind,
-                "square": method.square,
-                "columns": list(work.columns),
-            },
-            tolerance_us=request.tolerance_us,
-        )
+    return run(make_table(PointTable(Method.of(method, square)), request, to=to, settings=settings))

@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -16,9 +15,10 @@ from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.task_group import all_of
 from pixel_gather.features.rank.catalog_sources import catalog_sources
 from pixel_gather.features.rank.check_kept import drop_replaced
+from pixel_gather.features.rank.forecast import Forecast
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.kept_statistics import SqliteStatistics
-from pixel_gather.features.rank.limits import FirstScene, RankLimits
+from pixel_gather.features.rank.limits import FirstScene, check_ranking
 from pixel_gather.features.rank.open_ranker import ranker_of
 from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.features.rank.ranking_plan import RankingPlan
@@ -31,6 +31,7 @@ from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import Objects
+from pixel_gather.tables.table_limits import TableLimits
 
 _PICTURE_SIDE: Final = 96
 """Pixels along the longer side of a picture, at most twice as many."""
@@ -111,7 +112,7 @@ def rank(  # noqa: PLR0913 # each option of the command has a name of its own he
         request,
         statistics=statistics,
         check_kept=check_kept,
-        limits=RankLimits.of(limits),
+        limits=TableLimits.of(limits),
         settings=settings,
     )
     ranking, _ = run(found)
@@ -124,7 +125,7 @@ async def rank_async(
     *,
     statistics: str | os.PathLike[str] | None = None,
     check_kept: bool = True,
-    limits: RankLimits | None = None,
+    limits: TableLimits | None = None,
     settings: Settings | None = None,
     n_pictures: int = 0,
     on_progress: Callable[[Progress], None] = lambda _: None,
@@ -160,12 +161,16 @@ async def rank_async(
                     most_ahead=job.most_ahead,
                 )
             counter = _Counter(on_progress)
-            checked = partial((limits or RankLimits()).check_forecast, len(scenes))
+            asked_limits = limits or TableLimits()
+
+            def check(forecast: Forecast) -> None:
+                check_ranking(asked_limits, len(scenes), seconds=forecast.seconds, usd=forecast.usd)
+
             first = FirstScene(
                 n_scenes=len(scenes),
                 in_flight=job.in_flight,
                 reads_on=asked.reads_on,
-                on_forecast=checked,
+                on_forecast=check,
             )
 
             def look(ranked: RankedScene) -> None:

@@ -7,8 +7,8 @@ from typing import Any, Final, Self
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.rank.catalog_sources import catalog_sources
-from pixel_gather.features.rank.limits import RankLimits
 from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.tables.table_limits import TableLimits
 
 _IN_CATALOG: Final = {
     *("datetime", "where", "collections", "ids", "most", "duplicates", "duplicates_by", "address")
@@ -24,7 +24,7 @@ class RankingBody:
     sources: Any
     """As a gather's ``sources``, not checked yet."""
 
-    limits: RankLimits
+    limits: TableLimits
     checks_kept: bool | None
     """Whether the files of kept statistics are asked for their version first.
 
@@ -45,7 +45,7 @@ class RankingBody:
         if not isinstance(given, Mapping):
             raise RequestError("it must be an object with at least scenes and by", field="request")
         _check_storable(given)
-        limits = RankLimits.of(given.get("limits"))
+        limits = TableLimits.of(given.get("limits"))
         checks_kept = given.get("check_kept")
         if not isinstance(checks_kept, bool | None):
             raise RequestError("it must be true or false", field="check_kept")

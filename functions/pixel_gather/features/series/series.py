@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.points.point_pixels import Method
-from pixel_gather.features.points.points import points_async
-from pixel_gather.features.zones.zones import ZoneRule, zones_async
+from pixel_gather.features.zones.measure_zones import ZoneTable
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
-from pixel_gather.in_process.table_request import TableRequest
+from pixel_gather.in_process.table_job import make_table
 from pixel_gather.io.event_loop import run
+from pixel_gather.tables.table_request import TableRequest
 
 _MEAN: Final = ("mean",)
 _DROPPED: Final = ("id", "feature_time", "days_apart")
@@ -78,12 +79,8 @@ async def series_async(
 
     with tempfile.TemporaryDirectory(prefix="pixel-gather-") as folder:
         to = Path(folder, "series.parquet")
-        if is_point:
-            made = points_async(request, Method(), to=to, settings=settings, on_progress=on_progress)
-        else:
-            rule = ZoneRule.of(_MEAN, "fraction")
-            made = zones_async(request, rule, to=to, settings=settings, on_progress=on_progress)
-        await made
+        kind = PointTable(Method()) if is_point else ZoneTable.of(_MEAN)
+        await make_table(kind, request, to=to, settings=settings, on_progress=on_progress)
         rows: list[dict[str, Any]] = []
         for batch in read_parquet(to):
             names = [name for name in batch.schema.names if name not in _DROPPED]

@@ -1,23 +1,27 @@
 """The lines of one image: statistics of its pixels in the zones that lie on it."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast, get_args
 
 import numpy as np
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import Cost, CubeRow, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.locate_window import Grid
-from pixel_gather.core.ports import LevelReader, SourceLimiter
 from pixel_gather.features.zones.zone_statistics import (
+    DEFAULT,
     ZoneStatistic,
     as_status,
     column_names,
+    parse_statistics,
     zone_statistics,
 )
-from pixel_gather.tables.features import Floats, Integers
+from pixel_gather.tables.features import Features, Floats, Integers
+from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.open_scene import (
     ImagePlan,
     OpenedScene,
@@ -32,9 +36,9 @@ from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, line_dtype
 from pixel_gather.tables.pixel_gate import PixelGate
 from pixel_gather.tables.sample import Sampler, cut_runs
 from pixel_gather.tables.values import Values
-from pixel_gather.tables.zone_cells import ZoneCells, ZonePlaces
+from pixel_gather.tables.zone_cells import Coverage, ZoneCells, ZonePlaces, check_zones
 
-MOST_CELLS: Final = 8_000_000
+_MOST_CELLS: Final = 8_000_000
 """Cells of zones that are read at one time. Each takes some 30 bytes for every band."""
 
 _TOO_LARGE: Final = "the zone has too many pixels on this image; read it by rank or gather"
@@ -58,18 +62,59 @@ class _CellPixels:
         return PixelsAt(which, cols[which], rows[which], cut_runs(cols[which], rows[which], header))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneTable:
+    """Statistics of images in polygons: a `pixel_gather.tables.image_work.TableKind`."""
+
+    statistics: tuple[ZoneStatistic, ...]
+    coverage: Coverage
+
+    @classmethod
+    def of(cls, statistics: str | Sequence[str] = DEFAULT, coverage: str = "fraction") -> "ZoneTable":
+        """Check them.
+
+        Raises:
+            RequestError: There is no such statistic or coverage.
+        """
+        known = get_args(Coverage.__value__)
+        if coverage not in known:
+            raise RequestError(f"it is {coverage!r}; write {', '.join(known)}", field="coverage")
+        return cls(statistics=parse_statistics(statistics), coverage=cast("Coverage", coverage))
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What decides the table; see `TableKind`."""
+        names = [each.name for each in self.statistics]
+        return {"kind": "zones", "coverage": self.coverage, "statistics": names}
+
+    def checked(self, features: Features) -> Features:
+        """Return polygons that are valid; see `TableKind`."""
+        if features.geometries is None and not features.is_empty.all():
+            raise RequestError("these are points: use pixel-gather points", field="features")
+        return check_zones(features)
+
+    @contextmanager
+    def opened(self, features: Features, values: Values, access: ImageAccess) -> Iterator["ZoneWork"]:
+        """Return what computes the lines of an image; see `TableKind`."""
+        with closing(ZonePlaces(features, access.projector, coverage=self.coverage)) as places:
+            yield ZoneWork(
+                values=values,
+                statistics=self.statistics,
+                access=access,
+                places=places,
+                sampler=Sampler(limiter=access.limiter, timeout_s=access.timeout_s),
+                gate=PixelGate(_MOST_CELLS),
+            )
+
+
 @dataclass(slots=True, kw_only=True)
 class ZoneWork:
-    """What is computed of each image: a `pixel_gather.in_process.table_job.ImageWork`."""
+    """What is computed of each image: a `pixel_gather.tables.image_work.ImageWork`."""
 
     values: Values
     statistics: tuple[ZoneStatistic, ...]
-    bands: tuple[str, ...]
-    """The list's."""
-
+    access: ImageAccess
     places: ZonePlaces
-    reader: LevelReader
-    limiter: SourceLimiter
     sampler: Sampler
     gate: PixelGate
 
@@ -81,7 +126,7 @@ class ZoneWork:
     async def measure(
         self, row: CubeRow, members: Integers | None, *, cost: Cost
     ) -> tuple[ImageRecord, Lines]:
-        """Return the lines of an image; see `pixel_gather.in_process.table_job.ImageWork`."""
+        """Return the lines of an image; see `pixel_gather.tables.image_work.ImageWork`."""
         scene = await self._open(row, cost)
         parts: list[Lines] = []
         reasons: list[str] = []
@@ -105,7 +150,7 @@ class ZoneWork:
         return record, lines
 
     async def plan(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> ImagePlan:
-        """Return what an image would take; see `pixel_gather.in_process.table_job.ImageWork`."""
+        """Return what an image would take; see `pixel_gather.tables.image_work.ImageWork`."""
         scene = await self._open(row, cost)
         plans = [ImagePlan(n_lines=0, n_tiles=0, n_requests=0, nbytes=0, decoded_nbytes=0)]
         found = self._cells(scene, members)
@@ -120,15 +165,7 @@ class ZoneWork:
             yield cells if members is None else _only(cells, members, scene.finest)
 
     async def _open(self, row: CubeRow, cost: Cost) -> OpenedScene:
-        return await open_scene(
-            row,
-            bands=self.bands,
-            values=self.values,
-            reader=self.reader,
-            limiter=self.limiter,
-            timeout_s=self.sampler.timeout_s,
-            cost=cost,
-        )
+        return await open_scene(row, values=self.values, access=self.access, cost=cost)
 
     async def _lines(self, scene: OpenedScene, cells: ZoneCells, cost: Cost) -> tuple[Lines, Sequence[str]]:
         read = await read_scene(

@@ -1,0 +1,129 @@
+"""What a table does with each of its images, whatever it computes of them."""
+
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import AbstractContextManager, aclosing
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError, SourceError, StaleHeaderError
+from pixel_gather.core.in_order import in_order
+from pixel_gather.core.model.source import Cost, CubeRow
+from pixel_gather.core.model.status import Status
+from pixel_gather.tables.features import Features, Integers
+from pixel_gather.tables.image_access import ImageAccess
+from pixel_gather.tables.open_scene import ImagePlan
+from pixel_gather.tables.parts import ImageRecord, Lines
+from pixel_gather.tables.values import Values
+
+type WantedImage = tuple[int, CubeRow, Integers | None]
+"""The number of an image in the list, its row, and the features that are wanted; None for all."""
+
+
+class ImageWork(Protocol):
+    """What a table computes of one image."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the values."""
+
+    async def measure(
+        self, row: CubeRow, members: Integers | None, *, cost: Cost
+    ) -> tuple[ImageRecord, Lines]:
+        """Return the lines of an image.
+
+        Args:
+            row: Of the list.
+            members: The features that are wanted; None for all.
+            cost: Is added to.
+
+        Raises:
+            SourceError: A file cannot be read.
+        """
+
+    async def plan(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> ImagePlan:
+        """Return what an image would take. Reads headers, and no pixel."""
+
+
+class TableKind(Protocol):
+    """A kind of table: which features it takes, and what it computes of them."""
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What decides the table besides features, images and values, as JSON values; ``kind`` among them."""
+
+    def checked(self, features: Features) -> Features:
+        """Return the features as they are measured, with what is wrong with them.
+
+        Raises:
+            RequestError: They are of another kind.
+        """
+
+    def opened(
+        self, features: Features, values: Values, access: ImageAccess
+    ) -> AbstractContextManager[ImageWork]:
+        """Return what computes the lines of an image.
+
+        Args:
+            features: As `checked` has returned them.
+            values: What is computed of each pixel.
+            access: How images are read.
+        """
+
+
+async def measured(
+    work: ImageWork, wanted: Iterator[WantedImage], *, most_ahead: int
+) -> AsyncGenerator[tuple[ImageRecord, Lines]]:
+    """Yield the record and the lines of each image, in order. An image that cannot be read has a record.
+
+    Args:
+        work: What is computed.
+        wanted: The images.
+        most_ahead: Images in progress at one time.
+    """
+
+    async def one(image: WantedImage) -> tuple[ImageRecord, Lines]:
+        number, row, members = image
+        cost = Cost()
+        try:
+            record, lines = await _twice(work, row, members, cost)
+        except SourceError as error:
+            status, reason = error.status, error.reason
+        except RequestError as error:
+            if error.field != "crs":  # PROJ finds no way to this image's CRS
+                raise
+            status, reason = Status.UNSUPPORTED, str(error)
+        else:
+            return replace(record, number=number, **record.with_cost(cost)), lines
+        record = failed_record(number, row, status, reason)
+        return replace(record, **record.with_cost(cost)), np.zeros(0, np.uint8).view(np.void)
+
+    async with aclosing(in_order(wanted, one, most_ahead=most_ahead)) as found:
+        async for each in found:
+            yield each
+
+
+def failed_record(number: int, row: CubeRow, status: Status, reason: str) -> ImageRecord:
+    """Return the record of an image that could not be read."""
+    sources = [source for source in row.sources if source is not None]
+    return ImageRecord(
+        number=number,
+        scene=next((each.scene or each.href for each in sources), ""),
+        time_us=row.time_us,
+        hrefs=tuple(each.href for each in sources),
+        status=status.name.lower(),
+        reason=reason,
+    )
+
+
+async def _twice(
+    work: ImageWork, row: CubeRow, members: Integers | None, cost: Cost
+) -> tuple[ImageRecord, Lines]:
+    """Measure an image, again if it was replaced meanwhile."""
+    try:
+        return await work.measure(row, members, cost=cost)
+    except SourceError as error:
+        if error.status is not Status.CHANGED and not isinstance(error, StaleHeaderError):
+            raise
+    return await work.measure(row, members, cost=cost)

@@ -1,0 +1,54 @@
+"""What a table may take by its forecast: dollars and seconds. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pixel_gather.core.errors import BudgetError, RequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLimits:
+    """What a table may take. None for no limit."""
+
+    usd: float | None = None
+    seconds: float | None = None
+
+    @classmethod
+    def of(cls, given: object) -> "TableLimits":
+        """Check ``{usd, seconds}``.
+
+        Raises:
+            RequestError: It names what is wrong.
+        """
+        if given is None:
+            return cls()
+        if not isinstance(given, Mapping) or given.keys() - {"usd", "seconds"}:
+            raise RequestError("it takes usd and seconds", field="limits")
+        for name, value in given.items():
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf")
+            ):
+                raise RequestError(f"it is {value!r}; write a number above 0", field=f"limits.{name}")
+        return cls(usd=given.get("usd"), seconds=given.get("seconds"))
+
+    def check(self, what: str, *, seconds: float, usd: float, instead: str) -> None:
+        """Refuse what is over a limit by its forecast.
+
+        Args:
+            what: What was forecast, such as ``5 scenes``.
+            seconds: The forecast.
+            usd: The forecast.
+            instead: What to do, in words.
+
+        Raises:
+            BudgetError: It says which limit, and what to do.
+        """
+        if self.seconds is not None and seconds > self.seconds:
+            raise BudgetError(
+                f"limits.seconds: {what} would take about {seconds:,.1f} s, over the limit of "
+                f"{self.seconds:g} s: {instead}"
+            )
+        if self.usd is not None and usd > self.usd:
+            raise BudgetError(
+                f"limits.usd: {what} would cost about ${usd:.6f}, over the limit of ${self.usd:g}: {instead}"
+            )

@@ -1,0 +1,112 @@
+"""What a table of features and images is asked for. Pure, but for what PROJ says of a CRS."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pixel_gather.core.area import check_box
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import parse_sources
+from pixel_gather.core.request.sources import Sources
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.tables.features import LONLAT, Features
+from pixel_gather.tables.read_features import FeatureColumns
+from pixel_gather.tables.table_limits import TableLimits
+from pixel_gather.tables.values import Values
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|m|s|days?|hours?|minutes?|seconds?)")
+_US: Final = {"d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000}
+_SEARCHES: Final = ("catalog", "stac")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRequest:
+    """Features, images, and what is computed."""
+
+    features: Any
+    """A path, an href, or what `given_features` takes."""
+
+    sources: Any
+    columns: FeatureColumns
+    values: Values
+    limits: TableLimits
+    tolerance_us: int | None = None
+
+    @classmethod
+    def of(  # noqa: PLR0913 # as `points`
+        cls,
+        *,
+        features: Any,
+        sources: Any,
+        id: str | None = None,  # noqa: A002 # the option's name
+        x: str | None = None,
+        y: str | None = None,
+        crs: str | None = None,
+        time: str | None = None,
+        tolerance: str | None = None,
+        by: str | Sequence[str] | None = None,
+        mask: Mapping[str, Any] | None = None,
+        bands: Mapping[str, str] | None = None,
+        raw: bool = False,
+        limits: Mapping[str, float | None] | None = None,
+    ) -> "TableRequest":
+        """Check what is asked for; the arguments are those of `pixel_gather.points`.
+
+        Raises:
+            RequestError: It names what is wrong.
+        """
+        if (time is None) != (tolerance is None):
+            raise RequestError(
+                "give time and tolerance together", field="time" if time is None else "tolerance"
+            )
+        if crs is not None:
+            RasterioProjector().check(crs, field="crs")
+        return cls(
+            features=features,
+            sources=sources,
+            columns=FeatureColumns(id=id, x=x, y=y, crs=crs, time=time),
+            values=Values.of(by=by, mask=mask, bands=bands, raw=raw),
+            tolerance_us=None if tolerance is None else duration_us(tolerance),
+            limits=TableLimits.of(limits),
+        )
+
+    def sources_near(self, features: Features) -> Sources:
+        """Return the images. A search looks for scenes in the box around the features.
+
+        Raises:
+            RequestError: They are wrong.
+        """
+        given = self.sources
+        searched = given if isinstance(given, Mapping) else {}
+        kind = next((name for name in _SEARCHES if name in searched), "")
+        search = searched.get(kind)
+        if not isinstance(search, Mapping) or "assets" in search:
+            return parse_sources(given)
+        box = features.box()
+        lonlat = RasterioProjector().bounds(box, source_crs=features.crs, target_crs=LONLAT)
+        area = list(check_box(lonlat, field="features"))
+        return self.values.sources_of(kind, {"area": area, **search})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what decides the table, besides the list and the features."""
+        mask = self.values.mask
+        return {
+            "by": {each.name: each.expression.text for each in self.values.values},
+            "mask": None if mask is None else {"band": mask.band, "drop": mask.drop, "bits": mask.bits},
+            "bands": dict(self.values.bands),
+            "raw": self.values.raw,
+            "tolerance_us": self.tolerance_us,
+        }
+
+
+def duration_us(text: str) -> int:
+    """Return a duration such as ``10d``, ``36h`` or ``16 days`` in microseconds.
+
+    Raises:
+        RequestError: It is none.
+    """
+    found = _DURATION.fullmatch(str(text).strip().lower())
+    if found is None:
+        raise RequestError(f"{str(text)[:40]!r} is no duration; write 10d or 36h", field="tolerance")
+    return round(float(found[1]) * _US[found[2][0]])
