@@ -4,11 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pixel_gather.io.store.object_store import StoreSettings
-from pixel_gather_bench.suite.job import Configuration, EngineName, Job
-from pixel_gather_bench.suite.record import Record
-from pixel_gather_bench.suite.settings import SuiteSettings
+from pixel_gather_bench.suite.job import Configuration, EngineName, Job, Target
+from pixel_gather_bench.suite.records import Record, SuiteSettings
 from pixel_gather_bench.suite.source_times import Columns, Failure
-from pixel_gather_bench.suite.target import Target
 
 TARGET = Target(tile=None, band=1, shape=(2, 2), dtype="uint16")
 SUITE = SuiteSettings(

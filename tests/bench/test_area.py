@@ -9,7 +9,7 @@ from obstore.store import LocalStore
 
 from pixel_gather.features.catalog.catalog_writer import write_search_files
 from pixel_gather.io.scenes.spooled_items import SpooledItems
-from pixel_gather_bench.area.folders import measure_pool, slow_store
+from pixel_gather_bench.area import measure_pool, slow_store
 from pixel_gather_cli.commands.bench_area import bench_area_command
 from scenes.scenes import item
 

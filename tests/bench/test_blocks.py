@@ -22,25 +22,28 @@ from pixel_gather.core.errors import GatherError, RequestError, StoreError
 from pixel_gather.features.gather import shards_in_flight
 from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather.io.store.object_store import StoreSettings, open_place
+from pixel_gather_bench.blocks.blocks import BlocksReport, joined, put_records
 from pixel_gather_bench.blocks.figures import draw_sweep
-from pixel_gather_bench.blocks.job import BlockJob, WriteAnswer
-from pixel_gather_bench.blocks.layout import default_layout, layout_of
 from pixel_gather_bench.blocks.pixels import BlockPixels, as_floats, copy_cube, make_field
-from pixel_gather_bench.blocks.read import read
-from pixel_gather_bench.blocks.report import BlocksReport, joined, put_records
-from pixel_gather_bench.blocks.setting import CODECS, DEFAULT_CODEC, BlockRecord, BlockResult, BlockSetting
-from pixel_gather_bench.blocks.summary import medians_of, verdicts
+from pixel_gather_bench.blocks.share import BlockJob, WriteAnswer, describe, load, read, write
 from pixel_gather_bench.blocks.sweep import (
+    CODECS,
+    DEFAULT_CODEC,
     SWEEPS,
     WRITES_IN_FLIGHT,
+    BlockRecord,
+    BlockResult,
+    BlockSetting,
     Sweep,
     curve,
+    default_layout,
     is_default,
+    layout_of,
     left_out,
     settings_of,
 )
+from pixel_gather_bench.blocks.text import medians_of, verdicts
 from pixel_gather_bench.blocks.trial import Trials
-from pixel_gather_bench.blocks.write import describe, load, write
 from pixel_gather_bench.child import RunCrashedError
 from pixel_gather_cli.commands.bench_blocks import bench_blocks_command
 
@@ -69,7 +72,7 @@ def crashing(_: str, jobs: Mapping[str, BlockJob], __: type[Any]) -> list[Any]:
 @pytest.fixture
 def reads_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices and series are read twice, and not for 0.4 s."""
-    monkeypatch.setattr("pixel_gather_bench.blocks.read._LONGEST_S", 0.0)
+    monkeypatch.setattr("pixel_gather_bench.blocks.share._LONGEST_S", 0.0)
 
 
 def settings(
@@ -335,7 +338,7 @@ def test_command_measures_in_processes_and_cleans_up(tmp_path: Path) -> None:
 
 def test_command_joins_earlier_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces that were measured one by one come into one table, and nothing is measured again."""
-    monkeypatch.setattr("pixel_gather_bench.blocks.report.write_figures", lambda *_: None)
+    monkeypatch.setattr("pixel_gather_bench.blocks.blocks.write_figures", lambda *_: None)
     for codec in ("none", "zstd"):
         (tmp_path / codec).mkdir()
         put_records(tmp_path / codec, report_of(codec))

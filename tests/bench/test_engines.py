@@ -17,11 +17,10 @@ from bench.suites import job_of
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
 from pixel_gather import Settings, gather
 from pixel_gather.io.store.object_store import StoreSettings
-from pixel_gather_bench.suite.job import ENGINES, EngineName, Job
+from pixel_gather_bench.suite.job import ENGINES, EngineName, Job, Target
 from pixel_gather_bench.suite.one_run import do
-from pixel_gather_bench.suite.record import Record
+from pixel_gather_bench.suite.records import Record
 from pixel_gather_bench.suite.suite import run_job
-from pixel_gather_bench.suite.target import Target
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning"),

@@ -28,7 +28,6 @@ from pixel_gather_bench.ingest.advice import (
     reads_until_download_pays,
 )
 from pixel_gather_bench.ingest.figure import draw
-from pixel_gather_bench.ingest.fuse import _command
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest, run_job
 from pixel_gather_bench.ingest.job import (
     IngestJob,
@@ -41,6 +40,7 @@ from pixel_gather_bench.ingest.job import (
 )
 from pixel_gather_bench.ingest.made_object import make_object
 from pixel_gather_bench.ingest.measure_way import measure
+from pixel_gather_bench.ingest.mounts import _command
 from pixel_gather_bench.ingest.published import NBYTES, lines_beside
 from pixel_gather_bench.ingest.summary import Summary, check_contents, refused_of, summaries_of
 from pixel_gather_bench.ingest.table import table_of

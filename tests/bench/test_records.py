@@ -6,8 +6,14 @@ import pytest
 
 from bench.suites import HREFS, SUITE, job_of, record_of
 from pixel_gather.core.errors import RequestError
-from pixel_gather_bench.suite.records import read_records, runs_in, write_record
-from pixel_gather_bench.suite.settings import read_list, read_settings, write_settings
+from pixel_gather_bench.suite.records import (
+    read_list,
+    read_records,
+    read_settings,
+    runs_in,
+    write_record,
+    write_settings,
+)
 from pixel_gather_bench.suite.table import causes_of, digests_of, rows_of
 
 STEADY, LATE = (1, 2, 3, 8), (2, 4, 6, 7)

@@ -9,8 +9,7 @@ from bench.suites import HREFS, SUITE, record_of
 from pixel_gather.core.errors import GatherError
 from pixel_gather_bench.child import RunCrashedError
 from pixel_gather_bench.suite.job import Job
-from pixel_gather_bench.suite.record import Record
-from pixel_gather_bench.suite.records import has_record, read_records
+from pixel_gather_bench.suite.records import Record, has_record, read_records
 from pixel_gather_bench.suite.suite import Step, run_suite
 
 NAMES = [

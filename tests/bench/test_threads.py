@@ -16,12 +16,10 @@ from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.limiter.find_limit import MOST_NEAR
 from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.child import RunCrashedError
-from pixel_gather_bench.suite.job import Job
-from pixel_gather_bench.suite.record import Record
-from pixel_gather_bench.suite.target import Target
+from pixel_gather_bench.suite.job import Job, Target
+from pixel_gather_bench.suite.records import Record
 from pixel_gather_bench.threads.figure import draw
-from pixel_gather_bench.threads.numbers import BackEndCurve, by_back_end, curve_of, shortened
-from pixel_gather_bench.threads.text import basis, verdict
+from pixel_gather_bench.threads.numbers import BackEndCurve, basis, by_back_end, curve_of, shortened, verdict
 from pixel_gather_bench.threads.threads import ThreadsReport, ThreadsRequest, bench_threads
 from pixel_gather_cli.commands.bench_threads import bench_threads_command
 

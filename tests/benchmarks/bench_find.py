@@ -33,8 +33,14 @@ from pixel_gather.core.area import Area
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
 from pixel_gather.io.store.object_store import StoreSettings, open_place
-from pixel_gather_bench.area import published
-from pixel_gather_bench.area.clients import measure_load
+from pixel_gather_bench.area import (
+    PUBLISHED_AREA,
+    PUBLISHED_BOX,
+    PUBLISHED_CLIENTS,
+    PUBLISHED_MORE_CLIENTS,
+    PUBLISHED_POINT,
+    measure_load,
+)
 from support.local_server import Answer, Asked, serving
 
 CLIENTS: Final = (1, 10, 32, 100, 320)
@@ -215,8 +221,8 @@ def _load(folder: Path) -> None:
     from support.lambda_functions import Context  # noqa: PLC0415 # as above
 
     click.echo(f"small boxes: {measure_small_boxes(folder)}")
-    target = area_target(published.BOX)
-    west, south, _, _ = published.BOX
+    target = area_target(PUBLISHED_BOX)
+    west, south, _, _ = PUBLISHED_BOX
     with search_function(folder) as module:
 
         def ask(path: str) -> Callable[[], Any]:
@@ -234,10 +240,10 @@ def _load(folder: Path) -> None:
                     f"{each['fastest_s']:.4f} s, slowest {each['slowest_s']:.3f} s, "
                     f"{each['n_errors']:.0f} errors"
                 )
-                click.echo(f"  2017: {published.CLIENTS.get(n, published.MORE_CLIENTS)}")
+                click.echo(f"  2017: {PUBLISHED_CLIENTS.get(n, PUBLISHED_MORE_CLIENTS)}")
         for name, path, theirs in (
-            ("point", f"/area?lat={south}&lng={west}", published.POINT),
-            ("area", target, published.AREA),
+            ("point", f"/area?lat={south}&lng={west}", PUBLISHED_POINT),
+            ("area", target, PUBLISHED_AREA),
         ):
             click.echo(f"{name}: {measure_handler(ask(path))}")
             click.echo(f"  2017: {theirs}")

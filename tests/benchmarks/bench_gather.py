@@ -25,7 +25,7 @@ from benchmarks.measure import (
 from benchmarks.output import parser_of, put
 from benchmarks.readers import CAREFUL, GATHER, GATHERS, ODC, STAGED, Run
 from benchmarks.stages import KERNEL
-from pixel_gather_bench.text_table import markdown
+from pixel_gather_bench.experiment import markdown
 
 _CORES: Final = len(os.sched_getaffinity(0))
 _CONCURRENCY: Final = {ODC: (32,), "limit-fetch": (64,)}

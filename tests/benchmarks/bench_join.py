@@ -25,7 +25,7 @@ import numpy as np
 
 from pixel_gather import StoreSettings, join, open_joined, presence
 from pixel_gather.core.estimate.pricing import USD_PER_GET, USD_PER_PUT
-from pixel_gather_bench.text_table import markdown
+from pixel_gather_bench.experiment import markdown
 from support.joined_cubes import gather_member
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from obstore.store import LocalStore
 from pixel_gather import presence, rows_where
 from pixel_gather.core.results.row_coordinates import CHUNK_ROWS
 from pixel_gather.io.cube.array_chunks import put_array
-from pixel_gather_bench.text_table import markdown
+from pixel_gather_bench.experiment import markdown
 
 N_ROWS: Final = 1_000_000
 QUESTIONS: Final[dict[str, Callable[[Path], object]]] = {

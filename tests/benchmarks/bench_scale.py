@@ -41,7 +41,7 @@ from pixel_gather.io.lists.source_list import named_sources
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.store.object_store import Objects, StoreSettings, open_place
 from pixel_gather_bench.child import run_in_child
-from pixel_gather_bench.text_table import markdown
+from pixel_gather_bench.experiment import markdown
 from support.fakes import access_to, context_of, stores_of
 
 _LIST: Final = "list.csv"

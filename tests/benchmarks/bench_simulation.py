@@ -16,7 +16,7 @@ from pixel_gather.core.estimate.pricing import n_puts
 from pixel_gather.core.estimate.worker import Share, Worker
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.plan.layout import plan_layout
-from pixel_gather_bench.text_table import markdown
+from pixel_gather_bench.experiment import markdown
 
 REPORT_N_FILES: Final = 1278
 REPORT_WALL_S: Final = {1: 92.65, 49: 3.39}

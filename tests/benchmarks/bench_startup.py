@@ -34,8 +34,7 @@ from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import StoreSettings, open_place
-from pixel_gather_bench.interleaving import rounds
-from pixel_gather_bench.text_table import markdown
+from pixel_gather_bench.experiment import markdown, rounds
 from support.lambda_functions import ENVIRONMENT
 
 _CHILD: Final = Path(__file__).with_name("startup_child.py")

@@ -20,7 +20,7 @@ import rasterio
 import shapely
 
 from pixel_gather import points, zones
-from pixel_gather_bench.text_table import markdown
+from pixel_gather_bench.experiment import markdown
 from rank.rasters import landscape, make_cog
 
 _SIDE: Final = 2048

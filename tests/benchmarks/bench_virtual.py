@@ -18,7 +18,7 @@ from benchmarks.output import parser_of, put
 from benchmarks.workload import default_folder, make_workload
 from pixel_gather import Settings, StoreSettings, gather, index, make_virtual
 from pixel_gather.core.process_usage import cpu_s
-from pixel_gather_bench.text_table import markdown
+from pixel_gather_bench.experiment import markdown
 
 _FILES_ON_DISK: Final = 256
 _WARM: Final = 8

@@ -15,7 +15,7 @@ from pixel_gather.io.scenes.catalog_format import (
     Header,
     head_to_bytes,
 )
-from pixel_gather_bench.area.published import BOX, N_FOLDERS, N_IMAGES
+from pixel_gather_bench.area import N_FOLDERS, N_IMAGES, PUBLISHED_BOX
 
 COLLECTION: Final = "sentinel-2"
 _FIRST_US: Final = 1_420_070_400_000_000  # 2015
@@ -61,7 +61,7 @@ def _columns(n: int) -> Columns:
     rng = np.random.default_rng(1)
     x0 = rng.uniform(-180, 178, n).astype("<f4")
     y0 = rng.uniform(-80, 80, n).astype("<f4")
-    is_near = (np.abs(x0 - BOX[0]) < 2) & (np.abs(y0 - BOX[1]) < 2)
+    is_near = (np.abs(x0 - PUBLISHED_BOX[0]) < 2) & (np.abs(y0 - PUBLISHED_BOX[1]) < 2)
     y0[is_near] -= 10
     x0[:N_FOLDERS], y0[:N_FOLDERS] = 12, 55
     start_us = rng.integers(_FIRST_US, _LAST_US, n)

@@ -16,7 +16,7 @@ from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from benchmarks.readers import ALL, OURS, Preparation, ReadJob, Run, digest_of
 from benchmarks.workload import default_folder, make_workload
 from pixel_gather_bench.child import run_in_child
-from pixel_gather_bench.interleaving import rounds
+from pixel_gather_bench.experiment import rounds
 
 ENVIRONMENT: Final = {"PYTHONPATH": str(Path(__file__).parents[1])}
 """With it a process finds this folder's modules."""

@@ -8,9 +8,8 @@ import numpy as np
 
 from pixel_gather.io.store.object_store import Objects, StoreSettings
 from pixel_gather_bench.suite import engine_fast
-from pixel_gather_bench.suite.job import Configuration, Job
+from pixel_gather_bench.suite.job import Configuration, Job, Target
 from pixel_gather_bench.suite.source_times import Sheet
-from pixel_gather_bench.suite.target import Target
 
 _INDEX: Final = "headers.parquet"
 

@@ -17,7 +17,7 @@ from benchmarks.measure import (
     tiles_per_s,
 )
 from benchmarks.readers import INDEXED, LIMITS, OURS, READERS, Run
-from pixel_gather_bench.text_table import markdown
+from pixel_gather_bench.experiment import markdown
 
 _HEAD = (
     "reader", "at a time", "tiles", "tiles/s", "CPU s", "GETs", "refused", "MiB", "ours: x tiles/s", "x CPU",

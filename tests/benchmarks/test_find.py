@@ -11,8 +11,7 @@ from benchmarks.bench_find import (
     search_function,
 )
 from benchmarks.made_catalog import write_made_up
-from pixel_gather_bench.area import published
-from pixel_gather_bench.area.clients import measure_load
+from pixel_gather_bench.area import PUBLISHED_BOX, measure_load
 from support.api_bridge import serving_api
 
 N_SCENES = 20_000
@@ -40,7 +39,7 @@ def test_a_catalog_read_by_ranges_takes_few_requests(folder: Path) -> None:
 def test_every_client_has_every_link_of_the_published_box(folder: Path) -> None:
     """120 scenes of 13 images, through the function's handler."""
     with search_function(folder) as module, serving_api(module.handler) as root:
-        found = measure_load(root + area_target(published.BOX), 32)
+        found = measure_load(root + area_target(PUBLISHED_BOX), 32)
 
     assert (found.n_errors, found.n_links) == (0, 32 * 1560)
 

@@ -32,9 +32,8 @@ from benchmarks.measure import (
 from benchmarks.readers import CAREFUL, GATHER, INDEXED, KEPT, OURS, UNHEDGED
 from benchmarks.tables import reading_s
 from pixel_gather.io.store.object_store import StoreSettings
-from pixel_gather_bench.blocks.layout import MB
 from pixel_gather_bench.blocks.pixels import make_field
-from pixel_gather_bench.blocks.sweep import Sweep, settings_of
+from pixel_gather_bench.blocks.sweep import MB, Sweep, settings_of
 from pixel_gather_bench.blocks.trial import Trials
 from pixel_gather_bench.threads.threads import ThreadsRequest, bench_threads
 

@@ -9,7 +9,7 @@ import pytest
 from bench.suites import HREFS, SUITE
 from pixel_gather import gather
 from pixel_gather.in_process.settings import Settings
-from pixel_gather_bench.suite.settings import write_settings
+from pixel_gather_bench.suite.records import write_settings
 from support.command_line import run as run_command
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"

@@ -9,10 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pixel_gather.io.pictures.theme import Theme
-from pixel_gather_bench.blocks.setting import CODECS, DEFAULT_CODEC, BlockRecord, BlockSetting
-from pixel_gather_bench.blocks.summary import Medians, medians_of
-from pixel_gather_bench.blocks.sweep import SWEEPS, curve, is_default
-from pixel_gather_bench.blocks.text import basis
+from pixel_gather_bench.blocks.sweep import (
+    CODECS,
+    DEFAULT_CODEC,
+    SWEEPS,
+    BlockRecord,
+    BlockSetting,
+    curve,
+    is_default,
+)
+from pixel_gather_bench.blocks.text import Medians, basis, medians_of
 from pixel_gather_bench.figures.axes import LINES, MARKERS, WIDTH_IN, finish_axes, new_figure
 from pixel_gather_bench.figures.legends import legend_above, log_ticks, note_below, put_in_both_themes
 

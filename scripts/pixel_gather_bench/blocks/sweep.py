@@ -1,12 +1,174 @@
-"""Which settings are measured: the plan's default, and one value changed at a time. Pure."""
+"""Which settings are measured: the default, and one value changed at a time; and what came out. Pure."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pixel_gather.core.plan.layout import Layout
-from pixel_gather_bench.blocks.layout import MB, Shape, chunk_nbytes, default_layout, layout_of
-from pixel_gather_bench.blocks.setting import BlockSetting
+import numpy as np
+
+from pixel_gather.core.plan.layout import SHARD_NBYTES, Layout, plan_layout
+from pixel_gather.core.request.output import ExplicitLayout, Output
+
+MB: Final = 1_000_000
+"""Block sizes and speeds are given in units of so many bytes."""
+
+_MAX_TASK_NBYTES: Final = 2**30
+"""So large that it limits nothing."""
+
+type Shape = tuple[int, int, int]
+
+
+def default_layout(shape: Shape, *, itemsize: int) -> Layout:
+    """Return the layout of a gather of (rows, y, x) pixels if the request names none."""
+    return plan_layout(
+        shape, itemsize=itemsize, n_measurements=1, wanted="balanced", max_task_nbytes=_MAX_TASK_NBYTES
+    )
+
+
+def layout_of(block_nbytes: int, shape: Shape, *, itemsize: int) -> Layout:
+    """Return the layout whose chunks have about a size.
+
+    The plan's rule makes the shards: whole windows of about 32 MiB, or one chunk where that is larger.
+
+    Args:
+        block_nbytes: Decoded, of one chunk; what comes out is within a factor of 2, and smaller only where
+            the whole cube is.
+        shape: Of the cube: (rows, y, x).
+        itemsize: Bytes of a pixel.
+    """
+    chunk = min(_chunks(block_nbytes, shape, itemsize), key=lambda each: _worst_share(each, shape))
+    return plan_layout(
+        shape,
+        itemsize=itemsize,
+        n_measurements=1,
+        wanted=ExplicitLayout(chunk=chunk),
+        max_task_nbytes=_MAX_TASK_NBYTES,
+    )
+
+
+def chunk_nbytes(layout: Layout, *, itemsize: int) -> int:
+    """Return the decoded size of one block."""
+    return math.prod(layout.chunk) * itemsize
+
+
+def _chunks(block_nbytes: int, shape: Shape, itemsize: int) -> list[Shape]:
+    """Return the chunks of a size that cut the window evenly and need no shard beyond the plan's."""
+    n_rows, height, width = shape
+    window_nbytes = height * width * itemsize
+    most_rows = max(math.ceil(max(SHARD_NBYTES, block_nbytes) / window_nbytes), 1)
+    found: list[Shape] = []
+    n_cuts = 1
+    while True:
+        y, x = -(-height // n_cuts), -(-width // n_cuts)
+        rows = round(block_nbytes / (y * x * itemsize))
+        if rows and (rows <= most_rows or not found):
+            found.append((min(rows, n_rows), y, x))
+        if rows > most_rows or y * x == 1:
+            return found or [(1, y, x)]
+        n_cuts *= 2
+
+
+def _worst_share(chunk: Shape, shape: Shape) -> float:
+    """Return the share of the cube that the worse of the two ways of reading decodes."""
+    series = math.prod(chunk[1:]) / math.prod(shape[1:])
+    return max(chunk[0] / shape[0], series)
+
+
+CODECS: Final = ("none", "zstd", "blosc-lz4", "blosc-zstd", "zfp")
+DEFAULT_CODEC: Final[str] = Output.model_fields["codec"].default
+"""What a request that names none gets."""
+
+ARRAY: Final = "pixels"
+"""Name of the measurement in every cube that is written."""
+
+FILL: Final = 0
+"""What pads chunks that overhang."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSetting:
+    """One point of the curves."""
+
+    codec: str
+    dtype: str
+    shape: Shape
+    """Shape of the cube that is written: (rows, y, x), a whole number of shards."""
+
+    chunk: Shape
+    shard: Shape
+    zfp_tolerance: float | None
+    """Largest error asked for; None for every other codec."""
+
+    writes_in_flight: int
+    """Shards that one process compresses and stores at one time."""
+
+    reads_in_flight: int
+    """zarr-python's ``async.concurrency`` in each process that reads."""
+
+    n_workers: int
+    """Processes that write, and then read, disjoint shards at the same time."""
+
+    is_default_block: bool
+    """Whether the plan itself would cut the cube so."""
+
+    @property
+    def layout(self) -> Layout:
+        """Return chunk and shard as the writer takes them."""
+        return Layout(chunk=self.chunk, shard=self.shard)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a pixel."""
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def block_mb(self) -> float:
+        """Decoded size of a block in MB."""
+        return chunk_nbytes(self.layout, itemsize=self.itemsize) / MB
+
+    @property
+    def n_shards(self) -> int:
+        """Objects of the cube."""
+        return -(-self.shape[0] // self.shard[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockResult:
+    """What one measurement came to; MB are 1,000,000 bytes of decoded pixels, times are by the wall clock."""
+
+    write_mb_per_s: float
+    """From pixels in memory to stored objects."""
+
+    whole_mb_per_s: float
+    """All pixels by zarr-python, into memory that was touched before."""
+
+    slices_per_s: float
+    """``cube[row]``, one after the other in each process."""
+
+    series_per_s: float
+    """``cube[:, y, x]``, one after the other in each process."""
+
+    write_cpu_s_per_gb: float
+    whole_cpu_s_per_gb: float
+    ratio: float
+    """Decoded bytes by stored bytes."""
+
+    largest_error: float
+    """Largest error of a pixel that was read back; 0 if the codec is lossless."""
+
+    peak_rss_mib: float
+    """Peak of the largest process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockRecord:
+    """One measurement."""
+
+    setting: BlockSetting
+    round_index: int
+    result: BlockResult
+
 
 SWEEPS: Final = ("sizes", "in-flight", "workers")
 

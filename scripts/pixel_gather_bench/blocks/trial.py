@@ -12,15 +12,13 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import GatherError, StoreError
 from pixel_gather.io.store.object_store import StoreSettings, open_place, split_href
-from pixel_gather_bench.blocks.job import BlockJob, ReadAnswer, WriteAnswer
-from pixel_gather_bench.blocks.layout import MB
 from pixel_gather_bench.blocks.pixels import BlockPixels
-from pixel_gather_bench.blocks.setting import BlockResult, BlockSetting
-from pixel_gather_bench.blocks.write import describe
+from pixel_gather_bench.blocks.share import BlockJob, ReadAnswer, WriteAnswer, describe
+from pixel_gather_bench.blocks.sweep import MB, BlockResult, BlockSetting
 from pixel_gather_bench.child import RunCrashedError, run_together
 
-_WRITE: Final = "pixel_gather_bench.blocks.write:ready_to_write"
-_READ: Final = "pixel_gather_bench.blocks.read:ready_to_read"
+_WRITE: Final = "pixel_gather_bench.blocks.share:ready_to_write"
+_READ: Final = "pixel_gather_bench.blocks.share:ready_to_read"
 
 
 class RunTogether(Protocol):

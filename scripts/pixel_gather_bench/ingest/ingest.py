@@ -12,8 +12,8 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import Objects, StoreSettings
-from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
 from pixel_gather_bench.child import run_in_child
+from pixel_gather_bench.experiment import new_folder, removed_if_empty, rounds
 from pixel_gather_bench.ingest.advice import PATTERNS, advise, beside_the_plan, planned_parts
 from pixel_gather_bench.ingest.job import (
     IngestJob,
@@ -29,7 +29,6 @@ from pixel_gather_bench.ingest.summary import check_contents, refused_of, summar
 from pixel_gather_bench.ingest.table import lines_of
 from pixel_gather_bench.ingest.ways import WAYS, Way, not_here
 from pixel_gather_bench.ingest.whole import free_nbytes
-from pixel_gather_bench.interleaving import rounds
 from pixel_gather_bench.machine import about_machine, machine_in_words
 
 _LONGEST_S: Final = 3600

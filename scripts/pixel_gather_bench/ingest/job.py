@@ -1,5 +1,7 @@
-"""The job of one process of ``bench ingest``, and its answer."""
+"""The job of one process of bench ingest, its answer, and what every way of pulling does with it."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -118,3 +120,28 @@ def one_window_each(objects: tuple[StoredObject, ...], *, sample_nbytes: int) ->
         start = max(each.nbytes - sample_nbytes, 0) // 2
         reads.append(Read(index=index, start=start, stop=min(start + sample_nbytes, each.nbytes)))
     return tuple(reads)
+
+
+type Content = bytes | memoryview
+
+
+class Puller(ABC):
+    """A way at work on one job."""
+
+    def __init__(self, job: IngestJob) -> None:
+        """Start nothing yet."""
+        self._job = job
+
+    def ready(self, index: int) -> None:  # noqa: B027 # most ways have nothing to do
+        """Do what comes before an object can be read at all, such as a download."""
+
+    @abstractmethod
+    def stream(self, index: int) -> Iterator[Content]:
+        """Yield all bytes of an object in order, in pieces of any size."""
+
+    @abstractmethod
+    def reads(self, reads: Sequence[Read]) -> Iterator[Content]:
+        """Yield the bytes of each range, in the order of the ranges."""
+
+    def end(self) -> None:  # noqa: B027 # as above
+        """Take away what was mounted before the clock started, and wait for its process."""

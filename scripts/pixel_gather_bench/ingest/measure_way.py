@@ -9,8 +9,7 @@ from importlib import import_module
 import xxhash
 
 from pixel_gather.core import process_usage
-from pixel_gather_bench.ingest.job import IngestJob, Measured
-from pixel_gather_bench.ingest.puller import Puller
+from pixel_gather_bench.ingest.job import IngestJob, Measured, Puller
 from pixel_gather_bench.ingest.ways import BY_NAME
 
 

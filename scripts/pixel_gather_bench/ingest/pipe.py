@@ -8,8 +8,7 @@ from urllib.parse import unquote
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.object_store import StoreSettings, split_href
-from pixel_gather_bench.ingest.job import MIB, IngestJob, Read, StoredObject
-from pixel_gather_bench.ingest.puller import Puller
+from pixel_gather_bench.ingest.job import MIB, IngestJob, Puller, Read, StoredObject
 from pixel_gather_bench.ingest.ways import found, pipe_program
 from pixel_gather_bench.ingest.whole import options_of, s3_client
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pixel_gather_bench.experiment import aligned
 from pixel_gather_bench.ingest.summary import Summary
-from pixel_gather_bench.text_table import aligned
 
 NBYTES: Final = 2 * 2**30
 """Size of the object."""

@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from pixel_gather.core.model.source import Cost
 from pixel_gather.io.event_loop import open_runner
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather_bench.ingest.job import IngestJob, Read
-from pixel_gather_bench.ingest.puller import Puller
+from pixel_gather_bench.ingest.job import IngestJob, Puller, Read
 
 
 def one_by_one(job: IngestJob) -> "RangedWay":

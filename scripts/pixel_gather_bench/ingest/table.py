@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from pixel_gather.core.estimate.explain import size
+from pixel_gather_bench.experiment import aligned
 from pixel_gather_bench.ingest.advice import Advice
 from pixel_gather_bench.ingest.job import StoredObject
 from pixel_gather_bench.ingest.summary import Summary
 from pixel_gather_bench.ingest.ways import BY_NAME
-from pixel_gather_bench.text_table import aligned
 
 _SLOW = 10
 """Below so many MB/s, two digits are shown."""

@@ -19,7 +19,7 @@ class Way:
     name: str
     title: str
     puller: str
-    """``module:name`` of its `pixel_gather_bench.ingest.puller.Puller`, within this package."""
+    """``module:name`` of its `pixel_gather_bench.ingest.job.Puller`, within this package."""
 
     downloads: bool = False
     """Whether the whole object is stored before it is read."""
@@ -63,11 +63,11 @@ WAYS: Final = (
     Way(name="one-by-one", title="ranges one by one", puller="ranged:one_by_one"),
     Way(name="ahead", title="ranges in parallel, read ahead (this tool)", puller="ranged:ahead"),
     Way(name="gdal", title="GDAL's virtual file system", puller="gdal:GdalWay"),
-    Way(name="rclone-mount", title="FUSE mount by rclone", puller="fuse:FuseWay"),
-    Way(name="s3fs", title="FUSE mount by s3fs", puller="fuse:FuseWay"),
-    Way(name="goofys", title="FUSE mount by goofys", puller="fuse:FuseWay"),
-    Way(name="mount-s3", title="FUSE mount by Mountpoint for S3", puller="fuse:FuseWay"),
-    Way(name="mount", title="file system mounted by somebody else", puller="local:MountWay"),
+    Way(name="rclone-mount", title="FUSE mount by rclone", puller="mounts:FuseWay"),
+    Way(name="s3fs", title="FUSE mount by s3fs", puller="mounts:FuseWay"),
+    Way(name="goofys", title="FUSE mount by goofys", puller="mounts:FuseWay"),
+    Way(name="mount-s3", title="FUSE mount by Mountpoint for S3", puller="mounts:FuseWay"),
+    Way(name="mount", title="file system mounted by somebody else", puller="mounts:MountWay"),
 )
 BY_NAME: Final = {way.name: way for way in WAYS}
 

@@ -19,9 +19,8 @@ from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather_bench.suite.job import Job
+from pixel_gather_bench.suite.job import Job, Raster, Target
 from pixel_gather_bench.suite.source_times import Lanes, Sheet
-from pixel_gather_bench.suite.target import Raster, Target
 
 _TIMEOUT_S: Final = 180.0
 """Limit for one source, as in a gather."""

@@ -13,9 +13,8 @@ from rasterio.errors import RasterioError
 
 from pixel_gather.core.model.window import Window
 from pixel_gather_bench.gdal_options import apply, gdal_options, gdal_path
-from pixel_gather_bench.suite.job import Job
+from pixel_gather_bench.suite.job import Job, Raster
 from pixel_gather_bench.suite.source_times import Sheet
-from pixel_gather_bench.suite.target import Raster
 
 _LONGEST_REASON: Final = 300
 

@@ -12,7 +12,7 @@ from pixel_gather.core import process_usage
 from pixel_gather.core.read.pixel_statistics import digest_of
 from pixel_gather_bench.machine import about_machine
 from pixel_gather_bench.suite.job import Job
-from pixel_gather_bench.suite.record import Record
+from pixel_gather_bench.suite.records import Record
 from pixel_gather_bench.suite.source_times import Sheet
 
 

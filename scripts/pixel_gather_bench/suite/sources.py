@@ -17,7 +17,7 @@ from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.object_store import Objects, StoreSettings
 from pixel_gather_bench.machine import free_memory_mib
 from pixel_gather_bench.suite.engine_fast import raster_of
-from pixel_gather_bench.suite.target import Raster, Target, tile_window
+from pixel_gather_bench.suite.job import Raster, Target, tile_window
 
 _MOST_TRIED: Final = 20
 

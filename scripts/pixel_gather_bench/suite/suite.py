@@ -7,9 +7,7 @@ from pathlib import Path
 from pixel_gather.core.errors import GatherError
 from pixel_gather_bench.child import RunCrashedError, run_in_child
 from pixel_gather_bench.suite.job import Configuration, Job
-from pixel_gather_bench.suite.record import Record
-from pixel_gather_bench.suite.records import has_record, write_record
-from pixel_gather_bench.suite.settings import SuiteSettings
+from pixel_gather_bench.suite.records import Record, SuiteSettings, has_record, write_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pixel_gather_bench.suite.record import Record
-from pixel_gather_bench.suite.records import best_of, by_configuration
-from pixel_gather_bench.suite.settings import BestBy
+from pixel_gather_bench.suite.records import BestBy, Record, best_of, by_configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, new_figure
 from pixel_gather_bench.figures.legends import legend_above, log_ticks, note_below, put_in_both_themes
-from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEndCurve
-from pixel_gather_bench.threads.text import basis
+from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEndCurve, basis
 
 _HEIGHT_IN: Final = 4.2
 _HEADROOM: Final = 0.15

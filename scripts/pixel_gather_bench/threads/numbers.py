@@ -1,16 +1,16 @@
-"""Which runs tell how many sources are best read at one time, and what they told. Pure."""
+"""Sources read at one time against what the reader finds out: numbers, sentences, tables. Pure."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.limiter.find_limit import Bounds
 from pixel_gather.io.store.object_store import split_href
+from pixel_gather_bench.experiment import aligned
 from pixel_gather_bench.suite.job import Job
-from pixel_gather_bench.suite.record import Record
-from pixel_gather_bench.suite.records import by_configuration
+from pixel_gather_bench.suite.records import Record, by_configuration
 
 type BackEnd = Literal["file", "s3", "http"]
 
@@ -121,3 +121,120 @@ def _point(group: Sequence[Record], fixed: int | None) -> Point:
         n_sources=group[0].n_sources,
         n_failed=max(len(record.failures) for record in group),
     )
+
+
+_COLUMNS: Final = ("at a time", "sources", "sources/s", "lowest", "highest", "CPU s per 1,000", "failed")
+_REMOTE: Final = (
+    "the time to the first byte decides how many requests have to be in flight. So the limiter begins with "
+    "a number that is fast at 0 ms, and not too many for a store that throttles. It climbs for as long as "
+    "more gains. It exceeds 128 only if the first byte takes 50 ms or longer. Each request holds a connection"
+)
+_BASIS: Final[dict[BackEnd, str]] = {
+    "file": (
+        "reads answer at once, but pass from thread to thread. So the limiter begins with 16 sources a core, "
+        "so that every core has something to decode. It changes the number only where that pays"
+    ),
+    "s3": _REMOTE,
+    "http": _REMOTE,
+}
+
+
+def as_text(curves: Sequence[BackEndCurve], machine: dict[str, Any]) -> str:
+    """Return everything that standard output and ``threads.txt`` say."""
+    parts = ["\n".join(_lines(curve)) for curve in curves]
+    return "\n\n".join((*parts, f"with {machine['cores']} cores: {machine['cpu']}"))
+
+
+def verdict(curve: BackEndCurve) -> str:
+    """Return one sentence: what the limiter reached, and of what."""
+    best = f"the best fixed number, {curve.best.at_a_time}, read {curve.best.median_per_s:,.0f} sources/s"
+    if curve.found is None or curve.share_of_best is None:
+        return best
+    return (
+        f"{best}; by itself the reader reached {curve.found.median_per_s:,.0f}, {curve.share_of_best:.0%} of "
+        f"that, with up to {curve.found.at_a_time} at a time"
+    )
+
+
+def basis(curve: BackEndCurve) -> str:
+    """Return the defaults and on what they rest."""
+    bounds = curve.bounds
+    return (
+        f"default: begins with {bounds.start}, "
+        f"never below {bounds.lowest} or above {bounds.highest}; {_BASIS[curve.back_end]}"
+    )
+
+
+def _lines(curve: BackEndCurve) -> Iterator[str]:
+    rows = [_COLUMNS, *(_row(str(point.at_a_time), point) for point in curve.fixed)]
+    if curve.found is not None:
+        rows.append(_row(f"auto, {curve.found.at_a_time}", curve.found))
+    yield f"{BACK_ENDS[curve.back_end]}, runs of each: {len(curve.fixed[0].per_s)}; the median is quoted"
+    yield from aligned(rows)
+    yield verdict(curve)
+    yield basis(curve)
+
+
+def _row(name: str, point: Point) -> tuple[str, ...]:
+    return (
+        name,
+        f"{point.n_sources:,}",
+        f"{point.median_per_s:,.1f}",
+        f"{min(point.per_s):,.1f}",
+        f"{max(point.per_s):,.1f}",
+        f"{point.cpu_s_per_1000:.2f}",
+        f"{point.n_failed:,}",
+    )
+
+
+_THREADS: Final = (4, 8, 32)
+_N_TILES: Final = 900
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedBackEnd:
+    """What was measured of one back end, or only advised."""
+
+    name: str
+    advice: str
+    ms: tuple[int, int, int] | None = None
+    """With 4, 8 and 32 threads."""
+
+
+OF_2016: Final = (
+    PublishedBackEnd(name="Accumulo, 4 cores", ms=(15_541, 18_541, 20_120), advice="number of cores"),
+    PublishedBackEnd(name="Accumulo, 8 cores", ms=(12_532, 9_541, 10_610), advice="number of cores"),
+    PublishedBackEnd(name="Cassandra, 4 cores", ms=(7_622, 9_511, 13_261), advice="number of cores"),
+    PublishedBackEnd(name="Cassandra, 8 cores", ms=(8_100, 4_541, 7_610), advice="number of cores"),
+    PublishedBackEnd(name="file", advice="number of cores"),
+    PublishedBackEnd(name="Hadoop", advice="number of cores, up to 16 without more memory"),
+    PublishedBackEnd(name="S3", advice="number of cores, at most 8, so that few requests fail"),
+)
+
+
+def lines_beside(curves: Sequence[BackEndCurve]) -> Iterator[str]:
+    """Yield a table of milliseconds for 900 tiles: of what was measured here, then what was published."""
+    rows = [("ms for 900 tiles", *(f"{n} threads" for n in _THREADS), "best")]
+    rows += [_here(curve) for curve in curves]
+    rows += [
+        (
+            f"2016: {each.name}",
+            *(("-",) * 3 if each.ms is None else (f"{ms:,}" for ms in each.ms)),
+            each.advice,
+        )
+        for each in OF_2016
+    ]
+    yield "beside the figures published in 2016 (some 900 Landsat tiles, averages of warm calls)"
+    yield from aligned(rows)
+    yield (
+        "there each thread waits and decodes, so more threads than cores are slower. "
+        "Here one decoder runs on each core, however many sources are in flight. "
+        "Machines, tiles and stores differ."
+    )
+
+
+def _here(curve: BackEndCurve) -> tuple[str, ...]:
+    pace = {point.at_a_time: point.median_per_s for point in curve.fixed}
+    cells = (f"{1000 * _N_TILES / pace[n]:,.0f}" if pace.get(n) else "-" for n in _THREADS)
+    best = f"{curve.best.at_a_time} in flight: {1000 * _N_TILES / max(curve.best.median_per_s, 1e-9):,.0f} ms"
+    return (f"here: {BACK_ENDS[curve.back_end]}", *cells, best)

@@ -8,19 +8,25 @@ from typing import Any, Final
 
 from pixel_gather.core.errors import GatherError
 from pixel_gather.io.store.object_store import StoreSettings, split_href
-from pixel_gather_bench.bench_folder import put_text
+from pixel_gather_bench.experiment import put_text
 from pixel_gather_bench.machine import about_machine
-from pixel_gather_bench.suite.job import Job
-from pixel_gather_bench.suite.record import Record
-from pixel_gather_bench.suite.records import read_records
-from pixel_gather_bench.suite.settings import SuiteSettings, write_settings
+from pixel_gather_bench.suite.job import Job, Target
+from pixel_gather_bench.suite.records import Record, SuiteSettings, read_records, write_settings
 from pixel_gather_bench.suite.sources import check_memory, find_target
 from pixel_gather_bench.suite.suite import Step, run_job, run_suite
-from pixel_gather_bench.suite.target import Target
 from pixel_gather_bench.threads.figure import write_figure
-from pixel_gather_bench.threads.numbers import BackEnd, BackEndCurve, by_back_end, curve_of, shortened
-from pixel_gather_bench.threads.published import OF_2016, lines_beside
-from pixel_gather_bench.threads.text import as_text, basis, verdict
+from pixel_gather_bench.threads.numbers import (
+    OF_2016,
+    BackEnd,
+    BackEndCurve,
+    as_text,
+    basis,
+    by_back_end,
+    curve_of,
+    lines_beside,
+    shortened,
+    verdict,
+)
 
 RECORDS: Final = "threads.json"
 TEXT: Final = "threads.txt"

@@ -12,10 +12,22 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.io.event_loop import open_runner
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
 from pixel_gather.io.store.object_store import open_to_read
-from pixel_gather_bench.area import published
-from pixel_gather_bench.area.clients import Answerer, measure_load, serving
-from pixel_gather_bench.area.folders import measure_pool, slow_store
-from pixel_gather_bench.area.memory import measure_request
+from pixel_gather_bench.area import (
+    PUBLISHED_AREA,
+    PUBLISHED_BOX,
+    PUBLISHED_CLIENTS,
+    PUBLISHED_HEAP,
+    PUBLISHED_MORE_CLIENTS,
+    PUBLISHED_POINT,
+    PUBLISHED_POOL,
+    PUBLISHED_SEQUENTIAL,
+    Answerer,
+    measure_load,
+    measure_pool,
+    measure_request,
+    serving,
+    slow_store,
+)
 from pixel_gather_cli.request_options import store_options, stores_of
 
 _MOST: Final = {"--clients": 2_000, "--pool": 1_000}
@@ -108,26 +120,26 @@ def _text(found: dict[str, Any], *, is_beside: bool) -> str:
             f"{n / each['wall_s']:.1f} requests/s, slowest {each['slowest_s']:.3f} s, "
             f"{each['n_errors']} errors"
         )
-        beyond = published.MORE_CLIENTS if n > max(published.CLIENTS) else "not measured"
-        add(f"{n} clients", ours, published.CLIENTS.get(n, beyond))
-    for name, theirs in (("point", published.POINT), ("area", published.AREA)):
+        beyond = PUBLISHED_MORE_CLIENTS if n > max(PUBLISHED_CLIENTS) else "not measured"
+        add(f"{n} clients", ours, PUBLISHED_CLIENTS.get(n, beyond))
+    for name, theirs in (("point", PUBLISHED_POINT), ("area", PUBLISHED_AREA)):
         each = found[name]
         ours = (
             f"{1000 * each['seconds']:.2f} ms, {each['n_links']:,} links, peak {each['peak_nbytes']:,} B, "
             f"{each['n_held']:,} blocks held"
         )
         add(f"one {name}", ours, theirs)
-    add("most memory", "; ".join(found["area"]["sites"]), published.HEAP)
+    add("most memory", "; ".join(found["area"]["sites"]), PUBLISHED_HEAP)
     for each in found["pool"]:
         n = each["n_workers"]
         ours = f"{each['seconds']:.2f} s, {each['n_links']:,} links"
-        add(f"{n} listing workers", ours, published.SEQUENTIAL if n == 1 else published.POOL)
+        add(f"{n} listing workers", ours, PUBLISHED_SEQUENTIAL if n == 1 else PUBLISHED_POOL)
     return "\n".join(lines)
 
 
 def _box(text: str | None) -> Box:
     if text is None:
-        return published.BOX
+        return PUBLISHED_BOX
     try:
         numbers = [float(each) for each in text.split(",")]
     except ValueError as error:

@@ -11,11 +11,9 @@ import click
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
 from pixel_gather.in_process.places import check_place
-from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
-from pixel_gather_bench.blocks.blocks import BlocksRequest, bench_blocks
-from pixel_gather_bench.blocks.report import RECORDS, joined, put_report
-from pixel_gather_bench.blocks.setting import CODECS, BlockSetting
-from pixel_gather_bench.blocks.sweep import SWEEPS, Sweep
+from pixel_gather_bench.blocks.blocks import RECORDS, BlocksRequest, bench_blocks, joined, put_report
+from pixel_gather_bench.blocks.sweep import CODECS, SWEEPS, BlockSetting, Sweep
+from pixel_gather_bench.experiment import new_folder, removed_if_empty
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 from pixel_gather_cli.signals import ends_when_terminated
 

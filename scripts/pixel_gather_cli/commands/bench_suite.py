@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-from pixel_gather_bench.suite.record import Record
-from pixel_gather_bench.suite.records import read_records
-from pixel_gather_bench.suite.settings import read_list, read_settings
+from pixel_gather_bench.suite.records import Record, read_list, read_records, read_settings
 from pixel_gather_bench.suite.suite import Step, run_suite
 from pixel_gather_bench.suite.table import digests_of, suite_to_json
 from pixel_gather_cli.commands.bench_suite_options import begin_suite, check_resume, suite_options

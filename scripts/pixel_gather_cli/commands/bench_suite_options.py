@@ -8,11 +8,10 @@ import click
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.sources import Sources
-from pixel_gather_bench.bench_folder import new_folder
+from pixel_gather_bench.experiment import new_folder
 from pixel_gather_bench.machine import about_machine
-from pixel_gather_bench.suite.job import ENGINES, EngineName
-from pixel_gather_bench.suite.numbers import MOST, parse_concurrencies
-from pixel_gather_bench.suite.settings import BestBy, SuiteSettings, write_settings
+from pixel_gather_bench.suite.job import ENGINES, MOST, EngineName, parse_concurrencies
+from pixel_gather_bench.suite.records import BestBy, SuiteSettings, write_settings
 from pixel_gather_bench.suite.sources import check_memory, find_target, hrefs_of
 from pixel_gather_cli.request_options import Tile, stores_of
 from pixel_gather_cli.with_options import with_options

@@ -9,8 +9,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pixel_gather_bench.suite.record import Record
-from pixel_gather_bench.suite.settings import BestBy
+from pixel_gather_bench.suite.records import BestBy, Record
 from pixel_gather_bench.suite.suite import Step
 from pixel_gather_bench.suite.table import SuiteRow, causes_of, digests_of, rows_of
 

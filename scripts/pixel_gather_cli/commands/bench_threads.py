@@ -8,8 +8,8 @@ import click
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.sources import Sources
-from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
-from pixel_gather_bench.suite.record import Record
+from pixel_gather_bench.experiment import new_folder, removed_if_empty
+from pixel_gather_bench.suite.records import Record
 from pixel_gather_bench.suite.sources import hrefs_of
 from pixel_gather_bench.suite.suite import Step
 from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEnd, by_back_end

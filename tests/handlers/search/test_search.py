@@ -15,7 +15,7 @@ from handlers.search.open_catalog import OpenCatalog
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.features.catalog.catalog_writer import write_search_files
 from pixel_gather.io.scenes.spooled_items import SpooledItems
-from pixel_gather_bench.area.folders import slow_store
+from pixel_gather_bench.area import slow_store
 from scenes.scenes import item
 from support.api_bridge import body_of, event, header_of
 from support.lambda_functions import ENVIRONMENT, Context, cold_start

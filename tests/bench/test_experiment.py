@@ -1,4 +1,4 @@
-"""Where a benchmark's files go, and what is told of the machine."""
+"""A benchmark's folder, the order of its rounds, and what is told of the machine."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather_bench.bench_folder import new_folder
+from pixel_gather_bench.experiment import new_folder, rounds
 from pixel_gather_bench.machine import about_machine, free_memory_mib
 
 
@@ -37,3 +37,20 @@ def test_about_machine_tells_what_figures_depend_on() -> None:
     assert machine["versions"]["numpy"]
     free_mib = free_memory_mib()
     assert free_mib is None or machine["memory_mib"] > free_mib > 0
+
+
+def test_every_second_round_goes_backwards_and_others_begin_later() -> None:
+    """Nothing is always first, and nothing always follows the same neighbour."""
+    order = ["".join(item for at, item in rounds("abc", 5) if at == number) for number in range(5)]
+
+    assert order == ["abc", "cba", "bca", "acb", "cab"]
+
+
+def test_warm_ups_have_numbers_below_0() -> None:
+    """They are easy to leave out."""
+    assert list(rounds("ab", 1, warm_ups=1)) == [(-1, "a"), (-1, "b"), (0, "a"), (0, "b")]
+
+
+def test_nothing_to_compare_is_no_round() -> None:
+    """An empty selection ends at once."""
+    assert list(rounds([], 3)) == []

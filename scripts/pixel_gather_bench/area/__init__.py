@@ -1,1 +1,0 @@
-"""Measures the area service: links of a box for many clients, and folders listed by a pool."""

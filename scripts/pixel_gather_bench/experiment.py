@@ -1,0 +1,85 @@
+"""What all benchmarks share: rounds, the folder with records, table and figures, and tables as text."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+from pixel_gather.core.errors import RequestError
+
+
+def new_folder(to: Path, kind: str) -> Path:
+    """Make ``<to>/<kind>-20261121T143015Z`` and return it.
+
+    Args:
+        to: Made if need be.
+        kind: What is measured: ``suite``, ``ingest``.
+
+    Raises:
+        RequestError: It cannot be made there.
+    """
+    name = f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        for n_before in count():  # two may start in one second
+            folder = to / (f"{name}-{n_before + 1}" if n_before else name)
+            if not folder.exists():
+                folder.mkdir()
+                return folder
+    except OSError as error:
+        raise RequestError(f"no folder can be made in {to}: {error.strerror}", field="to") from error
+    raise AssertionError
+
+
+@contextmanager
+def removed_if_empty(folder: Path) -> Iterator[None]:
+    """Remove the folder at the end of the block if nothing was written to it."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def put_text(file: Path, text: str) -> None:
+    """Write a file. If that fails, there is no file instead of half of one."""
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(file)
+
+
+def rounds[T](items: Sequence[T], times: int, *, warm_ups: int = 0) -> Iterator[tuple[int, T]]:
+    """Yield every item once a round, with the round's number from 0.
+
+    Every second round goes backwards, so that nothing always follows the same neighbour. Every other round
+    begins one item later, so that nothing is always first.
+
+    Args:
+        items: What is compared.
+        times: Rounds.
+        warm_ups: Rounds before them, which do not count; their numbers are below 0.
+    """
+    for number in range(-warm_ups, times):
+        first = max(number, 0) // 2 % max(len(items), 1)
+        turned = [*items[first:], *items[:first]]
+        for item in reversed(turned) if number > 0 and number % 2 else turned:
+            yield number, item
+
+
+type Rows = Sequence[Sequence[str]]
+
+
+def aligned(rows: Rows) -> Iterator[str]:
+    """Yield a line for each row: the first column flush left, the others flush right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *others in rows:
+        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        yield "  ".join((first.ljust(widths[0]), *cells)).rstrip()
+
+
+def markdown(rows: Rows) -> Iterator[str]:
+    """Yield a table whose head is the first row."""
+    head, *others = rows
+    for row in (head, ["---"] * len(head), *others):
+        yield f"| {' | '.join(row)} |"
