@@ -106,6 +106,8 @@ class Buckets(Construct):
         self.reports = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/report.*")
         self.indexes = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/headers.parquet")
         self.rows = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/rows.parquet")
+        self.receipts = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/receipt.json")
+        self.statuses = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/status/*")
         self.claims = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/versions/*.claim")
         self.archives = Area(bucket=self.arrays, pattern=f"{output_prefix}*.archive.json")
         self.metadata = Area(bucket=self.arrays, pattern=f"{output_prefix}*/zarr.json")

@@ -167,13 +167,13 @@ class Functions(Construct):
         buckets.cubes.grant_list(self.tick.role)  # else S3 answers 403 where there is no cube
         for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather
             area.grant_get(self.plan.role)
-        for area in (buckets.metadata, buckets.archives, buckets.claims, buckets.gathers):
+        for area in (buckets.metadata, buckets.archives, buckets.claims, buckets.statuses, buckets.gathers):
             area.grant_put(self.plan.role)
-        for area in (buckets.roots, buckets.rows):  # of a cube that an append adds rows to
+        for area in (buckets.roots, buckets.rows, buckets.receipts):  # of a cube that an append adds rows to
             area.grant_get(self.dry_run.role)
         buckets.archives.grant_get(self.dry_run.role)
         buckets.cubes.grant_list(self.dry_run.role)  # else S3 answers 403 where there is no cube or archive
-        for area in (buckets.archives, buckets.rows, buckets.claims):
+        for area in (buckets.archives, buckets.rows, buckets.receipts, buckets.claims, buckets.statuses):
             area.grant_get(self.plan.role)
         for area in (buckets.cubes, buckets.gathers):
             area.grant_list(self.plan.role)  # to see whether the place is empty and which shards are there

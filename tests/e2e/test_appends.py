@@ -2,6 +2,7 @@
 
 import json
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,9 @@ from click.testing import CliRunner
 
 from e2e.api import UNDRAWN, call, gathered, wait_for
 from pixel_gather import gather, open_cube
+from pixel_gather.core.plan.cube_plan import claim_of
+from pixel_gather.engine.retry_rows import digest_again
+from pixel_gather.engine.row_claim import RowClaim
 from pixel_gather.features.verify.verify import verify
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.store.object_store import StoreSettings
@@ -109,3 +113,44 @@ def test_an_append_to_no_cube_is_refused(deployment: DeployedStack) -> None:
     assert "output.append_to" in json.dumps(document)
     assert folder.status == 422
     assert "output.append_to" in json.dumps(folder.body)
+
+
+def test_an_append_reads_what_had_failed_in_its_own_row(
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The functions have the rights that it takes, also to take over from an append that was abandoned."""
+    for name, value in deployment.variables.items():
+        monkeypatch.setenv(name, value)
+    s3, bucket = deployment.client("s3"), deployment.samples.bucket
+    late = f"{IN_SAMPLES}/late-{SERIES[1]}"
+    hrefs = [f"s3://{bucket}/{IN_SAMPLES}/{SERIES[0]}", f"s3://{bucket}/{late}"]
+    wanted = {"sources": hrefs, "window": WINDOW, "output": {"name": "retried", **LAYOUT, **UNDRAWN}}
+    first = gathered(deployment, wanted)
+    tried = gathered(deployment, request(deployment, 2, append_to="retried"))
+    assert [each["state"] for each in (first, tried)] == ["succeeded", "succeeded"], tried
+    s3.upload_file(str(DATA / IN_SAMPLES / SERIES[1]), bucket, late)
+
+    where = {"Bucket": deployment.array_bucket, "Key": "retried.zarr/zarr.json"}
+    root = json.loads(s3.get_object(**where)["Body"].read())
+    digest = json.loads(root["attributes"]["pixel_gather"])["versions"][1]["digest"]
+    claim = RowClaim(
+        claim=f"00003-{claim_of(1.8e9)}",
+        digest=digest_again(digest, 3),
+        planned_at=1.8e9,
+        first_row=3,
+        n_rows=3,
+        has_taken_over=True,
+        again=sha256(b"[1]").hexdigest()[:16],
+    )
+    where["Key"] = "retried.zarr/versions/00003.claim"
+    s3.put_object(**where, Body=claim.to_bytes())
+    added = gathered(deployment, request(deployment, 2, append_to="retried"))
+
+    assert added["state"] == "succeeded", added
+    assert s3.get_object(**where)["Body"].read() == claim.to_bytes(), "it went on under this claim"
+    cube = open_cube(first["cube"])
+    assert cube["status"].values.tolist() == [0, 0, 0]
+    files = [str(DATA / IN_SAMPLES / SERIES[n]) for n in range(3)]
+    gather_undrawn({"sources": files, "window": WINDOW, "output": LAYOUT}, to=tmp_path)
+    np.testing.assert_array_equal(cube["band_1"].values, xr.open_zarr(tmp_path)["band_1"].values)
+    assert verify(first["cube"]).is_same

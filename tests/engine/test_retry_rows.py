@@ -1,8 +1,8 @@
 """Rows whose sources could not be read are tried again by later appends, in their own places."""
 
 import asyncio
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, override
 
 import numpy as np
 import obstore
@@ -10,17 +10,19 @@ import pytest
 import xarray as xr
 from zarr.storage import ObjectStore
 
-from pixel_gather.core.errors import AppendRunningError, ArrayExistsError
+from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, StoreError
 from pixel_gather.core.model.source import CubeRow, Source
-from pixel_gather.core.stores import ROOT_KEY
+from pixel_gather.core.stores import ROOT_KEY, Content
 from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.retry_rows import MOST_TRIES
+from pixel_gather.engine.withdraw_tries import withdraw_tries
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.row_table import read_row_table
 from pixel_gather.io.cube.version_store import VersionStore
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace
-from support.fakes import FakeTable
+from support.fakes import FakeControl, FakeTable
 
 N = 12
 RNG = np.random.default_rng(29)
@@ -333,3 +335,76 @@ def test_runs_of_one_append_that_try_other_rows_share_no_files(monkeypatch: pyte
     asyncio.run(grown.fill(*second))
     asyncio.run(grown.finished(*second))
     check_rows(grown, 0, 1, 2, 3, missing=(1,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedCube(ZarrCube):
+    """A cube whose finish is stopped when all coordinates are put, and nothing else."""
+
+    @override
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
+        if key.endswith(f"/{ROOT_KEY}"):
+            raise StoreError("stopped")
+        return await ZarrCube.put_object(self, key, content, replaces=replaces)
+
+
+@pytest.mark.parametrize("n_rows", [3, 5])
+def test_a_try_that_takes_over_withdraws_what_the_former_one_told(
+    monkeypatch: pytest.MonkeyPatch, n_rows: int
+) -> None:
+    """A row that says ok keeps its pixels. So it says that it failed before it gets other pixels or none."""
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+    grown = place(1)
+    grown.gather(rows(*range(n_rows)))
+    come_back(grown, 1)
+    grown.watch = lambda store: StoppedCube(store=store, place="place")
+    with pytest.raises(StoreError, match="stopped"):
+        grown.append(rows(8))
+    assert statuses(grown)[1] == 0
+
+    grown.watch = lambda store: ZarrCube(store, "place")
+    images: Any = grown.reader.images
+    del images["s3://b/1"]
+    planned = asyncio.run(grown.planned(rows(9)))
+
+    assert planned is not None
+    assert statuses(grown) == [0, 2, *[0] * (n_rows - 2)]
+    asyncio.run(grown.fill(*planned))
+    assert statuses(grown) == [0, 2, *[0] * (n_rows - 2)]
+    asyncio.run(grown.finished(*planned))
+    check_rows(grown, *range(n_rows), 9, missing=(1,))
+
+
+def test_a_late_planner_withdraws_nothing() -> None:
+    """When its twin has planned, rows that say ok are those of the twin's finish."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+    come_back(grown, 1)
+    planned = asyncio.run(grown.planned(rows(3)))
+    assert planned is not None
+    plan, tasks = planned
+    asyncio.run(grown.fill(plan, tasks))
+    grown.watch = lambda store: StoppedCube(store=store, place="place")
+    with pytest.raises(StoreError, match="stopped"):
+        asyncio.run(grown.finished(plan, tasks))
+
+    asyncio.run(withdraw_tries(grown.cube, plan, grown.control.below(plan.claim)))
+
+    assert statuses(grown) == [0, 0, 0]
+
+
+def test_a_late_planner_of_a_committed_version_withdraws_nothing() -> None:
+    """The control files are gone, and so is its right to the version."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+    come_back(grown, 1)
+    planned = asyncio.run(grown.planned(rows(3)))
+    assert planned is not None
+    asyncio.run(grown.fill(*planned))
+    asyncio.run(grown.finished(*planned))
+    before = grown.contents()
+
+    with pytest.raises(AppendRunningError, match="committed meanwhile"):
+        asyncio.run(withdraw_tries(grown.cube, planned[0], FakeControl()))
+
+    assert grown.contents() == before

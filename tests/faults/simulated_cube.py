@@ -45,7 +45,8 @@ from support.fakes import FakeEncoder
 ROWS_KEY: Final = "rows.parquet"
 RECEIPT_KEY: Final = "receipt.json"
 TOLD_APART: Final = ("status", "etag", "max")
-"""Coordinates that may be objects of their own. All others are one object, which takes less time."""
+"""Coordinates that may be objects of their own, the first always. All others are one object, which takes less
+time."""
 
 _CHUNK_ROWS: Final = 1024
 
@@ -96,7 +97,7 @@ class SimulatedCube:
     """Called when the group's metadata of a complete cube were put."""
 
     splits: bool = False
-    """Whether the coordinates of `TOLD_APART` are objects of their own."""
+    """Whether all coordinates of `TOLD_APART` are objects of their own."""
 
     objects: dict[str, StoredObject] = field(default_factory=dict)
     n_puts: int = 0
@@ -362,11 +363,12 @@ class SimulatedStage:
         assert start == 0
         assert plan.n_rows <= _CHUNK_ROWS
         names = [each.name for each in coordinates]
-        apart: Collection[str] = TOLD_APART if self.cube.splits else ()
-        parts = [[name] for name in names if name in apart]
-        parts.append([name for name in names if name not in apart])
-        for part in parts:
-            name = part[0] if part[0] in apart else "others"
+        apart: Collection[str] = TOLD_APART if self.cube.splits else TOLD_APART[:1]
+        parts = {name: [name] for name in names if name in apart}
+        parts["others"] = [name for name in names if name not in apart]
+        for name, part in parts.items():
+            if not part:
+                continue
             chunk = self.objects.setdefault(f"{name}/c/0", {})
             chunk.update({each: values[each] for each in part})
 
@@ -408,6 +410,10 @@ class SimulatedStage:
         chunks = sorted(key for key in self.objects if "/c/" in key)
         last = [key for key in chunks if key.startswith("status/")]
         return [sorted(set(chunks) - set(last)), last, [f"arrays/{ROOT_KEY}"], [ROWS_KEY], [RECEIPT_KEY]]
+
+    def chunk_keys(self, name: str) -> Mapping[int, str]:
+        """Return the key of the one chunk."""
+        return {0: f"{name}/c/0"}
 
     def content(self, key: str) -> Any:
         """Return what was kept."""

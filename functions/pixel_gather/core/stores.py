@@ -176,6 +176,9 @@ class StagedCube(Protocol):
             Groups of keys, in the order in which they are put.
         """
 
+    def chunk_keys(self, name: str) -> Mapping[int, str]:
+        """Return the keys of a coordinate's chunks, by their number along the first axis."""
+
     def content(self, key: str) -> Content:
         """Return what was written under a key."""
 

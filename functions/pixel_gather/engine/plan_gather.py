@@ -28,7 +28,14 @@ from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, encode_headers
 from pixel_gather.engine.new_rows import choose_rows, find_tails
 from pixel_gather.engine.retry_rows import FailedRows, chooses_same_pixels, digest_again
-from pixel_gather.engine.row_claim import RowClaim, claim_rows, digest_of_again, find_claim, must_settle
+from pixel_gather.engine.row_claim import (
+    RowClaim,
+    claim_rows,
+    digest_of_again,
+    find_claim,
+    must_settle,
+    was_taken_over,
+)
 from pixel_gather.engine.step_files import (
     FOUND_LIST_KEY,
     LIST_KEY,
@@ -38,6 +45,7 @@ from pixel_gather.engine.step_files import (
     encode_plan,
     load_tasks,
 )
+from pixel_gather.engine.withdraw_tries import withdraw_tries
 
 if TYPE_CHECKING:  # finish has no pydantic
     from pixel_gather.core.request.request import GatherRequest
@@ -125,7 +133,12 @@ async def plan_gather(
     # Claim them. If another run of the same request was first, its time counts.
     plan = describe_place(plan, context.sources.projector) if describes_crs else plan
     plan = await claim_rows(cube, plan, settles=settles)
-    return await write_control_files(plan, rows, context.control.below(plan.claim), again=again)
+
+    # What an abandoned append has told of the same rows counts no more.
+    control = context.control.below(plan.claim)
+    if plan.append.again and await was_taken_over(cube, plan):
+        await withdraw_tries(cube, plan, control)
+    return await write_control_files(plan, rows, control, again=again)
 
 
 async def plan_dry(

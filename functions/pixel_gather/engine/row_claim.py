@@ -191,21 +191,31 @@ async def take_claim(cube: CubeStore, version: int, wanted: RowClaim) -> RowClai
                     f"{cube.place}: an append that tried failed rows again was given up: run an append first"
                 )
             claim = replace(wanted, has_taken_over=True)
-        await _check_next(cube, version)
+        await check_next_version(cube, version)
         replaces = None if there is None else there.etag
         if await cube.put_object(key, claim.to_bytes(), replaces=replaces):
             break
-    await _check_next(cube, version)
+    await check_next_version(cube, version)
     if claim.has_taken_over and not await cube.fence(claim.claim, version=version):
         raise AppendRunningError(f"{cube.place}: another append is being committed: run again")
     return claim
 
 
-async def _check_next(cube: CubeStore, version: int) -> None:
-    """Raise an error if a version is not the next one of the cube."""
+async def check_next_version(cube: CubeStore, version: int) -> None:
+    """Raise an error if a version is not the next one of a cube.
+
+    Raises:
+        AppendRunningError: Another append was committed meanwhile.
+    """
     found = await cube.found_among_files()
     if found is None or found.version != version - 1:
         raise AppendRunningError(f"{cube.place}: another append was committed meanwhile: run again")
+
+
+async def was_taken_over(cube: CubeStore, plan: CubePlan) -> bool:
+    """Return whether a plan has taken its rows over from an append that was abandoned."""
+    there = None if plan.append.is_first else await cube.read_object(claim_key(plan.append.version))
+    return there is not None and RowClaim.from_bytes(there.content).has_taken_over
 
 
 async def check_row_claim(cube: CubeStore, plan: CubePlan) -> None:

@@ -201,13 +201,18 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
     found = [_along(plan, _TIME)] if plan.has_time else []
     found += [_along(plan, each, slots) for each in (_HREF, *_PER_SOURCE)]
     found += [_along(plan, each, measurements) for each in (*_PER_BAND, _VALID_FRACTION)]
-    found.append(_along(plan, _STATUS, measurements))
+    found.append(status_coordinate(plan))
     if claims_offsets(plan.columns):
         found.append(_along(plan, _BELOW_CLAIM, measurements))
     found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
     for column in plan.columns:
         found.append(_along(plan, _kind_of(column), slots if column.varies_in_row else ()))
     return tuple(found)
+
+
+def status_coordinate(plan: CubePlan) -> Coordinate:
+    """Return the coordinate that says whether each row was read."""
+    return _along(plan, _STATUS, second_dims(plan)[1])
 
 
 def difference_coordinates(

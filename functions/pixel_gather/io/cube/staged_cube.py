@@ -154,6 +154,12 @@ class StagedZarrCube:
         last = [key for key in phases[0] if key.startswith(_STATUS)]
         return [[key for key in phases[0] if key not in last], last, *phases[1:]]
 
+    def chunk_keys(self, name: str) -> Mapping[int, str]:
+        """Return the keys of a coordinate's chunks."""
+        folder = f"{name}/c/"
+        keys = [item["path"] for item in listed(self.store, folder)]
+        return {int(key.removeprefix(folder).split("/")[0]): key for key in keys}
+
     def content(self, key: str) -> Content:
         """Return a file of the folder. It is not read into memory: the table of rows may be large."""
         assert isinstance(self.store, LocalStore)  # noqa: S101 # a finish stages in a folder
