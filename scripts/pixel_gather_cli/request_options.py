@@ -108,6 +108,47 @@ class LayoutOption(Numbers):
         return {"chunk": super().convert(value, param, ctx)}
 
 
+class GridOption(click.ParamType[Any]):
+    """A grid by word, or the width of its pixels."""
+
+    name = "grid"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the placeholder that the help shows."""
+        del param, ctx
+        return "any|same|finest|coarsest|WIDTH"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the word, or an object with the resolution."""
+        if value in ("any", "same"):
+            return value
+        if value in ("finest", "coarsest"):
+            return {"resolution": value}
+        try:
+            return {"resolution": float(value)}
+        except ValueError:
+            self.fail(f"{value!r} is not {self.get_metavar(None, None)}", param, ctx)  # type: ignore[arg-type] # not used
+
+
+class ResamplingOption(click.ParamType[Any]):
+    """One way for all bands, or BAND=WAY, separated by commas."""
+
+    name = "resampling"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the placeholder that the help shows."""
+        del param, ctx
+        return "WAY|BAND=WAY,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the way, or a way for each band that is named."""
+        del param, ctx
+        if "=" not in str(value):
+            return value
+        pairs = [part.strip().partition("=") for part in str(value).split(",")]
+        return {band.strip(): way.strip() for band, _, way in pairs}
+
+
 _NAMES = (
     click.option(
         "--time",
@@ -170,7 +211,16 @@ _PIXELS = (
     click.option("--overview", type=int, metavar="N", help="Read this overview; 0 is the largest."),
     click.option("--masked", is_flag=True, help="Set pixels hidden by a source's own mask to nodata."),
     click.option("--nodata", type=float, metavar="VALUE", help="Nodata if the sources declare none."),
-    click.option("--grid", type=click.Choice(["any", "same"]), help="Accept any grid, or only one."),
+    click.option(
+        "--grid",
+        type=GridOption(),
+        help="Accept any grid, or only one; or give all sources pixels of this width, in units of their CRS.",
+    ),
+    click.option(
+        "--resampling",
+        type=ResamplingOption(),
+        help="How finer pixels become one of --grid: average, mode or nearest, for all bands or by name.",
+    ),
 )
 _OUTPUT = (
     click.option(
@@ -290,11 +340,11 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         overview="overview",
         masked="masked",
         nodata="nodata",
-        grid="grid",
         index="index",
         duplicates="duplicates",
         failed_rows="failed_rows",
     )
+    others |= _taken_grid(options, given.get("grid"))
     nodata = others.get("nodata")
     if isinstance(nodata, float) and nodata.is_integer():
         others["nodata"] = int(nodata)
@@ -312,6 +362,17 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     if not (given or others):
         raise RequestError("give a REQUEST file, or --sources and a window; see --help", field="request")
     return parse_request(given | others)
+
+
+def _taken_grid(options: dict[str, Any], given: Any) -> dict[str, Any]:
+    """Remove the options of the grid, and return the field. Resampling may join the grid of the file."""
+    grid, resampling = options.pop("grid"), options.pop("resampling")
+    if resampling is not None:
+        grid = given if grid is None else grid
+        if not isinstance(grid, dict):
+            raise RequestError("use it only with --grid WIDTH, finest or coarsest", field="--resampling")
+        grid = grid | {"resampling": resampling}
+    return {} if grid is None else {"grid": grid}
 
 
 def _taken_output(options: dict[str, Any]) -> dict[str, Any]:

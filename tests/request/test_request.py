@@ -62,6 +62,8 @@ def test_request_may_name_any_pixel_that_a_raster_can_have() -> None:
         {"nodata": 0},
         {"nodata": 2**63},
         {"grid": "same"},
+        {"grid": {"resolution": 10}},
+        {"grid": {"resolution": "finest", "resampling": {"scl": "nearest"}}},
         {"output": {"layout": "slice"}},
         {"output": {"layout": {"chunk": [1, 1, 1]}}},
         {"output": {"layout": {"chunk": [1, 1, 1], "shard_rows": 2}}},
@@ -182,6 +184,19 @@ MISTAKES = [
     ),
     Mistake("masked by word", PLAIN | {"masked": "maybe"}, "masked", "'maybe'; write true or false"),
     Mistake("grid by word", PLAIN | {"grid": "x"}, "grid", "write 'any' or 'same'"),
+    Mistake("no width", PLAIN | {"grid": {"resolution": 0}}, "grid.resolution", "it is 0; write more than 0"),
+    Mistake(
+        "a mean of classes",
+        PLAIN | {"grid": {"resolution": 10, "resampling": {"scl": "average"}}},
+        "grid.resampling",
+        "scl holds classes, which have no mean: write mode or nearest",
+    ),
+    Mistake(
+        "tiles on a grid",
+        PLAIN | {"grid": {"resolution": 10}, "output": {"codec": "source"}},
+        "request",
+        "codec source keeps tiles as they are, so they get no other grid: leave grid out",
+    ),
     Mistake(
         "a list for output", PLAIN | {"output": [1] * 99}, "output", "write an object with fields of its own"
     ),

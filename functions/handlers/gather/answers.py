@@ -146,6 +146,16 @@ class PlannedLayout(TypedDict):
     codec: str
 
 
+class PlannedGrid(TypedDict):
+    """The pixels that all sources get."""
+
+    resolution: float
+    """Width of a pixel in units of the CRS."""
+
+    bands: dict[str, str]
+    """What becomes of the pixels of each band, in words."""
+
+
 class Plan(TypedDict):
     """What a gather would do. Sizes in bytes."""
 
@@ -156,6 +166,9 @@ class Plan(TypedDict):
     measurements: list[PlannedMeasurement]
     crs: str | None
     transform: list[float] | None
+    grid: PlannedGrid | None
+    """null where sources keep their own pixels."""
+
     layout: PlannedLayout
     shards: Count
     part_bytes: Count | None

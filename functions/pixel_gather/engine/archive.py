@@ -55,7 +55,7 @@ async def pin_archive(request: "GatherRequest", plan: CubePlan, archive: Archive
     """
     if request.output.archive is None or archive is None:
         return True
-    template = CubeTemplate.of(plan, is_aligned=request.grid == "same")
+    template = CubeTemplate.of(plan, is_aligned=request.shares_grid)
     content = {"format": _FORMAT, "digest": plan.digest, "template": template.to_json()}
     key = _key(request.output.archive)
     return await archive.put_object(key, json.dumps(content, indent=2).encode(), replaces=None) is not None

@@ -71,7 +71,10 @@ _REQUESTS = st.fixed_dictionaries(
         "overview": _NUMBERS,
         "masked": st.one_of(_NUMBERS, st.sampled_from(["yes", "off", "true"])),
         "nodata": st.one_of(_NUMBERS, st.sampled_from(["NaN", "-Infinity", 1e300])),
-        "grid": st.sampled_from(["any", "same", "other"]),
+        "grid": st.one_of(
+            st.sampled_from(["any", "same", "other"]),
+            st.fixed_dictionaries({"resolution": st.sampled_from([0, 10, "finest", "fine", True])}),
+        ),
         "output": _OUTPUTS,
         "limits": _LIMITS,
     },
@@ -119,7 +122,13 @@ _MOSTLY_RIGHT = st.fixed_dictionaries(
         "overview": _lax(st.integers(0, 63)),
         "masked": st.sampled_from([True, 1, 0.0, "yes", "off", "1"]),
         "nodata": st.one_of(_lax(_DEGREES), st.sampled_from([None, 0.5, "NaN", "-Infinity", "1e3"])),
-        "grid": st.sampled_from(["any", "same"]),
+        "grid": st.one_of(
+            st.sampled_from(["any", "same"]),
+            st.fixed_dictionaries(
+                {"resolution": st.one_of(_SIZES, st.sampled_from(["finest", "coarsest", 0.5]))},
+                optional={"resampling": st.sampled_from([None, "mode", {"scl": "nearest"}])},
+            ),
+        ),
         "output": _some(
             name=st.sampled_from(["mine", "x" * 60, None]),
             layout=st.one_of(

@@ -3,20 +3,28 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.model.grid_step import SAME, GridStep
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.model.source import Cost, Header
+from pixel_gather.core.model.source import Cost, Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.plan.common_grid import CommonGrid, seen_on_grid, step_to
 from pixel_gather.core.plan.cube_plan import SourceSlot
 from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.locate_window import Grid, locate_window
 from pixel_gather.core.plan.pass_through import check_sample
-from pixel_gather.core.plan.sample_warnings import warnings_of_claims, warnings_of_places, warnings_of_sample
-from pixel_gather.core.ports import Projector, SourceAccess, SourceReader, SourceTable
+from pixel_gather.core.plan.sample_warnings import (
+    warnings_of_claims,
+    warnings_of_places,
+    warnings_of_sample,
+    warnings_of_unfit,
+)
+from pixel_gather.core.ports import Projector, SourceReader, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
@@ -24,36 +32,83 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
 SAMPLED_HEADERS: Final = 16
 """Headers opened per band of the list."""
 
+_NO_EXACT_MEAN: Final = ("int64", "uint64", "complex64", "complex128")
+"""Dtypes whose sums overflow, or whose pixels have no order."""
 
-async def draft_slot(
-    name: str | None,
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Some sources of one slot, spread over the list, and what opening them told."""
+
+    name: str | None
+    sources: tuple[Source, ...]
+    opened: tuple[Header | SourceError, ...]
+    """One for each source."""
+
+    costs: tuple[Cost, ...]
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        """The headers of those that could be opened."""
+        return tuple(each for each in self.opened if isinstance(each, Header))
+
+
+async def open_sample(
+    name: str | None, request: "GatherRequest", *, table: SourceTable, reader: SourceReader
+) -> Sample:
+    """Open a sample of one slot's sources.
+
+    Raises:
+        RequestError: None can be opened.
+    """
+    sources = table.spread(SAMPLED_HEADERS, band=name)
+    costs = tuple(Cost() for _ in sources)
+    opened = await asyncio.gather(
+        *(
+            _header_or_error(reader, source.href, request.overview, cost)
+            for source, cost in zip(sources, costs, strict=True)
+        )
+    )
+    sample = Sample(name=name, sources=sources, opened=tuple(opened), costs=costs)
+    if not sample.headers:
+        raise RequestError(
+            f"none of the {len(sources)} sources that were tried can be opened; the first: {opened[0]}"
+            if len(sources) > 1
+            else f"the one source that was tried cannot be opened: {opened[0]}",
+            field="sources",
+        )
+    return sample
+
+
+def draft_slot(
+    sample: Sample,
     request: "GatherRequest",
     rule: WindowRule,
     *,
     table: SourceTable,
-    sources: SourceAccess,
+    projector: Projector,
     wants_same_grid: bool,
+    grid: CommonGrid | None,
 ) -> Draft:
-    """Open a sample of one slot's sources and choose their template."""
-    sample = table.spread(SAMPLED_HEADERS, band=name)
-    costs = [Cost() for _ in sample]
-    opened = await asyncio.gather(
-        *(
-            _header_or_error(sources.reader, source.href, request.overview, cost)
-            for source, cost in zip(sample, costs, strict=True)
-        )
-    )
-    headers = [each for each in opened if isinstance(each, Header)]
+    """Choose the template of one slot's sources.
+
+    Args:
+        sample: Some of them.
+        request: The checked request.
+        rule: The wanted window.
+        table: The list.
+        projector: For windows on the map.
+        wants_same_grid: Whether sources on another grid are refused.
+        grid: The grid that all sources get; None if they keep their own.
+    """
+    name, opened = sample.name, sample.opened
     errors = [each for each in opened if isinstance(each, SourceError)]
-    if not headers:
-        raise RequestError(
-            f"none of the {len(sample)} sources that were tried can be opened; the first: {errors[0]}"
-            if len(sample) > 1
-            else f"the one source that was tried cannot be opened: {errors[0]}",
-            field="sources",
-        )
+    headers, steps = list(sample.headers), [SAME]
+    unfit: list[SourceError] = []
+    if grid is not None:
+        headers, steps, unfit = _put_on_grid(sample.headers, grid)
     asked = _asked_bands(name, request, table)
-    header, window = _template(headers, rule, asked, sources.projector)
+    header, window = _template(headers, rule, asked, projector)
     if asked is None and name is not None and header.n_bands > 1 and request.sources.are_searched:
         raise RequestError(
             f"the asset of {name} has {counted(header.n_bands, 'band')} in {header.href}; say which one is "
@@ -69,7 +124,14 @@ async def draft_slot(
         grid=Grid.of(header),
         window=window,
         coding=header.coding if request.passes_through else None,
+        step=max(steps, key=lambda step: step.share),
+        resampling="average" if grid is None else grid.resampling[name],
     )
+    if slot.resampling == "average" and header.dtype in _NO_EXACT_MEAN and slot.step.over > 1:
+        raise RequestError(
+            f"{name or 'the sources'}: pixels of {header.dtype} have no exact mean; write mode or nearest",
+            field="grid.resampling",
+        )
     nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
     nodata = request.nodata if nodata is None else nodata
     return Draft(
@@ -79,16 +141,41 @@ async def draft_slot(
         grids=tuple(dict.fromkeys(map(Grid.of, headers))),
         largest=max(((each.width, each.height) for each in headers), key=lambda size: size[0] * size[1]),
         mean_nbytes=sum(each.nbytes for each in headers) / len(headers),
-        mean_open_nbytes=sum(cost.nbytes for cost in costs) / len(costs),
+        mean_open_nbytes=sum(cost.nbytes for cost in sample.costs) / len(sample.costs),
         warnings=(
             *(_of_first_bands(name, headers) if asked is None and name is not None else ()),
             *warnings_of_sample(slot, header, headers, errors, nodata=nodata),
+            *warnings_of_unfit(slot, unfit, n_tried=len(opened)),
             *warnings_of_places(
-                slot, rule, headers, sources.projector, nodata=nodata, wants_same_grid=wants_same_grid
+                slot, rule, headers, projector, nodata=nodata, wants_same_grid=wants_same_grid
             ),
-            *warnings_of_claims(slot, sample, opened),
+            *warnings_of_claims(slot, sample.sources, opened),
         ),
     )
+
+
+def _put_on_grid(
+    headers: Sequence[Header], grid: CommonGrid
+) -> tuple[list[Header], list[GridStep], list[SourceError]]:
+    """Return headers as they are seen on a grid, how each gets there, and why others do not.
+
+    Raises:
+        RequestError: None gets there.
+    """
+    there: list[Header] = []
+    steps: list[GridStep] = []
+    unfit: list[SourceError] = []
+    for header in headers:
+        try:
+            step = step_to(header, grid.resolution)
+        except SourceError as error:
+            unfit.append(error)
+        else:
+            there.append(seen_on_grid(header, step))
+            steps.append(step)
+    if not there:
+        raise RequestError(f"{unfit[0]}", field="grid")
+    return there, steps, unfit
 
 
 def _asked_bands(name: str | None, request: "GatherRequest", table: SourceTable) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from pixel_gather.core.estimate.estimate_result import Estimate
 from pixel_gather.core.model.footprints import Footprints
+from pixel_gather.core.model.grid_step import SAME, GridStep, Resampling
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import first_few, shown
 from pixel_gather.core.model.source import Header, ListColumn
@@ -48,6 +49,13 @@ class SourceSlot:
 
     coding: TileCoding | None = None
     """How the template's tiles are stored, if the cube keeps them as they are; see `plan.pass_through`."""
+
+    step: GridStep = SAME
+    """How the finest sampled sources become pixels of the cube's grid. ``grid`` and ``window`` are in pixels
+    of the cube, not of the sources."""
+
+    resampling: Resampling = "average"
+    """How several pixels of a source become one of the grid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +184,10 @@ class CubePlan:
     append: Append = field(default_factory=Append)
     """Where the rows go: at the beginning of a new cube, or behind those of one that is there."""
 
+    resolution: float | None = None
+    """Width of the cube's pixels in units of its CRS, where all sources get one grid; see `plan.common_grid`.
+    None if every source keeps its own pixels."""
+
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -268,6 +280,11 @@ class CubePlan:
         slot = self.slots[0]
         return Placement.on(slot.grid, slot.window)
 
+    @property
+    def steps(self) -> dict[str, str]:
+        """What becomes of the pixels of each slot's sources, in words, by the slot's name."""
+        return {each.name or "every band": each.step.in_words(each.resampling) for each in self.slots}
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan as a dry run shows it. Sizes in bytes."""
         rows, strips = self.layout.n_shards(self.shape)
@@ -288,6 +305,7 @@ class CubePlan:
             ],
             "crs": self.placement.crs,
             "transform": self.placement.transform,
+            "grid": None if self.resolution is None else {"resolution": self.resolution, "bands": self.steps},
             "layout": asdict(self.layout) | {"codec": self.codec},
             "shards": rows * strips,
             "part_bytes": self.part_nbytes,

@@ -39,6 +39,9 @@ class CubeTemplate:
     is_aligned: bool
     """Whether all rows of the cube share one grid. Sources that do not are then ``unlike``."""
 
+    resolution: float | None = None
+    """As `CubePlan.resolution`."""
+
     @classmethod
     def of(cls, plan: CubePlan, *, is_aligned: bool) -> Self:
         """Return what a planned cube prescribes.
@@ -58,6 +61,7 @@ class CubeTemplate:
             overview=plan.overview,
             default_nodata=plan.default_nodata,
             is_aligned=is_aligned,
+            resolution=plan.resolution,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -180,6 +184,8 @@ def _check_slot(theirs: SourceSlot, found: SourceSlot, *, is_aligned: bool) -> N
     of_band = f" of {theirs.name}" if theirs.name is not None else ""
     if found.dtype != theirs.dtype:
         raise _differs("sources", f"dtype {theirs.dtype}{of_band}", found.dtype)
+    if found.resampling != theirs.resampling:
+        raise _differs("grid.resampling", f"{theirs.resampling}{of_band}", found.resampling)
     if found.bands != theirs.bands:
         raise _differs("bands", f"{_bands(theirs)}{of_band}", _bands(found))
     sizes = [(each.window.width, each.window.height) for each in (theirs, found)]

@@ -7,6 +7,7 @@ is compared with it.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,11 +22,19 @@ from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import NO_INTEGER, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED
-from pixel_gather.core.plan.choose_template import draft_slot
+from pixel_gather.core.plan.choose_template import Sample, draft_slot, open_sample
+from pixel_gather.core.plan.common_grid import (
+    CommonGrid,
+    check_one_grid,
+    choose_grid,
+    is_as_wide,
+    rule_on_grid,
+)
 from pixel_gather.core.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot
 from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.core.plan.layout import Layout, plan_layout
+from pixel_gather.core.plan.locate_window import Placement
 from pixel_gather.core.plan.pass_through import layout_of, warnings_of
 from pixel_gather.core.ports import SourceAccess, SourceTable
 
@@ -81,27 +90,38 @@ async def plan_cube(
     if table.bands and request.bands is not None and len(request.bands) > 1:
         raise RequestError("name one band only: the list's band column names the measurements", field="bands")
 
-    # Open some headers of each band. The most frequent kind stands for all of its sources.
-    wants_same_grid = request.grid == "same" or (template is not None and template.is_aligned)
-    drafts = [
-        await draft_slot(
-            name,
-            request,
-            rule,
-            table=table,
-            sources=sources,
-            wants_same_grid=wants_same_grid,
-        )
+    # Open some headers of each band. Do all of them get one grid?
+    wants_same_grid = request.shares_grid or (template is not None and template.is_aligned)
+    samples = [
+        await open_sample(name, request, table=table, reader=sources.reader)
         for name in names
         if template is None or table.spread(1, band=name)
     ]
-    slots = tuple(draft.slot for draft in drafts)
+    grid = choose_grid(request, template, {each.name: each.headers for each in samples})
+
+    # The most frequent kind of each band stands for all of its sources.
+    draft = partial(
+        draft_slot,
+        request=request,
+        table=table,
+        projector=sources.projector,
+        wants_same_grid=wants_same_grid,
+        grid=grid,
+    )
+    main = _main_sample(samples, grid)
+    of_main = draft(samples[main], rule=rule)
+    if grid is not None:
+        rule = rule_on_grid(rule, of_main.slot.window)
+    drafts = [of_main if at == main else draft(each, rule=rule) for at, each in enumerate(samples)]
+    slots = tuple(each.slot for each in drafts)
+    if grid is not None:
+        check_one_grid([(each.name, Placement.on(each.grid, each.window)) for each in slots])
     _check_one_size(slots)
     _check_window(drafts, request.limits)
 
     # Which arrays hold the pixels, and how are these cut? The plan chooses, or it inherits.
     if template is None:
-        chosen = _choose_template(request, table, drafts, max_task_nbytes=workers.max_task_nbytes)
+        chosen = _choose_template(request, table, drafts, grid, max_task_nbytes=workers.max_task_nbytes)
     else:
         chosen = template
         if template.codec == AS_STORED:
@@ -147,6 +167,7 @@ async def plan_cube(
         sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
         part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate,
+        resolution=chosen.resolution,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
             *_warnings_of_times(request, table, template),
@@ -163,7 +184,12 @@ async def plan_cube(
 
 
 def _choose_template(
-    request: "GatherRequest", table: SourceTable, drafts: Sequence[Draft], *, max_task_nbytes: int
+    request: "GatherRequest",
+    table: SourceTable,
+    drafts: Sequence[Draft],
+    grid: CommonGrid | None,
+    *,
+    max_task_nbytes: int,
 ) -> CubeTemplate:
     """Return what a new cube prescribes to itself, and later to others."""
     slots, measurements = tuple(draft.slot for draft in drafts), tuple(_measurements(drafts, request))
@@ -179,7 +205,8 @@ def _choose_template(
         zfp_tolerance=request.output.zfp_tolerance,
         overview=request.overview,
         default_nodata=request.nodata,
-        is_aligned=request.grid == "same",
+        is_aligned=request.shares_grid,
+        resolution=None if grid is None else grid.resolution,
     )
 
 
@@ -195,11 +222,30 @@ def _layout(
     sizes = {
         "itemsize": max(np.dtype(each.dtype).itemsize for each in measurements),
         "n_measurements": len(measurements),
-        "max_task_nbytes": max_task_nbytes,
+        "max_task_nbytes": int(max_task_nbytes / _held_share([draft.slot for draft in drafts])),
     }
     if request.passes_through:
         return layout_of(request, drafts, shape, **sizes)
     return plan_layout(shape, wanted=request.output.layout, **sizes)
+
+
+def _held_share(slots: Sequence[SourceSlot]) -> float:
+    """Return the bytes that a worker holds for each byte of a shard: sources' own pixels are held, too."""
+    nbytes = [len(each.bands) * np.dtype(each.dtype).itemsize for each in slots]
+    own = sum(n * each.step.share for n, each in zip(nbytes, slots, strict=True) if not each.step.is_same)
+    return 1 + own / sum(nbytes)
+
+
+def _main_sample(samples: Sequence[Sample], grid: CommonGrid | None) -> int:
+    """Return which sample a tile is one of: the first whose pixels are those of the grid."""
+    if grid is None:
+        return 0
+    on_it = (
+        at
+        for at, each in enumerate(samples)
+        if any(is_as_wide(header, grid.resolution) for header in each.headers)
+    )
+    return next(on_it, 0)
 
 
 def pool_of(request: "GatherRequest", workers: WorkerPool) -> WorkerPool:
@@ -279,7 +325,7 @@ def check_task_fits(template: CubeTemplate, max_task_nbytes: int) -> None:
         BudgetError: They are too large.
     """
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
-    task_nbytes = math.prod(template.layout.shard) * pixel_nbytes
+    task_nbytes = math.prod(template.layout.shard) * pixel_nbytes * _held_share(template.slots)
     if task_nbytes > max_task_nbytes:
         raise BudgetError(
             f"a shard of the cube takes {task_nbytes / 2**20:,.0f} MiB, and workers hold "
@@ -324,7 +370,7 @@ def _check_one_size(slots: Sequence[SourceSlot]) -> None:
             raise RequestError(
                 f"the window is {first.window.width} x {first.window.height} pixels of band {first.name} but "
                 f"{slot.window.width} x {slot.window.height} of band {slot.name}: gather bands of different "
-                "resolution one by one",
+                "resolution by grid: {resolution: finest}",
                 field="window",
             )
 

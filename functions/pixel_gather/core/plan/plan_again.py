@@ -10,6 +10,7 @@ import numpy as np
 from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.core.estimate.pricing import n_puts
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
+from pixel_gather.core.plan.common_grid import rule_on_grid
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.plan.plan import check_limits, check_task_fits, parts_of, pool_of, touched
@@ -65,10 +66,12 @@ def plan_again(
         digest=digest,
         planned_at=now,
         request=request.without_key().to_json(),
-        rule=request.window.rule(),
+        rule=request.window.rule()
+        if template.resolution is None
+        else rule_on_grid(request.window.rule(), window),
         overview=template.overview,
         masked=request.masked,
-        wants_same_grid=request.grid == "same" or template.is_aligned,
+        wants_same_grid=request.shares_grid or template.is_aligned,
         default_nodata=template.default_nodata,
         slots=template.slots,
         measurements=template.measurements,
@@ -84,6 +87,7 @@ def plan_again(
         append=append,
         part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate_on_aws(work, on_aws),
+        resolution=template.resolution,
     )
     check_limits(plan, request.limits)
     return plan

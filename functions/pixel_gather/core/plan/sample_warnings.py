@@ -79,6 +79,15 @@ def warnings_of_sample(
     return said
 
 
+def warnings_of_unfit(slot: SourceSlot, unfit: Sequence[SourceError], *, n_tried: int) -> list[str]:
+    """Warn about sources whose pixels cannot become pixels of the common grid."""
+    if not unfit:
+        return []
+    of_band = f" of band {slot.name}" if slot.name else ""
+    said = f"{len(unfit)} of {n_tried} sampled sources{of_band} do not fit the grid: {unfit[0]}"
+    return [f"{said}. Their status will be unlike"]
+
+
 def warnings_of_claims(
     slot: SourceSlot, sources: Sequence[Source], opened: Sequence[Header | SourceError]
 ) -> list[str]:

@@ -1,6 +1,6 @@
 """Compute the statistics and digests of the pixels that a shard stores."""
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import xxhash
@@ -8,6 +8,7 @@ import xxhash
 from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.valid_pixels import valid_pixels
 
 _EXACT_SUMS: Final = {"u1": np.uint32, "u2": np.uint32, "i1": np.int32, "i2": np.int32}
 """Dtypes whose pixels are summed as integers, and the dtype of the sum of one line."""
@@ -55,15 +56,6 @@ def _mean_of(part: Pixels) -> float:
         return int(part.sum(axis=-1, dtype=narrow).sum(dtype=np.int64)) / part.size
     with np.errstate(invalid="ignore", over="ignore"):  # the mean of infinities of both signs is NaN
         return float(part.mean(dtype=np.float64))
-
-
-def valid_pixels(part: Pixels, nodata: float | None) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-    """Return a mask of the valid pixels, or None if all are valid."""
-    is_float = part.dtype.kind in "fc"
-    if nodata is None or (is_float and np.isnan(nodata)):
-        return ~np.isnan(part) if is_float else None
-    valid: np.ndarray[Any, np.dtype[np.bool_]] = part != part.dtype.type(nodata)
-    return valid & ~np.isnan(part) if is_float else valid
 
 
 def digest_of(pixels: Pixels) -> str:

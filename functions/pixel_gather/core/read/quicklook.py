@@ -15,7 +15,7 @@ from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
-from pixel_gather.core.read.pixel_statistics import valid_pixels
+from pixel_gather.core.read.valid_pixels import valid_pixels
 
 _MOST_ROWS: Final = 239
 """Most rows that have a picture. Odd, so that the middle row is one of them."""

@@ -5,22 +5,27 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf, isnan, prod
 from typing import Any, Final
 
 import numpy as np
 
 from pixel_gather.core.errors import RequestError, SourceError, StaleHeaderError
+from pixel_gather.core.in_thread import in_thread
+from pixel_gather.core.model.grid_step import SAME, GridStep
 from pixel_gather.core.model.outcome import Lookup, Outcome
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, CubeRow, Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
+from pixel_gather.core.plan.common_grid import seen_on_grid, step_to, why_apart
 from pixel_gather.core.plan.cube_plan import CubePlan, SourceSlot
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
 from pixel_gather.core.plan.pass_through import check_passes
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.ports import OpenedSource, Projector, SourceAccess
+from pixel_gather.core.read.put_on_grid import put_on_grid
 from pixel_gather.core.read.stored_tiles import StoredTiles, TileRow
 from pixel_gather.core.task_group import all_of
 
@@ -182,7 +187,7 @@ class _View:
         height = self.slot.grid.tile_height
         return max((part.row_stop - 1) // height - part.row_off // height + 1, 1)
 
-    def locate(self, header: Header, outcome: Outcome) -> Window:
+    def locate(self, header: Header, outcome: Outcome) -> "_Part":
         """Check a source against the slot's template. Note in the outcome, and return, where its window lies.
 
         Raises:
@@ -198,10 +203,14 @@ class _View:
         outcome.scaling, outcome.is_aligned = placed.scaling, placed.is_aligned
         if plan.wants_same_grid and not outcome.is_aligned:
             reason = "its pixels do not coincide with the cube's"
+            if plan.resolution is not None:
+                reason = why_apart(placed.placement, plan.placement)
             raise SourceError(reason, href=header.href, status=Status.UNLIKE)
         if plan.passes_through:
             check_passes(header, window, slot.coding)
-        return window.rows(self.task.y_start, self.task.y_stop)
+        return _Part(
+            window=window.rows(self.task.y_start, self.task.y_stop), raster=placed.raster, step=placed.step
+        )
 
     def _placed_like(self, header: Header) -> "_Placed":
         """Return where the window lies on a source with this header."""
@@ -212,17 +221,34 @@ class _View:
         placed = self._placed.get(key)
         if placed is None:
             plan, slot = self.plan, self.slot
+            step = self._step_of(header)
+            seen = seen_on_grid(header, step)
             window = locate_like(
-                plan.rule, header, template=slot.grid, window=slot.window, projector=self.projector
+                plan.rule, seen, template=slot.grid, window=slot.window, projector=self.projector
             )
-            placement = Placement.on(Grid.of(header), window)
+            placement = Placement.on(Grid.of(seen), window)
             placed = self._placed[key] = _Placed(
                 window=window,
+                raster=(seen.width, seen.height),
+                step=step,
                 placement=placement,
                 scaling=plan.other_scaling(self.slot_index, header),
                 is_aligned=placement.covers_same_pixels_as(plan.placement),
             )
         return placed
+
+    def _step_of(self, header: Header) -> GridStep:
+        """Return how the source's pixels become those of the cube's grid."""
+        if self.plan.resolution is None:
+            return SAME
+        step, expected = step_to(header, self.plan.resolution), self.slot.step
+        if step.share > expected.share:  # the plan has no memory for it
+            reason = (
+                f"{step.over} x {step.over} of its pixels make one of the grid, more than the "
+                f"{expected.over} x {expected.over} of the sources that were sampled"
+            )
+            raise SourceError(reason, href=header.href, status=Status.UNLIKE)
+        return step
 
     def check_sparse(self, tiles: Sequence[Sequence[object | None]], header: Header) -> None:
         """Refuse a source whose absent tiles stand for another value than the cube's."""
@@ -238,7 +264,11 @@ class _View:
         """Fill the array where the source has no pixels: with its nodata, the cube's, or else NaN or 0."""
         if self.plan.masked and outcome.nodata is None:
             outcome.nodata = self.plan.nodata(self.slot_index)  # hidden pixels hold it, and are not valid
-        out[...] = self.plan.fill_value(self.slot_index) if outcome.nodata is None else outcome.nodata
+        out[...] = self.missing(outcome)
+
+    def missing(self, outcome: Outcome) -> float:
+        """Return what a missing pixel of a source holds: its nodata, the cube's, or else NaN or 0."""
+        return self.plan.fill_value(self.slot_index) if outcome.nodata is None else outcome.nodata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,11 +276,26 @@ class _Placed:
     """Where the window of a slot lies on a source."""
 
     window: Window
+    raster: tuple[int, int]
+    """(width, height) of the source in pixels of the cube's grid."""
+
+    step: GridStep
     placement: Placement
     scaling: tuple[tuple[float, float], ...] | None
     """As `Outcome.scaling`."""
 
     is_aligned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A task's part of a window, on one source."""
+
+    window: Window
+    """In pixels of the cube's grid, as ``raster``."""
+
+    raster: tuple[int, int]
+    step: GridStep
 
 
 async def _read_source(
@@ -286,8 +331,8 @@ async def _read_source(
                     outcome.lookup = Lookup.STALE if is_stale else Lookup.UNFIT
                 elif packed_header is not None:
                     outcome.lookup = Lookup.UNFIT
-                window = view.locate(opened.header, outcome)
-                await _fill(opened, out, window, view, outcome)
+                part = view.locate(opened.header, outcome)
+                await _fill(opened, out, part, view, outcome)
             outcome.packed_header = opened.packed_header
 
     # Whatever has failed costs this row alone, and is told there.
@@ -317,28 +362,29 @@ async def _fill_from_packed_header(
     Where the window cannot be placed by a cached header, the current version may still have it.
     """
     try:
-        window = view.locate(opened.header, outcome)
+        part = view.locate(opened.header, outcome)
     except (SourceError, RequestError):
         return False
     try:
-        await _fill(opened, out, window, view, outcome)
+        await _fill(opened, out, part, view, outcome)
     except StaleHeaderError:
         return False
     return True
 
 
 async def _fill(
-    opened: OpenedSource, out: Pixels | TileRow, window: Window, view: _View, outcome: Outcome
+    opened: OpenedSource, out: Pixels | TileRow, part: _Part, view: _View, outcome: Outcome
 ) -> None:
     """Fill one source's part of the row. Note in the outcome how much of it lies on the raster."""
-    header, masked = opened.header, view.plan.masked
+    window, masked = part.window, view.plan.masked
     # Are the tiles kept as they are? Then the whole window lies on the raster.
     if isinstance(out, TileRow):
-        view.check_sparse(await out.fill(opened, window, view.slot.bands), header)
+        view.check_sparse(await out.fill(opened, window, view.slot.bands), opened.header)
         outcome.extent = (0, 0, window.width, window.height)
         return
     # Which part of the window lies on the raster? The rest, and hidden pixels, hold the fill.
-    clipped = window.clipped(width=header.width, height=header.height)
+    width, height = part.raster
+    clipped = window.clipped(width=width, height=height)
     if clipped != window or masked:
         view.fill_around(out, outcome)
     outcome.extent = (0, 0, 0, 0)
@@ -350,8 +396,32 @@ async def _fill(
             clipped.row_stop - window.row_off,
         )
     # Read that part. If there is none, a packed header has still to be verified.
-    if clipped is not None or opened.from_packed_header:
-        await opened.read_into(out, window, view.slot.bands, masked=masked, part_nbytes=view.plan.part_nbytes)
+    if clipped is None and not opened.from_packed_header:
+        return
+    read_into = partial(
+        opened.read_into, bands=view.slot.bands, masked=masked, part_nbytes=view.plan.part_nbytes
+    )
+    if part.step.is_same:
+        await read_into(out, window)
+        return
+    # The source has other pixels than the grid: they are read as they are, and then become those of the grid.
+    on_source = part.step.on_source(clipped or window)
+    own = np.empty((len(out), on_source.height, on_source.width), dtype=out.dtype)
+    if masked:
+        own[...] = view.missing(outcome)
+    await read_into(own, on_source)
+    if clipped is not None:
+        x_start, y_start, x_stop, y_stop = outcome.extent
+        on_grid = partial(
+            put_on_grid,
+            own,
+            out[:, y_start:y_stop, x_start:x_stop],
+            step=part.step,
+            offset=(clipped.row_off % part.step.times, clipped.col_off % part.step.times),
+            resampling=view.slot.resampling,
+            nodata=outcome.nodata,
+        )
+        await in_thread(on_grid)
 
 
 def _check_likeness(header: Header, slot: SourceSlot) -> None:

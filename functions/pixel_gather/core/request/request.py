@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.tile_coding import AS_STORED
+from pixel_gather.core.request.grid_request import GridRequest
 from pixel_gather.core.request.output import Output
 from pixel_gather.core.request.request_error import request_error
 from pixel_gather.core.request.request_part import RequestPart, may_be_path
@@ -81,10 +82,11 @@ class GatherRequest(RequestPart):
     nodata: float | int | None = Field(
         None, description="The cube's nodata if the sources declare none. It never changes pixels."
     )
-    grid: Literal["any", "same"] = Field(
+    grid: Literal["any", "same"] | GridRequest = Field(
         "any",
         description="What to do with a source whose pixels do not coincide with the first one's. "
-        "same: its status is unlike. any: it is kept, and the cube says that its rows are not aligned.",
+        "same: its status is unlike. any: it is kept, and the cube says that its rows are not aligned. "
+        "{resolution: 10}: as same, on pixels of this width, for bands of different resolution.",
     )
     output: Output = Output()
     limits: Limits = Limits()
@@ -122,6 +124,24 @@ class GatherRequest(RequestPart):
         if self.failed_rows != "retry" and self.output.append_to is None:
             raise ValueError("failed_rows is for appends only; give output.append_to, or leave it out")
         return self
+
+    @model_validator(mode="after")
+    def _stored_tiles_have_no_grid(self) -> Self:
+        if self.common_grid is not None and self.passes_through:
+            raise ValueError(
+                "codec source keeps tiles as they are, so they get no other grid: leave grid out"
+            )
+        return self
+
+    @property
+    def common_grid(self) -> GridRequest | None:
+        """The grid that all sources get. None if they keep their own."""
+        return None if isinstance(self.grid, str) else self.grid
+
+    @property
+    def shares_grid(self) -> bool:
+        """Whether a source on another grid is refused."""
+        return self.grid != "any"
 
     @property
     def cube_name(self) -> str:

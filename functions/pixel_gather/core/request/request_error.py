@@ -63,7 +63,9 @@ def _is_branch_name(part: object) -> bool:
     """Return whether pydantic added this part to a location to name a branch of a union."""
     text = str(part)
     return (
-        "[" in text or text in ("ExplicitLayout", "int", "float", "LayoutName") or text.startswith("literal")
+        "[" in text
+        or text in ("ExplicitLayout", "GridRequest", "int", "float", "LayoutName")
+        or text.startswith("literal")
     )
 
 

@@ -38,6 +38,7 @@ _SENTENCES: Final[Mapping[str, _Sentence]] = {
     "string_pattern_mismatch": _pattern,
     "literal_error": lambda context: f"write {context['expected']}",
     "finite_number": lambda _: "write a finite number",
+    "greater_than": lambda context: f"write more than {context['gt']:,.15g}",
     "greater_than_equal": lambda context: f"the least is {context['ge']:,.15g}",
     "less_than_equal": lambda context: f"the most is {context['le']:,.15g}",
 }

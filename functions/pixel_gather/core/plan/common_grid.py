@@ -1,0 +1,196 @@
+"""One grid for all sources of a cube: how wide its pixels are, and how others become them. Pure.
+
+Every source gets one whole number. Its pixels are repeated so often along both axes, or so many of them
+become one. No pixel is ever shifted: a source whose pixels do not end where those of the grid do is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import hypot, isclose
+from typing import TYPE_CHECKING, Final
+
+from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.model.grid_step import MOST_TIMES, GridStep, Resampling
+from pixel_gather.core.model.source import Header
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.plan.locate_window import Placement
+
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.core.plan.inherit import CubeTemplate
+    from pixel_gather.core.request.request import GatherRequest
+
+_SLACK: Final = 1e-3
+"""Share of a pixel by which grids may differ, as in `Transform.aligns_with`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonGrid:
+    """The grid that all sources of a cube get."""
+
+    resolution: float
+    """Width of its pixels in units of its CRS."""
+
+    resampling: Mapping[str | None, Resampling]
+    """How several pixels of a source become one, by the name of a slot."""
+
+
+def choose_grid(
+    request: "GatherRequest", template: "CubeTemplate | None", headers: Mapping[str | None, Sequence[Header]]
+) -> CommonGrid | None:
+    """Return the grid that a request wants, or that a cube has. None if sources keep their own.
+
+    Args:
+        request: The checked request.
+        template: The cube's; None for a new one.
+        headers: Of some sources, by the name of their slot.
+
+    Raises:
+        RequestError: The cube has another grid, or no source has a georeference.
+    """
+    asked = request.common_grid
+    if asked is None:
+        if template is None or template.resolution is None:
+            return None
+        there = {each.name: each.resampling for each in template.slots}
+        return CommonGrid(resolution=template.resolution, resampling=there)
+    resolution = _resolution_of(asked.resolution, [each for some in headers.values() for each in some])
+    if template is not None:
+        if template.resolution is None or not isclose(template.resolution, resolution, rel_tol=1e-6):
+            its = "no common grid" if template.resolution is None else f"pixels of {template.resolution:.8g}"
+            raise RequestError(
+                f"the cube has {its}; the new rows would have pixels of {resolution:.8g}", field="grid"
+            )
+        resolution = template.resolution
+    return CommonGrid(resolution=resolution, resampling={name: asked.resampling_of(name) for name in headers})
+
+
+def _resolution_of(asked: float | str, headers: Sequence[Header]) -> float:
+    if not isinstance(asked, str):
+        return asked
+    widths, error = [], None
+    for header in headers:
+        try:
+            widths.append(width_of(header))
+        except SourceError as unplaced:
+            error = error or unplaced
+    if not widths:
+        raise RequestError(f"{error}", field="grid")
+    return min(widths) if asked == "finest" else max(widths)
+
+
+def width_of(header: Header) -> float:
+    """Return the width of a source's pixels, in units of its CRS.
+
+    Raises:
+        SourceError: It has no georeference.
+    """
+    if header.transform is None or not header.transform.is_usable:
+        raise SourceError(
+            "has no geotransform, which a common grid needs", href=header.href, status=Status.UNSUPPORTED
+        )
+    return hypot(header.transform.a, header.transform.d)
+
+
+def is_as_wide(header: Header, resolution: float) -> bool:
+    """Return whether a source has pixels of this width."""
+    try:
+        return step_to(header, resolution).is_same
+    except SourceError:
+        return False
+
+
+def step_to(header: Header, resolution: float) -> GridStep:
+    """Return how a source's pixels become pixels of this width.
+
+    Whether they do so over the whole window is found when its place is compared with the grid's.
+
+    Raises:
+        SourceError: No whole number of the ones makes one of the others.
+    """
+    width = width_of(header)
+    times, over = round(width / resolution), round(resolution / width)
+    if 1 <= times <= MOST_TIMES and abs(width / times - resolution) <= _SLACK * resolution:
+        return GridStep(times=times)
+    if 1 <= over <= MOST_TIMES and abs(resolution / over - width) <= _SLACK * width:
+        return GridStep(over=over)
+    raise SourceError(
+        f"its pixels are {width:.8g} wide: no whole number of them, up to {MOST_TIMES}, makes a pixel of "
+        f"{resolution:.8g}, nor the other way round",
+        href=header.href,
+        status=Status.UNLIKE,
+    )
+
+
+def seen_on_grid(header: Header, step: GridStep) -> Header:
+    """Return the header of a source as if its pixels were those of the grid.
+
+    Pixels at the right and lower edge that make no whole pixel of the grid are not on it.
+    """
+    if step.is_same or header.transform is None:
+        return header
+    times, over = step.times, step.over
+    return replace(
+        header,
+        width=header.width * times // over,
+        height=header.height * times // over,
+        transform=header.transform.scaled(over / times, over / times),
+        tile_width=max(header.tile_width * times // over, 1),
+        tile_height=max(header.tile_height * times // over, 1),
+    )
+
+
+def rule_on_grid(rule: WindowRule, window: Window) -> WindowRule:
+    """Return a rule for sources whose tiles differ: for a tile, the pixels of the grid that it covers."""
+    if rule.tile is None and not rule.is_centre:
+        return rule
+    return WindowRule(pixels=(window.col_off, window.row_off, window.width, window.height))
+
+
+def find_shift(one: Placement, other: Placement) -> tuple[float, float] | None:
+    """Return by which parts of a pixel, along x and y, the pixels of one grid are shifted against another's.
+
+    Returns:
+        None if no whole pixel would be shifted, or the grids are of different CRSs.
+    """
+    if one.transform is None or other.transform is None or one.crs != other.crs:
+        return None
+    col, row = other.transform.colrow(one.transform.c, one.transform.f)
+    shift = (col - round(col), row - round(row))
+    return shift if max(map(abs, shift)) > _SLACK else None
+
+
+def why_apart(one: Placement, other: Placement) -> str:
+    """Return why two windows of one grid do not cover the same pixels of the map."""
+    if one.crs != other.crs:
+        return f"it lies in {_named(one.crs)}, the grid in {_named(other.crs)}, and pixels are not warped"
+    if (shift := find_shift(one, other)) is not None:
+        return (
+            f"its pixels are shifted by {abs(shift[0]):.3g} and {abs(shift[1]):.3g} pixels of the grid along "
+            "x and y, and none is moved"
+        )
+    return "its window covers other pixels of the map than the cube's"
+
+
+def check_one_grid(named: Sequence[tuple[str | None, Placement]]) -> None:
+    """Refuse bands that do not lie on the grid of the first one.
+
+    Args:
+        named: Each band's name, and where its window lies.
+
+    Raises:
+        RequestError: The message names the first one that does not.
+    """
+    first_name, first = named[0]
+    for name, place in named[1:]:
+        if (place.width, place.height) == (first.width, first.height) and place.covers_same_pixels_as(first):
+            continue
+        raise RequestError(
+            f"the band {name} does not lie on the grid of {first_name}: {why_apart(place, first)}. "
+            "Gather it alone",
+            field="grid",
+        )
+
+
+def _named(crs: str | None) -> str:
+    return (crs or "no CRS").partition("\n")[0][:60]

@@ -1,0 +1,68 @@
+"""Bands of different resolution from the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pixel_gather_cli.main import main
+from support.resolutions import NORTH, WEST, scenes
+
+
+def a_list(folder: Path) -> str:
+    """Write a list of one scene."""
+    file = folder / "list.jsonl"
+    file.write_text("".join(json.dumps(each) + "\n" for each in scenes(folder, 1)["rows"]))
+    return str(file)
+
+
+def status_of(arguments: list[str]) -> object:
+    """Return the exit status of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return ended.value.code
+
+
+BOX = f"{WEST},{NORTH - 600},{WEST + 600},{NORTH}"
+
+
+def test_plan_tells_what_becomes_of_each_band(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In one line, and in JSON."""
+    asked = ["plan", "--sources", a_list(tmp_path), "--bbox", BOX, "--crs", "source"]
+
+    for more in ([], ["--verbose"]):
+        assert status_of([*asked, "--grid", "finest", *more]) == 0
+        line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("grid "))
+        assert line.split(maxsplit=1)[1] == (
+            "pixels of 10 in EPSG:32632: red as it is, scl each pixel 2 x 2 times, aot each pixel 6 x 6 times"
+        )
+    assert status_of([*asked, "--grid", "60", "--resampling", "red=nearest,scl=mode", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["grid"] == {
+        "resolution": 60.0,
+        "bands": {
+            "red": "nearest of 6 x 6 pixels",
+            "scl": "mode of 3 x 3 pixels",
+            "aot": "as it is",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "gather bands of different resolution by grid: {resolution: finest}"),
+        (["--grid", "fine"], "'fine' is not any|same|finest|coarsest|WIDTH"),
+        (["--resampling", "mode"], "--resampling: use it only with --grid WIDTH, finest or coarsest"),
+        (["--grid", "same", "--resampling", "mode"], "use it only with --grid WIDTH"),
+        (["--grid", "60", "--resampling", "mean"], "'mean'"),
+        (["--grid", "60", "--resampling", "scl=average"], "scl holds classes, which have no mean"),
+    ],
+)
+def test_wrong_grids_are_refused_in_words(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names the option."""
+    status = status_of(["plan", "--sources", a_list(tmp_path), "--bbox", BOX, "--crs", "source", *options])
+
+    assert status == 2
+    assert said in capsys.readouterr().err
