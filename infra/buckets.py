@@ -116,6 +116,7 @@ class Buckets(Construct):
         self.lost = Area(bucket=self.control, pattern="gathers/*/lost.msgpack")
         self.manifests = Area(bucket=self.control, pattern="gathers/*/manifests/*")
         self.summaries = Area(bucket=self.control, pattern="summaries/*")
+        self.cancelled = Area(bucket=self.control, pattern="cancelled/*")
         self.lists = Area(bucket=self.control, pattern="lists/*")
         self.rankings = Area(bucket=self.arrays, pattern=f"{output_prefix}rankings/*/*.*")
         self.statistics = Area(bucket=self.arrays, pattern=f"{output_prefix}{_STATISTICS}*")

@@ -156,6 +156,7 @@ class Functions(Construct):
         buckets.lists.grant_get(self.submit.role)  # to see whether the list is there
         buckets.lists.grant_put(self.submit.role)  # callers use it by presigned URLs
         buckets.summaries.grant_get(self.status.role)
+        buckets.cancelled.grant_put(self.status.role)
 
         for planner in (self.dry_run, self.plan):
             grant_sources(planner.role, sources, may_list=True)
@@ -187,9 +188,11 @@ class Functions(Construct):
                 shard.role
             )  # to see which shard is there; an append continues the last one
             buckets.sidecars.grant_put(shard.role)
+            buckets.cancelled.grant_get(shard.role)
 
         buckets.gathers.grant_get(self.finish.role)
         buckets.gathers.grant_list(self.finish.role)
+        buckets.cancelled.grant_get(self.finish.role)
         buckets.lost.grant_put(self.finish.role)  # which shards have been given up
         buckets.cubes.grant_get(self.finish.role)
         buckets.cubes.grant_put(self.finish.role)

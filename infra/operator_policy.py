@@ -59,6 +59,7 @@ class OperatorPolicy(Construct):
         buckets.lists.grant_get(self.policy)
         buckets.lists.grant_put(self.policy)
         buckets.summaries.grant_get(self.policy)
+        buckets.cancelled.grant_put(self.policy)  # to cancel without the API
 
 
 def _grant_sight(policy: iam.ManagedPolicy, dashboard: cloudwatch.Dashboard) -> None:

@@ -127,6 +127,7 @@ class StateDefinition(Construct):
             comment="Write coordinates and the report, and mark the cube as complete",
             payload={
                 "gather": sfn.JsonPath.string_at("$.gather"),
+                "execution": sfn.JsonPath.string_at("$$.Execution.Name"),
                 "failed_shards": sfn.JsonPath.number_at("$.failed_shards"),
             },
             output_path="$.Payload",
@@ -184,6 +185,7 @@ class StateDefinition(Construct):
             ),
             item_selector={
                 "gather": sfn.JsonPath.string_at("$.gather"),
+                "execution": sfn.JsonPath.string_at("$.execution"),  # a child's own name is another
                 "tasks": sfn.JsonPath.object_at("$$.Map.Item.Value"),
                 "size": sfn.JsonPath.number_at("$.worker_size"),
                 "limit_s": sfn.JsonPath.number_at("$.shard_limit_s"),
@@ -199,6 +201,7 @@ class StateDefinition(Construct):
             comment="Read the sources of each shard and write its object; a sidecar commits it",
             payload={
                 "gather": sfn.JsonPath.string_at("$.gather"),
+                "execution": sfn.JsonPath.string_at("$.execution"),
                 "tasks": sfn.JsonPath.object_at("$.tasks"),
                 "limit_s": sfn.JsonPath.number_at("$.limit_s"),
             },
@@ -228,6 +231,7 @@ class StateDefinition(Construct):
             comment=comment,
             payload={
                 "gather": sfn.JsonPath.string_at("$.gather"),
+                "execution": sfn.JsonPath.string_at("$.execution"),
                 "tasks": sfn.JsonPath.object_at("$.tasks"),
                 "late_s": sfn.JsonPath.number_at("$.late_s"),
             },

@@ -52,7 +52,7 @@ SUMMARIES = {
     "points": "Write the values of all images under the points in FEATURES as a table.",
     "presence": "Show for which days, months or other values a cube has rows.",
     "rank": "Rank scenes by what their pixels show in an area, each rank with its error.",
-    "redrive": "Run what is missing of a gather or ranking that failed or was stopped within 14 days.",
+    "redrive": "Run what is missing of a gather or ranking that failed within 14 days.",
     "replay": "Gather again what a cube's receipt says, and show what has changed.",
     "report": "Compare finished gathers and benchmarks: a page, a table and all figures.",
     "retry": "Read the failed sources of a cube again, and put their pixels in their rows.",

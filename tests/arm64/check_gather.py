@@ -75,11 +75,11 @@ def gathered(python: str, url: str, s3: Any, name: str, files: Sequence[Path]) -
         raise CheckError(f"{name}: {plan}")
     manifest = s3.get_object(Bucket=plan["manifest"]["bucket"], Key=plan["manifest"]["key"])["Body"].read()
     shards = [
-        {"gather": plan["gather"], "tasks": tasks, "limit_s": plan["shard_limit_s"]}
+        {"gather": plan["gather"], "execution": name, "tasks": tasks, "limit_s": plan["shard_limit_s"]}
         for tasks in json.loads(manifest)
     ]
     handled(python, url, "gather.gather_shard", shards)
-    event = {"gather": plan["gather"], "failed_shards": plan["failed_shards"]}
+    event = {"gather": plan["gather"], "execution": name, "failed_shards": plan["failed_shards"]}
     (finished,) = handled(python, url, "gather.finish_gather", [event])
     page = s3.get_object(Bucket="cubes", Key=f"out/{name}.zarr/report.html")["Body"].read()
     if b"<svg" not in page:

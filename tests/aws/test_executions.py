@@ -185,6 +185,13 @@ class FakeBucket:
             raise refusal(self.missing, "GetObject")
         return {"Body": io.BytesIO(self.objects[Key])}
 
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes, IfNoneMatch: str) -> None:  # noqa: N803 # as above
+        """As boto3."""
+        assert (Bucket, IfNoneMatch) == ("control", "*")
+        if Key in self.objects:
+            raise refusal("PreconditionFailed", "PutObject")
+        self.objects[Key] = Body
+
 
 def gathers(
     machine: FakeStepFunctions, *, summary: dict[str, Any] | None = None, of: str = NAME, **bucket: str
@@ -676,7 +683,51 @@ def test_stop_stops_what_runs() -> None:
 
     assert stopped["state"] == "stopped"
     assert stopped["ended_at"] == "2026-11-20T10:00:30Z"
-    assert gathers(machine).status(NAME)["error"] == {"type": "Stopped", "detail": "stopped on request"}
+    told = {"type": "GatherCancelledError", "detail": "cancelled on request"}
+    assert gathers(machine).status(NAME)["error"] == told
+
+
+def test_stop_leaves_a_marker_before_it_stops() -> None:
+    """Workers find it. The first marker stays, so a second request is no error."""
+    machine = FakeStepFunctions(refusals={"StopExecution": refusal("ThrottlingException", "StopExecution")})
+    machine.add()
+    executions = gathers(machine)
+
+    with pytest.raises(GatherError):
+        executions.stop(NAME)
+    marked = dict(executions.s3.objects)
+    machine.refusals.clear()
+    later = replace(executions, now=lambda: NOW + timedelta(hours=1))
+    stopped = later.stop(NAME)
+
+    assert json.loads(marked[f"cancelled/{NAME}"]) == {"cancelled_at": NOW.isoformat()}
+    assert stopped["state"] == "stopped"
+    assert executions.s3.objects == marked
+
+
+def test_stop_of_a_ranking_leaves_no_marker() -> None:
+    """Its workers have seconds to go, and a redrive goes on with it."""
+    machine = FakeStepFunctions()
+    machine.add()
+    rankings = replace(gathers(machine), kind="ranking")
+
+    rankings.stop(NAME)
+
+    assert rankings.s3.objects == {}
+    assert rankings.redrive(NAME)["state"] == "running"
+
+
+def test_redrive_of_a_cancelled_gather_says_to_submit_it_again() -> None:
+    """Its marker stays, so its workers would do nothing."""
+    machine = FakeStepFunctions()
+    machine.add()
+    gathers(machine).stop(NAME)
+
+    with pytest.raises(NotRedrivableError, match="was cancelled: submit its request again"):
+        gathers(machine).redrive(NAME)
+
+    assert "redrive" not in gathers(machine).status(NAME)["links"]
+    assert gathers(machine).submit(REQUEST, name=NAME)["id"] == f"{NAME}-2"
 
 
 def test_stop_leaves_alone_what_has_ended() -> None:

@@ -284,17 +284,19 @@ def test_shards_may_be_lost_where_the_request_says_so(deployment: DeployedStack)
 
 
 def test_gather_is_stopped(deployment: DeployedStack) -> None:
-    """DELETE stops the gather, and the same request continues it later."""
+    """DELETE stops the gather for good. A redrive is refused, and the same request continues it."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "stopped"}}
     with refused_writes(deployment, "stopped.zarr/band_1/c/*"):
         id_ = call(deployment, "POST", "/gathers", request).body["id"]
         wait_for_a_failed_try(deployment, id_)
         answered = call(deployment, "DELETE", f"/gathers/{id_}")
         stopped = wait_for(deployment, id_)
+    redriven = call(deployment, "POST", f"/gathers/{id_}/redrive")
     again = gathered(deployment, request)
 
     assert answered.status == 200, answered
-    assert stopped["state"] == "stopped"
+    assert (stopped["state"], stopped["error"]["type"]) == ("stopped", "GatherCancelledError")
+    assert (redriven.status, "submit its request again" in redriven.body["detail"]) == (409, True)
     assert again["state"] == "succeeded"
     assert again["id"] == f"{id_}-2"
 

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from e2e.api import UNDRAWN, execution_arn, gathered, refused_writes
 from e2e.principals import User, handled, user_of
 from e2e.test_gathers import IN_SAMPLES, SERIES, WINDOW, hrefs
+from pixel_gather.core.errors import GatherError
 from pixel_gather_emulator.deploy import DeployedStack
 from support.api_bridge import body_of, event
 
@@ -30,16 +31,22 @@ def users(deployment: DeployedStack) -> dict[str, User]:
     return {name: user_of(deployment, name) for name in (*FUNCTIONS, *OF_THE_API)}
 
 
+def _items(users: Mapping[str, User], verdict: Mapping[str, Any]) -> list[Any]:
+    """Return the items of the manifest: the tasks of each child."""
+    place = verdict["manifest"]
+    s3 = users["plan_gather"].deployment.client("s3")
+    items: list[Any] = json.loads(s3.get_object(Bucket=place["bucket"], Key=place["key"])["Body"].read())
+    return items
+
+
 def gathered_by_hand(users: Mapping[str, User], request: dict[str, Any], execution: str) -> dict[str, Any]:
     """Call the functions as the state machine does. Each shard is done twice. Return the result."""
     verdict = handled(users, "plan_gather", {"request": request, "execution": execution})
     assert verdict["verdict"] == "planned", verdict
-    place = verdict["manifest"]
-    s3 = users["plan_gather"].deployment.client("s3")
-    stored = s3.get_object(Bucket=place["bucket"], Key=place["key"])["Body"].read()
-    for tasks in json.loads(stored) * 2:
-        handled(users, "gather_shard", {"gather": verdict["gather"], "tasks": tasks, "limit_s": 60})
-    done: dict[str, Any] = handled(users, "finish_gather", {"gather": verdict["gather"], "failed_shards": 0})
+    event = {"gather": verdict["gather"], "execution": execution}
+    for tasks in _items(users, verdict) * 2:
+        handled(users, "gather_shard", event | {"tasks": tasks, "limit_s": 60})
+    done: dict[str, Any] = handled(users, "finish_gather", event | {"failed_shards": 0})
     return done
 
 
@@ -133,6 +140,24 @@ def test_dry_run_of_an_append_says_what_is_there(users: dict[str, User]) -> None
     code, told = asked(users, "dry_run", "POST", "/plans", request | {"output": {"append_to": "not-there"}})
 
     assert (code, told["field"]) == (422, "output.append_to"), told
+
+
+def test_workers_find_the_marker_of_a_cancelled_gather_by_their_own_rights(users: dict[str, User]) -> None:
+    """Status may put it. Worker and finish may read it. They may not list, so S3 answers 403 without it."""
+    deployment = users["status"].deployment
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "cancelled"}}
+    with refused_writes(deployment, "cancelled.zarr/band_1/c/*"):
+        id_ = asked(users, "submit", "POST", "/gathers", request)[1]["id"]
+        stopped = asked(users, "status", "DELETE", f"/gathers/{id_}")
+    planned = handled(users, "plan_gather", {"request": request, "execution": id_})
+    event = {"gather": planned["gather"], "execution": id_}
+    (tasks,) = _items(users, planned)
+    worked = handled(users, "gather_shard", event | {"tasks": tasks, "limit_s": 60})
+
+    assert (stopped[0], stopped[1]["state"]) == (200, "stopped")
+    assert worked["shards"] == []
+    with pytest.raises(GatherError, match="was cancelled: submit its request again"):
+        handled(users, "finish_gather", event | {"failed_shards": 0})
 
 
 def test_functions_of_the_api_need_no_more_than_their_roles(users: dict[str, User]) -> None:

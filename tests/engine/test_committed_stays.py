@@ -10,7 +10,12 @@ import numpy as np
 import obstore
 import pytest
 
-from pixel_gather.core.errors import AlreadyCommittedError, AppendRunningError, ArrayExistsError
+from pixel_gather.core.errors import (
+    AlreadyCommittedError,
+    AppendRunningError,
+    ArrayExistsError,
+    GatherCancelledError,
+)
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
@@ -18,9 +23,11 @@ from pixel_gather.core.read.time_limits import ShardTimes
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.stores import Content, StoredObject
 from pixel_gather.engine import row_claim
+from pixel_gather.engine.cancelled import IsCancelled
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.gather_shards import LastPlan, gather_shards
 from pixel_gather.engine.row_claim import claim_key
+from pixel_gather.engine.step_files import find_committed
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.grown_shard import read_index
 from pixel_gather.io.cube.zarr_cube import ZarrCube
@@ -73,7 +80,13 @@ async def appended_to(grown: GrownPlace, *numbers: int) -> Planned:
     return planned
 
 
-async def redrive(grown: GrownPlace, plan: CubePlan, tasks: Sequence[ShardTask]) -> list[bool]:
+async def _never() -> bool:
+    return False
+
+
+async def redrive(
+    grown: GrownPlace, plan: CubePlan, tasks: Sequence[ShardTask], *, is_cancelled: IsCancelled = _never
+) -> list[bool]:
     """Run all tasks of a plan once more from their start, as the state machine does."""
     were_new: list[bool] = []
     await gather_shards(
@@ -84,6 +97,7 @@ async def redrive(grown: GrownPlace, plan: CubePlan, tasks: Sequence[ShardTask])
         stores=grown.context().of_plan(plan.claim),
         times=ShardTimes(left_s=800, limit_s=None, late_s=100),
         on_shard=lambda _, __, filled: were_new.append(filled.is_new),
+        is_cancelled=is_cancelled,
     )
     return were_new
 
@@ -381,3 +395,27 @@ def test_an_append_of_a_cube_that_was_gathered_anew_writes_nothing() -> None:
             asyncio.run(work)
 
     assert grown.contents() == before
+
+
+def test_workers_of_a_cancelled_execution_fill_no_more_than_the_shard_in_hand() -> None:
+    """The marker is looked for at each shard. What is committed stays, and another execution goes on."""
+    grown = place()
+    n_asked = 0
+
+    async def cancelled_at_the_second() -> bool:
+        nonlocal n_asked
+        n_asked += 1
+        return n_asked > 1
+
+    async def all_of_it() -> tuple[list[bool], int]:
+        plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5, 6, 7, 8))
+        assert len(tasks) == 3
+        with pytest.raises(GatherCancelledError, match="submit its request again"):
+            await redrive(grown, plan, tasks, is_cancelled=cancelled_at_the_second)
+        n_committed = len(await find_committed(plan, tasks, stores=grown.context().of_plan(plan.claim)))
+        return await redrive(grown, plan, tasks), n_committed
+
+    were_new, n_committed = asyncio.run(all_of_it())
+
+    assert n_committed == 1
+    assert were_new == [False, True, True]

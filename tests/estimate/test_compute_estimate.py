@@ -292,11 +292,11 @@ def test_late_workers_cost_no_more_than_the_estimate_says() -> None:
     estimate = estimate_on_aws(MILLION, WorkerPool(cap_usd=10))
     of_few = estimate_on_aws(small(1278), WorkerPool(cap_usd=10))
 
-    assert estimate.usd_at_most is not None
-    assert estimate.usd < estimate.usd_at_most < 25
-    assert of_few.usd_at_most is not None
-    assert of_few.usd_at_most < 1
-    [told] = [each for each in estimate.figures if each.what == "dollars at most"]
+    assert estimate.usd_if_late is not None
+    assert estimate.usd < estimate.usd_if_late < 25
+    assert of_few.usd_if_late is not None
+    assert of_few.usd_if_late < 1
+    [told] = [each for each in estimate.figures if each.what == "dollars if all are late"]
     assert "each shard takes 120 s at its second try" in " ".join(told.rests_on)
 
 

@@ -14,7 +14,7 @@ from pixel_gather.core.estimate.try_time_limits import (
     child_limit_s,
     first_limit_s,
     late_shard_limit_s,
-    most_usd,
+    late_usd,
     second_limit_s,
 )
 from pixel_gather.core.estimate.worker import Share, Worker
@@ -85,9 +85,9 @@ def test_highest_price_is_of_both_tries_and_of_two_days_of_throttling() -> None:
     tries = (2 * 121 + 22 * 900) * 0.0000133334
     refused = 2 * 2880 * 0.000025
 
-    assert most_usd(NOTHING, n_tasks=22, deployment=SMALL) == pytest.approx(tries + refused, rel=1e-6)
+    assert late_usd(NOTHING, n_tasks=22, deployment=SMALL) == pytest.approx(tries + refused, rel=1e-6)
     one_worker = replace(SMALL, asked_workers=1)
-    assert most_usd(NOTHING, n_tasks=22, deployment=one_worker) == pytest.approx(
+    assert late_usd(NOTHING, n_tasks=22, deployment=one_worker) == pytest.approx(
         tries + refused / 2, rel=1e-6
     )
 
@@ -219,7 +219,7 @@ def test_prices_are_those_of_the_cost_page() -> None:
     assert more(worker_s=1_000_000) == pytest.approx({"lambda": 13.3334})
     assert more(beside_s=1024) == pytest.approx({"lambda": 1769 * 0.0000133334})
     assert more(n_children=1000) == pytest.approx({"lambda": 2e-4, "step_functions": 0.075})
-    assert more(n_tasks=1000) == pytest.approx({"s3": 9000 * 4e-7, "lambda": 2e-4, "step_functions": 0.075})
+    assert more(n_tasks=1000) == pytest.approx({"s3": 10_000 * 4e-7, "lambda": 2e-4, "step_functions": 0.075})
 
 
 @pytest.mark.parametrize(("gb_per_shard", "expected"), [(0.01, 11), (0.6, 7), (1.9, 2), (40.0, 1)])
@@ -325,4 +325,4 @@ def test_estimates_of_earlier_versions_have_one_shard_a_child() -> None:
 
     assert (found.most_workers, found.enough_workers, found.worker_memory_mib) == (10_000, 10_000, 1769)
     assert (found.tasks_per_child, found.n_children, found.transfer_nbytes) == (1, 0, 0)
-    assert (found.bound_by, found.usd_at_most, found.figures) == ("", None, ())
+    assert (found.bound_by, found.usd_if_late, found.figures) == ("", None, ())

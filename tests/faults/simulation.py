@@ -12,6 +12,8 @@ Appends are given up half-way, and others take over. Each append tries rows agai
 repeat appends to have them tried. Meanwhile, and when all is committed, executions of every earlier plan are
 redriven: their tasks and their finish. Faults end after a while. Then the gather has to become complete, and
 every append has to be committed.
+
+In one run of five, executions are cancelled. Their workers end, and their users submit the request again.
 """
 
 import asyncio
@@ -39,6 +41,7 @@ from pixel_gather.core.errors import (
     AlreadyCommittedError,
     ArrayExistsError,
     BusyError,
+    GatherCancelledError,
     GatherError,
     StoreError,
 )
@@ -55,6 +58,7 @@ from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.receipt import digests_of_shard
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.engine import compact, finish_gather, gather_shard, plan_gather, row_claim
+from pixel_gather.engine.cancelled import check_not_cancelled, unless_cancelled
 from pixel_gather.engine.context import GatherContext
 from support.fakes import (
     FakeControl,
@@ -139,6 +143,18 @@ class World:
     loses: bool = field(init=False)
     """Whether users complete the cube without the shards whose workers fail."""
 
+    cancels: bool = field(init=False)
+    """Whether executions are cancelled."""
+
+    executions: list[int] = field(default_factory=list)
+    """What users have submitted, in order."""
+
+    cancelled: set[int] = field(default_factory=set)
+    """Executions that have a marker."""
+
+    n_broken_off: int = 0
+    """Workers that have found the marker of their execution."""
+
     planned: list[tuple[CubePlan, tuple[ShardTask, ...]]] = field(default_factory=list)
     """What planners have returned."""
 
@@ -162,6 +178,7 @@ class World:
         self.chance = random.Random(self.seed)  # noqa: S311 # no secret
         self.n_bands = 1 + self.seed % 2
         self.loses = self.seed % 10 == 7  # one run of ten
+        self.cancels = self.seed % 5 == 3  # one run of five
         self.cube = SimulatedCube(
             access=self.access, now=self.now, on_commit=lambda: check_commit(self), splits=self.loses
         )
@@ -432,15 +449,35 @@ class Run:
     """The actors of one run."""
 
     world: World
+    execution: int = 0
+    """The last one that was begun."""
+
+    def _begin(self) -> None:
+        """Begin an execution: a new one for each time that a request is submitted."""
+        self.execution = len(self.world.executions)
+        self.world.executions.append(self.execution)
+
+    async def is_cancelled(self) -> bool:
+        """Look for the marker of the execution."""
+        world, execution = self.world, self.execution
+        if not world.cancels:
+            return False
+
+        async def look() -> bool:
+            return execution in world.cancelled
+
+        return await world.access(look)
 
     async def gather(self) -> None:
         """Plan, gather all shards and finish, as a state machine does. Repeat each step until it is done."""
+        self._begin()
         planned = await self._until_done(lambda: self._plan(_REQUEST, _TABLE))
         if planned is not None:
             await self._work(*planned)
 
     async def append(self, table: FakeTable, failed_rows: str = "retry") -> None:
         """Add rows in the same way. Some appends are given up half-way."""
+        self._begin()
         request = _APPEND_REQUEST.model_copy(update={"failed_rows": failed_rows})
         planned = await self._until_done(lambda: self._plan(request, table))
         if planned is None or self._chance() < 0.1:
@@ -475,7 +512,7 @@ class Run:
             for each in ended:
                 if isinstance(each, AlreadyCommittedError):
                     return
-                if isinstance(each, ArrayExistsError | BrokenPromiseError):
+                if isinstance(each, ArrayExistsError | BrokenPromiseError | GatherCancelledError):
                     raise each
                 if isinstance(each, Exception) and not isinstance(each, GatherError):
                     raise BrokenPromiseError(f"no Retry names {type(each).__name__}") from each
@@ -516,8 +553,15 @@ class Run:
 
     async def worker(self, plan: CubePlan, task: ShardTask) -> None:
         """Look for the cube, and fill a shard of it, as `gather_shards` does."""
+        was_cancelled = self.execution in self.world.cancelled
         check_uncommitted(await self.world.cube.found_among_files(), plan)
-        await self.shard(plan, task)
+        try:
+            await unless_cancelled(self.shard(plan, task), self.is_cancelled)
+        except GatherCancelledError:
+            self.world.n_broken_off += 1
+            raise
+        if was_cancelled:
+            raise BrokenPromiseError("a worker of a cancelled execution has gone on")
 
     async def shard(self, plan: CubePlan, task: ShardTask) -> None:
         """Fill a shard without a first look, as a worker that has slept since."""
@@ -528,6 +572,7 @@ class Run:
         self, plan: CubePlan, tasks: Sequence[ShardTask], *, max_lost_share: float = 0.0
     ) -> None:
         """Complete the cube."""
+        await check_not_cancelled(self.is_cancelled)
         stores = self.context.of_plan(plan.claim)
         await finish_gather.finish_gather(
             plan=plan, tasks=tasks, stores=stores, max_lost_share=max_lost_share
@@ -540,7 +585,7 @@ async def _user(run: Run) -> None:
     while not _versions(world):
         try:
             await run.gather()
-        except* (ArrayExistsError, StoreError, BusyError):
+        except* (ArrayExistsError, StoreError, BusyError, GatherCancelledError):
             await asyncio.sleep(world.chance.random())
 
 
@@ -550,7 +595,7 @@ async def _appender(run: Run, table: FakeTable) -> None:
     while digest not in _versions(world):
         try:
             await run.append(table)
-        except* (ArrayExistsError, StoreError, BusyError):
+        except* (ArrayExistsError, StoreError, BusyError, GatherCancelledError):
             await asyncio.sleep(world.chance.random() * _LAPSES_AFTER_S)
 
 
@@ -586,6 +631,21 @@ async def _redriver(run: Run) -> None:
     for _ in range(3):
         await asyncio.sleep(run.world.chance.random() * _GROWS_FOR_S)
         await _redriven(run, *run.world.chance.choice(run.world.planned))
+
+
+async def _canceller(world: World) -> None:
+    """Cancel executions until the faults end, some of which have ended long ago."""
+    while world.cancels:
+        await asyncio.sleep(world.chance.random() * 20)
+        if world.has_calmed or not world.executions:
+            continue
+        execution = world.chance.choice(world.executions)
+
+        async def mark(execution: int = execution) -> None:
+            world.cancelled.add(execution)
+
+        with suppress(StoreError):
+            await world.access(mark)
 
 
 async def _vandal(world: World) -> None:
@@ -679,7 +739,7 @@ def simulate(seed: int) -> World:
 
     async def everything() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # of actors that were stopped
-        vandal = asyncio.create_task(_vandal(world))
+        others = [asyncio.create_task(_vandal(world)), asyncio.create_task(_canceller(world))]
         try:
             if world.chance.random() < 0.4:  # of the runs
                 await _gathered_by_two(world, until_s=world.chance.random() * 30)
@@ -687,7 +747,8 @@ def simulate(seed: int) -> World:
             await _gathered_by_two(world, grows=world.chance.random() < 0.7)
             await world.all_arrived()
         finally:
-            vandal.cancel()
+            for each in others:
+                each.cancel()
 
     random.seed(seed)  # the pauses of the program
     try:

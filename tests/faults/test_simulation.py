@@ -42,6 +42,14 @@ def test_finished_cubes_hold_the_pixels_that_they_say_they_hold() -> None:
     assert f"{_N_SEEDS} runs" in ended.stderr
 
 
+def test_cancelled_executions_end_and_their_requests_go_on() -> None:
+    """Of some runs in which executions are cancelled, some break workers off. Each cube becomes complete."""
+    runs = [simulate(seed) for seed in range(3, 60, 5)]
+
+    assert all(run.cancels and run.n_committed for run in runs)
+    assert sum(run.n_broken_off for run in runs) > 5
+
+
 def test_a_seed_is_a_run() -> None:
     """The same seed gives the same files."""
     one, other = simulate(7), simulate(7)
@@ -205,6 +213,15 @@ def _put_back_finishes_that_each_decide_what_is_lost(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(finish_gather, "_agree_on_lost", own)
 
 
+def _put_back_workers_of_cancelled_executions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers go on that have not looked for the marker of their execution."""
+
+    async def whatever_is_said(work: Coroutine[Any, Any, None], _: Any) -> None:
+        await work
+
+    monkeypatch.setattr(simulation, "unless_cancelled", whatever_is_said)
+
+
 type _PutBack = Callable[[pytest.MonkeyPatch], None]
 
 _DEFECTS: Final[tuple[_PutBack, ...]] = (
@@ -219,6 +236,7 @@ _DEFECTS: Final[tuple[_PutBack, ...]] = (
     _put_back_compactions_of_former_versions,
     _put_back_errors_in_groups,
     _put_back_finishes_that_each_decide_what_is_lost,
+    _put_back_workers_of_cancelled_executions,
 )
 _MOST_SEEDS: Final = 5000
 """The rarest defect showed itself in 2 of 2,600 runs."""

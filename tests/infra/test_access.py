@@ -91,6 +91,7 @@ RIGHTS = {
         ("s3:GetObject", "<control>/summaries/*"),
         ("states:ListExecutions", "<machine>"),
     }
+    | put("<control>/cancelled/*")
     | see_children("machine")
     | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution"),
     "search": OWN_LOG | {("s3:GetObject", f"{CATALOG}.columns"), ("s3:GetObject", f"{CATALOG}.*.items")},
@@ -170,17 +171,26 @@ RIGHTS = {
     | put("<arrays>/cubes/*.zarr/versions/*.claim"),
     "gather_shard": OWN_LOG
     | READ_SOURCES
-    | {("s3:GetObject", "<control>/gathers/*"), ("s3:GetObject", "<arrays>/cubes/*")}
+    | {
+        ("s3:GetObject", "<control>/gathers/*"),
+        ("s3:GetObject", "<control>/cancelled/*"),
+        ("s3:GetObject", "<arrays>/cubes/*"),
+    }
     | put("<control>/gathers/*/shards/*")
     | put("<arrays>/cubes/*"),
     "small_gather_shard": OWN_LOG
     | READ_SOURCES
-    | {("s3:GetObject", "<control>/gathers/*"), ("s3:GetObject", "<arrays>/cubes/*")}
+    | {
+        ("s3:GetObject", "<control>/gathers/*"),
+        ("s3:GetObject", "<control>/cancelled/*"),
+        ("s3:GetObject", "<arrays>/cubes/*"),
+    }
     | put("<control>/gathers/*/shards/*")
     | put("<arrays>/cubes/*"),
     "finish_gather": OWN_LOG
     | {
         ("s3:GetObject", "<control>/gathers/*"),
+        ("s3:GetObject", "<control>/cancelled/*"),
         ("s3:GetObject", "<arrays>/cubes/*"),
         ("s3:ListBucket", "<control> gathers/*"),
         ("s3:ListBucket", "<arrays> cubes/*"),
@@ -235,6 +245,7 @@ OPERATOR = (
     | {(f"cloudwatch:{action}", "*") for action in ("DescribeAlarms", "GetMetricData", "ListMetrics")}
     | {("cloudwatch:GetDashboard", "arn:<partition>:cloudwatch::<accountid>:dashboard/<dashboard>")}
     | put("<control>/lists/*")
+    | put("<control>/cancelled/*")
     | operator_of("machine")
     | operator_of("rankings")
 )

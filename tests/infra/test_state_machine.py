@@ -46,6 +46,7 @@ PLANNED: Final = {
     "verdict": "planned",
     "n_missing": 2,
     "gather": {"name": "a"},
+    "execution": "a-1",
     "manifest": {"bucket": "control", "key": "a/manifest.json"},
     "workers": 7,
     "worker_size": 1,
@@ -136,7 +137,7 @@ def test_gather_of_which_no_shard_is_missing_goes_straight_to_finish(definition:
     assert looked_up(nothing_to_do["Variable"], PLANNED | {"n_missing": 0}) == nothing_to_do["NumericEquals"]
     assert looked_up(nothing_to_do["Variable"], PLANNED) != nothing_to_do["NumericEquals"]
     assert nothing_to_do["Next"] == states[verdict["Default"]]["Next"]
-    assert called_with(after, PLANNED)[0] == "finish_gather"
+    assert called_with(after, PLANNED, {"Execution": {"Name": "a"}})[0] == "finish_gather"
 
 
 def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(shards: dict[str, Any]) -> None:
@@ -162,7 +163,7 @@ def test_child_is_told_its_item_and_its_limit_and_leaves_no_output(shards: dict[
     late, largest = (states[caught["Next"]] for caught in first["Catch"])
     planned = PLANNED | {"worker_size": size}
     given = filled(shards["ItemSelector"], planned, {"Map": {"Item": {"Value": ITEM}}})
-    payload = {"gather": {"name": "a"}, "tasks": ITEM}
+    payload = {"gather": {"name": "a"}, "execution": "a-1", "tasks": ITEM}
 
     assert called_with(first, given) == (WORKERS[size], payload | {"limit_s": 60})
     assert called_with(late, given) == (WORKERS[size], payload | {"late_s": 240})
@@ -228,7 +229,8 @@ def test_finish_is_told_what_it_needs_and_its_result_is_the_gathers(
     """Finish gets the gather and the tolerance. Its answer is the execution's output."""
     finish = definition["States"][shards["Next"]]
 
-    assert called_with(finish, PLANNED) == ("finish_gather", {"gather": {"name": "a"}, "failed_shards": 2.5})
+    told = {"gather": {"name": "a"}, "execution": "a-1", "failed_shards": 2.5}
+    assert called_with(finish, PLANNED, {"Execution": {"Name": "a-1"}}) == ("finish_gather", told)
     assert looked_up(finish["OutputPath"], {"Payload": {"digest": "1"}}) == {"digest": "1"}
     assert finish["End"] is True
 
@@ -369,12 +371,11 @@ def test_rankings_run_the_same_workflow_in_rounds(stack: Synthesized, definition
     of_gathers = dict(tasks_of(definition["States"]))["GatherShard"]
 
     assert called_with(begin, REQUEST, {"Execution": {"Input": REQUEST, "Name": "a"}})[0] == "rank_rounds"
-    assert called_with(decide, PLANNED)[0] == "rank_rounds"
+    assert called_with(decide, PLANNED, {"Execution": {"Name": "a"}})[0] == "rank_rounds"
     assert decide["Next"] == begin["Next"]
     assert states[begin["Next"]]["Default"] == name
-    assert (
-        called_with(first, {"gather": "a/0", "tasks": ITEM, "limit_s": 60, "size": 0})[0] == "measure_scenes"
-    )
+    given = {"gather": "a/0", "execution": "a", "tasks": ITEM, "limit_s": 60, "size": 0}
+    assert called_with(first, given)[0] == "measure_scenes"
     renamed = json.dumps({field: first[field] for field in kept})
     for ours, theirs in (("MeasureLateOnes", "GatherLateShard"), ("MeasureInLargest", "GatherInLargest")):
         renamed = renamed.replace(ours, theirs)

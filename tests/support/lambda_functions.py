@@ -18,6 +18,9 @@ from support.counted_s3 import counted_s3
 
 _HANDLERS: Final = Path(__file__).parents[2] / "functions/handlers"
 REGION: Final = "eu-central-1"
+EXECUTION: Final = "by-hand"
+"""The execution that events of tests are of."""
+
 STATE_MACHINE: Final = f"arn:aws:states:{REGION}:123456789012:stateMachine:pixel-gather"
 
 ENVIRONMENT: Final[Mapping[str, str]] = {
@@ -122,11 +125,16 @@ class StateMachine:
         for item in self.items(verdict):
             tasks = [each for each in item if each["index"] not in self.lost]
             if tasks:
-                event = {"gather": verdict["gather"], "tasks": tasks, "limit_s": verdict["shard_limit_s"]}
+                event = {
+                    "gather": verdict["gather"],
+                    "execution": EXECUTION,
+                    "tasks": tasks,
+                    "limit_s": verdict["shard_limit_s"],
+                }
                 self.shard.handler(event, Context())
         return self.finished(verdict)
 
-    def planned(self, request: Any, *, execution: str = "by-hand") -> dict[str, Any]:
+    def planned(self, request: Any, *, execution: str = EXECUTION) -> dict[str, Any]:
         """Call plan and return its verdict."""
         answer = self.plan.handler({"request": request, "execution": execution}, Context())
         verdict: dict[str, Any] = json.loads(json.dumps(answer))
@@ -145,7 +153,11 @@ class StateMachine:
 
     def finished(self, verdict: Mapping[str, Any]) -> dict[str, Any]:
         """Call finish and return its answer."""
-        event = {"gather": verdict["gather"], "failed_shards": verdict["failed_shards"]}
+        event = {
+            "gather": verdict["gather"],
+            "execution": verdict.get("execution", EXECUTION),
+            "failed_shards": verdict["failed_shards"],
+        }
         answer: dict[str, Any] = json.loads(json.dumps(self.finish.handler(event, Context())))
         return answer
 

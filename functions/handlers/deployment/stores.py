@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Final, cast
 
 from handlers.deployment.settings import Settings
+from pixel_gather.io.aws.gather_document import marker_key
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import open_runner
@@ -68,6 +69,11 @@ class Deployment:
             may_list: Whether this function has the right to list the files.
         """
         return ObjectControlStore(self._control, f"gathers/{gather}/", may_list=may_list)
+
+    async def is_cancelled(self, execution: str) -> bool:
+        """Tell whether somebody has cancelled an execution."""
+        markers = ObjectControlStore(self._control, "", may_list=False)
+        return await markers.get(marker_key(execution)) is not None
 
     @cached_property
     def results(self) -> ObjectControlStore:

@@ -1,10 +1,11 @@
 """Lambda entry point: complete the cube once its shards are filled.
 
-The event has the gather's name and claim (``gather``) and the percentage of shards that may be lost
-(``failed_shards``).
+The event has the gather's name and claim (``gather``), the name of the execution (``execution``) and the
+percentage of shards that may be lost (``failed_shards``).
 """
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
@@ -16,6 +17,7 @@ from handlers.gather.result import publish_result
 from handlers.gather.shard_metrics import metrics_of_gather
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.report import Report
+from pixel_gather.engine.cancelled import check_not_cancelled
 from pixel_gather.engine.context import GatherStores
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.step_files import load_plan, load_tasks
@@ -36,7 +38,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> "Result":
     del context
     gather, percentage = event["gather"], event["failed_shards"]
     logger.append_keys(gather_id=cube_name(gather))
-    plan, report, result = deployment.run(_finish(gather, max_lost_share=percentage / 100))
+    finishing = _finish(gather, event["execution"], max_lost_share=percentage / 100)
+    plan, report, result = deployment.run(finishing)
     shown = (
         "n_sources",
         "n_failed",
@@ -53,13 +56,18 @@ def handler(event: dict[str, Any], context: LambdaContext) -> "Result":
     return result
 
 
-async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Report, "Result"]:
-    """Complete the cube, unless an earlier try of the same plan has done so."""
+async def _finish(gather: str, execution: str, *, max_lost_share: float) -> tuple[CubePlan, Report, "Result"]:
+    """Complete the cube, unless an earlier try of the same plan has done so, or somebody has cancelled it.
+
+    Raises:
+        GatherCancelledError: The execution was cancelled, and then redriven in the console.
+    """
     control = deployment.control(gather)
     planning, listing = asyncio.ensure_future(load_plan(control)), asyncio.ensure_future(load_tasks(control))
-    await asyncio.gather(
-        planning, listing, return_exceptions=True
-    )  # concurrently: one round trip instead of two
+    checking = asyncio.ensure_future(check_not_cancelled(partial(deployment.is_cancelled, execution)))
+    # concurrently: one round trip instead of three
+    await asyncio.gather(planning, listing, checking, return_exceptions=True)
+    checking.result()
     plan, tasks = planning.result(), listing.result()
     stores = GatherStores(cube=deployment.cube(gather), control=control)
     report = await finish_gather(plan=plan, tasks=tasks, stores=stores, max_lost_share=max_lost_share)

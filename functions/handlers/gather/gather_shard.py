@@ -1,11 +1,13 @@
 """Lambda entry point: fill the shards of one child of the map, one after another.
 
-The event has the gather's name and claim (``gather``) and an item of the manifest (``tasks``). A first try
+The event has the gather's name and claim (``gather``), the name of the execution (``execution``) and an item
+of the manifest (``tasks``). Nothing more is filled once the execution is cancelled. A first try
 has ``limit_s``, the seconds that the state machine waits. A second try has ``late_s``, the seconds that each
 shard may take.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +19,7 @@ from handlers.deployment.spending import report_spending
 from handlers.deployment.stores import Deployment, cube_name
 from handlers.gather.readers import Readers
 from handlers.gather.shard_metrics import metrics_of_shard, summarize_shard
+from pixel_gather.core.errors import GatherCancelledError
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.read.time_limits import ShardTimes, in_time
@@ -37,13 +40,14 @@ class ShardWorker:
         self._last_plan = LastPlan()
 
     async def gather(
-        self, gather: str, tasks: Sequence[ShardTask], *, times: ShardTimes, done: OnShard
+        self, gather: str, tasks: Sequence[ShardTask], *, execution: str, times: ShardTimes, done: OnShard
     ) -> None:
         """Fill and commit shards of a plan; see `pixel_gather.engine.gather_shards.gather_shards`.
 
         Args:
             gather: The cube's name and claim.
             tasks: Which shards.
+            execution: Name of the execution, which may be cancelled.
             times: How long each shard may take.
             done: Called for each shard when it is committed.
         """
@@ -58,6 +62,7 @@ class ShardWorker:
             ),
             times=times,
             on_shard=done,
+            is_cancelled=partial(self.deployment.is_cancelled, execution),
         )
 
     async def aclose(self) -> None:
@@ -95,7 +100,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         left_s=context.get_remaining_time_in_millis() / 1000, limit_s=limit_s, late_s=event.get("late_s")
     )
     with report_spending(metrics, memory_mib=settings.memory_mib, **log_keys) as spent:
-        work = worker.gather(gather, tasks, times=times, done=done)
-        worker.deployment.run(in_time(work, limit_s=limit_s))
+        work = worker.gather(gather, tasks, execution=event["execution"], times=times, done=done)
+        try:
+            worker.deployment.run(in_time(work, limit_s=limit_s))
+        except GatherCancelledError as error:  # no failure: finish says it, if the execution goes on at all
+            logger.info("gather was cancelled", extra={"cause": str(error)})
     totals = {name: sum(each[name] for each in summaries) for name in ("windows_read", "windows_failed")}
     return {"gather": gather, "shards": summaries} | totals

@@ -127,6 +127,7 @@ class Planner:
         return {
             "verdict": "planned",
             "gather": f"{gather}/{plan.claim}",
+            "execution": execution,
             "manifest": {
                 "bucket": deployment.settings.control_bucket,
                 "key": control.prefix + manifest_key(execution),

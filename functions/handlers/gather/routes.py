@@ -43,7 +43,7 @@ ROUTES: Final = (
         path="/gathers/{id}",
         function=_STATUS,
         name="stopGather",
-        summary="Stop a gather; what it has committed is kept.",
+        summary="Cancel a gather for good; what it has committed is kept, for the same request.",
         answers={200: Answer("It has ended.", "Gather")},
         problems=(404, 429),
     ),

@@ -163,6 +163,7 @@ class Coordinator:
         return {
             "verdict": "planned",
             "gather": f"{name}/{state.number}",
+            "execution": state.execution,
             "manifest": {
                 "bucket": self.deployment.settings.control_bucket,
                 "key": files.prefix + key,

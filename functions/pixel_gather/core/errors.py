@@ -24,9 +24,10 @@
     ├── UnreachableError      no answer: check the network, the address and the certificate
     ├── DeploymentError       the deployment is missing or wrongly configured: deploy it again
     │
-    │   and for the state machine, which then starts another worker:
-    ├── ShardLateError        the first try of some shards takes too long
-    └── ShardsLeftError       a second try has no time for the shards that are left
+    │   and for the workers and the state machine:
+    ├── GatherCancelledError  the gather was cancelled: its request goes on if it is submitted again
+    ├── ShardLateError        the first try of some shards takes too long: another worker starts
+    └── ShardsLeftError       a second try has no time for the shards that are left: as above
 """
 
 from typing import Any, ClassVar
@@ -156,6 +157,12 @@ class NotRedrivableError(GatherError):
     """Nothing of this gather can be run again. The message says what to do instead."""
 
     code = "not_redrivable"
+
+
+class GatherCancelledError(GatherError):
+    """Somebody has cancelled this gather. Its request, submitted again, goes on with what is missing."""
+
+    code = "gather_cancelled"
 
 
 class ThrottledError(GatherError):

@@ -14,6 +14,7 @@ from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.read.read_shard import ShardBuffers
 from pixel_gather.core.read.time_limits import ShardTimes, reading_s
 from pixel_gather.core.stores import ControlStore, FoundCube
+from pixel_gather.engine.cancelled import IsCancelled, unless_cancelled
 from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
 from pixel_gather.engine.step_files import load_plan
@@ -61,6 +62,7 @@ async def gather_shards(
     stores: GatherStores,
     times: ShardTimes,
     on_shard: OnShard,
+    is_cancelled: IsCancelled,
 ) -> None:
     """Fill and commit shards of a plan, one after another. Safe to run twice.
 
@@ -75,8 +77,10 @@ async def gather_shards(
         stores: Where the pixels are written, and the control files of the plan.
         times: How long each shard may take. Sources that are not read in time get the status timed out.
         on_shard: Called for each shard when it is committed.
+        is_cancelled: Asked once for each shard, while its first sources are read.
 
     Raises:
+        GatherCancelledError: The execution was cancelled. The shard before may be committed.
         StoreError: A store refused.
         BusyError: This machine lacks a resource at the moment.
         ArrayExistsError: The cube was removed and planned again.
@@ -113,7 +117,7 @@ async def gather_shards(
             if next_one is not None:  # fetched while this shard is read
                 asked = ask(next_one)
             try:
-                filled = await gather_shard(
+                filling = gather_shard(
                     task,
                     plan=plan,
                     context=GatherContext(
@@ -123,6 +127,7 @@ async def gather_shards(
                     loaded=loaded,
                     read_until=asyncio.get_running_loop().time() + reading_s(left_s),
                 )
+                filled = await unless_cancelled(filling, is_cancelled)
             except StoreError as error:
                 refused = refused or error
             else:

@@ -8,7 +8,7 @@ import pytest
 from handlers.deployment.spending import report_spending
 from pixel_gather.core.metric_names import SPENT_USD
 from pixel_gather.io.aws.metrics import EmfMetrics
-from support.lambda_functions import Context, StateMachine, records
+from support.lambda_functions import EXECUTION, Context, StateMachine, records
 
 LANDSAT: dict[str, Any] = {
     "sources": {"prefix": "s3://sources/landsat"},
@@ -28,7 +28,12 @@ def test_a_shard_tells_what_it_cost(machine: StateMachine, capsys: pytest.Captur
     """
     verdict = machine.planned(LANDSAT)
     (task,) = machine.manifest(verdict)
-    event = {"gather": verdict["gather"], "tasks": [task], "limit_s": verdict["shard_limit_s"]}
+    event = {
+        "gather": verdict["gather"],
+        "execution": EXECUTION,
+        "tasks": [task],
+        "limit_s": verdict["shard_limit_s"],
+    }
     capsys.readouterr()
 
     first = machine.shard.handler(event, Context())

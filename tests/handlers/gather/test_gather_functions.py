@@ -14,12 +14,13 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from handlers.deployment.settings import SourceBucket
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import GatherCancelledError, StoreError
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import ROOT_KEY, FoundCube
 from pixel_gather.engine.gather_shard import gather_shard
+from pixel_gather.io.aws.gather_document import marker_key
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.lambda_functions import REGION, Context, StateMachine, records
+from support.lambda_functions import EXECUTION, REGION, Context, StateMachine, records
 from support.undrawn import gather_undrawn
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
@@ -33,6 +34,11 @@ REQUEST: dict[str, Any] = {
     "output": IN_SHARDS,
 }
 NAME = parse_request(REQUEST).cube_name
+
+
+def _of(verdict: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a worker's event that says whose shards it fills."""
+    return {"gather": verdict["gather"], "execution": EXECUTION}
 
 
 def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tmp_path: Path) -> None:
@@ -100,7 +106,7 @@ def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
     broken.report_files_of = fail  # type: ignore[attr-defined] # a module of our own
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
-        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+        machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context())
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "pixel_gather.features.report.report_files", broken)
         result = machine.finished(verdict)
@@ -164,7 +170,7 @@ def test_plan_gather_again_leaves_out_what_is_committed(machine: StateMachine) -
     """Only shards that are not committed are in the next manifest, and the gather can be completed."""
     verdict = machine.planned(REQUEST)
     first = machine.manifest(verdict)[0]
-    machine.shard.handler({"gather": verdict["gather"], "tasks": [first]}, Context())
+    machine.shard.handler(_of(verdict) | {"tasks": [first]}, Context())
 
     again = machine.planned(REQUEST)
 
@@ -191,7 +197,7 @@ def test_gather_shard_twice_leaves_the_first_ones_bytes(
     The second one changes nothing and counts no source.
     """
     verdict = machine.planned(REQUEST)
-    event = {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[1]]}
+    event = _of(verdict) | {"tasks": [machine.manifest(verdict)[1]]}
     key = f"out/{NAME}.zarr/band_1/c/1/0/0"
 
     first = machine.shard.handler(event, Context())
@@ -209,7 +215,7 @@ def test_gather_shard_twice_leaves_the_first_ones_bytes(
 def test_gather_shard_that_is_late_leaves_it_to_a_fresh_worker(machine: StateMachine) -> None:
     """A first try stops within its limit and commits nothing. The second try has no such limit."""
     verdict = machine.planned(REQUEST)
-    event = {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[1]]}
+    event = _of(verdict) | {"tasks": [machine.manifest(verdict)[1]]}
 
     with pytest.raises(Exception, match="not filled in time") as raised:
         machine.shard.handler(event | {"limit_s": 0}, Context())
@@ -227,7 +233,7 @@ def test_gather_shard_fills_all_shards_of_its_item(
     verdict = machine.planned(REQUEST)
     tasks = machine.manifest(verdict)
 
-    answer = machine.shard.handler({"gather": verdict["gather"], "tasks": tasks, "limit_s": 120}, Context())
+    answer = machine.shard.handler(_of(verdict) | {"tasks": tasks, "limit_s": 120}, Context())
 
     lines = [each for each in caplog.records if each.getMessage() == "shard finished"]
     assert [vars(each)["shard_index"] for each in lines] == [0, 1, 2]
@@ -252,7 +258,8 @@ def test_gather_shard_that_a_store_refuses_costs_no_other_shard_of_its_item(
         patch.setattr("pixel_gather.engine.gather_shards.gather_shard", refusing)
         with pytest.raises(Exception, match="the store is busy"):
             machine.shard.handler(
-                {"gather": verdict["gather"], "tasks": machine.manifest(verdict)}, Context()
+                _of(verdict) | {"tasks": machine.manifest(verdict)},
+                Context(),
             )
 
     again = machine.planned(REQUEST)
@@ -265,7 +272,12 @@ def test_gather_shard_goes_on_in_another_try_with_the_shards_that_it_had_no_time
 ) -> None:
     """Committed shards are not changed, so each try gets further."""
     verdict = machine.planned(REQUEST)
-    event = {"gather": verdict["gather"], "tasks": machine.manifest(verdict), "late_s": 120}
+    event = {
+        "gather": verdict["gather"],
+        "execution": EXECUTION,
+        "tasks": machine.manifest(verdict),
+        "late_s": 120,
+    }
 
     for left in ([1, 2], [2]):
         with pytest.raises(Exception, match="too short for more") as raised:
@@ -311,7 +323,7 @@ def test_finish_gather_twice_gives_the_same_result(machine: StateMachine) -> Non
     """The second finish finds a complete cube and does not change it."""
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
-        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+        machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context())
 
     assert machine.finished(verdict) == machine.finished(verdict)
 
@@ -323,9 +335,9 @@ def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMach
     items, other_items = machine.manifest(verdict), machine.manifest(other_verdict)
 
     for item, other_item in zip(items, [*other_items, None], strict=False):
-        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+        machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context())
         if other_item is not None:
-            machine.shard.handler({"gather": other_verdict["gather"], "tasks": [other_item]}, Context())
+            machine.shard.handler(_of(other_verdict) | {"tasks": [other_item]}, Context())
 
     files = sorted(SERIES.glob("stactools-noaa-cdr/heat_content_anomaly_0-2000*.tif"))
     local = gather_undrawn(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "a")
@@ -389,7 +401,8 @@ def test_cold_worker_asks_for_all_its_control_files_at_one_time(
     monkeypatch.setattr(ZarrCube, "found_among_files", look)
 
     answer = machine.shard.handler(
-        {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[0]]}, Context()
+        _of(verdict) | {"tasks": [machine.manifest(verdict)[0]]},
+        Context(),
     )
 
     assert sorted(asked[:3]) == ["plan.msgpack", "sources.msgpack", ROOT_KEY]
@@ -403,9 +416,9 @@ def test_gather_shard_refuses_a_task_of_an_earlier_plan(machine: StateMachine) -
     new_layout = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
     new = machine.planned(REQUEST | {"output": {"name": "mine", **new_layout}})
 
-    machine.shard.handler({"gather": new["gather"], "tasks": [machine.manifest(new)[0]]}, Context())
+    machine.shard.handler(_of(new) | {"tasks": [machine.manifest(new)[0]]}, Context())
     with pytest.raises(Exception, match="planned anew") as raised:
-        machine.shard.handler({"gather": old["gather"], "tasks": [machine.manifest(old)[0]]}, Context())
+        machine.shard.handler(_of(old) | {"tasks": [machine.manifest(old)[0]]}, Context())
 
     assert type(raised.value).__name__ == "ArrayExistsError"
 
@@ -435,7 +448,7 @@ def test_append_waits_for_another_one(machine: StateMachine) -> None:
     at_work = machine.planned(append | {"sources": hrefs[4:6]}, execution="one")
     waiting = machine.planned(append | {"sources": hrefs[6:]}, execution="other")
     for item in machine.items(at_work):
-        machine.shard.handler({"gather": at_work["gather"], "tasks": item, "limit_s": 60}, Context())
+        machine.shard.handler(_of(at_work) | {"tasks": item, "limit_s": 60}, Context())
     machine.finished(at_work)
     planned = machine.planned(append | {"sources": hrefs[6:]}, execution="other")
 
@@ -517,7 +530,7 @@ def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pyte
     item = machine.manifest(verdict)[0]
     caplog.clear()
 
-    machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+    machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context())
 
     [record] = [each for each in caplog.records if each.name == "pixel-gather"]
     line = json.loads(machine.shard.logger.registered_formatter.format(record))
@@ -543,7 +556,7 @@ def test_sources_still_unread_when_time_is_up_time_out(machine: StateMachine) ->
     verdict = machine.planned(REQUEST)
     item = machine.manifest(verdict)[0]
 
-    answer = machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context(left_s=0.0))
+    answer = machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context(left_s=0.0))
 
     assert (answer["windows_read"], answer["windows_failed"]) == (0, 3)
 
@@ -556,7 +569,7 @@ def test_store_that_refuses_fails_the_shard_by_the_name_that_is_retried(machine:
         machine.s3.delete_object(Bucket="control", Key=each["Key"])
 
     with pytest.raises(Exception, match="was never planned") as raised:
-        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+        machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context())
 
     assert type(raised.value).__name__ == "StoreError"
 
@@ -624,7 +637,7 @@ def test_finish_of_a_cube_that_was_planned_anew_leaves_it_alone(machine: StateMa
     """A finish of the old plan must not change a cube that was removed and planned anew."""
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
-        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
+        machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context())
     root = f"out/{NAME}.zarr/zarr.json"
     machine.s3.delete_object(Bucket="cubes", Key=root)
     for listed in machine.s3.list_objects_v2(Bucket="cubes")["Contents"]:
@@ -637,3 +650,22 @@ def test_finish_of_a_cube_that_was_planned_anew_leaves_it_alone(machine: StateMa
 
     assert type(raised.value).__name__ == "ArrayExistsError"
     assert _json(machine.s3, "cubes", root)["attributes"]["complete"] == 0
+
+
+def test_workers_and_finish_of_a_cancelled_gather_do_nothing_more(machine: StateMachine) -> None:
+    """Workers end without an error, which would ring an alarm. Finish says it. A later execution goes on."""
+    verdict = machine.planned(REQUEST)
+    first, *_ = machine.manifest(verdict)
+    event = _of(verdict) | {"limit_s": 60}
+    machine.shard.handler(event | {"tasks": [first]}, Context())
+    machine.s3.put_object(Bucket="control", Key=marker_key(EXECUTION), Body=b"{}")
+
+    after = machine.shard.handler(event | {"tasks": machine.manifest(verdict)[1:]}, Context())
+
+    assert after["shards"] == []
+    with pytest.raises(GatherCancelledError, match="was cancelled: submit its request again"):
+        machine.finished(verdict)
+    again = machine.planned(REQUEST, execution="another")
+    assert (again["gather"], again["n_missing"]) == (verdict["gather"], 2)
+    machine.shard.handler(event | {"execution": "another", "tasks": machine.manifest(again)}, Context())
+    assert machine.finished(again)["status"] == {"ok": 8}

@@ -100,8 +100,8 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         transfer_nbytes=transfer_nbytes,
         usd=sum(usd.values()),
         usd_by_service=usd,
-        usd_at_most=sum(usd.values())
-        + try_time_limits.most_usd(share_of(work), n_tasks=work.n_tasks, deployment=chosen),
+        usd_if_late=sum(usd.values())
+        + try_time_limits.late_usd(share_of(work), n_tasks=work.n_tasks, deployment=chosen),
         figures=(),
     )
     return replace(estimate, figures=figures_of(estimate, work, chosen, share=share_of(work)))

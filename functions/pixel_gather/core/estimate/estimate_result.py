@@ -55,8 +55,11 @@ class Estimate:
 
     usd: float
     usd_by_service: dict[str, float]
-    usd_at_most: float | None = None
-    """Dollars if all workers are late at both tries, and are throttled for days."""
+    usd_if_late: float | None = None
+    """Dollars if all workers are late at both tries, and are throttled for days.
+
+    Further tries come on top: of workers that are killed, and of stores that fail.
+    """
 
     figures: tuple[EstimatedFigure, ...] = ()
     """What each number above rests on."""

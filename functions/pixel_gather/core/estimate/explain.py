@@ -41,7 +41,7 @@ def figures_of(
         *_workers(estimate, deployment),
         *_seconds(estimate, work, deployment),
         *_usd(estimate, deployment),
-        _at_most(estimate, work, deployment, share),
+        _if_late(estimate, work, deployment, share),
     )
     return tuple(
         EstimatedFigure(what=what, how_much=how_much, rests_on=rests_on) for what, how_much, rests_on in lines
@@ -118,7 +118,7 @@ def _workers(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
     ]
 
 
-def _at_most(estimate: Estimate, work: Workload, deployment: WorkerPool, share: Share) -> _Line:
+def _if_late(estimate: Estimate, work: Workload, deployment: WorkerPool, share: Share) -> _Line:
     first_s = try_time_limits.first_limit_s(share, deployment)
     second_s = try_time_limits.second_limit_s(share, deployment, n_tasks=work.n_tasks)
     rests_on = (
@@ -126,12 +126,13 @@ def _at_most(estimate: Estimate, work: Workload, deployment: WorkerPool, share: 
             f"if every child is stopped after {first_s:,} s, and each shard takes {second_s:,} s at its "
             "second try; there is no third"
         ),
+        "beside it: a child whose worker is killed or whose store fails is tried again, a few times",
         (
             f"and if Lambda throttles {deployment.n_workers:,} workers, each every "
             f"{try_time_limits.THROTTLED_PAUSE_S:.0f} s, for two days"
         ),
     )
-    return "dollars at most", f"${estimate.usd_at_most or 0.0:,.2f}", rests_on
+    return "dollars if all are late", f"${estimate.usd_if_late or 0.0:,.2f}", rests_on
 
 
 def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool) -> list[_Line]:

@@ -19,8 +19,9 @@ TRANSITIONS_PER_CHILD: Final = 3
 TRANSITIONS_BESIDE: Final = 5
 """Transitions besides those of the children: start, plan, choice, map, finish."""
 
-GETS_PER_TASK: Final = 9
-"""By the worker: the claim twice, the plan, the task's part of the list, and a HEAD of its object twice.
+GETS_PER_TASK: Final = 10
+"""By the worker: the claim twice, the plan, the task's part of the list, the marker of a cancelled gather,
+and a HEAD of its object twice.
 
 By the finish: the task's part of the list, its sidecar and its headers. HEADs are priced as GETs. Those of
 further measurements are not counted.

@@ -1,8 +1,8 @@
-"""Time limits of a child's first and second try, and the highest price that they allow. Pure.
+"""Time limits of a child's first and second try, and the price if both are used up. Pure.
 
 One slow or stuck worker could delay the whole gather. So a child that takes much longer than expected is
 stopped, and a new worker does the rest. The second try is limited, too. Sources that are not read by then are
-recorded as timed out. There is no third try.
+recorded as timed out. A late worker has no third try.
 """
 
 from dataclasses import replace
@@ -78,8 +78,10 @@ def late_shard_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, depl
     return second_limit_s(share, _chosen(estimate, deployment), n_tasks=n_tasks)
 
 
-def most_usd(share: Share, *, n_tasks: int, deployment: WorkerPool) -> float:
-    """Return the highest extra price of late and throttled workers.
+def late_usd(share: Share, *, n_tasks: int, deployment: WorkerPool) -> float:
+    """Return the extra price if all workers are late and throttled.
+
+    Tries after a worker was killed, or a store has failed, are not counted.
 
     It makes three assumptions. Every first try uses its whole limit and commits nothing. Every shard uses its
     whole limit at the second try. Lambda throttles as many children as may run at one time for two days.

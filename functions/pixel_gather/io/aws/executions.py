@@ -19,8 +19,10 @@ from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
 from pixel_gather.io.aws.execution_json import json_object
 from pixel_gather.io.aws.failed_children import MOST_SHOWN
 from pixel_gather.io.aws.gather_document import (
+    CANCELLED,
     STATES,
     gather_line,
+    marker_key,
     status_document,
     summary_key,
     why_not_redrivable,
@@ -44,6 +46,10 @@ _TICK: Final = re.compile(r"(tick-.+-)\d{8}T\d{6}Z")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
 """S3 answers 403 for a missing key if the caller may not list the bucket."""
+
+
+_THERE_ALREADY: Final = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
+"""Errors of a PUT under the condition that nothing is there."""
 
 
 def _utc_now() -> datetime:
@@ -224,7 +230,13 @@ class Executions:
         return {f"{self.kind}s": list(map(self._line, page["executions"])), "next": page.get("nextToken")}
 
     def stop(self, id_: str) -> dict[str, Any]:
-        """Stop a gather and return its line. What is committed is kept. One that has ended is unchanged.
+        """Stop a gather or ranking, and return its line. What is committed is kept.
+
+        One that has ended is unchanged.
+
+        AWS ends the executions, and not the workers that they have started. So a gather gets a marker, which
+        its workers look for before each shard. The marker stays: an execution that was cancelled never works
+        again. Workers of rankings have only seconds to go.
 
         Raises:
             GatherNotFoundError: There is no gather of this id.
@@ -233,11 +245,25 @@ class Executions:
         if STATES[found["status"]] != "running":
             return self._line(found)
         self.looks.forget(id_)
+        is_gather = self.kind == "gather"
         with aws_errors_in_words():
+            if is_gather:
+                self._mark_as_cancelled(found["name"])
             answer = self.stepfunctions.stop_execution(
-                executionArn=found["executionArn"], error="Stopped", cause="stopped on request"
+                executionArn=found["executionArn"],
+                error=CANCELLED if is_gather else "Stopped",
+                cause="cancelled on request" if is_gather else "stopped on request",
             )
         return self._line({**found, "status": "ABORTED", "stopDate": answer["stopDate"]})
+
+    def _mark_as_cancelled(self, name: str) -> None:
+        """Put the marker that workers look for. The first one stays, with the time of its request."""
+        said = json.dumps({"cancelled_at": self.now().isoformat(timespec="seconds")}).encode()
+        try:
+            self.s3.put_object(Bucket=self.control_bucket, Key=marker_key(name), Body=said, IfNoneMatch="*")
+        except ClientError as error:
+            if code_of(error) not in _THERE_ALREADY:
+                raise
 
     def redrive(self, id_: str) -> dict[str, Any]:
         """Run what is missing of a gather that ended without success, and return its line.

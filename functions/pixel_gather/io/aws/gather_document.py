@@ -29,6 +29,9 @@ REFUSALS: Final = frozenset({"RequestError", "BudgetError", "ArrayExistsError"})
 SHARDS_MISSING: Final = "ShardsMissingError"
 """Error of a finish that found too few shards. The map ended well, so a redrive would not run it again."""
 
+CANCELLED: Final = "GatherCancelledError"
+"""Error of a gather that was cancelled. Its marker stays, so a redrive would do nothing."""
+
 _ENDS: Final = {
     "States.ExceedToleratedFailureThreshold": (
         "more shards failed than limits.failed_shards allows; a redrive runs the missing shards again"
@@ -52,6 +55,11 @@ _EMULATED_ACCOUNT: Final = "000000000000"
 def summary_key(id_: str) -> str:
     """Return the key of the plan's summary in the control bucket."""
     return f"summaries/{id_}.json"
+
+
+def marker_key(id_: str) -> str:
+    """Return the key of the marker of a cancelled gather in the control bucket. Workers look for it."""
+    return f"cancelled/{id_}"
 
 
 def status_document(
@@ -123,13 +131,8 @@ def why_not_redrivable(found: Mapping[str, Any], *, kind: str = "gather") -> str
         return f"the {kind} {name} is still running: wait for it, or cancel it first"
     if state == "succeeded":
         return f"the {kind} {name} has succeeded: there is nothing left to run again"
-    if found.get("error") in REFUSALS:
-        return f"the request of {name} was refused: change what its error names and submit it again"
-    if found.get("error") == SHARDS_MISSING:
-        return (
-            f"{name} has filled all other {_PARTS[kind]}: submit its request again, which goes on with the "
-            f"{_PARTS[kind]} that are missing, or with limits.failed_shards so high that they may be lost"
-        )
+    if (said := _said_of_error(name, str(found.get("error")), kind)) is not None:
+        return said
     if found.get("redriveStatus") == "NOT_REDRIVABLE":
         reason = str(found.get("redriveStatusReason") or "Step Functions does not say why").rstrip(".")
         if "period" in reason:
@@ -137,6 +140,20 @@ def why_not_redrivable(found: Mapping[str, Any], *, kind: str = "gather") -> str
         return (
             f"the {kind} {name} cannot be redriven ({reason}): submit its request again, which goes on with "
             f"the {_PARTS[kind]} that are missing"
+        )
+    return None
+
+
+def _said_of_error(name: str, error: str, kind: str) -> str | None:
+    """Return why an execution that ended in an error cannot be redriven; None if it can be."""
+    if error in REFUSALS:
+        return f"the request of {name} was refused: change what its error names and submit it again"
+    if error == CANCELLED:
+        return f"{name} was cancelled: submit its request again, which goes on with the missing shards"
+    if error == SHARDS_MISSING:
+        return (
+            f"{name} has filled all other {_PARTS[kind]}: submit its request again, which goes on with the "
+            f"{_PARTS[kind]} that are missing, or with limits.failed_shards so high that they may be lost"
         )
     return None
 
