@@ -16,6 +16,9 @@ from botocore.credentials import Credentials
 from pixel_gather_emulator.deploy import DeployedStack
 
 ENDED: Final = {"succeeded", "failed", "stopped", "timed_out"}
+_LONGEST_CALL_S: Final = 300.0
+"""A call waits until a worker of its function is free. AWS would have started another."""
+
 UNDRAWN: Final = {"report": False}
 """Part of ``output`` of requests that are not about the report, which takes seconds to draw."""
 
@@ -52,7 +55,9 @@ def call(
         credentials = Credentials(emulator.access_key, emulator.secret_key)
         SigV4Auth(credentials, "execute-api", deployment.region).add_auth(request)
     pool = _connections(str(deployment.emulator.bundle))
-    answer = pool.request(method, request.url, body=content, headers=dict(request.headers), timeout=60)
+    answer = pool.request(
+        method, request.url, body=content, headers=dict(request.headers), timeout=_LONGEST_CALL_S
+    )
     text = answer.data.decode()
     return Answered(
         status=answer.status,

@@ -13,10 +13,19 @@ from typing import Any
 
 import pytest
 from ministack.core import iam_actions, lambda_runtime
-from ministack.services import scheduler, stepfunctions
+from ministack.services import lambda_svc, scheduler, stepfunctions
 from ministack.services.cloudformation import provisioners, stacks
 
-from pixel_gather_emulator.additions import MINISTACK, addresses, alarms, rights, schedules, tasks, workers
+from pixel_gather_emulator.additions import (
+    MINISTACK,
+    addresses,
+    alarms,
+    rights,
+    schedules,
+    task_clock,
+    tasks,
+    workers,
+)
 
 
 def test_additions_are_for_the_version_that_is_installed() -> None:
@@ -54,6 +63,8 @@ def test_additions_are_for_the_version_that_is_installed() -> None:
         ("Condition", lambda_runtime),
         ("errorType", lambda_runtime.ProvidedWorker._await_init),
         ("disable_nagle_algorithm", lambda_runtime),
+        ("monotonic", stepfunctions._invoke_resource_with_timeout),
+        ("Semaphore", lambda_runtime),
     ],
 )
 def test_ministack_still_lacks_what_is_added(lacking: str, where: Any) -> None:
@@ -238,3 +249,88 @@ def test_call_waits_until_a_worker_of_its_function_is_free() -> None:
 
     assert (found, still_waiting) == ("spawn", True)
     assert answer == (held, "reused")
+
+
+class SlowStart:
+    """Stands for a worker whose process takes until it is told to start."""
+
+    def __init__(self) -> None:
+        self.may_start = threading.Event()
+        self.has_begun = threading.Event()
+
+    def begin(self) -> None:
+        """Start, as `lambda_runtime.ProvidedWorker._spawn` does."""
+        self.has_begun.set()
+        self.may_start.wait(10)
+
+
+def test_no_more_workers_start_at_one_time_than_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once they would take longer than a worker may take to start."""
+    monkeypatch.setattr(workers, "_starting", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(workers, "_spawn", SlowStart.begin)
+    first, second = SlowStart(), SlowStart()
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(workers.spawn, first)
+        assert first.has_begun.wait(10)
+        other = pool.submit(workers.spawn, second)
+        waited = not second.has_begun.wait(0.1)
+        first.may_start.set()
+        second.may_start.set()
+        other.result(timeout=10)
+
+    assert waited
+
+
+def test_worker_that_does_not_start_fails_its_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without this, every worker of the function is ended, those that are at work included."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise lambda_runtime.ProvidedInitTimeout("it does not start")
+
+    arn = "arn:aws:lambda:us-east-1:000000000000:function:fails"
+    config = {"FunctionArn": arn, "FunctionName": "fails", "Runtime": "provided.al2023"}
+    at_work, _ = lambda_runtime.acquire_worker("fails", config, b"zip")
+    monkeypatch.setattr(workers, "_invoke", fail)
+    monkeypatch.setattr(lambda_runtime.ProvidedWorker, "invoke", workers.invoke)
+
+    answer = lambda_svc._execute_function_provided_warm({"config": config, "code_zip": b"zip"}, {}, "request")
+
+    assert answer["error"]
+    assert answer["body"] == {"errorMessage": "it does not start", "errorType": "Runtime.Unknown"}
+    assert at_work in lambda_runtime._workers[lambda_runtime._worker_key("fails", config, "$LATEST")]
+
+
+def test_time_in_which_a_task_waits_for_this_machine_is_not_its_own() -> None:
+    """Fifty gathers share four workers. A task that waited for one was timed out, and so was its retry."""
+    now_s = 0.0
+    clock = task_clock.TaskClock(lambda: now_s)
+    now_s = 1.0
+    with clock.waits():
+        now_s = 500.0
+        while_waiting_s = clock.counted_s
+    now_s = 502.0
+
+    assert while_waiting_s == 1.0
+    assert clock.counted_s == 3.0
+
+
+def test_task_that_waits_for_a_worker_is_not_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is timed out once it works for too long."""
+    may_end = threading.Event()
+
+    def wait_and_work(*_: object) -> str:
+        with task_clock.uncounted():
+            time.sleep(0.5)
+        may_end.wait(10)
+        return "done"
+
+    monkeypatch.setattr(stepfunctions, "_invoke_resource", wait_and_work)
+    began_s = time.monotonic()
+    with pytest.raises(stepfunctions._ExecutionError) as timed_out:
+        task_clock.invoke_resource_with_timeout("a", {}, 0.1)
+    took_s = time.monotonic() - began_s
+    may_end.set()
+
+    assert timed_out.value.error == "States.Timeout"
+    assert took_s > 0.5
+    assert task_clock.invoke_resource_with_timeout("a", {}, 60.0) == "done"

@@ -32,6 +32,7 @@ def apply_additions(*, max_workers: int) -> None:
         map_runs,
         rights,
         schedules,
+        task_clock,
         tasks,
         workers,
     )
@@ -43,5 +44,6 @@ def apply_additions(*, max_workers: int) -> None:
     map_runs.apply(max_workers=max_workers)
     rights.apply()
     schedules.apply()
+    task_clock.apply()
     tasks.apply()
     workers.apply(max_workers=max_workers)

@@ -1,15 +1,17 @@
-"""Lambda workers: their number, the memory limit, and the type of an error at the start.
+"""Lambda workers: their number, their start, the memory limit, and the type of an error at the start.
 
 AWS                                                      ministack alone
 a worker over its memory is killed: Runtime.ExitError    no limit
 an error while starting keeps its own type               Runtime.Unknown
 answers of the Runtime API are sent at once              40 ms late (Nagle's algorithm)
 every worker has processors of its own                   all start at once on this machine, and many time out
+a worker that does not start fails one call              it ends the other workers of its function, which work
 
 Still different: only `max_workers` workers of a function run at one time. Other calls wait for a free one.
-So a function that calls itself may wait for ever. Memory is read from /proc ten times a second, and not
-limited without /proc. Processors are not limited. All workers share one /tmp without a limit. The runtime
-is this machine's Python.
+So a function that calls itself may wait for ever. As many workers start at one time as there are cores. A
+start may take two minutes. On AWS it is tried again after 10 s, and may never be done here.
+Memory is read from /proc ten times a second, and not limited without /proc. Processors are not limited. All
+workers share one /tmp without a limit. The runtime is this machine's Python.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack
@@ -28,6 +30,9 @@ from typing import Any, Final
 from ministack.core import lambda_runtime
 from ministack.services import lambda_svc
 
+from pixel_gather_emulator.additions.task_clock import uncounted
+
+_LONGEST_START_S: Final = 120.0
 _POLL_S: Final = 0.1
 _PROC: Final = Path("/proc")
 _PARENT_FIELD: Final = 1
@@ -35,6 +40,11 @@ _PARENT_FIELD: Final = 1
 _released: Final = threading.Condition()
 """Notified each time a call gives its worker back."""
 
+_starting: Final = threading.BoundedSemaphore(os.process_cpu_count() or 1)
+"""Held while a worker starts."""
+
+_spawn: Callable[..., None] = lambda_runtime.ProvidedWorker._spawn
+_invoke: Callable[..., dict[str, Any]] = lambda_runtime.ProvidedWorker.invoke
 _await_init: Callable[..., None] = lambda_runtime.ProvidedWorker._await_init
 _build_handler_class: Callable[..., Any] = lambda_runtime.ProvidedWorker._build_handler_class
 
@@ -47,6 +57,9 @@ def apply(*, max_workers: int) -> None:
     """
     lambda_svc.acquire_worker = partial(acquire_worker, max_workers=max_workers)
     lambda_svc.release_worker = release_worker
+    lambda_runtime._PROVIDED_INIT_TIMEOUT = _LONGEST_START_S
+    lambda_runtime.ProvidedWorker._spawn = spawn
+    lambda_runtime.ProvidedWorker.invoke = invoke
     lambda_runtime.ProvidedWorker._await_init = await_init
     lambda_runtime.ProvidedWorker._build_handler_class = build_handler_class
     if _PROC.is_dir():
@@ -60,7 +73,8 @@ def acquire_worker(*arguments: Any, max_workers: int, **options: Any) -> tuple[A
             worker, found = lambda_runtime.acquire_worker(*arguments, max_concurrency=max_workers, **options)
             if worker is not None:
                 return worker, found
-            _released.wait()
+            with uncounted():
+                _released.wait()
 
 
 def release_worker(worker: Any) -> None:
@@ -68,6 +82,29 @@ def release_worker(worker: Any) -> None:
     lambda_runtime.release_worker(worker)
     with _released:
         _released.notify_all()
+
+
+def spawn(worker: Any, *arguments: Any, **options: Any) -> None:
+    """Start a worker's process, once a core is free for it."""
+    with uncounted():
+        _starting.acquire()
+    try:
+        _spawn(worker, *arguments, **options)
+    finally:
+        _starting.release()
+
+
+def invoke(worker: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
+    """Serve one call. If the worker does not start, only this call fails.
+
+    ministack ends all workers of the function where it sees an exception.
+    """
+    try:
+        return _invoke(worker, *arguments, **options)
+    except Exception as failure:  # noqa: BLE001 # as ministack does
+        kind = getattr(failure, "error_type", "") or "Runtime.Unknown"
+        said = {"errorMessage": str(failure), "errorType": kind}
+        return {"status": "error", "error": str(failure), "error_payload": said, "log": ""}
 
 
 def build_handler_class(worker: Any, *arguments: Any) -> Any:
