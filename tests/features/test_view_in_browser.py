@@ -28,10 +28,14 @@ from support.joined_cubes import FILES
 from support.undrawn import gather_undrawn
 from support.viewed_cubes import (
     BANDS,
+    COVER,
     MISSING,
     NODATA,
     SIDE,
+    cover,
+    gathered_bgr,
     gathered_classes,
+    gathered_cover,
     gathered_valley,
     plain_cube,
     plain_pixels,
@@ -537,6 +541,27 @@ def test_classes_have_a_legend_and_shares(page: Page, tmp_path: Path) -> None:
     assert "mean" not in told
     assert hidden
     assert other == "class 0class 1class 2"
+
+
+def test_classes_of_the_files_have_their_colours_and_names(page: Page, tmp_path: Path) -> None:
+    """A palette's black entries are left out of the cube, so what has no colour there is black."""
+    with serving_cube(gathered_cover(tmp_path).place) as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=1&show=band_1")
+        shown = _canvas(page)
+        key = page.run("document.getElementById('key').textContent")
+
+    classes = cover(1)
+    for value, colour in (COVER | {30: "#000000"}).items():
+        assert (shown[classes == value, :3] == tuple(bytes.fromhex(colour[1:]))).all()
+    assert key == "forestclass 20class 30open water"
+
+
+def test_first_look_has_the_colours_that_the_files_say(page: Page, tmp_path: Path) -> None:
+    """Three bands without names are blue, green and red. The first look mixes them the other way round."""
+    with serving_cube(gathered_bgr(tmp_path).place) as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=1")
+
+        assert page.run("new URLSearchParams(location.hash.slice(1)).get('rgb')") == "band_3,band_2,band_1"
 
 
 def test_two_rows_are_compared(page: Page, served: _Served, valley: str) -> None:

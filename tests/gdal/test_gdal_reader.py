@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 import rasterio
 import tifffile
+from rasterio.enums import ColorInterp
 
 from gdal.images import image, tiff
 from gdal.store import MemoryObjects
 from pixel_gather.core.errors import BusyError, SourceError
+from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
@@ -272,6 +274,35 @@ def test_header_of_an_overview_has_the_full_images_scales(tmp_path: Path) -> Non
 
     header = _run(work())
     assert (header.width, header.scales, header.offsets) == (130, (0.1, 0.2), (5.0, 6.0))
+
+
+@pytest.mark.parametrize("overview", [None, 0])
+def test_header_says_what_bands_mean(overview: int | None, tmp_path: Path) -> None:
+    """Colours, and those of a palette, also in overviews. What says nothing is left out."""
+    path = tmp_path / "a.tif"
+    header = _header_of(path, tiff(IMAGE.astype("uint8")[:1], photometric="palette"), overview)
+    assert header.meanings[0].colour == "palette"
+    assert header.meanings[0].classes == (BandClass(value=20, colour="#ffbb22"),)
+    assert _header_of(path, tiff(IMAGE), overview).meanings == ()
+    assert _header_of(path, tiff(IMAGE.astype("uint16")[:1], photometric="palette"), overview).meanings == ()
+    rgb = _header_of(path, tiff(image(bands=3), photometric="rgb"), overview).meanings
+    assert [each.colour for each in rgb] == ["red", "green", "blue"]
+
+
+def _header_of(path: Path, content: bytes, overview: int | None) -> Header:
+    """Return the header of an image, to which a palette is given if it wants one."""
+    path.write_bytes(content)
+    with rasterio.open(path, "r+") as target:
+        if target.colorinterp == (ColorInterp.palette,):
+            target.write_colormap(1, {20: (255, 187, 34, 255)})
+        target.build_overviews([2])
+    objects = MemoryObjects({"file:///a": path.read_bytes()})
+
+    async def work() -> Header:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            return (await reader.open_("file:///a", overview=overview, cost=Cost())).header
+
+    return _run(work())
 
 
 @pytest.mark.parametrize(("text", "expected"), [("0.5", None), ("256", None), ("nan", None), ("7.0", 7)])

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather.io.pictures.classes import classes_of, painted_classes
+from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
+from pixel_gather.io.pictures.classes import classes_of, legend_of, painted_classes
 
 _RANDOM = np.random.default_rng(4)
 
@@ -33,6 +34,24 @@ def test_classes_are_few_whole_numbers_or_have_a_name(name: str, pixels: Any, n_
     assert sum(each.share for each in found) == pytest.approx(float(n_classes > 0))
     shares = [each.share for each in found if each.value is not None]
     assert shares == sorted(shares, reverse=True)
+
+
+def test_what_the_file_says_goes_before_the_name() -> None:
+    """Its names, its colours, and black for what its palette leaves out, however many classes there are."""
+    pixels = np.repeat(np.arange(100, dtype="uint8"), 2).reshape(1, 10, 20)
+    said = tuple(BandClass(value=n, name=f"kind {n}", colour=f"#0000{n:02x}") for n in range(1, 90))
+    meaning = BandMeaning(colour="palette", classes=said)
+
+    found = classes_of("SCL", pixels, np.ones(pixels.shape, dtype=bool), meaning=meaning)
+    colours = {each.value: (each.name, each.colour) for each in found}
+    legend = legend_of(found)
+
+    assert len(colours) == 100
+    assert colours[4] == ("4 kind 4", "#000004")
+    assert colours[95] == ("95", "#000000")
+    assert legend[:-1] == found[:24]
+    assert (legend[-1].value, legend[-1].name) == (None, "76 others")
+    assert legend[-1].share == pytest.approx(0.76)
 
 
 def test_pixels_have_the_colour_of_their_class() -> None:

@@ -52,6 +52,27 @@ def test_notebook_shows_red_green_and_blue_of_the_first_row_that_has_all() -> No
     assert 'alt="red, green, blue, row 1"' in shown(MadeCube(bands=THREE).stored(), *THREE)
 
 
+def test_notebook_shows_the_colours_that_the_files_say() -> None:
+    """Bands without names are put in their order, as in the report."""
+    said = {"a": "blue", "b": "green", "c": "red"}
+    cube = MadeCube(
+        bands=dict.fromkeys(said, frozenset[int]()),
+        said={name: {"color_interpretation": colour} for name, colour in said.items()},
+    )
+
+    assert 'alt="c, b, a, row 0"' in shown(cube.stored(), *said)
+
+
+def test_notebook_shows_classes_in_their_colours() -> None:
+    """They are not stretched."""
+    said = {"flag_values": [100, 130], "flag_meanings": "a b", "flag_colors": "#ff0000 #00ff00"}
+
+    pixels = picture_in(shown(MadeCube(said={"band_1": said}).stored(), "band_1"))
+
+    assert pixels[-1, 0].tolist() == [255, 0, 0, 255]
+    assert pixels[-1, -1].tolist() == [0, 255, 0, 255]
+
+
 @pytest.mark.parametrize("names", [("band_1",), ("red", "green", "blue")])
 def test_notebook_without_quicklooks_shows_the_table(names: tuple[str, ...]) -> None:
     """Very small windows have none."""

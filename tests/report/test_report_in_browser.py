@@ -9,7 +9,7 @@ from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.report_files import comparison_files_of, report_files_of
 from support.browser import Page, needs_browser, opened_browser, violations
 from support.image_cubes import failing_cube, scene_class_cube
-from support.viewed_cubes import gathered_valley
+from support.viewed_cubes import gathered_cover, gathered_valley
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -41,6 +41,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "valley": gathered_valley(folder, n_rows=9),
         "failing": failing_cube(folder),
         "classes": scene_class_cube(folder),
+        "cover": gathered_cover(folder),
     }
     evidences = {
         name: read_evidence(LocalStore(each.place), place=each.place) for name, each in gathered.items()
@@ -157,6 +158,22 @@ def test_classes_have_a_legend_and_neither_scale_nor_mean(page: Page, reports: d
     assert "Mean through" not in text
     assert "no georeference" in text
     assert page.run("document.querySelector('.map')") is None
+
+
+def test_classes_of_the_files_have_their_colours_and_names(page: Page, reports: dict[str, str]) -> None:
+    """Those of the palette, and black where it has none."""
+    _open(page, reports["cover"])
+    legend = page.run(
+        "Object.fromEntries(Array.from(document.querySelectorAll('.look:not([hidden]) .limits'), (each) =>"
+        " [each.textContent.trim(), getComputedStyle(each.querySelector('.swatch')).backgroundColor]))"
+    )
+
+    assert legend == {
+        "10 forest": "rgb(1, 100, 0)",
+        "20": "rgb(255, 187, 34)",
+        "80 open water": "rgb(0, 100, 200)",
+        "30": "rgb(0, 0, 0)",
+    }
 
 
 def test_report_has_red_as_red(page: Page, reports: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ import arro3.io
 import numpy as np
 import pytest
 import rasterio
+import zarr
 from rasterio.transform import from_origin
 
 from pixel_gather import ArrayExistsError, BudgetError, RequestError, gather, make_plan
@@ -126,6 +127,38 @@ def test_scenes_become_a_cube(kind: str, api: Server, catalog: str, tmp_path: Pa
     assert "1 scene left out, of which a later processing is kept: s0 (kept: s1)" in warnings
     assert "claims another scale than the file's for 2 of 2 sampled sources of band nir" in warnings
     assert "claims another offset than the file's" in warnings
+
+
+@pytest.mark.slow
+def test_classes_of_the_catalog_are_in_the_cube_and_in_its_rows_to_come(tmp_path: Path) -> None:
+    """The item names them. They stay in an append."""
+    classes = [{"value": 4, "name": "vegetation", "color_hint": "00A000"}, {"value": 6, "name": "water"}]
+    scenes = [
+        item(
+            f"s{number}",
+            box=(11.0, 46.36, 11.64, 47.0),
+            time=f"{date}T10:00:00Z",
+            assets={
+                "SCL": {
+                    "href": image(tmp_path / f"{number}/scl.tif", 4 + number),
+                    "classification:classes": classes,
+                }
+            },
+        )
+        for number, date in enumerate(DATES)
+    ]
+
+    cube = tmp_path / "cube.zarr"
+    for some, to, output in ((scenes[:2], cube, {}), (scenes[2:], None, {"append_to": str(cube)})):
+        asked = {"items": some, "assets": ["SCL"]}
+        gather_undrawn(
+            {"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}, "output": output}, to=to
+        )
+
+    told = zarr.open_group(cube, mode="r")["SCL"].attrs
+    assert told["flag_values"] == [4, 6]
+    assert told["flag_meanings"] == "vegetation water"
+    assert told["flag_colors"] == "#00a000 -"
 
 
 def test_the_area_is_that_of_the_window(api: Server) -> None:

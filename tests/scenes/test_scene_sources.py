@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.scenes.duplicates import without_duplicates
 from pixel_gather.core.scenes.scene_sources import (
     Address,
     address_of,
     asset_choices,
     band_numbers,
+    classes_in,
     row_of,
     slimmed,
     sources_of,
@@ -100,6 +102,35 @@ def test_what_is_claimed_of_a_band_comes_before_what_is_claimed_of_its_asset() -
 
     claims = {name: value for name, value in found.columns.items() if name.endswith("_claimed")}
     assert claims == {"scale_claimed": 3, "offset_claimed": 2, "nodata_claimed": 1}
+
+
+@pytest.mark.parametrize("place", ["asset", "band", "raster band"])
+def test_classes_are_those_of_the_classification_extension(place: str) -> None:
+    """Of the band or of its asset. A colour is six digits, and a title goes before a name."""
+    told = [
+        {"value": 6, "name": "water", "title": "Open water", "color_hint": "0000FF"},
+        {"value": 4, "name": "veg", "color_hint": "green"},
+        {"value": 2, "description": "x" * 300},
+        {"value": "7"},
+        {"value": True},
+        3,
+    ]
+    asset: dict[str, object] = {"href": "s3://b/scl.tif"}
+    if place == "asset":
+        asset["classification:classes"] = told
+    else:
+        asset["bands" if place == "band" else "raster:bands"] = [{"classification:classes": told}]
+
+    found = classes_in(item(assets={"scl": asset}), asset_choices(("scl",))[0])
+
+    assert found == (
+        BandClass(value=2, name="x" * 128),
+        BandClass(value=4, name="veg"),
+        BandClass(value=6, name="Open water", colour="#0000ff"),
+    )
+    assert classes_in(item(assets={"scl": asset}), asset_choices(("red",))[0]) == ()
+    damaged = {"href": "s3://b/scl.tif", "classification:classes": 3}
+    assert classes_in(item(assets={"scl": damaged}), asset_choices(("scl",))[0]) == ()
 
 
 def test_a_slimmed_scene_has_the_same_sources() -> None:

@@ -73,6 +73,9 @@ class MadeCube:
     bands: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """Measurements with a source each, and the rows where it is missing. Without any, there is ``band_1``."""
 
+    said: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Attributes of some measurements."""
+
     dtype: str = "uint16"
     report: Report = REPORT
     request: Mapping[str, Any] = field(default_factory=lambda: {"sources": "list.csv", "window": "centre"})
@@ -117,7 +120,7 @@ class MadeCube:
             dtype=self.dtype,
             fill_value=NODATA,
             dimension_names=("time" if self.has_times else "source", "y", "x"),
-            attributes={"_FillValue": NODATA},
+            attributes={"_FillValue": NODATA, **self.said.get(name, {})},
         )
         if self.n_rows <= 100:
             array[...] = self.pixels(self.n_rows)

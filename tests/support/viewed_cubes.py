@@ -9,6 +9,7 @@ import numpy as np
 import rasterio
 import zarr
 from obstore.store import MemoryStore
+from rasterio.enums import ColorInterp
 from rasterio.transform import from_origin
 from zarr.storage import ObjectStore
 
@@ -83,6 +84,47 @@ def gathered_classes(folder: Path, *, n_rows: int = 4) -> Gathered:
     return gather(request, to=folder / "classes.zarr", settings=Settings(draws_report=False))
 
 
+COVER = {10: "#016400", 20: "#ffbb22", 80: "#0064c8"}
+"""Colours of the classes of `gathered_cover`. File and cube say that 10 is forest, and 80 open water."""
+
+
+def gathered_cover(folder: Path, *, n_rows: int = 3) -> Gathered:
+    """Gather a map of land cover whose files have a palette, and names of two classes."""
+    files = []
+    for row in range(n_rows):
+        file = folder / f"cover_{row}.tif"
+        _write(file, cover(row), dtype="uint8", nodata=0, photometric="palette")
+        with rasterio.open(file, "r+") as target:
+            target.write_colormap(1, {value: tuple(bytes.fromhex(each[1:])) for value, each in COVER.items()})
+            target.update_tags(flag_values="10, 80", flag_meanings="forest open_water")
+        files.append(str(file))
+    request = {"sources": {"hrefs": files}, "window": {"pixels": [0, 0, SIDE, SIDE]}}
+    return gather(request, to=folder / "cover.zarr", settings=Settings(draws_report=False))
+
+
+def cover(row: int) -> Pixels:
+    """Return land cover of one row of `gathered_cover`: 10, 20, 80, and 30, which the palette has black."""
+    y, x = np.mgrid[0:SIDE, 0:SIDE]
+    classes = np.where(x < SIDE // 2, 10, 20)
+    classes[np.abs(y - x) < 12 + row] = 80
+    classes[-20:, -20:] = 30
+    return classes.astype("uint8")
+
+
+def gathered_bgr(folder: Path) -> Gathered:
+    """Gather images of three bands whose files say that they are blue, green and red, in this order."""
+    colours = valley(2)
+    files = []
+    for row in range(2):
+        file = folder / f"bgr_{row}.tif"
+        _write(file, np.stack([colours[each][row] for each in ("blue", "green", "red")]))
+        with rasterio.open(file, "r+") as target:
+            target.colorinterp = [ColorInterp.blue, ColorInterp.green, ColorInterp.red]
+        files.append(str(file))
+    request = {"sources": {"hrefs": files}, "window": {"pixels": [0, 0, SIDE, SIDE]}}
+    return gather(request, to=folder / "bgr.zarr", settings=Settings(draws_report=False))
+
+
 def scene_classes(row: int) -> Pixels:
     """Return Sentinel-2's classes of one row of `gathered_classes`: 0, 4, 5, 6 and 8."""
     y, x = np.mgrid[0:SIDE, 0:SIDE]
@@ -106,12 +148,15 @@ def _stored(reflectance: Pixels) -> Pixels:
     return pixels
 
 
-def _write(file: Path, pixels: Pixels, *, dtype: str = "uint16", nodata: int = NODATA) -> None:
-    place = from_origin(676_000, 5_154_000, 10, 10)
-    profile = {"driver": "GTiff", "dtype": dtype, "count": 1, "nodata": nodata, "crs": "EPSG:32632"}
+def _write(
+    file: Path, pixels: Pixels, *, dtype: str = "uint16", nodata: int = NODATA, **options: Any
+) -> None:
+    place, bands = from_origin(676_000, 5_154_000, 10, 10), pixels.reshape(-1, SIDE, SIDE)
+    profile = {"driver": "GTiff", "dtype": dtype, "nodata": nodata, "crs": "EPSG:32632", **options}
+    profile["count"] = len(bands)
     tiling = {"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "deflate"}
     with rasterio.open(file, "w", width=SIDE, height=SIDE, transform=place, **profile, **tiling) as target:
-        target.write(pixels, 1)
+        target.write(bands)
 
 
 def plain_cube(n_rows: int, *, dim: str, dtype: str = "int64", codec: str = "blosc-lz4") -> Any:

@@ -1,5 +1,6 @@
 // What names of bands mean. The table is that of pixel_gather.core.model.band_names, which the build puts in.
 const { names: NAMES, classes: CLASSES, indexes: INDEXES, suffix: SUFFIX } = BAND_TABLE;
+export const { sceneClasses: SCENE_CLASSES, classColours: CLASS_COLOURS } = BAND_TABLE;
 
 const COLOURS = ["red", "green", "blue"];
 const plain = (name) => name.toLowerCase().replace(new RegExp(SUFFIX), "");

@@ -1,14 +1,8 @@
 // Bands whose values are classes: which values, with names and colours. Classes are neither averaged nor stretched.
-import { isNamedClasses, commonName } from "./bands.js";
+import { CLASS_COLOURS, SCENE_CLASSES, commonName, isNamedClasses } from "./bands.js";
 
 const MOST_CLASSES = 12; // with more different values, integers are amounts
 const FEWEST_PIXELS = 1000;
-const SCENE_CLASSES = [
-  ["no data", 0x000000], ["saturated or defective", 0xff0000], ["dark area", 0x2f2f2f], ["cloud shadow", 0x643200], ["vegetation", 0x00a000],
-  ["bare soil", 0xffe65a], ["water", 0x0000ff], ["unclassified", 0x808080], ["cloud, medium probability", 0xc0c0c0],
-  ["cloud, high probability", 0xffffff], ["thin cirrus", 0x64c8ff], ["snow or ice", 0xff96ff],
-];
-const COLOURS = [0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442, 0x7b4ea3, 0x8c564b, 0x999999, 0x1b3a57, 0xbcbd22];
 
 // Classes of a band, from the pixels of some rows; null if its values are amounts.
 export function classesOf(cube, band, layers) {
@@ -19,13 +13,26 @@ export function classesOf(cube, band, layers) {
   const isSaid = "flag_values" in attributes || isNamedClasses(band);
   const values = valuesIn(layers, isSaid ? 256 : MOST_CLASSES);
   if (!values || (!isSaid && (values.length < 2 || countOf(layers) < FEWEST_PIXELS))) return null;
-  const names = new Map((attributes.flag_values ?? []).map((value, index) => [Number(value), attributes.flag_meanings?.split(" ")[index]?.replaceAll("_", " ")]));
-  const isScene = commonName(band) === "scl";
+  const said = saidClasses(attributes, band);
+  const black = attributes.color_interpretation === "palette" ? "#000000" : null; // a palette has black where files give no colour
   return new Map(values.map((value, index) => {
-    const [name, colour] = (isScene && SCENE_CLASSES[value]) || [`class ${value}`, COLOURS[index % COLOURS.length]];
-    return [value, { name: names.get(value) ?? name, colour: [colour >> 16, (colour >> 8) & 255, colour & 255] }];
+    const { name, colour } = said.get(value) ?? {};
+    return [value, { name: name ?? `class ${value}`, colour: unpacked(colour ?? black ?? CLASS_COLOURS[index % CLASS_COLOURS.length]) }];
   }));
 }
+
+// What the attributes say of each value, or else Sentinel-2's scene classification.
+function saidClasses({ flag_values: values, flag_meanings: meanings = "", flag_colors: colours = "" }, band) {
+  if (!Array.isArray(values)) return new Map(commonName(band) === "scl" ? SCENE_CLASSES.map(([name, colour], value) => [value, { name, colour }]) : []);
+  const names = meanings.split(" ");
+  const inHex = colours.split(" ");
+  return new Map(values.map((value, index) => [value, {
+    name: names[index]?.replaceAll("_", " ") || undefined,
+    colour: /^#[0-9a-f]{6}$/.test(inHex[index]) ? inHex[index] : undefined,
+  }]));
+}
+
+const unpacked = (hex) => [1, 3, 5].map((start) => parseInt(hex.slice(start, start + 2), 16));
 
 // The different valid values, ascending; null if there are more than `most`.
 function valuesIn(layers, most) {

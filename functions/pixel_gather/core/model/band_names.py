@@ -41,6 +41,38 @@ CLASS_NAMES: Final = (
 )
 """Bands whose values are classes or flags, in lower case: neither averaged nor mixed as a colour."""
 
+SCENE_CLASSES: Final[tuple[tuple[str, str], ...]] = (
+    ("no data", "#000000"),
+    ("saturated or defective", "#ff0000"),
+    ("dark area", "#2f2f2f"),
+    ("cloud shadow", "#643200"),
+    ("vegetation", "#00a000"),
+    ("bare soil", "#ffe65a"),
+    ("water", "#0000ff"),
+    ("unclassified", "#808080"),
+    ("cloud, medium probability", "#c0c0c0"),
+    ("cloud, high probability", "#ffffff"),
+    ("thin cirrus", "#64c8ff"),
+    ("snow or ice", "#ff96ff"),
+)
+"""Names and colours of the values of Sentinel-2's scene classification, from 0."""
+
+CLASS_COLOURS: Final = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#d55e00",
+    "#56b4e9",
+    "#f0e442",
+    "#7f4fc9",
+    "#8c564b",
+    "#17becf",
+    "#b5cf6b",
+    "#637939",
+)
+"""Colours of classes that nothing tells one of."""
+
 INDEXES: Final[Mapping[str, str]] = {
     "ndvi": "(nir - red) / (nir + red)",
     "ndwi": "(green - nir) / (green + nir)",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.tile_coding import TileCoding
 from pixel_gather.core.model.window import Transform
 
@@ -143,11 +144,18 @@ class Header:
     overviews: tuple[tuple[int, int], ...] = ()
     """(width, height) of each overview, largest first. Empty if overviews were not looked for."""
 
+    meanings: tuple[BandMeaning, ...] = field(default=(), compare=False, repr=False)
+    """What is said of each band. Empty if nothing is, and in headers of an index that older versions made."""
+
     coding: TileCoding | None = field(default=None, compare=False, repr=False)
     """How its tiles are stored. None if only GDAL can read it."""
 
     ignores_scaling: bool = field(default=False, compare=False)
     """Whether a declared scale or offset is NaN or infinite. Such a band has the defaults of both."""
+
+    def meaning(self, band: int) -> BandMeaning:
+        """Return what is said of a band, from 1."""
+        return self.meanings[band - 1] if self.meanings else NO_MEANING
 
     def __post_init__(self) -> None:
         """Replace scales and offsets that are no numbers."""

@@ -138,6 +138,7 @@ def draft_slot(
         slot=slot,
         header=header,
         nodata=nodata,
+        classes=table.band_classes.get(name, ()) if name is not None and len(bands) == 1 else (),
         grids=tuple(dict.fromkeys(map(Grid.of, headers))),
         largest=max(((each.width, each.height) for each in headers), key=lambda size: size[0] * size[1]),
         mean_nbytes=sum(each.nbytes for each in headers) / len(headers),

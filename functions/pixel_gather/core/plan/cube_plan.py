@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.estimate.estimate_result import Estimate
+from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.footprints import Footprints
 from pixel_gather.core.model.grid_step import SAME, GridStep, Resampling
 from pixel_gather.core.model.plurals import counted
@@ -72,6 +73,8 @@ class Measurement:
 
     scale: float
     offset: float
+    meaning: BandMeaning = NO_MEANING
+    """What the template's file, or the catalog that names it, says of its values."""
 
     @property
     def fill_value(self) -> float | int:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.plan.cube_plan import SourceSlot
 from pixel_gather.core.plan.locate_window import Grid
@@ -27,3 +28,9 @@ class Draft:
     mean_nbytes: float
     mean_open_nbytes: float
     warnings: tuple[str, ...]
+    classes: tuple[BandClass, ...] = ()
+    """Classes that a catalog names, of a slot with one band."""
+
+    def meaning(self, band: int) -> BandMeaning:
+        """Return what the file and the catalog say of a band, from 1."""
+        return self.header.meaning(band).with_classes(self.classes)

@@ -410,6 +410,7 @@ def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Mea
                     nodata=draft.nodata,
                     scale=draft.header.scales[band - 1],
                     offset=draft.header.offsets[band - 1],
+                    meaning=draft.meaning(band),
                 )
             )
     return found

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Final
 
+from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.source import CubeRow, ListColumn, SearchCost, Source
 from pixel_gather.core.ports import SourceTable
 
@@ -84,6 +85,11 @@ class TableView:
     def band_numbers(self) -> Mapping[str, int]:
         """Which band of its sources each name in ``bands`` is."""
         return self.table.band_numbers
+
+    @property
+    def band_classes(self) -> Mapping[str, tuple[BandClass, ...]]:
+        """Classes of each name in ``bands``."""
+        return self.table.band_classes
 
     @property
     def has_time(self) -> bool:

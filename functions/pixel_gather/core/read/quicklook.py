@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.core.model.band_names import is_of_classes
+from pixel_gather.core.model.band_meaning import has_classes
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -107,7 +107,13 @@ def take_quicklooks(
     shown = [row - task.row_start for row in _rows_shown(plan, step) if task.row_start <= row < task.row_stop]
     return [
         {
-            task.row_start + row: _picture(pixels[row], outcome, first, step, name=measurement.name).tobytes()
+            task.row_start + row: _picture(
+                pixels[row],
+                outcome,
+                first,
+                step,
+                is_of_classes=has_classes(measurement.name, measurement.meaning),
+            ).tobytes()
             for row in shown
             if (outcome := outcomes[row][measurement.slot]).status is Status.OK
         }
@@ -115,13 +121,13 @@ def take_quicklooks(
     ]
 
 
-def _picture(pixels: _Array, outcome: Outcome, first: int, step: int, *, name: str) -> _Array:
+def _picture(pixels: _Array, outcome: Outcome, first: int, step: int, *, is_of_classes: bool) -> _Array:
     """Return means of the valid pixels of blocks; of classes and complex numbers every ``step``-th pixel.
 
     A block without a valid pixel keeps its first one.
     """
     sampled = pixels[first::step, ::step]
-    is_class = is_of_classes(name) or (pixels.dtype.kind in "iu" and len(np.unique(sampled)) <= _MOST_CLASSES)
+    is_class = is_of_classes or (pixels.dtype.kind in "iu" and len(np.unique(sampled)) <= _MOST_CLASSES)
     if step == 1 or is_class or pixels.dtype.kind not in "iuf":
         return sampled
     total, n_valid = np.zeros(sampled.shape), np.zeros(sampled.shape)

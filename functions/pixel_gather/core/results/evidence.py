@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.footprints import Footprints, SourceFootprints
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.window import Transform
@@ -100,6 +101,7 @@ class Look:
     """Windows spread over all rows, also those that were not read. The same rows for every measurement."""
 
     scaling: Scaling = Scaling()
+    meaning: BandMeaning = NO_MEANING
 
     @property
     def measurement(self) -> str:

@@ -1,12 +1,14 @@
 """From scenes to the sources of a gather: one source for each asset that is wanted. Pure."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pixel_gather.core.area import unwrapped
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.band_meaning import NO_MEANING, BandClass
 from pixel_gather.core.scenes.acquisition import pass_of
 from pixel_gather.core.scenes.duplicates import OF_DUPLICATES
 from pixel_gather.core.scenes.item import asset_of, scene_key
@@ -43,6 +45,11 @@ _US_PER_DEGREE: Final = 240_000_000
 
 _MOST_DIGITS: Final = 9
 """Longest number of a band."""
+
+_LONGEST_NAME: Final = 128
+"""Longest name of a class that is kept."""
+
+_COLOUR: Final = re.compile(r"#[0-9a-f]{6}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,14 +215,32 @@ def _found(item: Item, name: str) -> Mapping[str, Any] | None:
     return asset if asset is not None and isinstance(asset.get("href"), str) else None
 
 
+def classes_in(item: Item, choice: AssetChoice) -> tuple[BandClass, ...]:
+    """Return the classes that an item names for a band by STAC's classification extension."""
+    asset = _found(item, choice.asset)
+    places = [] if asset is None else _places(asset, choice)
+    told = next((each["classification:classes"] for each in places if "classification:classes" in each), ())
+    found = [_class(each) for each in told] if isinstance(told, list) else []
+    return NO_MEANING.with_classes(each for each in found if each is not None).classes
+
+
+def _class(told: object) -> BandClass | None:
+    value = told.get("value") if isinstance(told, Mapping) else None
+    if not isinstance(told, Mapping) or not isinstance(value, int) or isinstance(value, bool):
+        return None
+    names = (told.get(key) for key in ("title", "name", "description"))
+    name = next((each for each in names if isinstance(each, str) and each), None)
+    colour = f"#{told.get('color_hint')}".lower()
+    return BandClass(
+        value=value,
+        name=None if name is None else name[:_LONGEST_NAME],
+        colour=colour if _COLOUR.fullmatch(colour) else None,
+    )
+
+
 def _claims(asset: Mapping[str, Any], choice: AssetChoice) -> dict[str, float]:
     """Return the scale, offset and nodata that an item claims of a band, in STAC 1.1 or by its extensions."""
-    position = (choice.number or 1) - 1
-    places = [asset]
-    for field in ("bands", "raster:bands"):
-        bands = asset.get(field)
-        if isinstance(bands, list) and position < len(bands) and isinstance(bands[position], Mapping):
-            places.insert(0, bands[position])
+    places = _places(asset, choice)
     found: dict[str, float] = {}
     for name, column in (
         ("scale", "scale_claimed"),
@@ -227,6 +252,17 @@ def _claims(asset: Mapping[str, Any], choice: AssetChoice) -> dict[str, float]:
         if number is not None:
             found[column] = number
     return found
+
+
+def _places(asset: Mapping[str, Any], choice: AssetChoice) -> list[Mapping[str, Any]]:
+    """Return what describes a band: the band's own descriptions, then the asset's."""
+    position = (choice.number or 1) - 1
+    places = [asset]
+    for field in ("bands", "raster:bands"):
+        bands = asset.get(field)
+        if isinstance(bands, list) and position < len(bands) and isinstance(bands[position], Mapping):
+            places.insert(0, bands[position])
+    return places
 
 
 def _float(value: object) -> float | None:

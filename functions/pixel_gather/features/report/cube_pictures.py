@@ -21,7 +21,7 @@ from pixel_gather.core.results.evidence import (
 from pixel_gather.core.results.timings import Integers
 from pixel_gather.features.report.cube_sources import CubeSources
 from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY
-from pixel_gather.io.cube.scaling import scaling_of
+from pixel_gather.io.cube.scaling import meaning_of, scaling_of
 from pixel_gather.io.cube.valid_pixels import are_inside, nodata_of
 from pixel_gather.io.store.object_store import Store
 
@@ -153,6 +153,7 @@ def _looks(
                 frames=sources.described(quicklooks.rows * n_abreast + slot),
                 contact_sheet=_sheet(sources, quicklooks, rows * n_abreast + slot),
                 scaling=scaling_of(group[name]),
+                meaning=meaning_of(group[name]),
             )
         )
     return tuple(looks)

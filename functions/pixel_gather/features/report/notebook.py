@@ -3,11 +3,14 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pixel_gather.core.model.band_names import red_green_blue
+from pixel_gather.core.model.band_meaning import BandMeaning, true_colour
 from pixel_gather.core.results.report import Report
 from pixel_gather.io.store.object_store import Store
+
+if TYPE_CHECKING:
+    from pixel_gather.io.pictures.pictures import Channel, Rgba
 
 _log: Final = logging.getLogger(__name__)
 
@@ -63,11 +66,12 @@ def _picture(open_store: Callable[[], Store], measurements: Sequence[str]) -> st
 def _drawn(store: Store, measurements: Sequence[str]) -> str:
     from pixel_gather.features.report.cube_pictures import quicklooks_in  # noqa: PLC0415
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # 0.3 s, as the rest
-    from pixel_gather.io.pictures.pictures import Channel, painted, picture_uri  # noqa: PLC0415
-    from pixel_gather.io.pictures.stretch import common_stretches  # noqa: PLC0415
+    from pixel_gather.io.cube.scaling import meaning_of  # noqa: PLC0415
+    from pixel_gather.io.pictures.pictures import Channel, picture_uri  # noqa: PLC0415
 
     group = open_foreign_group(store)
-    names = red_green_blue(measurements) or tuple(measurements[:1])
+    meanings = {name: meaning_of(group[name]) for name in measurements}
+    names = true_colour(meanings) or tuple(measurements[:1])
     is_abreast = getattr(group["status"], "ndim", 1) > 1
     slots = {name: measurements.index(name) if is_abreast else 0 for name in names}
     found = quicklooks_in(store, group, slots)
@@ -79,8 +83,20 @@ def _drawn(store: Store, measurements: Sequence[str]) -> str:
         Channel(pixels=each.pixels[index], is_valid=each.is_valid[index])
         for each, index in zip(found, at, strict=True)
     ]
-    stretches = common_stretches([each.pixels for each in channels], [each.is_valid for each in channels])
-    uri = picture_uri(painted(channels, stretches), is_lossless=True)
+    uri = picture_uri(_painted(names, channels, meanings[names[0]]), is_lossless=True)
     said = escape(f"{', '.join(names)}, row {min(rows):,}")
     image = f'<img src="{uri}" alt="{said}" style="{_SIDE}">'
     return f'<figure style="margin: 0">{image}<figcaption>{said}</figcaption></figure>'
+
+
+def _painted(names: Sequence[str], channels: "Sequence[Channel]", meaning: BandMeaning) -> "Rgba":
+    from pixel_gather.io.pictures.classes import classes_of, painted_classes  # noqa: PLC0415
+    from pixel_gather.io.pictures.pictures import painted  # noqa: PLC0415
+    from pixel_gather.io.pictures.stretch import common_stretches  # noqa: PLC0415
+
+    if len(channels) == 1:
+        (channel,) = channels
+        if classes := classes_of(names[0], channel.pixels, channel.is_valid, meaning=meaning):
+            return painted_classes(channel.pixels, channel.is_valid, classes)
+    stretches = common_stretches([each.pixels for each in channels], [each.is_valid for each in channels])
+    return painted(channels, stretches)

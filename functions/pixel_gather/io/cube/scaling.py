@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.results.evidence import Scaling
 
 
@@ -14,3 +15,8 @@ def scaling_of(array: Any) -> Scaling:
         offset=float(offset) if isinstance(offset, int | float) else 0.0,
         unit=unit if isinstance(unit, str) and unit != "1" else "",
     )
+
+
+def meaning_of(array: Any) -> BandMeaning:
+    """Return what an array's attributes say of its classes, and of its colour."""
+    return BandMeaning.of_attributes(array.attrs)

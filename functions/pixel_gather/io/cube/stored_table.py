@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import repeat
 from typing import Final
 
+from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.source import CubeRow, ListColumn, SearchCost, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.cube.stored_cube import StoredCube
@@ -22,6 +23,8 @@ class StoredTable:
     n_repeated = 0
     n_known = 0
     search_cost: SearchCost | None = None
+    band_classes: Mapping[str, tuple[BandClass, ...]] = {}
+    """None: the cube says itself what its values mean."""
 
     def __init__(
         self, cube: StoredCube, *, band_numbers: Mapping[str, int], found_list: bytes | None = None

@@ -191,7 +191,7 @@ def measurement_attributes(measurement: Measurement) -> dict[str, Any]:
     attributes: dict[str, Any] = {"long_name": measurement.name}
     if measurement.nodata is not None:
         attributes["_FillValue"] = _encoded_fill(measurement.nodata, np.dtype(measurement.dtype))
-    return attributes
+    return attributes | measurement.meaning.attributes(measurement.dtype)
 
 
 def scaling_attributes(measurement: Measurement) -> dict[str, Any]:

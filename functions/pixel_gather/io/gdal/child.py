@@ -24,7 +24,7 @@ from pixel_gather.io import child_process
 from pixel_gather.io.child_channel import Channel, Kind
 from pixel_gather.io.gdal import gdal_error_status
 from pixel_gather.io.gdal.block_ranges import stored_ranges
-from pixel_gather.io.gdal.describe import array_dtype, describe
+from pixel_gather.io.gdal.describe import array_dtype, describe, meanings
 from pixel_gather.io.gdal.ranged_file import NAME, OneFile, RangedBytes
 from pixel_gather.io.gdal.read_mask import read_mask
 
@@ -91,7 +91,7 @@ class _Worker:
             n_overviews = len(full.overviews(1))
             if request["overview"] >= n_overviews:
                 raise _OverLimitError(f"has {n_overviews} overviews, not overview {request['overview']}")
-            of_full = {"scales": full.scales, "offsets": full.offsets}
+            of_full = {"scales": full.scales, "offsets": full.offsets, "meanings": meanings(full)}
             for level in range(n_overviews):
                 overview = self._dataset({**request, "overview": level, "token": _ONE_USE_TOKEN})
                 sizes.append((overview.width, overview.height))

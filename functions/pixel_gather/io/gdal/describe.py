@@ -8,9 +8,12 @@ import numpy as np
 from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
+from pixel_gather.core.model.band_meaning import MOST_CLASSES
+
 _ROOT_CODE: Final = re.compile(r',AUTHORITY\["EPSG","(\d+)"\]\]$')
 """The code of the whole CRS: the last node at the outermost level of WKT 1."""
 
+_SAYS_NOTHING: Final = ("undefined", "gray")
 _IDENTITY: Final = (0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 """GDAL's transform of a raster without georeference."""
 
@@ -34,7 +37,31 @@ def describe(dataset: Any) -> dict[str, Any]:
         "tile_width": block_width,
         "tile_height": block_height,
         "is_tiled": block_width != dataset.width,
+        "meanings": meanings(dataset),
     }
+
+
+def meanings(dataset: Any) -> list[tuple[str | None, list[tuple[int, str]]]]:
+    """Return what is said of each band: its colour, and the colours of a palette. Empty if nothing is."""
+    colours = [None if each.name in _SAYS_NOTHING else each.name for each in dataset.colorinterp]
+    palette = _palette(dataset) if colours == ["palette"] else []
+    found = [(None if each == "palette" and not palette else each, palette) for each in colours]
+    return found if any(colour for colour, _ in found) else []
+
+
+def _palette(dataset: Any) -> list[tuple[int, str]]:
+    """Return the colours of a palette that are not black, as in `pixel_gather.io.geotiff.band_meanings`."""
+    try:
+        colours = dataset.colormap(1)
+    except ValueError:  # it has none
+        return []
+    if len(colours) > MOST_CLASSES:
+        return []
+    return [
+        (value, f"#{red:02x}{green:02x}{blue:02x}")
+        for value, (red, green, blue, _) in colours.items()
+        if red or green or blue
+    ]
 
 
 def array_dtype(dataset: Any) -> np.dtype[Any]:

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.core.model.status import Status
@@ -198,12 +199,20 @@ class _Session:
         geo_transform, overviews = answer.pop("geo_transform"), answer.pop("overviews")
         self.n_overviews = answer.pop("n_overviews")
         answer["scales"], answer["offsets"] = tuple(answer["scales"]), tuple(answer["offsets"])
+        meanings = answer.pop("meanings")
         return Header(
             href=self.pinned.href,
             etag=self.pinned.etag,
             nbytes=self.pinned.nbytes,
             transform=None if geo_transform is None else Transform.from_gdal(geo_transform),
             overviews=tuple((width, height) for width, height in overviews),
+            meanings=tuple(
+                BandMeaning(
+                    colour=colour,
+                    classes=tuple(BandClass(value=value, colour=of) for value, of in palette),
+                )
+                for colour, palette in meanings
+            ),
             **answer,
         )
 

@@ -1,7 +1,10 @@
-"""GDAL_METADATA: the XML tag that holds each band's scale and offset."""
+"""GDAL_METADATA: the XML tag that holds each band's scale, offset, colour and classes."""
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from pixel_gather.core.model.band_meaning import MOST_CLASSES, BandClass
 from pixel_gather.io.geotiff.ifd import Ifd
 from pixel_gather.io.geotiff.tags import Tag
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
@@ -10,6 +13,15 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _MAX_NBYTES: Final = 1 << 20
+_COLOURS: Final = frozenset(
+    {
+        *("red", "green", "blue", "alpha", "hue", "saturation", "lightness"),
+        *("cyan", "magenta", "yellow", "black", "pan", "coastal", "rededge", "nir", "swir"),
+    }
+)
+"""GDAL's colour interpretations in lower case, without palette, grey and undefined."""
+
+_WHOLE: Final = re.compile(r"-?\d{1,10}")
 
 
 def scales_and_offsets(ifd: Ifd, n_bands: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -33,6 +45,55 @@ def mentions_mask(ifd: Ifd) -> bool:
     """Tell whether the XML may declare an alpha band, or one nodata value for all bands together."""
     text = _text(ifd).lower()
     return b"alpha" in text or b"nodata_values" in text
+
+
+def colours_of_bands(ifd: Ifd) -> dict[int, str | None]:
+    """Return the colour of each band that the XML tells one of, from 0; None for grey and undefined.
+
+    Raises:
+        UnsupportedError: As in `scales_and_offsets`.
+        NeedBytes: The text has not been fetched yet.
+    """
+    text = _text(ifd)
+    found: dict[int, str | None] = {}
+    for item in _items(text) if b'"colorinterp"' in text else ():
+        if item.get("role") == "colorinterp" and item.get("sample", "").isdecimal():
+            colour = (item.text or "").strip().lower()
+            found[int(item.get("sample", ""))] = colour if colour in _COLOURS else None
+    return found
+
+
+def flags_of_bands(ifd: Ifd) -> Mapping[int | None, tuple[BandClass, ...]]:
+    """Return the classes of each band, from 0, that items ``flag_values`` and ``flag_meanings`` name.
+
+    These are CF's attributes, which writers such as rioxarray put here. None stands for all bands.
+
+    Raises:
+        UnsupportedError: As in `scales_and_offsets`.
+        NeedBytes: The text has not been fetched yet.
+    """
+    text = _text(ifd)
+    if b'"flag_values"' not in text:
+        return {}
+    said: dict[tuple[str | None, str | None], str] = {
+        (item.get("name"), item.get("sample")): item.text or "" for item in _items(text)
+    }
+    return {
+        None if sample is None else int(sample): _flags(values, said.get(("flag_meanings", sample), ""))
+        for (name, sample), values in said.items()
+        if name == "flag_values" and (sample is None or sample.isdecimal())
+    }
+
+
+def _flags(values: str, meanings: str) -> tuple[BandClass, ...]:
+    numbers = [int(each) for each in _WHOLE.findall(values)]
+    names = meanings.split()
+    if len(numbers) != len(names) or len(numbers) > MOST_CLASSES:
+        return ()
+    return tuple(
+        BandClass(value=number, name=name.replace("_", " "))
+        for number, name in zip(numbers, names, strict=True)
+    )
 
 
 def overview_resampling(ifd: Ifd) -> str | None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pixel_gather.core.model.source import Header
+from pixel_gather.io.geotiff.band_meanings import meanings_of
 from pixel_gather.io.geotiff.gdal_metadata import scales_and_offsets
 from pixel_gather.io.geotiff.geo_keys import GeoKeys
 from pixel_gather.io.geotiff.ifd import Ifd, following_ifds
@@ -106,5 +107,6 @@ def header_of(
         tile_height=shown.block_height,
         is_tiled=shown.is_tiled,
         overviews=tuple((each.width, each.height) for each in overviews),
+        meanings=meanings_of(ifd, layout.n_bands),
         coding=shown.coding,
     )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import numpy as np
 
+from pixel_gather.core.model.band_meaning import MOST_CLASSES, BandClass, BandMeaning
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.window import Transform
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
@@ -62,6 +63,16 @@ class _Array(msgspec.Struct, array_like=True, frozen=True, gc=False):
     start: _Place
 
 
+_Word = Annotated[str, msgspec.Meta(max_length=256)]
+_PackedClass = tuple[int, _Word | None, _Word | None]
+"""Value, name and colour."""
+
+_PackedMeaning = tuple[
+    _Word | None, Annotated[tuple[_PackedClass, ...], msgspec.Meta(max_length=MOST_CLASSES)]
+]
+"""Colour and classes of a band."""
+
+
 class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """All fields of a packed header. The version comes first, so that any other is refused at once."""
 
@@ -100,6 +111,8 @@ class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
     offsets: _Array
     byte_counts: _Array
     runs: Annotated[tuple[PackedRun, ...], msgspec.Meta(max_length=_MAX_RUNS)]
+    meanings: tuple[_PackedMeaning, ...] = ()
+    """Last, with a default: older versions do not write it, and ignore it."""
 
     @property
     def dtype(self) -> str:
@@ -232,6 +245,10 @@ def _without_tiles(
         "next_ifd": first.next_offset,
         "offsets": _array(ifd, layout.offsets_tag),
         "byte_counts": _array(ifd, layout.counts_tag),
+        "meanings": tuple(
+            (each.colour, tuple((one.value, one.name, one.colour) for one in each.classes))
+            for each in header.meanings
+        ),
     }
 
 
@@ -396,5 +413,18 @@ def _header(decoded: PackedHeader, layout: Layout, href: str) -> Header:
         tile_height=layout.block_height,
         is_tiled=layout.is_tiled,
         overviews=decoded.overviews,
+        meanings=_meanings(decoded),
         coding=layout.coding,
+    )
+
+
+def _meanings(decoded: PackedHeader) -> tuple[BandMeaning, ...]:
+    if len(decoded.meanings) not in (0, decoded.n_bands):
+        raise ValueError("meanings of another number of bands")
+    return tuple(
+        BandMeaning(
+            colour=colour,
+            classes=tuple(BandClass(value=value, name=name, colour=of) for value, name, of in classes),
+        )
+        for colour, classes in decoded.meanings
     )

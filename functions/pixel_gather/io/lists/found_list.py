@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import batched, chain
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.source import LeftOut, Source
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.core.scenes.scene_sources import asset_choices, band_numbers
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 type _Record = tuple[str | None, str, str | None, Source | LeftOut]
 """Href, status, reason, and the rest."""
 
+_CLASSES: Final = "pixel_gather_classes"
 _KEPT: Final = "kept"
 _FIXED: Final = ("href", "band", "scene", "time", "status", "reason")
 _N_PER_BATCH: Final = 8192
@@ -30,18 +34,25 @@ _N_PER_GROUP: Final = 65_536
 _TYPES: Final = {"string": str, "int64": int, "float64": float, "bool": bool}
 
 
-def found_parquet(kept: Iterable[Source], left_out: Sequence[LeftOut], *, dtypes: Mapping[str, str]) -> bytes:
+def found_parquet(
+    kept: Iterable[Source],
+    left_out: Sequence[LeftOut],
+    *,
+    dtypes: Mapping[str, str],
+    classes: Mapping[str, tuple[BandClass, ...]],
+) -> bytes:
     """Return the file.
 
     Args:
         kept: What the gather reads, in the order of the list.
         left_out: What it does not read.
         dtypes: The list's columns and their dtypes.
+        classes: Those of each band, which the file's metadata keep.
     """
     from arro3.core import RecordBatchReader  # noqa: PLC0415 # only plans of searches need it
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
-    schema = _schema(dtypes)
+    schema = _schema(dtypes).with_metadata({_CLASSES: msgspec.json.encode(classes).decode()})
     records: Iterator[_Record] = chain(
         ((each.href, _KEPT, None, each) for each in kept),
         ((each.href, each.status, each.reason, each) for each in left_out),
@@ -66,17 +77,21 @@ def found_sources(content: bytes, sources: Sources) -> SourceList:
     """
     asked = sources.searched
     left_out: list[LeftOut] = []
+    classes: dict[str, tuple[BandClass, ...]] = {}
     return SourceList(
         name="sources.parquet",
         is_typed=True,
-        sources=_sources(content, left_out),
+        sources=_sources(content, left_out, classes),
         left_out=left_out,
+        band_classes=classes,
         band_numbers={} if asked is None else band_numbers(asset_choices(asked.assets)),
     )
 
 
-def _sources(content: bytes, left_out: list[LeftOut]) -> Iterator[Source]:
-    for record in _records(content):
+def _sources(
+    content: bytes, left_out: list[LeftOut], classes: dict[str, tuple[BandClass, ...]]
+) -> Iterator[Source]:
+    for record in _records(content, classes):
         href, band, scene, time_us, status, reason = (record.pop(name) for name in _FIXED)
         if status == _KEPT:
             yield Source(href=href, band=band, scene=scene, time_us=time_us, columns=record)
@@ -94,9 +109,12 @@ def _sources(content: bytes, left_out: list[LeftOut]) -> Iterator[Source]:
             )
 
 
-def _records(content: bytes) -> Iterator[dict[str, Any]]:
+def _records(content: bytes, classes: dict[str, tuple[BandClass, ...]]) -> Iterator[dict[str, Any]]:
     with damage_of("the list that was found (sources.parquet)"):
-        for batch in parquet_batches(io.BytesIO(content), batch_size=_N_PER_BATCH)[1]:
+        schema, batches = parquet_batches(io.BytesIO(content), batch_size=_N_PER_BATCH)
+        told = schema.metadata.get(_CLASSES.encode(), b"{}")  # of no file of an earlier version
+        classes |= msgspec.json.decode(told, type=dict[str, tuple[BandClass, ...]])
+        for batch in batches:
             yield from _records_of(batch)
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.core.model.band_names import common_name, is_of_classes
+from pixel_gather.core.model.band_meaning import MOST_CLASSES, NO_MEANING, BandClass, BandMeaning, has_classes
+from pixel_gather.core.model.band_names import CLASS_COLOURS, SCENE_CLASSES, common_name
 from pixel_gather.core.results.evidence import Image, Mask
 
 _MOST_UNNAMED: Final = 12
@@ -19,38 +20,9 @@ _MOST_NAMED: Final = 64
 _FEWEST_PIXELS: Final = 50
 """For each value, so that a small window of a photograph is no map of classes."""
 
-_COLOURS: Final = (
-    "#0072b2",
-    "#e69f00",
-    "#009e73",
-    "#cc79a7",
-    "#d55e00",
-    "#56b4e9",
-    "#f0e442",
-    "#7f4fc9",
-    "#8c564b",
-    "#17becf",
-    "#b5cf6b",
-    "#637939",
-)
-"""Of the most frequent classes. All others share one."""
-
+_MOST_IN_LEGEND: Final = 24
 _OTHERS: Final = "#9aa0a6"
-_SCENE_CLASSES: Final[Mapping[int, tuple[str, str]]] = {
-    0: ("no data", "#000000"),
-    1: ("saturated or defective", "#ff0000"),
-    2: ("dark area", "#2f2f2f"),
-    3: ("cloud shadow", "#643200"),
-    4: ("vegetation", "#00a000"),
-    5: ("bare soil", "#ffe65a"),
-    6: ("water", "#0000ff"),
-    7: ("unclassified", "#808080"),
-    8: ("cloud, medium probability", "#c0c0c0"),
-    9: ("cloud, high probability", "#ffffff"),
-    10: ("thin cirrus", "#64c8ff"),
-    11: ("snow or ice", "#ff96ff"),
-}
-"""Names and colours of Sentinel-2's scene classification. ``view.html`` has the same."""
+"""Colour of classes that have none of their own."""
 
 type Rgba = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -68,41 +40,64 @@ class PixelClass:
     """Share of the valid pixels, 0 to 1."""
 
 
-def classes_of(name: str, pixels: Image, is_valid: Mask) -> tuple[PixelClass, ...]:
+def classes_of(
+    name: str, pixels: Image, is_valid: Mask, *, meaning: BandMeaning = NO_MEANING
+) -> tuple[PixelClass, ...]:
     """Return the classes of a measurement, the most frequent first; none if its values are quantities.
 
     Args:
         name: Name of the measurement. It may say that its values are classes.
         pixels: Any pixels of it.
         is_valid: Which of them are valid; same shape.
+        meaning: What its file or a catalog says of its values. That goes before its name.
     """
     if pixels.dtype.kind not in "iub":
         return ()
     values, counts = np.unique(pixels[is_valid], return_counts=True)
-    is_named = is_of_classes(name)
-    most = _MOST_NAMED if is_named else _MOST_UNNAMED
+    is_named = has_classes(name, meaning)
+    most = MOST_CLASSES if meaning.classes else _MOST_NAMED if is_named else _MOST_UNNAMED
     has_pixels = is_named or counts.sum() >= _FEWEST_PIXELS * len(values)
     if len(values) > most or len(values) < (1 if is_named else 2) or not has_pixels:
         return ()
-    known = _SCENE_CLASSES if common_name(name) == "scl" else {}
+    known = _known(name, meaning)
     order = np.argsort(-counts, kind="stable")
-    found = [
-        _class(int(values[index]), float(counts[index] / counts.sum()), known, colour)
-        for index, colour in zip(order, _COLOURS, strict=False)
-    ]
-    if len(values) > len(found):
-        share = 1 - sum(each.share for each in found)
+    n_own = len(values) if meaning.classes else len(CLASS_COLOURS)
+    shown = sorted(int(values[index]) for index in order[:n_own])
+    colours = {value: CLASS_COLOURS[n % len(CLASS_COLOURS)] for n, value in enumerate(shown)}
+    found = []
+    for index in order[:n_own]:
+        value = int(values[index])
+        said = known.get(value, BandClass(value=value))
         found.append(
             PixelClass(
-                value=None, name=f"{len(values) - len(found)} others", colour=_OTHERS, share=max(share, 0.0)
+                value=value,
+                name=f"{value} {said.name or ''}".strip(),
+                colour=said.colour or meaning.fallback or colours[value],
+                share=float(counts[index] / counts.sum()),
             )
         )
-    return tuple(found)
+    return _with_others(found, len(values) - len(found))
 
 
-def _class(value: int, share: float, known: Mapping[int, tuple[str, str]], colour: str) -> PixelClass:
-    said, its_colour = known.get(value, ("", colour))
-    return PixelClass(value=value, name=f"{value} {said}".strip(), colour=its_colour, share=share)
+def _known(name: str, meaning: BandMeaning) -> Mapping[int, BandClass]:
+    if meaning.classes or common_name(name) != "scl":
+        return {each.value: each for each in meaning.classes}
+    return {
+        value: BandClass(value=value, name=said, colour=colour)
+        for value, (said, colour) in enumerate(SCENE_CLASSES)
+    }
+
+
+def legend_of(classes: tuple[PixelClass, ...]) -> tuple[PixelClass, ...]:
+    """Return the classes that a legend names: the most frequent ones, and all others as one."""
+    return _with_others(list(classes[:_MOST_IN_LEGEND]), len(classes[_MOST_IN_LEGEND:]))
+
+
+def _with_others(found: list[PixelClass], n_others: int) -> tuple[PixelClass, ...]:
+    if not n_others:
+        return tuple(found)
+    share = max(1 - sum(each.share for each in found), 0.0)
+    return (*found, PixelClass(value=None, name=f"{n_others} others", colour=_OTHERS, share=share))
 
 
 def painted_classes(pixels: Image, is_valid: Mask, classes: tuple[PixelClass, ...]) -> Rgba:

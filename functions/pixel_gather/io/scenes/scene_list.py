@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import LeftOut, SearchCost, Source
 from pixel_gather.core.model.window import WindowRule
@@ -17,6 +18,7 @@ from pixel_gather.core.scenes.scene_sources import (
     SceneSource,
     asset_choices,
     band_numbers,
+    classes_in,
     row_of,
     sources_of,
 )
@@ -44,6 +46,13 @@ class _Told:
     notes: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     cost: SearchCost = field(default_factory=SearchCost)
+    classes: dict[str, tuple[BandClass, ...]] = field(default_factory=dict)
+
+    def add_classes(self, item: Item, choices: tuple[AssetChoice, ...]) -> None:
+        """Take the classes of bands that no earlier item has named."""
+        for choice in choices:
+            if choice.band not in self.classes and (classes := classes_in(item, choice)):
+                self.classes[choice.band] = classes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +98,7 @@ class SceneFinder:
             left_out=told.left_out,
             search_cost=told.cost,
             band_numbers=band_numbers(choices),
+            band_classes=told.classes,
         )
 
     def _sources(
@@ -103,6 +113,7 @@ class SceneFinder:
         n_without = n = 0
         for item in found.items:
             n_of_item = 0
+            told.add_classes(item, choices)
             for each, scene in self._of_item(item, asked, choices):
                 if each.href is None:
                     reason = f"{each.scene} has no such asset"

@@ -15,7 +15,7 @@ from pixel_gather.features.report.page.chart import (
     time_ticks,
 )
 from pixel_gather.features.report.page.coverage import share_in_words
-from pixel_gather.io.pictures.classes import PixelClass, classes_of
+from pixel_gather.io.pictures.classes import PixelClass, classes_of, legend_of
 from pixel_gather.io.pictures.stretch import number_in_words
 
 _N_BINS: Final = 48
@@ -60,7 +60,9 @@ def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
 
 
 def _classes_of(look: Look) -> tuple[PixelClass, ...]:
-    return classes_of(look.measurement, look.quicklooks.pixels, look.quicklooks.is_valid)
+    quicklooks = look.quicklooks
+    found = classes_of(look.measurement, quicklooks.pixels, quicklooks.is_valid, meaning=look.meaning)
+    return legend_of(found)
 
 
 def _values_of_classes(look: Look, classes: tuple[PixelClass, ...]) -> ValuesView:

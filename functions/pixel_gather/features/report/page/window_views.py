@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from pixel_gather.core.model.band_names import red_green_blue
+from pixel_gather.core.model.band_meaning import true_colour
 from pixel_gather.core.results.evidence import Look, Picture
-from pixel_gather.io.pictures.classes import PixelClass, classes_of, painted_classes
+from pixel_gather.io.pictures.classes import PixelClass, classes_of, legend_of, painted_classes
 from pixel_gather.io.pictures.pictures import Channel, Film, Rgba, film_of, painted, picture_uri
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
 
@@ -110,7 +110,9 @@ def _choices(looks: Sequence[Look]) -> list[_Choice]:
     shown = looks[:_MOST_LOOKS]
     alone = [_choice(each.measurement, (each,)) for each in shown]
     by_name = {each.measurement: each for each in looks}
-    three = tuple(by_name[name] for name in red_green_blue(tuple(by_name)))
+    three = tuple(
+        by_name[name] for name in true_colour({name: each.meaning for name, each in by_name.items()})
+    )
     if len({each.quicklooks.pixels.shape[1:] for each in three}) == 1:
         in_colour = _choice("RGB: " + ", ".join(each.measurement for each in three), three)
         return [in_colour, *alone] if in_colour.indexes[0] else alone
@@ -132,7 +134,10 @@ def _view(choice: _Choice, *, is_lossless: bool, most_film_nbytes: int) -> LookV
         )
         for look, indexes in zip(choice.looks, choice.indexes, strict=True)
     ]
-    classes = classes_of(choice.name, channels[0].pixels, channels[0].is_valid) if len(channels) == 1 else ()
+    classes: tuple[PixelClass, ...] = ()
+    if len(channels) == 1:
+        (look,), (channel,) = choice.looks, channels
+        classes = classes_of(choice.name, channel.pixels, channel.is_valid, meaning=look.meaning)
     if classes:
         paint: Paint = partial(_painted_classes, classes=classes)
         scale = _legend_view(choice, classes)
@@ -199,7 +204,7 @@ def _legend_view(choice: _Choice, classes: tuple[PixelClass, ...]) -> ScaleView:
         values=(),
         unit="",
         words="classes, the most frequent first",
-        classes=tuple((each.colour, each.name) for each in classes),
+        classes=tuple((each.colour, each.name) for each in legend_of(classes)),
         is_constant=True,
         step=choice.looks[0].quicklooks.step,
     )
