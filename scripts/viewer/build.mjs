@@ -22,6 +22,7 @@ async function bundled(options) {
 }
 
 const script = await bundled({ entryPoints: ["src/main.js"], format: "iife", target: "es2022", plugins: [unused], define: { "import.meta.url": '""', BAND_TABLE: process.argv[3] } });
+const first = await bundled({ entryPoints: ["src/first.js"], format: "iife", target: "es2022" });
 const style = await bundled({ entryPoints: ["src/view.css"] });
 const hash = (content) => `'sha256-${createHash("sha256").update(content).digest("base64")}'`;
 
@@ -31,7 +32,7 @@ const packages = ["zarrita", "@zarrita/storage", "fzstd"].map((name) => {
 });
 const licences = packages.map(([name, licence]) => `=== ${name} ===\n\n${licence.replaceAll("--", "- -")}`).join("\n\n");
 
-const policy = `default-src 'self'; script-src ${hash(script)}; style-src ${hash(style)}; base-uri 'none'; form-action 'none'`;
+const policy = `default-src 'self'; script-src ${hash(first)} ${hash(script)}; style-src ${hash(style)}; base-uri 'none'; form-action 'none'`;
 
 const page = `<!doctype html>
 <html lang="en">
@@ -46,7 +47,7 @@ const page = `<!doctype html>
 <style>${style}</style>
 </head>
 <body>
-${text("src/view.html")}
+${text("src/view.html").replace("<!-- first.js -->", () => `<script>${first}</script>`)}
 <script>${script}</script>
 </body>
 </html>

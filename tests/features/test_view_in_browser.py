@@ -55,8 +55,13 @@ class _Counting(view._Handler):
     n_busy = 0
     """So many requests for red's pixels are answered by 503."""
 
+    metadata_may_go: threading.Event
+    """The cube's metadata are not sent before this is set."""
+
     @override
     def do_GET(self) -> None:
+        if self.path.endswith("/zarr.json"):
+            self.metadata_may_go.wait(60)
         if "/red/c/" in self.path and type(self).n_busy:
             type(self).n_busy -= 1
             self.send_error(503)
@@ -73,7 +78,10 @@ class _Counting(view._Handler):
 def _running(server: CubeServer) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
     """Serve in a thread. Yield the page's address and the list of requests."""
     asked: list[tuple[str, str | None]] = []
-    server.RequestHandlerClass = type("Counting", (_Counting,), {"asked": asked})
+    may_go = threading.Event()
+    may_go.set()
+    told = {"asked": asked, "metadata_may_go": may_go}
+    server.RequestHandlerClass = type("Counting", (_Counting,), told)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
@@ -111,6 +119,16 @@ def _pixels(valley: str, band: str, row: int) -> Any:
 _CANVAS = """(() => { const c = document.getElementById("pixels");
   const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
   return [c.height, c.width, Array.from(data)]; })()"""
+
+_FIRST = """(() => { const image = document.getElementById("first");
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+  const context = canvas.getContext("2d");
+  context.drawImage(image, 0, 0);
+  return Array.from(context.getImageData(0, 0, canvas.width, canvas.height).data); })()"""
+
+_BOX = """(() => { const box = document.getElementById("ID").getBoundingClientRect();
+  return [box.left, box.top, box.width, box.height]; })()"""
 
 
 def _canvas(page: Page) -> Any:
@@ -420,6 +438,7 @@ def test_first_look_is_true_colour_and_charts_have_the_colours_of_their_bands(
 ) -> None:
     """Names say which bands are red, green and blue. A line of red is red, alone or with others."""
     url, _ = served
+    page.look(width=1440, height=900)
     page.open_(f"{url}#row=4&part=50,100,1,1")
     page.wait("document.documentElement.dataset.series === 'drawn'")
 
@@ -597,6 +616,38 @@ def test_handles_of_the_histogram_set_the_stretch(page: Page, served: _Served) -
 
     assert after[0] == before[0]
     assert after[1] > before[1]
+
+
+def test_first_picture_needs_nothing_but_the_page(page: Page, tmp_path: Path) -> None:
+    """It is there before the cube's metadata, where and as the row is shown then."""
+    place = gathered_valley(tmp_path, n_rows=3, draws_report=True).place
+    with serving_cube(place) as server, _running(server) as (url, asked):
+        server.RequestHandlerClass.metadata_may_go.clear()  # type: ignore[attr-defined]
+        page.send("Page.navigate", url="about:blank")
+        page.send("Page.navigate", url=url)
+        page.wait("document.getElementById('first')?.complete")
+        first = np.array(page.run(_FIRST), dtype="uint8").reshape(SIDE // 2, SIDE // 2, 4)
+        box = page.run(_BOX.replace("ID", "first"))
+        before = [key for key, _ in asked]
+        server.RequestHandlerClass.metadata_may_go.set()  # type: ignore[attr-defined]
+        page.wait("document.documentElement.dataset.state === 'drawn'")
+        after, then = page.run(_BOX.replace("ID", "sheet")), _canvas(page)
+        is_left = page.run("Boolean(document.getElementById('first'))")
+        page.open_(f"{url}#row=1")
+        page.open_(f"{url}#row=2")
+        later = [key for key, _ in asked[len(before) :]]
+
+    assert "preview.webp" in before
+    assert not is_left
+    assert later.count("preview.webp") == 0
+    left, top, width, height = box
+    assert abs(left + width / 2 - after[0] - after[2] / 2) < 1
+    assert abs(top + height / 2 - after[1] - after[3] / 2) < 1
+    assert abs(min(width, height) - after[3]) < 1
+    blocks = then[::2, ::2].astype(int)
+    is_valid = (first[..., 3] == 255) & (blocks[..., 3] == 255)
+    assert is_valid.mean() > 0.8
+    assert np.abs(first.astype(int) - blocks)[is_valid][:, :3].mean() < 15
 
 
 def test_quicklook_is_shown_until_the_row_is_read(page: Page, tmp_path: Path) -> None:

@@ -1,14 +1,17 @@
 """The files of a report: for programs, terminals and browsers."""
 
 import asyncio
+import io
 import json
 import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import obstore
 import pytest
 from obstore.store import LocalStore
+from PIL import Image
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.own_checksum import file_with_checksum
@@ -40,6 +43,58 @@ def test_report_files_lie_in_the_cube_with_their_types() -> None:
     assert told["table"][0]["n_read"] == 9
     text = bytes(obstore.get(store, "report.txt").bytes()).decode()
     assert "missing            1  no such object" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cube", "colour"),
+    [
+        (MadeCube(), None),
+        (MadeCube(bands=dict.fromkeys(("red", "green", "blue"), frozenset())), None),
+        (
+            MadeCube(said={"band_1": {"flag_values": [130], "flag_meanings": "x", "flag_colors": "#00ff00"}}),
+            (0, 255, 0),
+        ),
+    ],
+    ids=["one band", "colours", "classes"],
+)
+def test_the_viewer_begins_with_a_picture_of_the_first_row(
+    cube: MadeCube, colour: tuple[int, int, int] | None
+) -> None:
+    """In the stretch of its chunk, or in the colours of its classes. Nodata is transparent."""
+    store = cube.stored()
+
+    asyncio.run(write_report_files(store, place="s3://b/cube.zarr"))
+
+    found = obstore.get(store, "preview.webp")
+    pixels = np.asarray(Image.open(io.BytesIO(bytes(found.bytes()))).convert("RGBA"))
+    assert found.attributes["Content-Type"] == "image/webp"
+    assert pixels.shape == (8, 16, 4)
+    assert (pixels[:2, :2, 3] == 0).all()
+    if colour is None:
+        assert pixels[7, 0, :3].max() < 30
+        assert pixels[7, 15, :3].min() > 225
+    else:
+        assert tuple(pixels[7, 15, :3]) == colour
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "cube",
+    [
+        MadeCube(failed=frozenset({0})),
+        MadeCube(has_quicklooks=False),
+        MadeCube(bands={"red": frozenset({0}), "green": frozenset(), "blue": frozenset()}),
+    ],
+)
+def test_a_first_row_that_was_not_read_has_no_picture(cube: MadeCube) -> None:
+    """Another row's would be wrong."""
+    store = cube.stored()
+
+    asyncio.run(write_report_files(store, place="s3://b/cube.zarr"))
+
+    with pytest.raises(FileNotFoundError):
+        obstore.head(store, "preview.webp")
 
 
 @pytest.mark.slow

@@ -55,7 +55,13 @@ def valley(n_rows: int, *, seed: int = 3) -> Mapping[str, Pixels]:
     return {band: _stored(np.stack(rows)) for band, rows in found.items()}
 
 
-def gathered_valley(folder: Path, *, n_rows: int = 24, output: Mapping[str, Any] | None = None) -> Gathered:
+def gathered_valley(
+    folder: Path,
+    *,
+    n_rows: int = 24,
+    output: Mapping[str, Any] | None = None,
+    draws_report: bool = False,
+) -> Gathered:
     """Write the valley as GeoTIFFs, one for each row and band. Gather them into ``folder/valley.zarr``."""
     lines = ["href,time,band"]
     for band, rows in valley(n_rows).items():
@@ -67,7 +73,7 @@ def gathered_valley(folder: Path, *, n_rows: int = 24, output: Mapping[str, Any]
     listed = folder / "sources.csv"
     listed.write_text("\n".join(lines))
     request = {"sources": str(listed), "window": {"pixels": [0, 0, SIDE, SIDE]}, "output": dict(output or {})}
-    return gather(request, to=folder / "valley.zarr", settings=Settings(draws_report=False))
+    return gather(request, to=folder / "valley.zarr", settings=Settings(draws_report=draws_report))
 
 
 def gathered_classes(folder: Path, *, n_rows: int = 4) -> Gathered:

@@ -255,6 +255,12 @@ class Cube {
     return names.split(" ")[values.indexOf(Number(code))] ?? "not_gathered"; // the fill value, in rows that only fill up a shard
   }
 
+  // What tells valid pixels as long as the coordinates of a row are on their way.
+  likelyValidity(measurement) {
+    const { hasNodata, fill } = this.describe(measurement);
+    return { status: "ok", nodata: hasNodata ? Number(numberOf(fill)) : NaN, left: 0, top: 0, right: this.width, bottom: this.height };
+  }
+
   // What tells a row's valid pixels: its status, its nodata and the edges of its source.
   async validity(row, measurement) {
     const edges = ["inside_x_start", "inside_y_start", "inside_x_stop", "inside_y_stop"];

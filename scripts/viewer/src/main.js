@@ -20,4 +20,7 @@ async function start() {
   new Page(cube, quicklooks).start();
 }
 
-start().catch(say);
+start().catch((error) => {
+  $("app").hidden = true;
+  say(error);
+});

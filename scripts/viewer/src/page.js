@@ -47,7 +47,6 @@ export class Page {
     $("kinds").hidden = cube.amounts.length < 3;
     $("compare").hidden = cube.nRows < 2;
     for (const each of Object.keys(MAPS)) $("map").append(made("option", { value: each, textContent: each }));
-    $("app").hidden = false;
     this.viewport = new Viewport(cube, {
       onChange: () => this.follow(),
       onHover: (pixel) => this.probe.point(pixel),
@@ -244,6 +243,7 @@ export class Page {
     this.takesThisRow = false;
     this.put("pixels", layers, shown, map, classes);
     $("preview").hidden = true;
+    $("first")?.remove();
     $("pixels").style.visibility = "";
     if (compared) this.put("other", compared, shown, map, classes);
     this.tell(row, time, layers);
@@ -277,13 +277,13 @@ export class Page {
   // The averaged picture of a row, until its pixels are here.
   async preview(row, bands, map, isWanted) {
     const { cube } = this;
-    if (bands.some((band) => cube.formula(band) || this.classes.get(band))) return;
+    if ($("first")?.naturalWidth || bands.some((band) => cube.formula(band) || this.classes.get(band))) return;
     const pictures = await Promise.all(bands.map((band) => this.quicklooks.picture(cube, band, row)));
     if (!pictures.every(Boolean) || !isWanted()) return;
-    const layers = await Promise.all(bands.map(async (band, index) => {
+    const layers = bands.map((band, index) => {
       const { pixels, width, step } = pictures[index];
-      return { pixels, mask: maskOf(pixels, await cube.validity(row, band), { x: 0, y: 0, width, step }), status: "ok" };
-    }));
+      return { pixels, mask: maskOf(pixels, cube.likelyValidity(band), { x: 0, y: 0, width, step }), status: "ok" };
+    });
     const limits = this.view.limits ?? layers.map((layer) => limitsOf(sampleOf([layer]), { inColour: bands.length === 3 }));
     if (!isWanted() || !limits.every(Boolean)) return;
     const [{ width, height, step }] = pictures;

@@ -102,6 +102,8 @@ class Look:
 
     scaling: Scaling = Scaling()
     meaning: BandMeaning = NO_MEANING
+    chunk_rows: int = 1
+    """Rows of a chunk of the measurement."""
 
     @property
     def measurement(self) -> str:

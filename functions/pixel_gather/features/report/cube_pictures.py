@@ -147,13 +147,15 @@ def _looks(
     looks = []
     for name, quicklooks in shown.items():
         slot = slots[name]
+        array: Any = group[name]
         looks.append(
             Look(
                 quicklooks=quicklooks,
                 frames=sources.described(quicklooks.rows * n_abreast + slot),
                 contact_sheet=_sheet(sources, quicklooks, rows * n_abreast + slot),
-                scaling=scaling_of(group[name]),
-                meaning=meaning_of(group[name]),
+                scaling=scaling_of(array),
+                meaning=meaning_of(array),
+                chunk_rows=int(array.chunks[0]),
             )
         )
     return tuple(looks)

@@ -3,14 +3,10 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from pixel_gather.core.model.band_meaning import BandMeaning, true_colour
 from pixel_gather.core.results.report import Report
 from pixel_gather.io.store.object_store import Store
-
-if TYPE_CHECKING:
-    from pixel_gather.io.pictures.pictures import Channel, Rgba
 
 _log: Final = logging.getLogger(__name__)
 
@@ -65,38 +61,27 @@ def _picture(open_store: Callable[[], Store], measurements: Sequence[str]) -> st
 
 def _drawn(store: Store, measurements: Sequence[str]) -> str:
     from pixel_gather.features.report.cube_pictures import quicklooks_in  # noqa: PLC0415
+    from pixel_gather.features.report.first_picture import (  # noqa: PLC0415
+        bands_of_first_picture,
+        first_picture_of,
+    )
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # 0.3 s, as the rest
     from pixel_gather.io.cube.scaling import meaning_of  # noqa: PLC0415
-    from pixel_gather.io.pictures.pictures import Channel, picture_uri  # noqa: PLC0415
+    from pixel_gather.io.pictures.pictures import picture_uri  # noqa: PLC0415
 
     group = open_foreign_group(store)
-    meanings = {name: meaning_of(group[name]) for name in measurements}
-    names = true_colour(meanings) or tuple(measurements[:1])
+    arrays: dict[str, Any] = {name: group[name] for name in measurements}
+    meanings = {name: meaning_of(each) for name, each in arrays.items()}
+    names = bands_of_first_picture(meanings)
     is_abreast = getattr(group["status"], "ndim", 1) > 1
     slots = {name: measurements.index(name) if is_abreast else 0 for name in names}
-    found = quicklooks_in(store, group, slots)
-    rows = set.intersection(*({int(row) for row in each.rows} for each in found)) if found else set()
-    if not rows:
+    found = first_picture_of(
+        quicklooks_in(store, group, slots),
+        meaning=meanings[names[0]],
+        chunk_rows=arrays[names[0]].chunks[0],
+    )
+    if found is None:
         return ""
-    at = [each.rows.tolist().index(min(rows)) for each in found]
-    channels = [
-        Channel(pixels=each.pixels[index], is_valid=each.is_valid[index])
-        for each, index in zip(found, at, strict=True)
-    ]
-    uri = picture_uri(_painted(names, channels, meanings[names[0]]), is_lossless=True)
-    said = escape(f"{', '.join(names)}, row {min(rows):,}")
-    image = f'<img src="{uri}" alt="{said}" style="{_SIDE}">'
+    said = escape(f"{', '.join(names)}, row {found.row:,}")
+    image = f'<img src="{picture_uri(found.image, is_lossless=True)}" alt="{said}" style="{_SIDE}">'
     return f'<figure style="margin: 0">{image}<figcaption>{said}</figcaption></figure>'
-
-
-def _painted(names: Sequence[str], channels: "Sequence[Channel]", meaning: BandMeaning) -> "Rgba":
-    from pixel_gather.io.pictures.classes import classes_of, painted_classes  # noqa: PLC0415
-    from pixel_gather.io.pictures.pictures import painted  # noqa: PLC0415
-    from pixel_gather.io.pictures.stretch import common_stretches  # noqa: PLC0415
-
-    if len(channels) == 1:
-        (channel,) = channels
-        if classes := classes_of(names[0], channel.pixels, channel.is_valid, meaning=meaning):
-            return painted_classes(channel.pixels, channel.is_valid, classes)
-    stretches = common_stretches([each.pixels for each in channels], [each.is_valid for each in channels])
-    return painted(channels, stretches)

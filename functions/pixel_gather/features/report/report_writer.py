@@ -18,6 +18,7 @@ from pixel_gather.core.results.own_checksum import file_with_checksum
 from pixel_gather.io.cube.view_page import view_page
 from pixel_gather.io.cube.written_report import (
     PAGE_KEY,
+    PREVIEW_KEY,
     REPORT_KEY,
     TEXT_KEY,
     VIEW_KEY,
@@ -31,6 +32,7 @@ _CONTENT_TYPES: Final = {
     TEXT_KEY: "text/plain; charset=utf-8",
     PAGE_KEY: "text/html; charset=utf-8",
     VIEW_KEY: "text/html; charset=utf-8",
+    PREVIEW_KEY: "image/webp",
 }
 
 
@@ -92,17 +94,20 @@ async def write_report_files(
 
 def _drawn_files(store: Store, place: str, usd_by_service: Mapping[str, float] | None) -> dict[str, bytes]:
     from pixel_gather.features.report.cube_evidence import read_evidence  # noqa: PLC0415 # see the module
+    from pixel_gather.features.report.first_picture import preview_file  # noqa: PLC0415 # as above
     from pixel_gather.features.report.report_files import report_files_of  # noqa: PLC0415 # as above
 
     evidence = read_evidence(store, place=place, usd_by_service=usd_by_service)
-    return report_files_of(evidence, viewer=VIEW_KEY)
+    preview = preview_file(evidence.looks, evidence.report.measurements)
+    first = {} if preview is None else {PREVIEW_KEY: preview}
+    return first | report_files_of(evidence, viewer=VIEW_KEY)
 
 
 async def _put(store: Store, name: str, content: bytes) -> None:
-    """Put a file with its checksum and its content type, which a browser needs.
+    """Put a file with its content type, which a browser needs, and a page with its checksum.
 
     Local files have no content type.
     """
     types: Any = None if isinstance(store, LocalStore) else {"Content-Type": _CONTENT_TYPES[name]}
-    content = file_with_checksum(name, content)
+    content = content if name == PREVIEW_KEY else file_with_checksum(name, content)
     await obstore.put_async(store, name, content, attributes=types, use_multipart=False)

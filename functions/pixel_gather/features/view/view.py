@@ -43,6 +43,7 @@ _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".json": "application/json",
     ".txt": "text/plain; charset=utf-8",
+    ".webp": "image/webp",
 }
 _STATUSES: Final = {Status.MISSING: HTTPStatus.NOT_FOUND, Status.DENIED: HTTPStatus.FORBIDDEN}
 _NOT_OURS: Final = "sandbox allow-scripts"

@@ -69,7 +69,7 @@ def painted(channels: Sequence[Channel], stretches: Sequence[Stretch]) -> Rgba:
 
 def picture_uri(image: Rgba, *, is_lossless: bool) -> str:
     """Return a picture of shape (y, x, 4) as a data URI."""
-    return _uri(_webp(image, is_lossless=is_lossless))
+    return _uri(picture_file(image, is_lossless=is_lossless))
 
 
 def film_of(frames: Rgba, *, most_nbytes: int) -> Film:
@@ -115,7 +115,7 @@ def _n_columns(frames: Rgba) -> int:
 
 
 def _image(frames: Rgba, *, is_lossless: bool = False) -> bytes:
-    return _webp(_side_by_side(frames), is_lossless=is_lossless)
+    return picture_file(_side_by_side(frames), is_lossless=is_lossless)
 
 
 def _side_by_side(frames: Rgba) -> Rgba:
@@ -128,7 +128,8 @@ def _side_by_side(frames: Rgba) -> Rgba:
     return canvas
 
 
-def _webp(image: Image, *, is_lossless: bool) -> bytes:
+def picture_file(image: Image, *, is_lossless: bool) -> bytes:
+    """Return a picture as WebP."""
     written = io.BytesIO()
     Pillow.fromarray(image).save(written, "WEBP", lossless=is_lossless, quality=_QUALITY, method=2)
     return written.getvalue()

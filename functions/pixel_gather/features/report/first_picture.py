@@ -1,0 +1,96 @@
+"""Paints the picture of a cube that is seen first: of one row, in true colour if the cube has it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning, true_colour
+from pixel_gather.core.results.evidence import Look, MaskedQuicklooks
+from pixel_gather.io.pictures.classes import PixelClass, classes_of, painted_classes
+from pixel_gather.io.pictures.pictures import Channel, Rgba, painted, picture_file
+from pixel_gather.io.pictures.stretch import common_stretches
+
+_MOST_STRETCHED_ROWS: Final = 9
+"""Rows whose values set the stretch, as in the viewer."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FirstPicture:
+    """The picture of a row."""
+
+    row: int
+    names: tuple[str, ...]
+    """One measurement, or those that are red, green and blue."""
+
+    image: Rgba
+    is_of_classes: bool
+
+
+def bands_of_first_picture(meanings: Mapping[str, BandMeaning]) -> tuple[str, ...]:
+    """Return which measurements make the picture: those of true colour, or else the first one."""
+    return true_colour(meanings) or tuple(meanings)[:1]
+
+
+def first_picture_of(
+    quicklooks: Sequence[MaskedQuicklooks], *, meaning: BandMeaning = NO_MEANING, chunk_rows: int
+) -> FirstPicture | None:
+    """Return the picture of the first row that all measurements have a quicklook of; None if there is none.
+
+    Args:
+        quicklooks: Of `bands_of_first_picture`.
+        meaning: What is said of the first of them.
+        chunk_rows: Rows that readers read at one time. They set the stretch.
+    """
+    rows = sorted(set.intersection(*(set(each.rows.tolist()) for each in quicklooks))) if quicklooks else []
+    if not rows:
+        return None
+    beside = [row for row in rows if row // chunk_rows == rows[0] // chunk_rows]
+    beside = beside[:: -(-len(beside) // _MOST_STRETCHED_ROWS)]
+    around = [_channel(each, beside) for each in quicklooks]
+    shown = [_channel(each, rows[:1]) for each in quicklooks]
+    classes: tuple[PixelClass, ...] = ()
+    if len(quicklooks) == 1:
+        (name,), (one,) = [each.measurement for each in quicklooks], around
+        classes = classes_of(name, one.pixels, one.is_valid, meaning=meaning)
+    if classes:
+        image = painted_classes(shown[0].pixels, shown[0].is_valid, classes)
+    else:
+        stretches = common_stretches([each.pixels for each in around], [each.is_valid for each in around])
+        image = painted(shown, stretches)
+    return FirstPicture(
+        row=int(rows[0]),
+        names=tuple(each.measurement for each in quicklooks),
+        image=image[0],
+        is_of_classes=bool(classes),
+    )
+
+
+def preview_file(looks: Sequence[Look], measurements: Sequence[str]) -> bytes | None:
+    """Return the picture that ``view.html`` begins with, as WebP: of row 0. None if it was not read.
+
+    Args:
+        looks: Those of the cube.
+        measurements: All of the cube's, in order.
+    """
+    by_name = {each.measurement: each for each in looks}
+    names = bands_of_first_picture(
+        {name: by_name[name].meaning if name in by_name else NO_MEANING for name in measurements}
+    )
+    shown = [by_name[name] for name in names if name in by_name]
+    if len(shown) < len(names):
+        return None
+    found = first_picture_of(
+        [each.quicklooks for each in shown],
+        meaning=shown[0].meaning,
+        chunk_rows=shown[0].chunk_rows,
+    )
+    if found is None or found.row:
+        return None
+    return picture_file(found.image, is_lossless=found.is_of_classes)
+
+
+def _channel(quicklooks: MaskedQuicklooks, rows: Sequence[Any]) -> Channel:
+    at = np.searchsorted(quicklooks.rows, rows)
+    return Channel(pixels=quicklooks.pixels[at], is_valid=quicklooks.is_valid[at])
