@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from pixel_gather_cli.main import main
@@ -30,6 +31,24 @@ def sheet(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the address of the page of two scenes by their scene classes."""
+    folder = tmp_path_factory.mktemp("classes")
+    lines = ["href,time,band,scene"]
+    for n in range(2):
+        pixels = np.full((256, 256), 4, "uint8")
+        pixels[: 64 * (n + 1)] = 9
+        make_cog(folder / f"scl_{n}.tif", pixels)
+        lines.append(f"{folder}/scl_{n}.tif,2024-01-0{n + 1},scl,s{n}")
+    (folder / "list.csv").write_text("\n".join(lines))
+    page = folder / "sheet.html"
+    arguments = ["--by", "scl", "--statistic", "share_above:7", "--html", str(page)]
+    with pytest.raises(SystemExit):
+        main(["rank", str(folder / "list.csv"), *arguments])
+    return page.as_uri()
+
+
+@pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
     """Return one tab for all tests."""
     with opened_browser() as opened:
@@ -52,6 +71,24 @@ def test_sheet_is_accessible_and_fits(page: Page, sheet: str, width: int, *, is_
 
     assert page.run("document.documentElement.scrollWidth") <= width
     assert (background == "rgb(21, 25, 30)") is is_dark
+    assert violations(page) == []
+
+
+def test_sheet_of_classes_has_their_colours_and_names(page: Page, classes: str) -> None:
+    """There is no colour ramp of class numbers."""
+    _open(page, classes, width=1440, is_dark=False)
+    legend = page.run("Array.from(document.querySelectorAll('.limits'), (each) => each.innerText.trim())")
+    corner = page.run(
+        """(() => { const image = document.images[0], canvas = document.createElement("canvas");
+        canvas.width = canvas.height = 1;
+        const context = canvas.getContext("2d");
+        context.drawImage(image, 0, 0);
+        return Array.from(context.getImageData(0, 0, 1, 1).data); })()"""
+    )
+
+    assert legend == ["4 vegetation", "9 cloud, high probability"]
+    assert corner == [255, 255, 255, 255]
+    assert page.run("document.querySelector('.bar.viridis')") is None
     assert violations(page) == []
 
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.evidence import Image, Mask, is_shown
 from pixel_gather.core.results.row_coordinates import NO_TIME, NOT_GATHERED
 from pixel_gather.core.results.row_evidence import stored_status
 from pixel_gather.core.results.timings import Integers
+from pixel_gather.io.cube.scaling import meaning_of
 from pixel_gather.io.cube.valid_pixels import are_inside, nodata_of
 
 if TYPE_CHECKING:
@@ -84,6 +86,10 @@ class CubeRows:
         """Height and width of a row in pixels."""
         _, height, width = array_of(self.group, self.measurements[0]).shape
         return height, width
+
+    def meaning(self, measurement: str) -> BandMeaning:
+        """Return what the cube says of a measurement's classes, and of its colour."""
+        return meaning_of(array_of(self.group, measurement))
 
     def coordinate(self, name: str) -> Any:
         """Return a coordinate's values of the chosen rows, or None if the cube has none of this name."""

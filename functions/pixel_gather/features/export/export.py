@@ -11,7 +11,7 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
-from pixel_gather.core.model.band_names import red_green_blue
+from pixel_gather.core.model.band_meaning import true_colour
 from pixel_gather.features.export.cube_rows import CubeRows
 from pixel_gather.features.rows.rows import rows_where
 from pixel_gather.in_process.joined_places import refuse_joined
@@ -55,7 +55,7 @@ def export(
         cube: A folder, or ``s3://bucket/prefix``.
         to: A local file. It is replaced once the new one is complete.
         measurements: Names; empty for all. Pictures show one, or three as red, green and blue; if empty,
-            those that the names say.
+            those that the files or the names say.
         where: Which rows, such as ``cloud_cover < 20``. See `rows_where`. Empty for all.
         stretch: Values of black and white in pictures. Default: percentiles 2 to 98 of up to 64 rows, without
             clouds in colour and in whole numbers.
@@ -95,7 +95,7 @@ def export(
     with finished_group(store, place) as group:
         chosen = CubeRows.of(group, rows=rows, measurements=measurements)
         if not measurements and path.suffix.lower() in _PICTURES:
-            in_colour = red_green_blue(chosen.measurements)
+            in_colour = true_colour({name: chosen.meaning(name) for name in chosen.measurements})
             chosen = replace(chosen, measurements=in_colour or chosen.measurements)
         return list(_written(chosen, path, stretch, colormap, frames_per_second))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.band_meaning import BandMeaning, has_classes
 from pixel_gather.features.export.cube_rows import CubeRows, MeasurementOfRow, RowPixels, array_of
 
 type Replacing = Callable[[Path], AbstractContextManager[Path]]
@@ -34,6 +35,7 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
         raise RequestError(
             f"the bands of a GeoTIFF have one dtype, the cube has {listed}; choose one", field="measurement"
         )
+    meanings = {name: rows.meaning(name) for name in rows.measurements}
     read = rows.of_read_sources()
     columns = (read.times(), read.coordinate("href"), read.of_read_measurements(), read.scalings())
     for row, time, href, told, scaling in zip(read.read(), *columns, strict=True):
@@ -46,7 +48,7 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
         )
         tags["href"] = " ".join(str(each) for each in np.atleast_1d(href) if each)
         with replacing(own) as partial:
-            _write(row, partial, tags, told, scaling)
+            _write(row, partial, tags, told, scaling, meanings)
         yield own
 
 
@@ -56,6 +58,7 @@ def _write(
     tags: dict[str, str],
     told: Mapping[str, MeasurementOfRow],
     scaling: Mapping[str, tuple[float, float]],
+    meanings: Mapping[str, BandMeaning],
 ) -> None:
     """Write one file. Python writes it, because GDAL says nothing of a full disk.
 
@@ -84,10 +87,33 @@ def _write(
                 for index, (name, pixels) in enumerate(zip(scaling, row.pixels, strict=True), start=1):
                     file.write(pixels, index)
                     file.set_band_description(index, name)
+                    _tell_meaning(file, index, meanings[name])
                 file.scales, file.offsets = zip(*scaling.values(), strict=True)
                 file.update_tags(**tags)
-            copy(plain.name, cog.name, driver="COG", compress="deflate")
+            # a mean of classes is no class
+            are_classes = any(has_classes(name, meanings[name]) for name in scaling)
+            options = {"overview_resampling": "mode"} if are_classes else {}
+            copy(plain.name, cog.name, driver="COG", compress="deflate", **options)
         path.write_bytes(cog.getbuffer())
+
+
+def _tell_meaning(file: Any, band: int, meaning: BandMeaning) -> None:
+    """Write what is said of a band: colour and classes, as the reader of a gather's sources finds them."""
+    from rasterio.enums import ColorInterp  # noqa: PLC0415 # as above
+
+    dtype = file.dtypes[band - 1]
+    said = meaning.attributes(dtype)
+    if "flag_values" in said:
+        values = " ".join(map(str, said["flag_values"]))
+        file.update_tags(band, flag_values=values, flag_meanings=said["flag_meanings"])
+    colours = {each.value: each.colour for each in meaning.classes if each.colour is not None}
+    if colours and file.count == 1 and dtype == "uint8":
+        file.write_colormap(band, {value: tuple(bytes.fromhex(each[1:])) for value, each in colours.items()})
+    elif meaning.colour in ColorInterp.__members__ and meaning.colour != ColorInterp.palette.name:
+        file.colorinterp = [
+            ColorInterp[meaning.colour] if index == band else each
+            for index, each in enumerate(file.colorinterp, start=1)
+        ]
 
 
 def _nodata(row: int, values: Mapping[str, complex | None]) -> complex | None:

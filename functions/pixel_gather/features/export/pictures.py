@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.results.evidence import Scaling
+from pixel_gather.core.results.evidence import Image, Mask, Scaling
 from pixel_gather.features.export.cube_rows import CubeRows, RowPixels, array_of
 from pixel_gather.io.cube.scaling import scaling_of
+from pixel_gather.io.pictures.classes import PixelClass, classes_of, legend_of, painted_classes
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ class Drawing:
     """Its measurements are one, or red, green and blue."""
 
     stretches: tuple[Stretch, ...]
-    """The values of black and white, for each measurement."""
+    """The values of black and white, for each measurement. None of classes."""
+
+    classes: tuple[PixelClass, ...]
+    """The classes of the one measurement, the most frequent first. Empty if its values are quantities."""
 
     colormap: str | None
     """Name of a colour map of matplotlib; None for greys."""
@@ -54,12 +58,13 @@ class Drawing:
 
     @classmethod
     def of(cls, rows: CubeRows, *, limits: tuple[float, float] | None, colormap: str | None) -> "Drawing":
-        """Choose the stretch: one for all rows, so that pictures can be compared.
+        """Choose the stretch: one for all rows, so that pictures can be compared. Classes have none.
 
         Args:
             rows: What is drawn: one measurement, or three.
             limits: Values of black and white; None for percentiles of up to 64 rows; see `common_stretches`.
-            colormap: A colour map of matplotlib, for one measurement.
+                With them, classes are drawn as quantities.
+            colormap: A colour map of matplotlib, for one measurement. It does the same.
 
         Raises:
             RequestError: There is no such colour map, or neither one nor three measurements are chosen.
@@ -74,14 +79,19 @@ class Drawing:
             raise RequestError("a colour map is for one measurement", field="colormap")
         _colours(colormap)
         step = ceil(max(rows.shape) / _MOST_PX)
-        stretches = _stretches(rows, step) if limits is None else (_fixed(*limits),) * n
-        return cls(rows=rows, stretches=stretches, colormap=colormap, step=step)
+        sample = _sampled(rows, step) if limits is None else []
+        classes = _classes(rows, sample[0]) if n == 1 and sample and colormap is None else ()
+        if limits is not None:
+            stretches = (_fixed(*limits),) * n
+        else:
+            stretches = () if classes else common_stretches(*zip(*sample, strict=True))
+        return cls(rows=rows, stretches=stretches, classes=classes, colormap=colormap, step=step)
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height of a picture, its caption included."""
         width, height = self._picture_size
-        return max(width, _LEAST_WIDTH_PX), height + 2 * self._line_px
+        return max(width, _LEAST_WIDTH_PX), height + (1 + len(self._legend_lines)) * self._line_px
 
     def pictures(self) -> Iterator["Picture"]:
         """Yield one picture for each row, in order. Below are its time, and the values of its colours."""
@@ -106,8 +116,13 @@ class Drawing:
     def _coloured(self, row: RowPixels) -> "Picture":
         from PIL import Image  # noqa: PLC0415 # an extra
 
-        bands = [stretch.applied(pixels) for stretch, pixels in zip(self.stretches, row.pixels, strict=True)]
-        colours = _colours(self.colormap)[bands[0]] if len(bands) == 1 else np.stack(bands, axis=-1)
+        if self.classes:
+            colours = painted_classes(row.pixels[0], row.is_valid[0], self.classes)[..., :_N_COLOURS]
+        else:
+            bands = [
+                stretch.applied(pixels) for stretch, pixels in zip(self.stretches, row.pixels, strict=True)
+            ]
+            colours = _colours(self.colormap)[bands[0]] if len(bands) == 1 else np.stack(bands, axis=-1)
         colours[~np.logical_and.reduce(row.is_valid)] = _NO_DATA
         return Image.fromarray(np.repeat(np.repeat(colours, self._zoom, axis=0), self._zoom, axis=1))
 
@@ -124,7 +139,9 @@ class Drawing:
             canvas.text(middle, failure, fill="black", font=_font(failure, whole.width, line), anchor="mm")
         title = f"{time}   {', '.join(self.rows.measurements)}"
         canvas.text((2, top + 1), title, fill="black", font=_font(title, whole.width, line))
-        if len(self.stretches) == 1 and not self.stretches[0].is_constant:
+        if self.classes:
+            self._draw_legend(whole, top + line)
+        elif len(self.stretches) == 1 and not self.stretches[0].is_constant:
             self._draw_bar(whole, top + line)
         else:
             values = "   ".join(each.in_words() for each in self._scaled())
@@ -146,6 +163,37 @@ class Drawing:
         whole.paste(Image.fromarray(np.repeat(colours[None], line - 6, axis=0)), (left, top + 3))
         canvas.text((left + width + 4, top + 1), last, fill="black", font=font)
 
+    @property
+    def _legend_lines(self) -> list[list[PixelClass]]:
+        """Return the classes of each line of the legend, as many as fit. Other pictures have one line."""
+        lines: list[list[PixelClass]] = [[]]
+        room = width = max(self._picture_size[0], _LEAST_WIDTH_PX) - 4
+        for each in legend_of(self.classes):
+            needed = self._entry_px(each)
+            if needed > room and lines[-1]:
+                lines.append([])
+                room = width
+            lines[-1].append(each)
+            room -= needed
+        return lines
+
+    def _entry_px(self, entry: PixelClass) -> int:
+        return int(_font("", self._picture_size[0], self._line_px).getlength(entry.name)) + 2 * self._line_px
+
+    def _draw_legend(self, whole: "Picture", top: int) -> None:
+        """Draw the colour and the name of each class."""
+        from PIL import ImageDraw  # noqa: PLC0415 # an extra
+
+        canvas, line = ImageDraw.Draw(whole), self._line_px
+        for n, entries in enumerate(self._legend_lines):
+            left, upper = 2, top + n * line
+            for each in entries:
+                box = (left, upper + 4, left + line - 8, upper + line - 4)
+                canvas.rectangle(box, fill=each.colour, outline="black")
+                font = _font(each.name, whole.width - line, line)
+                canvas.text((left + line - 4, upper + 1), each.name, fill="black", font=font)
+                left += self._entry_px(each)
+
     def _scalings(self) -> list[Scaling]:
         return [scaling_of(array_of(self.rows.group, name)) for name in self.rows.measurements]
 
@@ -166,16 +214,20 @@ def _font(text: str, width: int, line_px: int) -> Any:
     return ImageFont.load_default(size=max(6, min(size, int(size * (width - 4) / max(needed, 1)))))
 
 
-def _stretches(rows: CubeRows, step: int) -> tuple[Stretch, ...]:
-    """Return the stretch of each measurement, from rows that lie evenly among all."""
+def _sampled(rows: CubeRows, step: int) -> list[tuple[Image, Mask]]:
+    """Return pixels of each measurement, and which are valid, from rows that lie evenly among all."""
     read = rows.of_read_sources()
     some = replace(read, rows=read.rows[:: ceil(len(read.rows) / _SAMPLE_ROWS)])
     sample = list(some.read(step=step * max(1, ceil(max(rows.shape) / step / 256))))
-    bands = range(len(rows.measurements))
-    return common_stretches(
-        [np.stack([row.pixels[band] for row in sample]) for band in bands],
-        [np.stack([row.is_valid[band] for row in sample]) for band in bands],
-    )
+    return [
+        (np.stack([row.pixels[band] for row in sample]), np.stack([row.is_valid[band] for row in sample]))
+        for band in range(len(rows.measurements))
+    ]
+
+
+def _classes(rows: CubeRows, sample: tuple[Image, Mask]) -> tuple[PixelClass, ...]:
+    (name,) = rows.measurements
+    return classes_of(name, *sample, meaning=rows.meaning(name))
 
 
 def _fixed(low: float, high: float) -> Stretch:

@@ -2,16 +2,20 @@
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from pixel_gather.core.model.band_meaning import MOST_CLASSES, has_classes
 from pixel_gather.core.results.row_evidence import stored_status
 from pixel_gather.features.export.cube_rows import CubeRows, array_of, dims_of, measurements_of
 from pixel_gather.io.parquet.parquet_file import write_parquet_file
 
 _AFFINE: Final = "abcdef"
+_OF_QUANTITIES: Final = ("mean", "min", "max")
+"""Coordinates that say nothing of classes."""
 
 
 def write_csv(rows: CubeRows, path: Path) -> None:
@@ -57,10 +61,30 @@ def _columns(rows: CubeRows) -> Iterator[tuple[str, list[Any]]]:
         for name, array in rows.group.arrays()
         if dims_of(array)[:1] == row_dim and name not in known
     }
+    of_classes = [name for name in rows.measurements if has_classes(name, rows.meaning(name))]
     for name in sorted(arrays, key=lambda each: (each != "time", each != "href", each)):
         dims = dims_of(arrays[name])[1:]
         values = rows.coordinate(name)
-        yield from _flat(name, values, [known if dim == "measurement" else _AFFINE for dim in dims])
+        columns = _flat(name, values, [known if dim == "measurement" else _AFFINE for dim in dims])
+        alone = {name} if known == tuple(of_classes) else set()
+        of_quantities = alone | {f"{name}_{each}" for each in of_classes} if name in _OF_QUANTITIES else set()
+        yield from (column for column in columns if column[0] not in of_quantities)
+    for name in of_classes:
+        yield from _shares(replace(rows, measurements=(name,)), alone=len(known) == 1)
+
+
+def _shares(rows: CubeRows, *, alone: bool) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the most frequent class of each row, and the share of each class in its valid pixels."""
+    counted: list[dict[int, int]] = []
+    for row in rows.read():
+        values, counts = np.unique(row.pixels[0][row.is_valid[0]], return_counts=True)
+        counted.append(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+    suffix = "" if alone else f"_{rows.measurements[0]}"
+    yield f"majority{suffix}", [max(each, key=each.__getitem__) if each else None for each in counted]
+    seen = {value for each in counted for value in each}
+    for value in sorted(seen) if len(seen) <= MOST_CLASSES else ():
+        shares = [each.get(value, 0) / sum(each.values()) if each else None for each in counted]
+        yield f"share{suffix}_{value}", shares
 
 
 def _flat(name: str, values: Any, labels: list[Any]) -> Iterator[tuple[str, list[Any]]]:

@@ -8,8 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.core.model.band_names import COLOURS, red_green_blue
+from pixel_gather.core.model.band_meaning import NO_MEANING, true_colour
+from pixel_gather.core.model.band_names import COLOURS, is_of_classes
 from pixel_gather.features.rank.table import Ranking
+from pixel_gather.io.pictures.classes import PixelClass, classes_of, legend_of, painted_classes
 from pixel_gather.io.pictures.page_style import page_style
 from pixel_gather.io.pictures.pictures import Channel, Rgba, painted, picture_uri
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
@@ -54,7 +56,7 @@ def write_sheet(ranking: Ranking, pictures: Sequence[Picture], path: Path) -> No
 def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
     """Return the page; see `write_sheet`."""
     rows = ranking.rows()[: len(pictures)]
-    images, scale = painted_pictures(ranking, pictures)
+    images, scale, classes = painted_pictures(ranking, pictures)
     ends = bar_ends(rows)
     request = ranking.request
     expression = "" if request.expression is None else f"<code>{escape(request.expression.text)}</code>, "
@@ -73,7 +75,7 @@ def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
 <h1>{title}</h1>
 <p>{expression}{escape(request.statistic.text)} over the area;
 {len(rows):,} of {len(ranking.scenes):,} scenes{_span(rows)}.</p>
-{_scale(scale, request.by)}
+{_legend(classes) if classes else _scale(scale, request.by)}
 <div class="wide" tabindex="0" role="region" aria-label="Scenes"><table><thead>{head}</thead><tbody>
 {body}</tbody></table></div>
 <p class="note">A range of ranks says that scenes are within each other's error.
@@ -103,6 +105,16 @@ def _scale(stretches: Sequence[Stretch], by: str) -> str:
         )
     note = f"{escape(stretches[0].words)}, the same for all scenes; hatched: no data"
     return f'<div class="scale">{"".join(bars)}<span class="note">{note}</span></div>'
+
+
+def _legend(classes: Sequence[PixelClass]) -> str:
+    """Return the colour and the name of each class of all pictures."""
+    entries = "".join(
+        f'<span class="limits"><span class="swatch" style="background: {each.colour}"></span>'
+        f"{escape(each.name)}</span>"
+        for each in legend_of(tuple(classes))
+    )
+    return f'<div class="scale">{entries}<span class="note">classes; hatched: no data</span></div>'
 
 
 def _row(row: Mapping[str, Any], image: Rgba | None, ends: tuple[float, float]) -> str:
@@ -166,12 +178,13 @@ def _bar(row: Mapping[str, Any], ends: tuple[float, float]) -> str:
 
 def painted_pictures(
     ranking: Ranking, pictures: Sequence[Picture]
-) -> tuple[list[Rgba | None], tuple[Stretch, ...]]:
-    """Return a picture of each scene, None where there is no pixel, and the stretch that all of them have.
+) -> tuple[list[Rgba | None], tuple[Stretch, ...], tuple[PixelClass, ...]]:
+    """Return a picture of each scene, None where there is no pixel, and their common stretch or classes.
 
-    Red, green and blue bands make a picture in true colours. Everything else is shown by its value.
+    Red, green and blue bands make a picture in true colours. Everything else is shown by its value: classes
+    by their colours.
     """
-    names = [red_green_blue(tuple(picture)) for picture in pictures]
+    names = [true_colour(dict.fromkeys(picture, NO_MEANING)) for picture in pictures]
     if all(three for picture, three in zip(pictures, names, strict=True) if picture):
         layers = [[picture[name] for name in three] for picture, three in zip(pictures, names, strict=True)]
     else:
@@ -179,9 +192,34 @@ def painted_pictures(
     drawn = [layer_of for layer_of in layers if layer_of]
     bands = [np.concatenate([layer.ravel() for layer in band]) for band in zip(*drawn, strict=True)]
     if not any(np.isfinite(band).any() for band in bands):
-        return [None] * len(pictures), ()
+        return [None] * len(pictures), (), ()
+    if len(bands) == 1 and (classes := _classes_of(ranking, pictures, bands[0])):
+        images = [_painted_classes(layer_of[0], classes) if layer_of else None for layer_of in layers]
+        return images, (), classes
     stretches = common_stretches(bands, [np.isfinite(band) for band in bands])
-    return [_painted(layer_of, stretches) if layer_of else None for layer_of in layers], stretches
+    return [_painted(layer_of, stretches) if layer_of else None for layer_of in layers], stretches, ()
+
+
+def _classes_of(
+    ranking: Ranking, pictures: Sequence[Picture], values: np.ndarray[Any, Any]
+) -> tuple[PixelClass, ...]:
+    """Return the classes of a ranking that is by one band of classes, by its name; none of another."""
+    names = {name for picture in pictures for name in picture}
+    expression = ranking.request.expression
+    name = next(iter(names)) if len(names) == 1 else ""
+    if not is_of_classes(name) or (expression is not None and expression.text.strip() != name):
+        return ()
+    is_valid = np.isfinite(values)
+    return classes_of(name, _as_whole(values), is_valid)
+
+
+def _painted_classes(layer: np.ndarray[Any, Any], classes: tuple[PixelClass, ...]) -> Rgba:
+    return painted_classes(_as_whole(layer), np.isfinite(layer), classes)
+
+
+def _as_whole(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    whole: np.ndarray[Any, Any] = np.nan_to_num(values, nan=0, posinf=0, neginf=0).astype("int64")
+    return whole
 
 
 def picture_values(ranking: Ranking, picture: Picture) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
