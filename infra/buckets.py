@@ -21,7 +21,7 @@ _REDRIVE_WINDOW_DAYS: Final = 14
 _CONTROL_DAYS: Final = 2 * _REDRIVE_WINDOW_DAYS
 _EARLIER_VERSION_DAYS: Final = 30
 _UNFINISHED_UPLOAD_DAYS: Final = 7
-_STATISTICS: Final = "rankings/statistics/"
+_STATISTICS: Final = "tables/statistics/"
 _STATISTICS_DAYS: Final = 90
 """After the last ranking of the same area that has measured anything."""
 
@@ -118,11 +118,11 @@ class Buckets(Construct):
         self.summaries = Area(bucket=self.control, pattern="summaries/*")
         self.cancelled = Area(bucket=self.control, pattern="cancelled/*")
         self.lists = Area(bucket=self.control, pattern="lists/*")
-        self.rankings = Area(bucket=self.arrays, pattern=f"{output_prefix}rankings/*/*.*")
+        self.tables = Area(bucket=self.arrays, pattern=f"{output_prefix}tables/*/*.*")
         self.statistics = Area(bucket=self.arrays, pattern=f"{output_prefix}{_STATISTICS}*")
-        self.rank_files = Area(bucket=self.control, pattern="rankings/*")
-        self.rank_sidecars = Area(bucket=self.control, pattern="rankings/*/measured/*")
-        self.rank_manifests = Area(bucket=self.control, pattern="rankings/*/manifests/*")
+        self.table_files = Area(bucket=self.control, pattern="tables/*")
+        self.table_sidecars = Area(bucket=self.control, pattern="tables/*/measured/*")
+        self.table_manifests = Area(bucket=self.control, pattern="tables/*/manifests/*")
 
     def _bucket(
         self,

@@ -67,18 +67,26 @@ _RANK: Final = Sizing(
     timeout=_API_TIMEOUT,  # what would take longer goes to the state machine
     disk=Size.gibibytes(4),
 )
-_RANK_ROUNDS: Final = Sizing(
+_ANSWER_TABLES: Final = Sizing(
     package="plan",
-    module="rank.rank_rounds",
-    memory_mib=ONE_VCPU_MIB,  # holds up to 100,000 scenes
-    timeout=_LONGEST,  # reads lists as plan does
+    module="tables.answer_tables",
+    memory_mib=ONE_VCPU_MIB,
+    timeout=_API_TIMEOUT,
     disk=Size.gibibytes(4),
 )
-_MEASURE: Final = Sizing(
+_PLAN_TABLE: Final = Sizing(
     package="plan",
-    module="rank.measure_scenes",
+    module="tables.plan_table",
+    memory_mib=ONE_VCPU_MIB,  # holds up to 100,000 scenes, or 1,000,000 features
+    timeout=_LONGEST,  # reads lists as plan does
+    disk=Size.gibibytes(10),  # the lines of a table, 100,000,000 of 40 bytes, and the table
+)
+_READ_IMAGES: Final = Sizing(
+    package="plan",
+    module="tables.read_images",
     memory_mib=ONE_VCPU_MIB,  # one thread computes; 16,000,000 pixels are held at one time
     timeout=_LONGEST,  # a task takes seconds, but a slow source may take 180 s
+    disk=Size.gibibytes(4),  # where the pixels of zones lie on each grid
 )
 _TICK: Final = Sizing(
     package="plan",
@@ -133,20 +141,21 @@ class Functions(Construct):
         self.search = function("Search", _SEARCH)
         self.dry_run = function("DryRun", _DRY_RUN)
         self.rank = function("Rank", _RANK)
-        self.rank_rounds = function("RankRounds", _RANK_ROUNDS)
-        self.measure = function("MeasureScenes", _MEASURE)
+        self.answer_tables = function("AnswerTables", _ANSWER_TABLES)
+        self.plan_table = function("PlanTable", _PLAN_TABLE)
+        self.read_images = function("ReadImages", _READ_IMAGES)
         self.tick = function("Tick", _TICK)
         self.plan = function("Plan", _PLAN)
         self.shard = function("Shard", _shard(settings.worker_memory_mib))
         self.small_shard = function("SmallShard", _shard(SMALL_WORKER_MIB))
         self.shards = (self.small_shard, self.shard)
         self.finish = function("Finish", _FINISH)
-        self.in_api = (self.submit, self.status, self.search, self.dry_run, self.rank)
-        of_rankings = (self.rank_rounds, self.measure)
-        self.every = (*self.in_api, self.tick, self.plan, *self.shards, self.finish, *of_rankings)
+        self.in_api = (self.submit, self.status, self.search, self.dry_run, self.rank, self.answer_tables)
+        of_tables = (self.plan_table, self.read_images)
+        self.every = (*self.in_api, self.tick, self.plan, *self.shards, self.finish, *of_tables)
         self._grant_data(buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
-            for reader in (self.dry_run, self.plan, self.rank, *of_rankings, *self.shards):
+            for reader in (self.dry_run, self.plan, self.rank, self.answer_tables, *of_tables, *self.shards):
                 grant_secret(reader.role, settings.earthdata_secret)
         if settings.catalog is not None:
             grant_catalog(self.search.role, settings.catalog, settings.source_buckets)
@@ -162,7 +171,7 @@ class Functions(Construct):
             grant_sources(planner.role, sources, may_list=True)
             buckets.lists.grant_get(planner.role)
             buckets.indexes.grant_get(planner.role)
-        self._grant_rankings(buckets, sources)
+        self._grant_tables(buckets, sources)
         for area in (buckets.roots, buckets.times):  # to see when the last row of a cube was taken
             area.grant_get(self.tick.role)
         buckets.cubes.grant_list(self.tick.role)  # else S3 answers 403 where there is no cube
@@ -198,25 +207,26 @@ class Functions(Construct):
         buckets.cubes.grant_put(self.finish.role)
         buckets.cubes.grant_list(self.finish.role)
 
-    def _grant_rankings(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
-        for ranker in (self.rank, self.rank_rounds):
-            grant_sources(ranker.role, sources, may_list=True)
-            buckets.lists.grant_get(ranker.role)
+    def _grant_tables(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
+        for planner in (self.rank, self.answer_tables, self.plan_table):
+            grant_sources(planner.role, sources, may_list=True)
+            buckets.lists.grant_get(planner.role)
+            buckets.tables.grant_get(planner.role)
+        for ranker in (self.rank, self.plan_table):
             buckets.statistics.grant_get(ranker.role)
             buckets.statistics.grant_put(ranker.role)
-        buckets.rankings.grant_get(self.rank.role)
-        buckets.summaries.grant_get(self.rank.role)
+        for answering in (self.rank, self.answer_tables):
+            buckets.summaries.grant_get(answering.role)
 
-        buckets.rankings.grant_get(self.rank_rounds.role)
-        buckets.rankings.grant_put(self.rank_rounds.role)
-        buckets.rank_files.grant_get(self.rank_rounds.role)
-        buckets.rank_files.grant_put(self.rank_rounds.role)
-        buckets.rank_files.grant_list(self.rank_rounds.role)
-        buckets.summaries.grant_put(self.rank_rounds.role)
+        buckets.tables.grant_put(self.plan_table.role)
+        buckets.table_files.grant_get(self.plan_table.role)
+        buckets.table_files.grant_put(self.plan_table.role)
+        buckets.table_files.grant_list(self.plan_table.role)
+        buckets.summaries.grant_put(self.plan_table.role)
 
-        grant_sources(self.measure.role, sources, may_list=False)
-        buckets.rank_files.grant_get(self.measure.role)
-        buckets.rank_sidecars.grant_put(self.measure.role)
+        grant_sources(self.read_images.role, sources, may_list=False)
+        buckets.table_files.grant_get(self.read_images.role)
+        buckets.table_sidecars.grant_put(self.read_images.role)
 
 
 def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:

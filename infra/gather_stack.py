@@ -57,20 +57,21 @@ class GatherStack(Stack):
             finish=functions.finish,
             manifests=buckets.manifests,
         )
-        rankings = GatherStateMachine(
+        tables = GatherStateMachine(
             self,
-            "Rankings",
-            plan=functions.rank_rounds,
-            shards=(functions.measure,),
-            finish=functions.rank_rounds,
-            manifests=buckets.rank_manifests,
-            is_of_rankings=True,
+            "Tables",
+            plan=functions.plan_table,
+            shards=(functions.read_images,),
+            finish=functions.plan_table,
+            manifests=buckets.table_manifests,
+            is_of_tables=True,
         )
-        rankings.grant_submit(functions.rank.role)
-        rankings.grant_operate(functions.rank.role)
-        functions.rank.function.add_environment(
-            "PIXEL_GATHER_STATE_MACHINE_ARN", rankings.state_machine.state_machine_arn
-        )
+        for each in (functions.rank, functions.answer_tables):
+            tables.grant_submit(each.role)
+            each.function.add_environment(
+                "PIXEL_GATHER_STATE_MACHINE_ARN", tables.state_machine.state_machine_arn
+            )
+        tables.grant_operate(functions.answer_tables.role)
         gathers.grant_submit(functions.submit.role)
         gathers.grant_operate(functions.status.role)
         gathers.grant_tick(functions.tick.role)
@@ -91,7 +92,7 @@ class GatherStack(Stack):
             "Monitoring",
             metrics=GatherMetrics(settings.stage),
             state_machine=gathers.state_machine,
-            rankings=rankings.state_machine,
+            tables=tables.state_machine,
             functions=functions,
             api=api.rest_api,
             schedules=schedules,
@@ -102,7 +103,7 @@ class GatherStack(Stack):
             self,
             "Operators",
             api=api.rest_api,
-            machines=(gathers, rankings),
+            machines=(gathers, tables),
             buckets=buckets,
             dashboard=monitoring.dashboard,
         )

@@ -45,7 +45,7 @@ _API_ERRORS: Final = 5
 _DAY: Final = Duration.days(1)
 
 _NOTICE: Final = (
-    "Gather or ranking <name>: <status> <error>. pixel-gather status <name> says why; pixel-gather redrive "
+    "Gather or table <name>: <status> <error>. pixel-gather status <name> says why; pixel-gather redrive "
     "<name> runs again what failed."
 )
 
@@ -64,7 +64,7 @@ class Monitoring(Construct):
         *,
         metrics: GatherMetrics,
         state_machine: sfn.StateMachine,
-        rankings: sfn.StateMachine,
+        tables: sfn.StateMachine,
         functions: Functions,
         api: apigateway.RestApi,
         schedules: Schedules,
@@ -73,7 +73,7 @@ class Monitoring(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.topic = self._topic(email)
-        self._report_failures(state_machine, rankings)
+        self._report_failures(state_machine, tables)
         self._alarm(
             "FailedSources",
             cloudwatch.MathExpression(
@@ -86,13 +86,13 @@ class Monitoring(Construct):
             description=f"{_FAILED_PERCENT} % of sources gave no pixels: the dashboard shows each status",
         )
         workers = [(each, f"{each.memory_mib:,} MiB") for each in functions.shards]
-        workers.append((functions.measure, "rankings"))
+        workers.append((functions.read_images, "tables"))
         for worker, of in workers:
             self._watch_worker(worker, of)
         for name, function in (
             ("Plan", functions.plan),
             ("Finish", functions.finish),
-            ("RankRounds", functions.rank_rounds),
+            ("PlanTable", functions.plan_table),
         ):
             self._alarm(
                 f"{name}Errors",
@@ -111,8 +111,8 @@ class Monitoring(Construct):
             "ApiErrors",
             api.metric_server_error(period=PERIOD, statistic="Sum"),
             threshold=_API_ERRORS,
-            description="The API fails to answer: the logs of submit, status, search, dry_run and rank "
-            "say why",
+            description="The API fails to answer: the logs of submit, status, search, dry_run, rank and "
+            "answer_tables say why",
         )
         if usd_per_day is not None:
             self._alarm_on_dollars(usd_per_day, metrics=metrics, workers=workers)
@@ -122,7 +122,7 @@ class Monitoring(Construct):
             widgets=dashboard_rows(
                 metrics=metrics,
                 state_machine=state_machine,
-                rankings=rankings,
+                tables=tables,
                 workers=workers,
                 throttles=[each.function.metric_throttles(period=PERIOD) for each in functions.every],
                 search=functions.search,
@@ -212,7 +212,7 @@ class Monitoring(Construct):
         return topic
 
     def _report_failures(self, *state_machines: sfn.StateMachine) -> None:
-        """Send the name of each gather or large ranking that fails or times out. Refusals are not sent.
+        """Send the name of each gather or table that fails or times out. Refusals are not sent.
 
         Refusals of scheduled gathers are sent too: nobody waits for their answer.
         The Map's children are executions as well. They are not sent: the ARN of their state machine ends in
@@ -229,7 +229,7 @@ class Monitoring(Construct):
         events.CfnRule(
             self,
             "FailedGather",
-            description="Sends the names of gathers and rankings that failed or timed out to the topic",
+            description="Sends the names of gathers and tables that failed or timed out to the topic",
             event_pattern={
                 "source": ["aws.states"],
                 "detail-type": ["Step Functions Execution Status Change"],
@@ -269,7 +269,7 @@ class Monitoring(Construct):
                 worker.function.metric_duration(period=_DAY, statistic="Sum"),
                 threshold=round(usd_per_day / usd_per_ms),
                 description=f"Workers of {of} ran for {shown}: pixel-gather list shows gathers, and with "
-                "--rankings rankings; cancel stops one",
+                "--tables tables; cancel stops one",
             )
 
     def _alarm(

@@ -4,7 +4,8 @@ An item has a few shards. If a child's first Task is late, the child starts a se
 If a worker was killed, as for lack of memory, a worker of the largest size takes what is left.
 The Map bears that some children fail, so that one bad shard does not stop all others. Finish then judges by
 the request's own limit.
-Large rankings have the same workflow with other functions. Their finish may plan another round of the Map.
+Tables, which are rankings, points and zones, have the same workflow with other functions. Their finish may
+plan another round of the Map.
 
 The Map has no Retry and no Catch. A Retry would run all shards again. A Catch would leave nothing to redrive.
 Paths are JSONPath and results are passed through S3, so that the same workflow runs in the emulator.
@@ -40,14 +41,14 @@ class StateNames:
 
 
 OF_GATHERS: Final = StateNames()
-OF_RANKINGS: Final = StateNames(
+OF_TABLES: Final = StateNames(
     plan="Begin",
-    map="MeasureScenes",
-    first_try="MeasureSome",
-    second_try="MeasureLateOnes",
-    largest="MeasureInLargest",
+    map="ReadImages",
+    first_try="ReadSome",
+    second_try="ReadLateOnes",
+    largest="ReadInLargest",
     finish="DecideNextRound",
-    complete="Ranked",
+    complete="Written",
 )
 
 _LONGEST_GATHER: Final = Duration.days(2)

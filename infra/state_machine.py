@@ -15,7 +15,7 @@ from infra.acknowledge import acknowledge
 from infra.buckets import Area
 from infra.gather_function import LOG_RETENTION, GatherFunction
 from infra.grant import allow
-from infra.state_definition import MAP_LABEL, OF_GATHERS, OF_RANKINGS, StateDefinition
+from infra.state_definition import MAP_LABEL, OF_GATHERS, OF_TABLES, StateDefinition
 
 
 class GatherStateMachine(Construct):
@@ -30,7 +30,7 @@ class GatherStateMachine(Construct):
         shards: Sequence[GatherFunction],
         finish: GatherFunction,
         manifests: Area,
-        is_of_rankings: bool = False,
+        is_of_tables: bool = False,
     ) -> None:
         """Make the machine.
 
@@ -41,7 +41,7 @@ class GatherStateMachine(Construct):
             shards: See `StateDefinition`.
             finish: See `StateDefinition`.
             manifests: What the Map reads.
-            is_of_rankings: Whether it runs large rankings, which have several rounds. Otherwise, gathers.
+            is_of_tables: Whether it makes tables, which may have several rounds. Otherwise, gathers.
         """
         super().__init__(scope, construct_id)
         role = iam.Role(
@@ -51,7 +51,7 @@ class GatherStateMachine(Construct):
                 "states.amazonaws.com",
                 conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
             ),
-            description="Pixel Gather's state machine" + (" of large rankings" if is_of_rankings else ""),
+            description="Pixel Gather's state machine" + (" of tables" if is_of_tables else ""),
         )
         for function in dict.fromkeys((plan, *shards, finish)):
             allow(role, ["lambda:InvokeFunction"], function.function.function_arn)
@@ -61,7 +61,7 @@ class GatherStateMachine(Construct):
             "Log",
             # With this prefix the log needs no entry in CloudWatch's resource policy, which is small.
             log_group_name=f"/aws/vendedlogs/states/{Stack.of(self).stack_name}"
-            + ("-rankings" if is_of_rankings else ""),
+            + ("-tables" if is_of_tables else ""),
             retention=LOG_RETENTION,
             removal_policy=RemovalPolicy.DESTROY,
         )
@@ -71,8 +71,8 @@ class GatherStateMachine(Construct):
             plan=plan,
             shards=shards,
             finish=finish,
-            names=OF_RANKINGS if is_of_rankings else OF_GATHERS,
-            has_rounds=is_of_rankings,
+            names=OF_TABLES if is_of_tables else OF_GATHERS,
+            has_rounds=is_of_tables,
         )
         self.state_machine = sfn.StateMachine(
             self,

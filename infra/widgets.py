@@ -1,4 +1,4 @@
-"""The dashboard's rows: throughput, latency, failures, capacity, cost, searches and rankings."""
+"""The dashboard's rows: throughput, latency, failures, capacity, cost, searches and tables."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -39,14 +39,14 @@ def dashboard_rows(
     *,
     metrics: GatherMetrics,
     state_machine: sfn.StateMachine,
-    rankings: sfn.StateMachine,
+    tables: sfn.StateMachine,
     workers: Sequence[tuple[GatherFunction, str]],
     throttles: Sequence[cloudwatch.IMetric],
     search: GatherFunction,
     rank: GatherFunction,
     api: apigateway.RestApi,
 ) -> list[_Row]:
-    """Return the dashboard's widgets. Workers come with what they are of; those of rankings last."""
+    """Return the dashboard's widgets. Workers come with what they are of; those of tables last."""
     return [
         _throughput(metrics),
         _latency(metrics),
@@ -54,7 +54,7 @@ def dashboard_rows(
         _capacity(metrics, workers, throttles),
         _cost(metrics),
         _searches(search, api),
-        _rankings(rankings, rank, workers[-1][0]),
+        _tables(tables, rank, workers[-1][0]),
     ]
 
 
@@ -138,12 +138,12 @@ def _searches(search: GatherFunction, api: apigateway.RestApi) -> _Row:
     ]
 
 
-def _rankings(state_machine: sfn.StateMachine, rank: GatherFunction, measure: GatherFunction) -> _Row:
-    """Return how large rankings end, and how long small ones and the tasks of large ones take."""
+def _tables(state_machine: sfn.StateMachine, rank: GatherFunction, worker: GatherFunction) -> _Row:
+    """Return how tables end, and how long small rankings and the tasks of tables take."""
     return [
-        _graph("Large rankings", *_ends(state_machine)),
+        _graph("Tables and large rankings", *_ends(state_machine)),
         _graph("Milliseconds a small ranking", *_durations(rank)),
-        _graph("Milliseconds a task of a large ranking", *_durations(measure)),
+        _graph("Milliseconds a task of a table", *_durations(worker)),
     ]
 
 

@@ -7,14 +7,16 @@ from typing import Any, Final
 import click
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.model.plurals import counted
-from pixel_gather.in_process.table_job import MadeTable, make_table, plan_table
+from pixel_gather.in_process.table_job import make_table, plan_table
 from pixel_gather.io.event_loop import run
 from pixel_gather.tables.image_work import TableKind
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather.tables.wide_table import write_wide
+from pixel_gather_cli.deployment.tables import table_on_aws
+from pixel_gather_cli.place_options import place_options, target_of_options
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import in_home, settings_of
+from pixel_gather_cli.table_text import made_text, plan_text
 from pixel_gather_cli.value_options import SCENE_OPTIONS, bands_option, mask_option, scenes_of_options
 
 FEATURE_OPTIONS: Final = (
@@ -61,13 +63,14 @@ TABLE_OPTIONS: Final = (
     click.option(
         "--dry-run", is_flag=True, help="Print requests, bytes, seconds and dollars. Reads no pixel."
     ),
+    *place_options("Make it on AWS, next to the data. The table stays there."),
     click.option("--json", "as_json", is_flag=True, help="JSON instead of text."),
     click.option("--quiet", is_flag=True, help="Show no progress."),
 )
 
 
-def table_request(features: str, options: dict[str, Any]) -> TableRequest:
-    """Remove the options of a table, and return what it is asked for.
+def table_fields(features: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Remove the options of a table, and return them as the arguments of `TableRequest.of`.
 
     Raises:
         RequestError: It names what is wrong.
@@ -75,21 +78,23 @@ def table_request(features: str, options: dict[str, Any]) -> TableRequest:
     sources = options.pop("sources")
     kind, search = scenes_of_options(sources, options, what="--sources", field="sources")
     mask, bands = options.pop("mask"), options.pop("bands")
-    return TableRequest.of(
-        features=in_home(features),
-        sources=in_home(sources) if kind is None else {kind: search},
-        id=options.pop("id_column"),
-        x=options.pop("x", None),
-        y=options.pop("y", None),
-        crs=options.pop("crs"),
-        time=options.pop("time_column"),
-        tolerance=options.pop("tolerance"),
-        by=options.pop("by"),
-        mask=None if mask is None else mask_option(mask),
-        bands=None if bands is None else bands_option(bands),
-        raw=options.pop("raw"),
-        limits={"usd": options.pop("max_usd"), "seconds": options.pop("max_seconds")},
-    )
+    limits = {"usd": options.pop("max_usd"), "seconds": options.pop("max_seconds")}
+    fields = {
+        "features": in_home(features),
+        "sources": in_home(sources) if kind is None else {kind: search},
+        "id": options.pop("id_column"),
+        "x": options.pop("x", None),
+        "y": options.pop("y", None),
+        "crs": options.pop("crs"),
+        "time": options.pop("time_column"),
+        "tolerance": options.pop("tolerance"),
+        "by": options.pop("by"),
+        "mask": None if mask is None else mask_option(mask),
+        "bands": None if bands is None else bands_option(bands),
+        "raw": options.pop("raw"),
+        "limits": {name: value for name, value in limits.items() if value is not None},
+    }
+    return {name: value for name, value in fields.items() if value is not None and value not in ({}, False)}
 
 
 def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
@@ -106,11 +111,18 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
     what = kind.about["kind"]
     to, wide = in_home(options.pop("to")), in_home(options.pop("wide"))
     as_json, is_dry_run, quiet = (options.pop(name) for name in ("as_json", "dry_run", "quiet"))
-    request = table_request(features, options)
+    target = target_of_options(options)
+    fields = table_fields(features, options)
+    request = TableRequest.of(**fields)
+    if target is not None:
+        for name, given in (("to", to), ("wide", wide)):
+            if given is not None:
+                raise RequestError("a deployment keeps the table on S3: leave it out", field=f"--{name}")
+        return table_on_aws(target, kind, fields, is_dry_run=is_dry_run, as_json=as_json, quiet=quiet)
     settings = settings_of(options)
     if is_dry_run:
-        found = run(plan_table(kind, request, settings=settings))
-        click.echo(json.dumps(found.to_json(), indent=2) if as_json else found.text, nl=as_json)
+        found = run(plan_table(kind, request, settings=settings)).to_json()
+        click.echo(json.dumps(found, indent=2) if as_json else plan_text(found), nl=as_json)
         return 0
     if to is None:
         raise RequestError(f"say where the table is written, such as --to {what}.parquet", field="--to")
@@ -122,16 +134,3 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
         click.echo(note, err=True)
     click.echo(json.dumps(made.to_json(), indent=2) if as_json else made_text(made), nl=as_json)
     return 1 if made.n_failed else 0
-
-
-def made_text(made: MadeTable) -> str:
-    """Return what was made, in words."""
-    statuses = ", ".join(f"{n:,} {name}" for name, n in made.n_by_status.items())
-    failed = f", {made.n_failed:,} not read" if made.n_failed else ""
-    far = f", {made.n_far:,} not opened" if made.n_far else ""
-    return (
-        f"{made.path}: {counted(made.n_lines, 'line')} of {counted(made.n_features, 'feature')} on "
-        f"{counted(made.n_images, 'image')}{failed}{far}\n"
-        f"{statuses}\n"
-        f"{counted(made.n_requests, 'request')}, {made.nbytes / 1e6:,.2f} MB, {made.seconds:.2f} s\n"
-    )

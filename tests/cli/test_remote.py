@@ -32,7 +32,7 @@ from infra.settings import Settings
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.features.rank.table import COLUMNS
 from pixel_gather.io.aws.gather_document import gather_line, status_document
-from pixel_gather.io.aws.ranking_document import ranking_document
+from pixel_gather.io.aws.table_document import table_document
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
 from pixel_gather_cli.deployment.watching import WatchLines
 from support.command_line import run
@@ -1161,9 +1161,9 @@ def test_large_ranking_is_watched_until_it_ends(
     """Its table is printed as that of a small one, and where the whole table is."""
     started = {"id": ID, "state": "running", "links": {"self": "https://there"}, "is_new": True}
     running = {"state": "running", "scenes": {"total": 9, "wanted": 8, "read": 2}, "ranking": None}
-    table = RANKED | {"table": "s3://arrays/rankings/a/ranking.json"}
+    table = RANKED | {"table": "s3://arrays/tables/a/ranking.json"}
     api.on("POST /v1/rankings", Reply(started, 202))
-    api.on(f"GET /v1/rankings/{ID}", running, {"state": "succeeded", "scenes": None, "ranking": table})
+    api.on(f"GET /v1/tables/{ID}", running, {"state": "succeeded", "scenes": None, "ranking": table})
 
     code = run(
         *("rank", "s3://scenes/list.txt", "--by", "b1", "--api", f"{api.root}/v1", "--deployed"),
@@ -1184,15 +1184,98 @@ def test_large_ranking_that_fails_says_why(
     """The reason is the error of the document."""
     api.on("POST /v1/rankings", Reply({"id": ID, "links": {"self": "https://there"}}, 202))
     error = {"type": "States.Timeout", "detail": "it took longer than the deployment allows"}
-    links = {"self": f"/rankings/{ID}", "redrive": f"/rankings/{ID}/redrive"}
+    links = {"self": f"/tables/{ID}", "redrive": f"/tables/{ID}/redrive"}
     failed = {"state": "failed", "scenes": None, "ranking": None, "error": error, "links": links}
-    api.on(f"GET /v1/rankings/{ID}", failed)
+    api.on(f"GET /v1/tables/{ID}", failed)
 
     assert run("rank", "s3://scenes/list.txt", "--by", "b1", "--deployed") != 0
     said = capsys.readouterr().err
     assert "it took longer than the deployment allows" in said
     assert f"pixel-gather redrive {ID} goes on with it" in said
     assert pauses
+
+
+PLACES: dict[str, str] = {
+    name: f"s3://arrays/tables/a/{name}.parquet" for name in ("table", "features_table", "images_table")
+}
+
+
+def table_of_points(status: str = "SUCCEEDED") -> dict[str, Any]:
+    """Return the document of a table."""
+    result = {
+        "kind": "points",
+        "name": "a",
+        "features": 2,
+        "scenes": 3,
+        "failed": 0,
+        "lines": 6,
+        "statuses": {"ok": 5, "nodata": 1},
+        "usd": 0.001,
+        **PLACES,
+    }
+    return ranking(status, output=json.dumps(result))
+
+
+def test_points_by_a_deployment_are_priced_and_made(
+    api: FakeApi, pauses: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Features and a list of this machine are uploaded. At the end it says where the table is."""
+    (tmp_path / "plots.csv").write_text("plot,lon,lat\na,1,2\n")
+    (tmp_path / "list.txt").write_text("s3://scenes/a.tif\n")
+    lists = [{"href": f"s3://control/lists/{n}", "upload": None, "headers": {}} for n in ("f", "l")]
+    api.on("POST /v1/lists", *lists, *lists)
+    plan = dict.fromkeys(("features", "images", "not_opened", "sampled", "lines", "tiles", "requests"), 1)
+    api.on("POST /v1/tables/plan", plan | {"bytes": 9, "workers": 3, "seconds": 2.0, "usd": 0.5})
+    started = {"id": ID, "state": "running", "links": {"self": "https://there"}, "is_new": True}
+    api.on("POST /v1/tables", Reply(started, 202))
+    api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
+    api.on(f"GET /v1/tables/{ID}", table_of_points())
+    asked = (
+        "points",
+        tmp_path / "plots.csv",
+        "--sources",
+        tmp_path / "list.txt",
+        "--id",
+        "plot",
+        "--deployed",
+    )
+
+    planned = run(*asked, "--dry-run")
+    priced = capsys.readouterr().out
+    code = run(*asked, "--square", "3", "--max-usd", "2", "--quiet")
+
+    printed = capsys.readouterr()
+    assert (planned, code) == (0, 0)
+    assert "about 2.0 s and $0.500000 in 3 workers" in priced
+    (body,) = (each.json for each in api.asked if each.path.endswith("/tables") and each.method == "POST")
+    assert body == {
+        "points": "s3://control/lists/f",
+        "id": "plot",
+        "sources": {"list": "s3://control/lists/l"},
+        "method": "nearest",
+        "square": 3,
+        "limits": {"usd": 2.0},
+    }
+    assert "lines         6 of 2 features: 5 ok, 1 nodata" in printed.out
+    assert f"table         {PLACES['table']}" in printed.out
+    assert f"features      {PLACES['features_table']}" in printed.out
+    assert pauses
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--deployed", "--to", "a.parquet"), "--to: a deployment keeps the table on S3"),
+        (("--deployed", "--wide", "a.csv"), "--wide: a deployment keeps the table on S3"),
+        (("--api", "https://there"), "--api: use it only with --deployed"),
+    ],
+)
+def test_options_of_a_table_that_do_not_go_together_are_refused(
+    more: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is sent."""
+    assert run("points", "plots.csv", "--sources", "list.csv", *more) != 0
+    assert says in capsys.readouterr().err
 
 
 NO_GATHER = Reply({"type": "urn:pixel-gather:problem:gather_not_found", "detail": "there is no gather"}, 404)
@@ -1206,14 +1289,15 @@ def ranking(status: str = "RUNNING", *, done: int = 0, **more: Any) -> dict[str,
     summary = {"round": 2, "n_scenes": 1563, "n_wanted": 40, "n_tasks": 4, "usd": 0.0014}
     counts = {"succeeded": done, "failed": 0, "timedOut": 0}
     now = BEGAN + timedelta(seconds=30)
-    return ranking_document(found, counts=counts, summary=summary, now=now, links_from="https://there")
+    return table_document(found, counts=counts, summary=summary, now=now, links_from="https://there")
 
 
 def ranked() -> dict[str, Any]:
     """Return the document of a complete ranking of one scene."""
-    place = "s3://arrays/rankings/a/ranking"
+    place = "s3://arrays/tables/a/ranking"
     result = RANKED["totals"] | {
-        "ranking": "a",
+        "kind": "ranking",
+        "name": "a",
         "rounds": 2,
         "table": f"{place}.json",
         "parquet": f"{place}.parquet",
@@ -1227,7 +1311,7 @@ def test_status_and_watch_show_a_ranking(
 ) -> None:
     """An id that is no gather's is a ranking's. At the end its table is printed."""
     api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
-    api.on(f"GET /v1/rankings/{ID}", ranking(done=1), ranked())
+    api.on(f"GET /v1/tables/{ID}", ranking(done=1), ranked())
 
     assert run(command, ID) == 0
     first = capsys.readouterr()
@@ -1236,10 +1320,10 @@ def test_status_and_watch_show_a_ranking(
 
     assert "1,563; about 10 of 40 in round 2" in (first.out if command == "status" else first.err)
     lines = last.splitlines()
-    assert lines[0] == f"ranking       {ID}"
+    assert lines[0] == f"table job     {ID}"
     assert lines[1] == "state         succeeded after 1 min 35 s"
     assert "scenes        1" in lines
-    assert "table         s3://arrays/rankings/a/ranking.json" in lines
+    assert "table         s3://arrays/tables/a/ranking.json" in lines
     assert lines[-1].split() == ["1", "a", "2.5", "0.5", "9", "1", "ok"]
     assert len(pauses) == (command == "watch")
 
@@ -1248,14 +1332,14 @@ def test_ranking_is_cancelled_and_redriven(api: FakeApi, capsys: pytest.CaptureF
     """The commands are those of a gather."""
     api.on(f"DELETE /v1/gathers/{ID}", NO_GATHER)
     api.on(f"POST /v1/gathers/{ID}/redrive", NO_GATHER)
-    links = {"self": f"https://there/rankings/{ID}"}
-    api.on(f"DELETE /v1/rankings/{ID}", {"id": ID, "state": "stopped", "links": links})
-    api.on(f"POST /v1/rankings/{ID}/redrive", {"id": ID, "state": "running", "links": links})
+    links = {"self": f"https://there/tables/{ID}"}
+    api.on(f"DELETE /v1/tables/{ID}", {"id": ID, "state": "stopped", "links": links})
+    api.on(f"POST /v1/tables/{ID}/redrive", {"id": ID, "state": "running", "links": links})
 
     assert (run("cancel", ID), run("redrive", ID)) == (0, 0)
 
     lines = capsys.readouterr().out.splitlines()
-    assert lines == [f"ranking       {ID}", "state         stopped", lines[0], "state         running"]
+    assert lines == [f"table job     {ID}", "state         stopped", lines[0], "state         running"]
 
 
 def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1264,26 +1348,26 @@ def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str])
     run("status", ID)
     denied = capsys.readouterr().err
     no_ranking = Reply(
-        {"type": "urn:pixel-gather:problem:gather_not_found", "detail": "there is no ranking"}, 404
+        {"type": "urn:pixel-gather:problem:gather_not_found", "detail": "there is no table"}, 404
     )
-    api.on(f"GET /v1/rankings/{ID}", no_ranking)
+    api.on(f"GET /v1/tables/{ID}", no_ranking)
 
     assert run("status", ID) == 2
-    assert capsys.readouterr().err == "pixel-gather: there is no gather or ranking\n"
-    assert denied == "pixel-gather: there is no gather (access to rankings was denied)\n"
+    assert capsys.readouterr().err == "pixel-gather: there is no gather or table\n"
+    assert denied == "pixel-gather: there is no gather (access to tables was denied)\n"
 
 
 def test_list_of_rankings(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     """They are listed by themselves, and by the API alone."""
     found = {"name": ID, "status": "ABORTED", "startDate": BEGAN, "stopDate": BEGAN + timedelta(minutes=2)}
-    line = gather_line(found, now=BEGAN, links_from="", kind="ranking")
-    api.on("GET /v1/rankings", {"rankings": [line], "next": None})
+    line = gather_line(found, now=BEGAN, links_from="", kind="table")
+    api.on("GET /v1/tables", {"tables": [line], "next": None})
 
-    assert run("list", "--rankings", "--state", "stopped") == 0
+    assert run("list", "--tables", "--state", "stopped") == 0
 
     lines = capsys.readouterr().out.splitlines()
     assert api.asked[0].query == {"limit": ["20"], "state": ["stopped"]}
-    assert lines[0].split() == ["ranking", "state", "submitted", "took"]
+    assert lines[0].split() == ["table", "job", "state", "submitted", "took"]
     assert lines[1] == f"{ID}  stopped  2026-11-20 10:00:00 UTC  2 min 00 s"
 
 

@@ -41,7 +41,7 @@ def ended(deployment: DeployedStack, id_: str) -> dict[str, Any]:
     """Wait for a large ranking and return its document."""
     until = time.monotonic() + 120
     while True:
-        document: dict[str, Any] = call(deployment, "GET", f"/rankings/{id_}").body
+        document: dict[str, Any] = call(deployment, "GET", f"/tables/{id_}").body
         if document["state"] in ENDED:
             return document
         assert time.monotonic() < until, document
@@ -85,26 +85,26 @@ def test_large_ranking_is_stopped_and_redriven(deployment: DeployedStack) -> Non
     """The redriven ranking has the table of this process. The command line reaches it as a gather."""
     asked = body(deployment, by="b1 * 4", precision="exact")
     line = call(deployment, "POST", "/rankings", asked, headers={"Prefer": "respond-async"}).body
-    path = f"/rankings/{line['id']}"
+    path = f"/tables/{line['id']}"
     stopped = call(deployment, "DELETE", path)
-    listed = run_cli(deployment, "list", "--rankings", "--state", "stopped", "--json")
+    listed = run_cli(deployment, "list", "--tables", "--state", "stopped", "--json")
     redriven = call(deployment, "POST", f"{path}/redrive")
     document = ended(deployment, line["id"])
     shown = run_cli(deployment, "status", line["id"])
 
     assert (stopped.status, stopped.body["state"]) == (200, "stopped")
-    assert [each["id"] for each in json.loads(listed.stdout)["rankings"]] == [line["id"]]
+    assert [each["id"] for each in json.loads(listed.stdout)["tables"]] == [line["id"]]
     assert (redriven.status, redriven.body["state"]) == (202, "running")
     assert document["state"] == "succeeded", document
     assert same(document["ranking"]["scenes"]) == here("b1 * 4", precision="exact")
-    assert shown.stdout.splitlines()[0] == f"ranking       {line['id']}"
+    assert shown.stdout.splitlines()[0] == f"table job     {line['id']}"
     assert SERIES[0] in shown.stdout
 
 
 def test_refused_and_unknown_rankings_say_why(deployment: DeployedStack) -> None:
     """The answers are problem details."""
     wrong = call(deployment, "POST", "/rankings", body(deployment, by="b1 +"))
-    unknown = call(deployment, "GET", "/rankings/0123456789abcdef")
+    unknown = call(deployment, "GET", "/tables/0123456789abcdef")
     unsigned = call(deployment, "POST", "/rankings", body(deployment), signed=False)
 
     assert (wrong.status, wrong.body["field"]) == (422, "by")
@@ -128,7 +128,7 @@ def test_command_line_ranks_by_the_deployment(deployment: DeployedStack) -> None
 @pytest.fixture(scope="module")
 def users(deployment: DeployedStack) -> dict[str, User]:
     """A user for each function of rankings."""
-    return {name: user_of(deployment, name) for name in ("rank", "rank_rounds", "measure_scenes")}
+    return {name: user_of(deployment, name) for name in ("rank", "plan_table", "read_images")}
 
 
 def test_functions_of_rankings_need_no_more_than_their_roles(users: dict[str, User]) -> None:
@@ -136,12 +136,12 @@ def test_functions_of_rankings_need_no_more_than_their_roles(users: dict[str, Us
     deployment = users["rank"].deployment
     asked = body(deployment, by="b1 * 3", precision="coarse")
 
-    verdict = handled(users, "rank_rounds", {"request": asked, "execution": "by-hand"})
+    verdict = handled(users, "plan_table", {"request": asked, "execution": "by-hand"})
     place = verdict["manifest"]
     stored = deployment.client("s3").get_object(Bucket=place["bucket"], Key=place["key"])["Body"].read()
     for tasks in json.loads(stored):
-        handled(users, "measure_scenes", {"gather": verdict["gather"], "tasks": tasks, "limit_s": 60})
-    done = handled(users, "rank_rounds", {"gather": verdict["gather"], "failed_shards": 100})
+        handled(users, "read_images", {"gather": verdict["gather"], "tasks": tasks, "limit_s": 60})
+    done = handled(users, "plan_table", {"gather": verdict["gather"], "failed_shards": 100})
     answer = handled(users, "rank", event("POST", "/rankings", body=json.dumps(asked)), left_s=29)
 
     assert verdict["verdict"] == "planned", verdict
@@ -164,14 +164,14 @@ def test_roles_of_rankings_may_do_nothing_else(users: dict[str, User]) -> None:
             partial(s3.get_object, Bucket=control, Key="gathers/a/1/plan.msgpack"),
             partial(s3.put_object, Bucket=control, Key="gathers/a/x", Body=b""),
             partial(s3.put_object, Bucket=samples, Key=f"{IN_SAMPLES}/{SERIES[0]}", Body=b""),
-            partial(s3.delete_object, Bucket=arrays, Key="rankings/statistics/a.sqlite"),
+            partial(s3.delete_object, Bucket=arrays, Key="tables/statistics/a.sqlite"),
             partial(states.start_execution, stateMachineArn=deployment.state_machine_arn, input="{}"),
         ]
-        if name == "measure_scenes":
+        if name == "read_images":
             refused += [
-                partial(s3.put_object, Bucket=arrays, Key="rankings/statistics/a.sqlite", Body=b""),
-                partial(s3.get_object, Bucket=arrays, Key="rankings/a/answer.json"),
-                partial(s3.put_object, Bucket=control, Key="rankings/a/rounds/0/state", Body=b""),
+                partial(s3.put_object, Bucket=arrays, Key="tables/statistics/a.sqlite", Body=b""),
+                partial(s3.get_object, Bucket=arrays, Key="tables/a/answer.json"),
+                partial(s3.put_object, Bucket=control, Key="tables/a/rounds/0/state", Body=b""),
             ]
         for each in refused:
             with pytest.raises(ClientError) as error:

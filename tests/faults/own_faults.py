@@ -305,6 +305,18 @@ FAULTS: Final = (
         "test_round_in_which_no_worker_can_read_fails",
     ),
     _fault(
+        "an image kills each worker of a table of points",
+        "only this image is listed as lost",
+        "handlers/tables/test_feature_tables.py",
+        "test_an_image_that_kills_its_worker_is_lost_and_no_other",
+    ),
+    _fault(
+        "tasks and finishes of a table run twice, late and in any order",
+        "the table is the same",
+        "handlers/tables/test_feature_tables.py",
+        "test_tasks_and_finish_may_run_in_any_order_and_again",
+    ),
+    _fault(
         "a catalog is replaced twice while it is searched",
         "the search finds the right scenes",
         "handlers/search/test_search.py",

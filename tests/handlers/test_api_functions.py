@@ -431,13 +431,18 @@ def test_each_function_serves_its_routes_of_the_table(
     submit: Api, status: Api, dry_run: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The function that API Gateway calls for a route answers it."""
-    with cold_start(monkeypatch, "search") as search, cold_start(monkeypatch, "rank") as rank:
+    with (
+        cold_start(monkeypatch, "search") as search,
+        cold_start(monkeypatch, "rank") as rank,
+        cold_start(monkeypatch, "answer_tables") as tables,
+    ):
         apps = {
             "gather.submit": submit.app,
             "gather.status": status.app,
             "gather.dry_run": dry_run.app,
             "search.search": search.app,
             "rank.rank": rank.app,
+            "tables.answer_tables": tables.app,
         }
         search.catalog.close()
     served = {

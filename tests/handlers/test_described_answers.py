@@ -5,8 +5,8 @@ Schemathesis is of the dependency group ``contract``, which ``scripts/test`` ins
 ``PIXEL_GATHER_EXAMPLES=1000`` it makes up that many requests for each route instead of a few.
 
 The functions of /gathers, /lists and the search answer, over fakes of Step Functions and S3 and a catalog in
-a folder. Those of /plans and /rankings read S3 at once; `tests/handlers/rank/test_rank_request.py` makes up
-bodies for rankings.
+a folder. Those of /plans, /rankings and /tables read S3 at once.
+`tests/handlers/rank/test_rank_request.py` makes up bodies for rankings.
 """
 
 import copy
@@ -39,7 +39,7 @@ schemathesis = module_of_group("schemathesis", "contract")
 pytestmark = pytest.mark.slow
 
 _EXAMPLES: Final = int(os.environ.get("PIXEL_GATHER_EXAMPLES", "5"))
-_LEFT_OUT: Final = ("/plans", "/rankings", "/openapi.json")
+_LEFT_OUT: Final = ("/plans", "/rankings", "/tables", "/openapi.json")
 _PREFIXES_OF_GATHERS: Final = ("/gathers", "/lists")
 
 

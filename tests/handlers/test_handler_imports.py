@@ -54,8 +54,9 @@ CASES = (
     Case("plan_gather", ("rasterio", "zarr", *_AWS, *_PICTURES)),
     Case("dry_run", ("rasterio", "zarr", *_AWS, *_PICTURES)),
     Case("rank", ("rasterio", "shapely", "zarr", *_AWS, *_PICTURES)),
-    Case("rank_rounds", ("rasterio", "shapely", "zarr", *_AWS, *_PICTURES)),
-    Case("measure_scenes", ("rasterio", "shapely", "zarr", *_AWS, *_PICTURES)),
+    Case("answer_tables", ("rasterio", "shapely", "zarr", *_AWS, *_PICTURES)),
+    Case("plan_table", ("rasterio", "shapely", "zarr", *_AWS, *_PICTURES)),
+    Case("read_images", ("rasterio", "shapely", "zarr", *_AWS, *_PICTURES)),
     Case("submit", (*_ARRAYS, *_LISTS)),
     Case("tick", ("rasterio", "shapely", "zarr", *_LISTS, *_PICTURES)),
     Case(

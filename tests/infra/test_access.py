@@ -21,8 +21,8 @@ SCENES = "arn:<partition>:s3:::scenes"
 OWN_LOG = {("logs:CreateLogStream", "<loggroup>"), ("logs:PutLogEvents", "<loggroup>")}
 READ_SOURCES = {("s3:GetObject", f"{SCENES}/*")}
 LIST_SOURCES = {("s3:ListBucket", SCENES)}
-STATISTICS = "<arrays>/cubes/rankings/statistics/*"
-TABLES = "<arrays>/cubes/rankings/*/*.*"
+STATISTICS = "<arrays>/cubes/tables/statistics/*"
+TABLES = "<arrays>/cubes/tables/*/*.*"
 TO_LOG_AND_TRACE = {
     (f"logs:{action}", "*")
     for action in (
@@ -52,7 +52,7 @@ def put(place: str) -> set[tuple[str, str]]:
 
 
 def operate(*actions: str, machine: str = "machine") -> set[tuple[str, str]]:
-    """Return the rights to these actions on gathers, or on rankings."""
+    """Return the rights to these actions on gathers, or on tables."""
     return {(f"states:{action}", EXECUTIONS.replace("machine", machine)) for action in actions}
 
 
@@ -114,30 +114,40 @@ RIGHTS = {
         ("s3:GetObject", "<control>/summaries/*"),
         ("s3:GetObject", STATISTICS),
         ("s3:GetObject", TABLES),
-        ("states:StartExecution", "<rankings>"),
-        ("states:ListExecutions", "<rankings>"),
+        ("states:StartExecution", "<tables>"),
     }
-    | see_children("rankings")
     | put(STATISTICS)
-    | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution", machine="rankings"),
-    "rank_rounds": OWN_LOG
+    | operate("DescribeExecution", machine="tables"),
+    "answer_tables": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
     | {
         ("s3:GetObject", "<control>/lists/*"),
-        ("s3:GetObject", "<control>/rankings/*"),
-        ("s3:ListBucket", "<control> rankings/*"),
+        ("s3:GetObject", "<control>/summaries/*"),
+        ("s3:GetObject", TABLES),
+        ("states:StartExecution", "<tables>"),
+        ("states:ListExecutions", "<tables>"),
+    }
+    | see_children("tables")
+    | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution", machine="tables"),
+    "plan_table": OWN_LOG
+    | READ_SOURCES
+    | LIST_SOURCES
+    | {
+        ("s3:GetObject", "<control>/lists/*"),
+        ("s3:GetObject", "<control>/tables/*"),
+        ("s3:ListBucket", "<control> tables/*"),
         ("s3:GetObject", STATISTICS),
         ("s3:GetObject", TABLES),
     }
-    | put("<control>/rankings/*")
+    | put("<control>/tables/*")
     | put("<control>/summaries/*")
     | put(STATISTICS)
     | put(TABLES),
-    "measure_scenes": OWN_LOG
+    "read_images": OWN_LOG
     | READ_SOURCES
-    | {("s3:GetObject", "<control>/rankings/*")}
-    | put("<control>/rankings/*/measured/*"),
+    | {("s3:GetObject", "<control>/tables/*")}
+    | put("<control>/tables/*/measured/*"),
     "tick": OWN_LOG
     | {
         ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
@@ -205,10 +215,10 @@ RIGHTS = {
         "small_gather_shard",
         "finish_gather",
     ),
-    "rankings": machine_role("rankings", "<control>/rankings/*/manifests/*", "rank_rounds", "measure_scenes"),
+    "tables": machine_role("tables", "<control>/tables/*/manifests/*", "plan_table", "read_images"),
 }
 
-MACHINES = ("machine", "rankings")
+MACHINES = ("machine", "tables")
 
 
 def operator_of(machine: str) -> set[tuple[str, str]]:
@@ -247,7 +257,7 @@ OPERATOR = (
     | put("<control>/lists/*")
     | put("<control>/cancelled/*")
     | operator_of("machine")
-    | operator_of("rankings")
+    | operator_of("tables")
 )
 _POLICY_CHARACTERS = 6144
 """Of a managed policy, white space aside. IAM takes no more."""
@@ -296,7 +306,7 @@ def test_operators_are_told_of_each_role() -> None:
     lines = (Path(__file__).parents[2] / "docs/operate.md").read_text().splitlines()
     told = [line.split("|")[1].strip() for line in lines[lines.index(TABLE) + 2 :] if line.startswith("| ")]
     names = {"plan_gather": "plan", "finish_gather": "finish", "machine": "state machine"}
-    names |= {"rankings": "rankings' state machine"}
+    names |= {"tables": "tables' state machine"}
     names |= dict.fromkeys(("gather_shard", "small_gather_shard"), "gather shard (both sizes)")
     roles = {names.get(holder, holder.replace("_", " ")) for holder in RIGHTS}
 
@@ -420,8 +430,9 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
         for holder in (
             "dry_run",
             "rank",
-            "rank_rounds",
-            "measure_scenes",
+            "answer_tables",
+            "plan_table",
+            "read_images",
             "plan_gather",
             "gather_shard",
             "small_gather_shard",

@@ -61,7 +61,7 @@ def test_arrays_are_versioned_and_outlive_the_stack(stack: Synthesized) -> None:
     assert arrays["DeletionPolicy"] == "Retain"
     assert "ExpirationInDays" not in rule
     assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] >= 7
-    assert of_statistics["Prefix"].endswith("rankings/statistics/")
+    assert of_statistics["Prefix"].endswith("tables/statistics/")
     assert of_statistics["ExpirationInDays"] == 90
 
 

@@ -14,14 +14,14 @@ from pixel_gather.core.request.web_address import hosts_only
 from support.lambda_functions import handler_module
 from support.synthesized import SOURCES, Synthesized, synthesized
 
-API_FUNCTIONS = ("submit", "status", "search", "dry_run", "rank")
+API_FUNCTIONS = ("submit", "status", "search", "dry_run", "rank", "answer_tables")
 STEPS = (
     "plan_gather",
     "gather_shard",
     "small_gather_shard",
     "finish_gather",
-    "rank_rounds",
-    "measure_scenes",
+    "plan_table",
+    "read_images",
 )
 
 
@@ -61,7 +61,7 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
 
     assert disks["plan_gather"] >= 2048
     assert disks["finish_gather"] == 2048
-    assert disks["dry_run"] == disks["rank"] == disks["rank_rounds"] == disks["plan_gather"]
+    assert disks["dry_run"] == disks["rank"] == disks["answer_tables"] == disks["plan_gather"]
     assert all(
         disks[name] == 512
         for name in (
@@ -145,7 +145,10 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
     for module, function in stack.functions().items():
         variables = {name: stack.show(value) for name, value in function["Environment"]["Variables"].items()}
         machine = variables.pop("PIXEL_GATHER_STATE_MACHINE_ARN", None)
-        machines = dict.fromkeys(("submit", "status", "tick"), "<machine>") | {"rank": "<rankings>"}
+        machines = dict.fromkeys(("submit", "status", "tick"), "<machine>") | {
+            "rank": "<tables>",
+            "answer_tables": "<tables>",
+        }
         assert machine == machines.get(module)
         assert json.loads(variables.pop("PIXEL_GATHER_SOURCE_BUCKETS")) == SOURCES
         assert json.loads(variables.pop("PIXEL_GATHER_HTTPS_HOSTS")) == []

@@ -56,16 +56,16 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
         "5 % of sources gave no pixels",
         "Lambda throttles workers of 1,024 MiB",
         "Lambda throttles workers of 1,769 MiB",
-        "Lambda throttles workers of rankings",
+        "Lambda throttles workers of tables",
         "A worker of 1,024 MiB came near its time-out",
         "A worker of 1,769 MiB came near its time-out",
-        "A worker of rankings came near its time-out",
+        "A worker of tables came near its time-out",
         "10 % of tries by workers of 1,024 MiB fail",
         "10 % of tries by workers of 1,769 MiB fail",
-        "10 % of tries by workers of rankings fail",
+        "10 % of tries by workers of tables fail",
         "Plan ended in an error, no refusal",
         "Finish ended in an error, no refusal",
-        "RankRounds ended in an error, no refusal",
+        "PlanTable ended in an error, no refusal",
         "A schedule could not start its gather",
         "A tick was given up",
         "Scheduler could not call the function tick, and tries again",
@@ -74,7 +74,7 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
         "Gathers cost $25 in a day by our model",
         "Workers of 1,024 MiB ran for $25 in a day",
         "Workers of 1,769 MiB ran for $25 in a day",
-        "Workers of rankings ran for $25 in a day",
+        "Workers of tables ran for $25 in a day",
     }
 
 
@@ -83,7 +83,7 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
     [
         ("1,024 MiB", "small_gather_shard"),
         ("1,769 MiB", "gather_shard"),
-        ("rankings", "measure_scenes"),
+        ("tables", "read_images"),
     ],
 )
 def test_each_function_of_workers_is_watched(stack: Synthesized, size: str, function: str) -> None:
@@ -119,7 +119,7 @@ def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> Non
     assert watched == {
         "Plan ended in an error, no refusal": ("Errors", "<plan_gather>"),
         "Finish ended in an error, no refusal": ("Errors", "<finish_gather>"),
-        "RankRounds ended in an error, no refusal": ("Errors", "<rank_rounds>"),
+        "PlanTable ended in an error, no refusal": ("Errors", "<plan_table>"),
         "A schedule could not start its gather": ("Errors", "<tick>"),
         "The API fails to answer": ("5XXError", "PixelGather-test"),
     }
@@ -158,7 +158,7 @@ def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
     )
     assert [stack.show(each) for each in pattern["detail"]["stateMachineArn"]] == [
         "<machine>",
-        "<rankings>",
+        "<tables>",
     ]
     assert timed_out == {"status": ["TIMED_OUT"]}
     assert failed["status"] == ["FAILED"]

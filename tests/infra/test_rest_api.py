@@ -16,10 +16,12 @@ ROUTES = {
     "POST /gathers/{id}/redrive": "status",
     "POST /plans": "dry_run",
     "POST /rankings": "rank",
-    "GET /rankings": "rank",
-    "GET /rankings/{id}": "rank",
-    "DELETE /rankings/{id}": "rank",
-    "POST /rankings/{id}/redrive": "rank",
+    "POST /tables": "answer_tables",
+    "POST /tables/plan": "answer_tables",
+    "GET /tables": "answer_tables",
+    "GET /tables/{id}": "answer_tables",
+    "DELETE /tables/{id}": "answer_tables",
+    "POST /tables/{id}/redrive": "answer_tables",
     "POST /lists": "submit",
     "GET /openapi.json": "status",
     "GET ": "search",
@@ -121,7 +123,7 @@ def test_parameters_are_declared_and_none_is_required(stack: Synthesized) -> Non
     found = methods(stack)
 
     assert found["POST /gathers"]["RequestParameters"] == {"method.request.querystring.force": False}
-    assert found["GET /rankings"]["RequestParameters"].keys() == {
+    assert found["GET /tables"]["RequestParameters"].keys() == {
         f"method.request.querystring.{name}" for name in ("limit", "token", "state")
     }
     assert not found["GET /gathers/{id}"].get("RequestParameters")

@@ -356,27 +356,27 @@ def test_definition_is_valid_amazon_states_language(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_rankings_run_the_same_workflow_in_rounds(stack: Synthesized, definition: dict[str, Any]) -> None:
+def test_tables_run_the_same_workflow_in_rounds(stack: Synthesized, definition: dict[str, Any]) -> None:
     """They have functions of their own.
 
-    The one that begins a ranking and the one that decides a round give the same kind of answer.
+    The one that begins a table and the one that decides a round give the same kind of answer.
     """
-    rankings = stack.definition("rankings")
-    states = rankings["States"]
-    begin = states[rankings["StartAt"]]
+    tables = stack.definition("tables")
+    states = tables["States"]
+    begin = states[tables["StartAt"]]
     (name,) = (name for name, state in states.items() if state["Type"] == "Map")
     decide = states[states[name]["Next"]]
-    first = states[name]["ItemProcessor"]["States"]["MeasureSome"]
+    first = states[name]["ItemProcessor"]["States"]["ReadSome"]
     kept = ("Retry", "Catch", "TimeoutSecondsPath", "OutputPath")
     of_gathers = dict(tasks_of(definition["States"]))["GatherShard"]
 
-    assert called_with(begin, REQUEST, {"Execution": {"Input": REQUEST, "Name": "a"}})[0] == "rank_rounds"
-    assert called_with(decide, PLANNED, {"Execution": {"Name": "a"}})[0] == "rank_rounds"
+    assert called_with(begin, REQUEST, {"Execution": {"Input": REQUEST, "Name": "a"}})[0] == "plan_table"
+    assert called_with(decide, PLANNED, {"Execution": {"Name": "a"}})[0] == "plan_table"
     assert decide["Next"] == begin["Next"]
     assert states[begin["Next"]]["Default"] == name
     given = {"gather": "a/0", "execution": "a", "tasks": ITEM, "limit_s": 60, "size": 0}
-    assert called_with(first, given)[0] == "measure_scenes"
+    assert called_with(first, given)[0] == "read_images"
     renamed = json.dumps({field: first[field] for field in kept})
-    for ours, theirs in (("MeasureLateOnes", "GatherLateShard"), ("MeasureInLargest", "GatherInLargest")):
+    for ours, theirs in (("ReadLateOnes", "GatherLateShard"), ("ReadInLargest", "GatherInLargest")):
         renamed = renamed.replace(ours, theirs)
     assert json.loads(renamed) == {field: of_gathers[field] for field in kept}

@@ -10,14 +10,11 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import Cost, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.rank.forecast import Forecast
-from pixel_gather.features.rank.map_plan import plan_round
 from pixel_gather.features.rank.map_rounds import (
     MapState,
-    last_round,
     load_round,
     measure_task,
     merged,
-    missing_tasks,
     next_round,
     wanted_of,
     write_round,
@@ -27,6 +24,8 @@ from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.rounds import NothingKept, RankedScene, Rounds, Wanted, begun
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.tables.find_bands import BandOf
+from pixel_gather.tables.map_round import plan_round
+from pixel_gather.tables.map_tasks import last_round, missing_tasks, round_files
 from support.fakes import FakeControl
 
 N = 7
@@ -89,9 +88,9 @@ def test_every_scene_is_in_one_task_and_comes_back(n_tasks: int) -> None:
         files, state = FakeControl(), _state(_rounds())
         state.scenes[0].measured = _measured(float("nan"), error=float("inf"))
         await write_round(state, files, n_tasks=n_tasks)
-        assert len(await missing_tasks(state, files)) == n_tasks
+        assert len(await missing_tasks(state.tasks, round_files(files, 0))) == n_tasks
         await _run(state, files)
-        assert await missing_tasks(state, files) == []
+        assert await missing_tasks(state.tasks, round_files(files, 0)) == []
         assert await last_round(files) == 0
         found, read = await merged(await load_round(files, 0), files)
         assert sorted(read) == list(range(N))

@@ -93,7 +93,7 @@ class Synthesized:
         return {_name_of(each): each for each in self.properties("AWS::Lambda::Function")}
 
     def machine(self, name: str = "machine") -> dict[str, Any]:
-        """Return the properties of a state machine: ``machine`` for gathers, or ``rankings``."""
+        """Return the properties of a state machine: ``machine`` for gathers, or ``tables``."""
         machines = self.of("AWS::StepFunctions::StateMachine")
         (found,) = (each for each in machines if self._named(each) == f"<{name}>")
         properties: dict[str, Any] = machines[found]["Properties"]
@@ -127,7 +127,7 @@ class Synthesized:
             case "AWS::Lambda::Function":
                 return f"<{_name_of(resource['Properties'])}>"
             case "AWS::StepFunctions::StateMachine":
-                return "<rankings>" if name.startswith("Rankings") else "<machine>"
+                return "<tables>" if name.startswith("Tables") else "<machine>"
             case type_:
                 return f"<{type_.rpartition('::')[2].lower()}>"
 

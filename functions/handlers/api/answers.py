@@ -20,7 +20,7 @@ _CODES: Final = sorted({*(kind.code for kind in KINDS), NO_SUCH_ADDRESS, INTERNA
 
 
 class State(StrEnum):
-    """What became of a gather or of a ranking."""
+    """What became of a gather or of a table."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -43,14 +43,14 @@ class Problem(TypedDict, total=False):
 
 
 class Failure(TypedDict):
-    """Why a gather or a ranking has failed."""
+    """Why a gather or a table has failed."""
 
     type: str
     detail: str
 
 
 class Line(TypedDict):
-    """A gather or a ranking in a list, or after it was stopped or redriven."""
+    """A gather or a table in a list, or after it was stopped or redriven."""
 
     id: str
     state: State
@@ -61,4 +61,4 @@ class Line(TypedDict):
     seconds: Amount
     links: Links
     """self. Where one is described: stop while it runs, redrive if a redrive can continue it, and at the end
-    its files: cube and report of a gather, or table and parquet, the whole table on S3."""
+    its files: cube and report of a gather, or the files of a table on S3."""

@@ -95,7 +95,7 @@ def read_flag(app: APIGatewayRestResolver, name: str) -> bool:
 
 
 def list_page(executions: "Executions", app: APIGatewayRestResolver) -> dict[str, Any]:
-    """Return the page of gathers or rankings that the query names by limit, token and state.
+    """Return the page of gathers or tables that the query names by limit, token and state.
 
     Raises:
         RequestError: One of them is wrong.

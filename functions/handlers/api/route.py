@@ -65,7 +65,7 @@ class Route:
 
 
 def list_query(what: str) -> dict[str, Parameter]:
-    """Return the query of a route that lists ``what``: gathers or rankings."""
+    """Return the query of a route that lists ``what``: gathers or tables."""
     limit = {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50}
     return {
         "limit": Parameter(f"{what} in one answer.", limit),

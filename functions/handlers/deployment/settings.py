@@ -120,9 +120,13 @@ class Settings:
         return self.state_machine_arn
 
     @property
-    def rankings_prefix(self) -> str:
-        """Where the tables of large rankings and kept statistics lie in the bucket of cubes."""
-        return f"{self.output_prefix}rankings/"
+    def tables_prefix(self) -> str:
+        """Where tables and kept statistics of rankings lie in the bucket of cubes."""
+        return f"{self.output_prefix}tables/"
+
+    def table_href(self, name: str) -> str:
+        """Return the address of the folder of a table, without a closing slash."""
+        return f"s3://{self.array_bucket}/{self.tables_prefix}{name}"
 
     def cube_href(self, gather: str) -> str:
         """Return the address of the cube of this name, without a closing slash."""

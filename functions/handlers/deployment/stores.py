@@ -77,13 +77,13 @@ class Deployment:
 
     @cached_property
     def results(self) -> ObjectControlStore:
-        """Tables of large rankings and kept statistics, in the bucket of cubes."""
+        """Tables, and kept statistics of rankings, in the bucket of cubes."""
         place = f"s3://{self.settings.array_bucket}"
-        return ObjectControlStore(open_place(place, self._own), self.settings.rankings_prefix, may_list=False)
+        return ObjectControlStore(open_place(place, self._own), self.settings.tables_prefix, may_list=False)
 
-    def ranking_files(self, ranking: str, *, may_list: bool = True) -> ObjectControlStore:
-        """Return the store of a large ranking's control files."""
-        return ObjectControlStore(self._control, f"rankings/{ranking}/", may_list=may_list)
+    def table_files(self, name: str, *, may_list: bool = True) -> ObjectControlStore:
+        """Return the store of a table's control files."""
+        return ObjectControlStore(self._control, f"tables/{name}/", may_list=may_list)
 
     def close(self) -> None:
         """End the event loop. Lambda never calls this."""

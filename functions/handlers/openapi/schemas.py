@@ -17,12 +17,13 @@ from handlers.api import answers as of_api
 from handlers.gather import answers as of_gathers
 from handlers.rank import answers as of_rankings
 from handlers.search import answers as of_searches
+from handlers.tables import answers as of_tables
 from pixel_gather.core.estimate import estimate_result
 
 SCHEMAS: Final = "#/components/schemas/"
 _TYPES: Final[dict[str, Any]] = {
     name: each
-    for module in (estimate_result, of_api, of_gathers, of_rankings, of_searches)
+    for module in (estimate_result, of_api, of_gathers, of_rankings, of_searches, of_tables)
     for name, each in vars(module).items()
 }
 

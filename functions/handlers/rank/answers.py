@@ -1,4 +1,4 @@
-"""What the routes of rankings take and answer, for the OpenAPI document. No function loads this.
+"""What the route of rankings takes and answers, for the OpenAPI document. No function loads this.
 
 The texts below fields are what readers of the document see.
 """
@@ -6,8 +6,6 @@ The texts below fields are what readers of the document see.
 from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 
 from msgspec import Meta
-
-from handlers.api.answers import Failure, Line
 
 
 class RankingRequest(TypedDict, total=False):
@@ -52,25 +50,6 @@ class RankingRequest(TypedDict, total=False):
     check_kept: bool
     """Whether to ask first if the files of kept statistics are the same. Not given: it asks, but a large
     ranking that is complete is not begun again. True: it is."""
-
-
-class RankingLine(Line):
-    """A large ranking in a list, or after it was stopped or redriven."""
-
-
-class RankingStarted(RankingLine):
-    """A large ranking. GET the link self until its state is no longer running."""
-
-    is_new: bool
-    """False if the same ranking was running already."""
-
-
-class Rankings(TypedDict):
-    """One page of large rankings."""
-
-    rankings: list[RankingLine]
-    next: str | None
-    """token of the next page."""
 
 
 class RankedScene(TypedDict):
@@ -176,49 +155,3 @@ class Ranking(TypedDict):
 
     parquet: NotRequired[str]
     """The same as Parquet."""
-
-
-class RankingResult(RankingTotals):
-    """Totals and places of the table."""
-
-    ranking: str
-    rounds: int
-    table: str
-    parquet: str
-
-
-class RankingScenes(TypedDict):
-    """Scenes of a large ranking by what became of them."""
-
-    total: int
-    wanted: int
-    """Of this round."""
-
-    read: int
-    """Of this round."""
-
-    failed: int | None
-    """At the end."""
-
-
-class RankingStatus(RankingLine):
-    """A large ranking as it is now."""
-
-    request: dict[str, Any] | None
-    """As it was posted."""
-
-    round: int | None
-    """From 1; null before the first."""
-
-    scenes: RankingScenes | None
-    usd: float | None
-    """By list prices. Until the end, a forecast up to the end of this round."""
-
-    error: Failure | None
-    """If it has failed."""
-
-    result: RankingResult | None
-    """Totals and places of the table."""
-
-    ranking: Ranking | None
-    """The table, once it is complete; its first rows if it is over 5 MB."""

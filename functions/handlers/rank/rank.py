@@ -1,7 +1,6 @@
-"""Lambda entry point: POST /rankings ranks scenes at once, or starts a large ranking.
+"""Lambda entry point: POST /rankings ranks scenes at once, or starts a large ranking, which is a table.
 
-A ranking is large if its first scene shows that one function would take too long. The other routes list,
-describe, stop and redrive large rankings.
+A ranking is large if its first scene shows that one function would take too long.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.resolver import Resolver, answer_event, api_address, list_page, read_body
+from handlers.api.resolver import Resolver, answer_event, api_address, read_body
 from handlers.deployment.admit_request import open_table
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
@@ -125,16 +124,9 @@ class RankService:
         line = executions.submit(given, name=name)
         if line["state"] != "succeeded":
             return line, HTTPStatus.ACCEPTED
-        return self.shown(line["id"], links_from=links_from)["ranking"], HTTPStatus.OK
-
-    def shown(self, id_: str, *, links_from: str) -> dict[str, Any]:
-        """Describe a large ranking; with its table once it is complete."""
-        document = replace(self.executions(), links_from=links_from).ranking(id_)
-        result = document["result"]
-        if result is not None:
-            answer = needed_file(self.deployment.results.below(result["ranking"]), "answer.json")
-            document["ranking"] = json.loads(self.deployment.run(answer))
-        return document
+        result = executions.table(line["id"])["result"]
+        answer = needed_file(self.deployment.results.below(result["name"]), "answer.json")
+        return json.loads(self.deployment.run(answer)), HTTPStatus.OK
 
 
 def _forecast_check(asked: AdmittedRanking, n_scenes: int) -> Callable[[Forecast], None]:
@@ -165,25 +157,6 @@ def app_of(service: RankService, logger: Logger) -> Resolver:
         logger.append_keys(ranking=answer)
         return service.start(given, answer, links_from=api_address(app.current_event.raw_event))
 
-    def large_ones() -> Executions:
-        return replace(service.executions(), links_from=api_address(app.current_event.raw_event))
-
-    @app.serve("listRankings")
-    def list_() -> dict[str, Any]:
-        return list_page(large_ones(), app)
-
-    @app.serve("getRanking")
-    def show(id_: str) -> dict[str, Any]:
-        return service.shown(id_, links_from=api_address(app.current_event.raw_event))
-
-    @app.serve("stopRanking")
-    def stop(id_: str) -> dict[str, Any]:
-        return large_ones().stop(id_)
-
-    @app.serve("redriveRanking")
-    def redrive(id_: str) -> tuple[dict[str, Any], int]:
-        return large_ones().redrive(id_), HTTPStatus.ACCEPTED
-
     return app
 
 
@@ -191,7 +164,7 @@ def app_of(service: RankService, logger: Logger) -> Resolver:
 def _executions() -> Executions:
     from handlers.api.control_plane import open_control_plane  # noqa: PLC0415 # boto3 costs 0.3 s, most rankings need none
 
-    return replace(open_control_plane(deployment.settings).executions, kind="ranking")
+    return replace(open_control_plane(deployment.settings).executions, kind="table")
 
 
 logger = Logger()

@@ -57,4 +57,4 @@ def ranking_name(given: Mapping[str, Any], list_digest: str, *, salt: str = "") 
         salt: Makes a name of its own.
     """
     content = json.dumps([given, list_digest, salt], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_LETTERS]
+    return f"ranking-{hashlib.sha256(content.encode(errors='surrogatepass')).hexdigest()[:_DIGEST_LETTERS]}"

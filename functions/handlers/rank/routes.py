@@ -1,8 +1,8 @@
-"""The routes of rankings."""
+"""The route of rankings. Large ones are tables, whose routes are in `handlers.tables.routes`."""
 
 from typing import Final
 
-from handlers.api.route import Answer, Parameter, Route, list_query
+from handlers.api.route import Answer, Parameter, Route
 
 _RANK: Final = "rank.rank"
 
@@ -17,45 +17,8 @@ ROUTES: Final = (
         headers={"Prefer": Parameter("respond-async asks for a large ranking, however small it is.")},
         answers={
             200: Answer("The ranking.", "Ranking"),
-            202: Answer("A large ranking has started, or is running.", "RankingStarted"),
+            202: Answer("A large ranking has started, or is running, as a table.", "TableStarted"),
         },
         problems=(400, 422, 429, 503, 504),
-    ),
-    Route(
-        method="GET",
-        path="/rankings",
-        function=_RANK,
-        name="listRankings",
-        summary="List large rankings, the latest first.",
-        query=list_query("Rankings"),
-        answers={200: Answer("One page.", "Rankings")},
-        problems=(422, 429),
-    ),
-    Route(
-        method="GET",
-        path="/rankings/{id}",
-        function=_RANK,
-        name="getRanking",
-        summary="Progress of a large ranking; at the end its table.",
-        answers={200: Answer("The large ranking.", "RankingStatus")},
-        problems=(404, 429, 503, 504),
-    ),
-    Route(
-        method="DELETE",
-        path="/rankings/{id}",
-        function=_RANK,
-        name="stopRanking",
-        summary="Stop a large ranking; what it has read is kept.",
-        answers={200: Answer("It has ended.", "RankingLine")},
-        problems=(404, 429),
-    ),
-    Route(
-        method="POST",
-        path="/rankings/{id}/redrive",
-        function=_RANK,
-        name="redriveRanking",
-        summary="Go on with a large ranking that failed, timed out or was stopped.",
-        answers={202: Answer("Running.", "RankingLine")},
-        problems=(404, 409, 429),
     ),
 )

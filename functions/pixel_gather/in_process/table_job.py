@@ -25,7 +25,7 @@ from pixel_gather.tables.parts import PartFolder
 from pixel_gather.tables.read_features import given_features, read_features
 from pixel_gather.tables.table_plan import TablePlan, plan_images
 from pixel_gather.tables.table_request import TableRequest
-from pixel_gather.tables.write_table import Written, write_table
+from pixel_gather.tables.write_table import Written, side_path, write_features, write_table
 from pixel_gather.version import __version__
 
 _INSTEAD = "take fewer features or images, or raise the limit"
@@ -158,6 +158,7 @@ class TableJob:
             "n_images": self.job.table.n_rows,
         }
         is_matched = self.tolerance_us is not None
+        write_features(side_path(to, "features"), self.features)
         return write_table(to, parts, self.features, self.work.columns, about=about, is_matched=is_matched)
 
     def _made(self, to: Path, parts: PartFolder, written: Written, *, n_far: int) -> MadeTable:
@@ -222,8 +223,8 @@ async def _opened(kind: TableKind, request: TableRequest, settings: Settings) ->
     Raises:
         RequestError: The features or the list are wrong.
     """
-    features = _features(request, settings)
-    checked = kind.checked(features)
+    features = await asyncio.to_thread(_features, request, settings)
+    checked = await asyncio.to_thread(kind.checked, features)
     values = request.values
     async with opened_job(request.sources_near(features), settings) as job:
         reader = KeepsFirst(job.reader)

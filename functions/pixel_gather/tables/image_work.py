@@ -5,8 +5,6 @@ from contextlib import AbstractContextManager, aclosing
 from dataclasses import replace
 from typing import Any, Protocol
 
-import numpy as np
-
 from pixel_gather.core.errors import RequestError, SourceError, StaleHeaderError
 from pixel_gather.core.in_order import in_order
 from pixel_gather.core.model.source import Cost, CubeRow
@@ -14,7 +12,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.tables.features import Features, Integers
 from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.open_scene import ImagePlan
-from pixel_gather.tables.parts import ImageRecord, Lines
+from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines
 from pixel_gather.tables.values import Values
 
 type WantedImage = tuple[int, CubeRow, Integers | None]
@@ -97,7 +95,7 @@ async def measured(
         else:
             return replace(record, number=number, **record.with_cost(cost)), lines
         record = failed_record(number, row, status, reason)
-        return replace(record, **record.with_cost(cost)), np.zeros(0, np.uint8).view(np.void)
+        return replace(record, **record.with_cost(cost)), NO_LINES
 
     async with aclosing(in_order(wanted, one, most_ahead=most_ahead)) as found:
         async for each in found:

@@ -20,6 +20,9 @@ from pixel_gather.core.model.status import Status
 
 type Lines = np.ndarray[Any, np.dtype[np.void]]
 
+NO_LINES: Final[Lines] = np.zeros(0, np.uint8).view(np.void)
+"""Of an image that could not be read."""
+
 _JOB: Final = "job.json"
 _LOG: Final = "images.jsonl"
 

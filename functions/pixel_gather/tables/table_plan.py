@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.estimate.assumptions import DECODING
-from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost
 from pixel_gather.tables.forecast import ReadForecast
 from pixel_gather.tables.image_work import ImageWork, WantedImage
@@ -52,19 +51,6 @@ class TablePlan:
             "seconds": self.forecast.seconds,
             "usd": self.forecast.usd,
         }
-
-    @property
-    def text(self) -> str:
-        """The plan in words."""
-        it = self.forecast
-        far = f", {self.n_far:,} more near no feature in time" if self.n_far else ""
-        return (
-            f"{counted(self.n_features, 'feature')} on {counted(self.n_images, 'image')}{far}\n"
-            f"{self.n_lines:,} lines from {counted(self.n_tiles, 'tile')}: {round(it.requests):,} requests, "
-            f"{it.nbytes / 1e6:,.1f} MB\n"
-            f"about {it.seconds:,.1f} s and ${it.usd:.6f} in one function of one vCPU\n"
-            f"From the headers of {counted(self.n_sampled, 'image')}.\n"
-        )
 
 
 async def plan_images(

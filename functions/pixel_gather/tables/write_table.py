@@ -52,7 +52,7 @@ def write_table(
     about: Mapping[str, Any],
     is_matched: bool = False,
 ) -> Written:
-    """Write the lines of all images, and the tables of features and of images.
+    """Write the lines of all images, and the table of images.
 
     A feature without a line gets one that says why. An image that could not be read gets one without a
     feature, unless its lines say so.
@@ -81,12 +81,27 @@ def write_table(
         receipt = {**about, "lines": written.n_lines, "statuses": dict(written.n_by_status)}
         receipt["digest"] = written.digest
         _write_side(_images_table(records, receipt), side_path(path, "images"))
-        _write_side(_features_table(features), side_path(path, "features"))
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
     return written
+
+
+def write_features(path: Path, features: Features) -> None:
+    """Write the features with their own columns as GeoParquet.
+
+    Args:
+        path: A local file. It is replaced.
+        features: As they were given.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    try:
+        _write_side(_features_table(features), path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 class _Writer:

@@ -1,4 +1,4 @@
-"""``pixel-gather cancel``: stops a gather or ranking."""
+"""``pixel-gather cancel``: stops a gather or table."""
 
 import json
 from typing import Any
@@ -14,10 +14,10 @@ from pixel_gather_cli.deployment.status_text import acted_text
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def cancel_command(*, id_: str, as_json: bool, **options: Any) -> None:
-    """Stop a gather or large ranking on AWS. What is committed is kept.
+    """Stop a gather or table on AWS. What is committed is kept.
 
     Workers of a gather end after the shard in hand. The same request goes on, if it is submitted again. A
-    ranking goes on by redrive.
+    table goes on by redrive.
 
     \b
     pixel-gather cancel 3f9c2ab417d0e865

@@ -1,4 +1,4 @@
-"""``pixel-gather list``: the gathers or rankings of a deployment."""
+"""``pixel-gather list``: the gathers or tables of a deployment."""
 
 import json
 from typing import Any
@@ -26,16 +26,16 @@ _LARGEST_PAGE = 100
     metavar="N",
     help="List at most N.",
 )
-@click.option("--rankings", "of_rankings", is_flag=True, help="Large rankings instead of gathers.")
+@click.option("--tables", "of_tables", is_flag=True, help="Tables and large rankings instead of gathers.")
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def list_command(*, state: str | None, limit: int, of_rankings: bool, as_json: bool, **options: Any) -> None:
-    """List the gathers on AWS, latest first, or the large rankings. Each is listed for 90 days after its end.
+def list_command(*, state: str | None, limit: int, of_tables: bool, as_json: bool, **options: Any) -> None:
+    """List the gathers on AWS, latest first, or the tables. Each is listed for 90 days after its end.
 
     \b
     pixel-gather list --state running
     """
-    kind: Kind = "ranking" if of_rankings else "gather"
+    kind: Kind = "table" if of_tables else "gather"
     found = _found(open_deployment(Target.taken_from(options)), limit=limit, state=state, kind=kind)
     if as_json:
         click.echo(json.dumps(found, indent=2))
@@ -46,7 +46,7 @@ def list_command(*, state: str | None, limit: int, of_rankings: bool, as_json: b
 
 
 def _found(deployment: RemoteDeployment, *, limit: int, state: str | None, kind: Kind) -> dict[str, Any]:
-    """Return this many gathers or rankings, read page by page."""
+    """Return this many gathers or tables, read page by page."""
     lines: list[dict[str, Any]] = []
     token: str | None = None
     while len(lines) < limit:

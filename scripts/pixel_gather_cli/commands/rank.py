@@ -22,7 +22,8 @@ from pixel_gather.features.rank.table import COLUMNS, table_text
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.io.event_loop import run
 from pixel_gather_cli.deployment.list_upload import uploaded_sources
-from pixel_gather_cli.deployment.remote import DEFAULT_STACK, Target, open_api
+from pixel_gather_cli.deployment.remote import Target, open_api
+from pixel_gather_cli.place_options import place_options, target_of_options
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import (
     Numbers,
@@ -90,11 +91,7 @@ _LIMITS = (
         "--dry-run", is_flag=True, help="Print the bytes that each overview level would take. Reads no pixel."
     ),
 )
-_PLACE = (
-    click.option("--deployed", is_flag=True, help="Rank on AWS, next to the data."),
-    click.option("--stack", metavar="NAME", help=f"With --deployed: its stack.  [default: {DEFAULT_STACK}]"),
-    click.option("--api", metavar="URL", help="With --deployed: address of its API, instead of --stack."),
-)
+_PLACE = place_options("Rank on AWS, next to the data.")
 _OUTPUT = (
     click.option("--json", "as_json", is_flag=True, help="JSON instead of a table."),
     click.option("--csv", "as_csv", is_flag=True, help="CSV instead of a table."),
@@ -133,12 +130,12 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
     out = {name: options.pop(name) for name in ("as_json", "as_csv", "parquet", "html")}
     if out["as_json"] and out["as_csv"]:
         raise click.UsageError("give --json or --csv, not both")
-    place = {name: options.pop(name) for name in ("deployed", "stack", "api")}
+    target = target_of_options(options)
     kept = {name: options.pop(name) for name in ("statistics", "check_kept")}
     is_dry_run = options.pop("dry_run")
-    _check_place(place, kept, out)
+    _check_place(target, kept, out)
     if is_dry_run:
-        _check_dry_run(place, out)
+        _check_dry_run(target, out)
     if out["html"] is not None:
         check_extra("report", "ranking sheets")
     taken = {name: options.pop(name) for name in _SAID_BY_REQUEST if name in options}
@@ -153,10 +150,7 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
         click.echo(json.dumps(plan, indent=2) if out["as_json"] else plan_text(plan), nl=out["as_json"])
         return 0
     with open_progress("ranking", quiet=options.pop("quiet"), thing="scene") as show:
-        if place["deployed"]:
-            target = Target(
-                stack=place["stack"], api=place["api"], **{name: options[name] for name in _ACCOUNT}
-            )
+        if target is not None:
             table = _on_aws(target, body, show=show)
         else:
             ranking, pictures = run(
@@ -188,16 +182,13 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
     return 1 if table["totals"]["failed"] else 0
 
 
-def _check_place(place: dict[str, Any], kept: dict[str, Any], out: dict[str, Any]) -> None:
+def _check_place(target: Target | None, kept: dict[str, Any], out: dict[str, Any]) -> None:
     """Refuse options that do not go together.
 
     Raises:
         RequestError: It names one of them.
     """
-    if not place["deployed"]:
-        for name in ("stack", "api"):
-            if place[name] is not None:
-                raise RequestError("use it only with --deployed", field=f"--{name}")
+    if target is None:
         if kept["check_kept"] is not None and kept["statistics"] is None:
             name = "--check-kept" if kept["check_kept"] else "--no-check-kept"
             raise RequestError("use it only with --statistics", field=name)
@@ -207,13 +198,13 @@ def _check_place(place: dict[str, Any], kept: dict[str, Any], out: dict[str, Any
         raise RequestError("a deployment returns no pictures: rank here for a sheet", field="--html")
 
 
-def _check_dry_run(place: dict[str, Any], out: dict[str, Any]) -> None:
+def _check_dry_run(target: Target | None, out: dict[str, Any]) -> None:
     """Refuse options that a dry run does not have.
 
     Raises:
         RequestError: It names one of them.
     """
-    if place["deployed"]:
+    if target is not None:
         raise RequestError("it is computed on this machine: leave --deployed out", field="--dry-run")
     for name in ("csv", "parquet", "html"):
         if out.get(name) or out.get(f"as_{name}"):
@@ -269,7 +260,6 @@ def _body_of_file(file: str) -> dict[str, Any]:
     return read_request_file(file, fields="by, and scenes or sources")
 
 
-_ACCOUNT = ("region", "profile", "endpoint")
 _SAID_BY_REQUEST = (
     *("bbox", "geojson", "mask", "statistic", "precision", "order", "top", "bands", "raw"),
     *("catalog", "stac", "datetime", "where", "collections", "max_usd", "max_seconds"),

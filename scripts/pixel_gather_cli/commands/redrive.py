@@ -1,4 +1,4 @@
-"""``pixel-gather redrive``: runs the missing parts of a gather or ranking."""
+"""``pixel-gather redrive``: runs the missing parts of a gather or table."""
 
 import json
 from typing import Any
@@ -19,9 +19,9 @@ from pixel_gather_cli.deployment.watching import watch, watch_options
 def redrive_command(
     *, id_: str, is_watched: bool, every_s: float, quiet: bool, as_json: bool, **options: Any
 ) -> int:
-    """Run what is missing of a gather or ranking that failed within 14 days.
+    """Run what is missing of a gather or table that failed within 14 days.
 
-    Also of a ranking that was cancelled. A cancelled gather goes on if its request is submitted again.
+    Also of a table that was cancelled. A cancelled gather goes on if its request is submitted again.
 
     \b
     pixel-gather redrive 3f9c2ab417d0e865 --watch

@@ -1,4 +1,4 @@
-"""``pixel-gather status``: how far a gather or ranking is."""
+"""``pixel-gather status``: how far a gather or table is."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ from pixel_gather_cli.deployment.status_text import status_text
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status_command(*, id_: str, as_json: bool, **options: Any) -> None:
-    """Show the progress, the cost and the result of a gather or large ranking on AWS.
+    """Show the progress, the cost and the result of a gather or table on AWS.
 
     \b
     pixel-gather status 3f9c2ab417d0e865

@@ -1,4 +1,4 @@
-"""``pixel-gather watch``: a gather or ranking on AWS, until it ends."""
+"""``pixel-gather watch``: a gather or table on AWS, until it ends."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from pixel_gather_cli.deployment.watching import watch, watch_options
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def watch_command(*, id_: str, every_s: float, quiet: bool, as_json: bool, **options: Any) -> int:
-    """Show a gather or large ranking on AWS until it ends. Ctrl-C stops only the watching.
+    """Show a gather or table on AWS until it ends. Ctrl-C stops only the watching.
 
     Exit code: 0 all read, 1 finished with failed sources, 2 failed, refused or stopped.
 

@@ -81,9 +81,17 @@ class ApiDeployment:
         """Rank scenes: return the table, or the line of a large ranking, which has an ``id``."""
         return self._send("POST", "/rankings", body=body)
 
-    def ranking(self, id_: str) -> dict[str, Any]:
-        """Describe a large ranking."""
-        return self._send("GET", _path(id_, "ranking"))
+    def make_table(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Start a table of points or zones, or find that of the same request."""
+        return self._send("POST", "/tables", body=body)
+
+    def plan_table(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Price a table of points or zones."""
+        return self._send("POST", "/tables/plan", body=body)
+
+    def table(self, id_: str) -> dict[str, Any]:
+        """Describe a table, or a large ranking."""
+        return self._send("GET", _path(id_, "table"))
 
     def keep_list(self, listed: LocalList) -> str:
         """Upload a list file unless a recent copy is there."""
@@ -97,7 +105,7 @@ class ApiDeployment:
         return str(place["href"])
 
     def status(self, id_: str) -> dict[str, Any]:
-        """Describe one gather or ranking."""
+        """Describe one gather or table."""
         return self._send_to_either("GET", id_)
 
     def list_(self, *, limit: int, token: str | None, state: str | None, kind: Kind) -> dict[str, Any]:
@@ -106,7 +114,7 @@ class ApiDeployment:
         return self._send("GET", f"/{kind}s", query={name: text for name, text in query.items() if text})
 
     def stop(self, id_: str) -> dict[str, Any]:
-        """Stop a gather or ranking."""
+        """Stop a gather or table."""
         return {"id": id_, "state": "stopped"} | self._send_to_either("DELETE", id_)
 
     def redrive(self, id_: str) -> dict[str, Any]:
@@ -114,17 +122,17 @@ class ApiDeployment:
         return {"id": id_, "state": "running"} | self._send_to_either("POST", id_, "/redrive")
 
     def _send_to_either(self, method: str, id_: str, rest: str = "") -> dict[str, Any]:
-        """Send a request about a gather. If there is no such gather, send it about the ranking."""
+        """Send a request about a gather. If there is no such gather, send it about the table."""
         try:
             return self._send(method, _path(id_) + rest)
         except GatherNotFoundError as no_gather:
             try:
-                return self._send(method, _path(id_, "ranking") + rest)
+                return self._send(method, _path(id_, "table") + rest)
             except GatherNotFoundError:
-                said = str(no_gather).replace("no gather", "no gather or ranking", 1)
+                said = str(no_gather).replace("no gather", "no gather or table", 1)
                 raise GatherNotFoundError(said) from None
-            except DeniedError:  # the user may ask about gathers only, or the API has no rankings
-                said = f"{no_gather} (access to rankings was denied)"
+            except DeniedError:  # the user may ask about gathers only, or the API has no tables
+                said = f"{no_gather} (access to tables was denied)"
                 raise GatherNotFoundError(said) from None
 
     def _send(self, method: str, path: str, **content: Any) -> dict[str, Any]:

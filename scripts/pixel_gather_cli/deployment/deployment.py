@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 from pixel_gather.core.request.request import GatherRequest
 
-type Kind = Literal["gather", "ranking"]
+type Kind = Literal["gather", "table"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,10 @@ class RemoteDeployment(Protocol):
         """Upload a list file unless a recent copy is there; return its href."""
 
     def status(self, id_: str) -> dict[str, Any]:
-        """Describe one gather, or by the API also a large ranking."""
+        """Describe one gather, or by the API also a table or a large ranking."""
 
     def list_(self, *, limit: int, token: str | None, state: str | None, kind: Kind) -> dict[str, Any]:
-        """Return one page: ``gathers`` or ``rankings``, the latest first, and ``next``: its token or None."""
+        """Return one page: ``gathers`` or ``tables``, the latest first, and ``next``: its token or None."""
 
     def stop(self, id_: str) -> dict[str, Any]:
         """Stop what `status` describes; return its ``id`` and ``state``."""

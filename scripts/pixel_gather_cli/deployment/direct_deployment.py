@@ -52,10 +52,10 @@ class DirectDeployment:
         """Return one page of gathers.
 
         Raises:
-            RequestError: Rankings are asked for. They have a state machine of their own.
+            RequestError: Tables are asked for. They have a state machine of their own.
         """
         if kind != "gather":
-            raise RequestError("rankings are listed by the API: leave it out", field="--direct")
+            raise RequestError("tables are listed by the API: leave it out", field="--direct")
         return self._executions.list_(limit=limit, token=token, state=state)
 
     def stop(self, id_: str) -> dict[str, Any]:

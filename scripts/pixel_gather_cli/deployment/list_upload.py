@@ -1,4 +1,4 @@
-"""Uploads list files and indexes of this machine, so that the deployment can read them."""
+"""Uploads lists, indexes and features of this machine, so that the deployment can read them."""
 
 import hashlib
 import io
@@ -22,7 +22,7 @@ from pixel_gather.io.store.opened_file import open_list_file
 from pixel_gather_cli.deployment.deployment import LocalList, RemoteDeployment
 
 _STDIN: Final = "-"
-_FORMATS: Final = frozenset({"txt", "lst", "csv", "tsv", "jsonl", "ndjson", "parquet", "pq"})
+_FORMATS: Final = frozenset({"txt", "lst", "csv", "tsv", "jsonl", "ndjson", "parquet", "pq", "geojson"})
 _UNKNOWN: Final = "list"
 """Not a format's suffix: the reader looks at the first line."""
 
@@ -73,6 +73,16 @@ def uploaded_sources(sources: Sources, deployment: RemoteDeployment) -> Sources:
     if path is None:
         return sources
     return Sources(list=_uploaded(path, deployment, "list", "the list names no source"))
+
+
+def uploaded_features(place: str, deployment: RemoteDeployment) -> str:
+    """Return the address of a file of features, which is uploaded if it is on this machine.
+
+    Raises:
+        RequestError: The file cannot be read.
+    """
+    path = _local_path(place, "features")
+    return place if path is None else _uploaded(path, deployment, "file of features", "the file is empty")
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def rank_on_aws(
     id_ = answer["id"]
     click.echo(f"large ranking {id_}: {answer['links']['self']}", err=True)
     document: Mapping[str, Any] = answer
-    look = partial(deployment.ranking, id_)
+    look = partial(deployment.table, id_)
     try:
         for document in looks(look, every_s=EVERY_S, is_new=True, on_failure=partial(click.echo, err=True)):
             scenes = document["scenes"]
@@ -44,7 +44,7 @@ def rank_on_aws(
     except KeyboardInterrupt:
         click.echo(f"stopped watching; the ranking continues: pixel-gather watch {id_}", err=True)
         raise
-    if document["ranking"] is None:
+    if document.get("ranking") is None:
         error = document["error"] or {"type": document["state"], "detail": "it has no table"}
         more = f"; pixel-gather redrive {id_} goes on with it" if "redrive" in document["links"] else ""
         raise DeploymentError(f"the ranking {id_} has failed ({error['type']}): {error['detail']}{more}")

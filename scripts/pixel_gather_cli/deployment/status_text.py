@@ -1,14 +1,23 @@
-"""Formats the status document of a gather, or of a large ranking, as text. Pure."""
+"""Formats the status document of a gather or a table as text. Pure."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather_cli.deployment.deployment import Kind
 
 NOTHING_APPENDED: Final = "nothing: the cube has all of these sources already"
 _STATES = {"timed_out": "timed out"}
+_PLACES: Final = {
+    "table": "table",
+    "parquet": "parquet",
+    "features_table": "features",
+    "images_table": "images",
+}
+"""Links to the files of a table, and what they are called."""
+
+_WORDS: Final[Mapping[Kind, str]] = {"gather": "gather", "table": "table job"}
 
 
 def status_text(document: Mapping[str, Any]) -> str:
@@ -23,19 +32,19 @@ def status_text(document: Mapping[str, Any]) -> str:
 
 
 def kind_of(document: Mapping[str, Any]) -> Kind:
-    """Tell by its link whether a document or line is of a gather or of a ranking."""
+    """Tell by its link whether a document or line is of a gather or of a table."""
     itself = str((document.get("links") or {}).get("self"))
-    return "ranking" if "/rankings/" in itself else "gather"
+    return "table" if "/tables/" in itself else "gather"
 
 
 def acted_text(line: Mapping[str, Any]) -> str:
     """Return the id and the state of what was stopped or redriven."""
-    return f"{kind_of(line):<13} {line['id']}\n{'state':<13} {state_text(line)}"
+    return f"{_WORDS[kind_of(line)]:<13} {line['id']}\n{'state':<13} {state_text(line)}"
 
 
 def list_text(lines: list[dict[str, Any]], *, kind: Kind = "gather") -> str:
-    """Return gathers or rankings as a table, one per line."""
-    rows = [(cast("str", kind), "state", "submitted", "took")]
+    """Return gathers or tables as text, one per line."""
+    rows = [(_WORDS[kind], "state", "submitted", "took")]
     rows += [
         (each["id"], state_text(each), _moment(each["submitted_at"]), duration_text(each["seconds"]))
         for each in lines
@@ -67,7 +76,7 @@ def sources_text(sources: Mapping[str, Any]) -> str:
 
 
 def scenes_text(document: Mapping[str, Any]) -> str:
-    """Return how many scenes a ranking has, and how many of its round it has read."""
+    """Return how many scenes a table has, and how many of its round it has read."""
     scenes = document["scenes"]
     if scenes["failed"] is not None:
         return f"{scenes['total']:,}" + (f", {scenes['failed']:,} not read" if scenes["failed"] else "")
@@ -78,7 +87,7 @@ def scenes_text(document: Mapping[str, Any]) -> str:
 def usd_text(document: Mapping[str, Any]) -> str:
     """Return the dollars so far and the planned dollars, where they are known. After the end, return both.
 
-    Of a ranking, return the forecast up to the end of its round; after the end, what it has cost.
+    Of a table, return the forecast up to the end of its round; after the end, what it has cost.
     """
     usd = document["usd"]
     if not isinstance(usd, Mapping):
@@ -100,12 +109,13 @@ def duration_text(seconds: float) -> str:
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     took = duration_text(document["seconds"])
     is_running = document["state"] == "running"
-    yield kind_of(document), document["id"]
+    yield _WORDS[kind_of(document)], document["id"]
     yield "state", f"{state_text(document)} {'for' if is_running else 'after'} {took}"
     yield "submitted", _moment(document["submitted_at"])
     if document.get("cube"):
         yield "cube", document["cube"]
     yield from _parts(document)
+    yield from _lines(document.get("result") or {})
     n_appended = (document.get("result") or {}).get("n_appended")  # a ranking, and a new cube, has none
     if n_appended is not None:
         yield "appended", counted(n_appended, "row") if n_appended else NOTHING_APPENDED
@@ -115,9 +125,9 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
         yield "cost", f"{usd} ({basis})"
     links = document["links"]
-    for name in ("table", "parquet"):
+    for name, word in _PLACES.items():
         if name in links:
-            yield name, links[name]
+            yield word, links[name]
     if report := links.get("report_page") or links.get("report"):
         yield "report", report
     if "report_in_console" in links:
@@ -137,13 +147,20 @@ def _failure(failure: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _parts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what a gather or ranking consists of, and how much of it is done."""
+    """Yield what a gather or table consists of, and how much of it is done."""
     if document.get("shards"):
         yield "shards", shards_text(document["shards"])
     if document.get("sources"):
         yield "files", sources_text(document["sources"])
     if document.get("scenes"):
         yield "scenes", scenes_text(document)
+
+
+def _lines(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield how many lines a table of points or zones has, and what they say."""
+    if "statuses" in result:
+        statuses = ", ".join(f"{n:,} {name}" for name, n in result["statuses"].items())
+        yield "lines", f"{result['lines']:,} of {counted(result['features'], 'feature')}: {statuses}"
 
 
 def _moment(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Watches a gather or ranking until it ends, with a progress bar. Retries after failures and throttling."""
+"""Watches a gather or table until it ends, with a progress bar. Retries after failures and throttling."""
 
 import json
 import random
@@ -66,11 +66,11 @@ def watch(
     as_json: bool,
     is_new: bool = False,
 ) -> int:
-    """Show a gather or ranking until it ends, then print its status.
+    """Show a gather or table until it ends, then print its status.
 
     Args:
         deployment: Where it runs.
-        id_: ID of the gather or ranking.
+        id_: ID of the gather or table.
         every_s: Pause between two requests; longer while the deployment is busy.
         quiet: Show no progress.
         as_json: Print the status document instead of text.
@@ -95,7 +95,7 @@ def watch(
 
 
 def exit_code(document: Mapping[str, Any]) -> int:
-    """Return the exit code for a gather or ranking that has ended."""
+    """Return the exit code for a gather or table that has ended."""
     if document["state"] != "succeeded":
         return _NOT_GATHERED
     sources = document.get("sources") or document.get("scenes") or {}
@@ -109,7 +109,7 @@ def looks(
     is_new: bool,
     on_failure: Callable[[str], None],
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield status documents until the gather or ranking ends. After a temporary failure the pause doubles.
+    """Yield status documents until the gather or table ends. After a temporary failure the pause doubles.
 
     Args:
         look: Returns the document.
@@ -222,7 +222,7 @@ class WatchLines:
 
 
 def phase_text(document: Mapping[str, Any]) -> str:
-    """Return the state; while it runs also ``planning`` or ``finishing``, and of a ranking its round."""
+    """Return the state; while it runs also ``planning`` or ``finishing``, and of a table its round."""
     shards = document.get("shards")
     if document["state"] != "running":
         return state_text(document)

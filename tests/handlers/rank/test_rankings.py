@@ -18,7 +18,7 @@ from pixel_gather.io.aws.executions import Executions
 from pixel_gather.io.store.object_store import StoreSettings
 from rank.rasters import landscape, make_cog
 from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start, emptied
-from support.rank_machine import RankMachine
+from support.table_machine import TableMachine
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
 
@@ -43,7 +43,12 @@ class Service:
     """The function of the API over a state machine that runs at once."""
 
     app: Any
-    machine: RankMachine
+    """Answers POST /rankings."""
+
+    tables: Any
+    """Answers all other routes."""
+
+    machine: TableMachine
     s3_url: str
 
     def ask(self, body: Any, *, left_s: float = 29.0) -> tuple[int, Any]:
@@ -52,7 +57,7 @@ class Service:
 
     def show(self, id_: str) -> tuple[int, Any]:
         """Get a ranking."""
-        return self._answer("GET", f"/rankings/{id_}", None, 29.0)
+        return self._answer("GET", f"/tables/{id_}", None, 29.0)
 
     def do(self, method: str, path: str, **query: str) -> tuple[int, Any]:
         """Send any other request."""
@@ -71,7 +76,8 @@ class Service:
             "body": None if body is None else json.dumps(body),
             "isBase64Encoded": False,
         }
-        answer = self.app.resolve(event, Context(left_s=left_s))
+        app = self.app if path == "/rankings" else self.tables
+        answer = app.resolve(event, Context(left_s=left_s))
         return answer["statusCode"], json.loads(answer["body"])
 
     def here(self, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -89,18 +95,21 @@ def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
         for variable, value in (dict(ENVIRONMENT) | {"AWS_ENDPOINT_URL": s3_url}).items():
             patch.setenv(variable, value)
         client = emptied(s3_url)
-        module, rounds, measure = (
-            stack.enter_context(cold_start(patch, name)) for name in ("rank", "rank_rounds", "measure_scenes")
+        module, tables, plan, worker = (
+            stack.enter_context(cold_start(patch, name))
+            for name in ("rank", "answer_tables", "plan_table", "read_images")
         )
         patch.setattr(module, "_LONGEST_S", 1e-6)
-        machine = RankMachine(rounds, measure, client)
+        machine = TableMachine(plan, worker, client)
         executions = Executions(
-            STATE_MACHINE, stepfunctions=machine, s3=client, control_bucket="control", kind="ranking"
+            STATE_MACHINE, stepfunctions=machine, s3=client, control_bucket="control", kind="table"
         )
         service = module.RankService(module.deployment, lambda: executions)
+        others = tables.TableService(tables.deployment, lambda: executions)
+        log = Logger(service="test")
         for path in cogs:
             client.upload_file(str(path), "sources", f"scenes/{path.name}")
-        yield Service(module.app_of(service, Logger(service="test")), machine, s3_url)
+        yield Service(module.app_of(service, log), tables.app_of(others, log), machine, s3_url)
 
 
 @pytest.fixture
@@ -138,7 +147,7 @@ def test_large_ranking_has_the_table_of_this_process(service: Service, more: dic
     shown_code, shown = service.show(line["id"])
 
     assert (code, shown_code) == (202, 200)
-    assert line["links"]["self"].endswith(f"/rankings/{line['id']}")
+    assert line["links"]["self"].endswith(f"/tables/{line['id']}")
     assert shown["state"] == "succeeded"
     assert same(shown["ranking"]["scenes"]) == same(service.here(body))
 
@@ -154,7 +163,7 @@ def test_large_ranking_takes_rounds_and_few_children(service: Service) -> None:
     assert shown["result"]["rounds"] == len(service.machine.n_children)
     assert 0 < shown["usd"] < 0.01
     components = openapi_document()["components"]
-    for name, document in (("RankingStarted", line), ("RankingStatus", shown)):
+    for name, document in (("TableStarted", line), ("TableStatus", shown)):
         whole = {"$ref": f"#/components/schemas/{name}", "components": components}
         assert not list(Draft202012Validator(whole).iter_errors(document))
 
@@ -183,7 +192,7 @@ def test_same_request_again_is_answered_at_once(service: Service) -> None:
     n_rounds = len(service.machine.n_children)
 
     code, kept = service.ask(body)
-    for each in service.machine.s3.list_objects_v2(Bucket="cubes", Prefix="out/rankings/statistics/")[
+    for each in service.machine.s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/statistics/")[
         "Contents"
     ]:
         service.machine.s3.delete_object(Bucket="cubes", Key=each["Key"])
@@ -283,14 +292,14 @@ def test_begun_ranking_goes_on_where_it_was(service: Service) -> None:
     """A second attempt reads what the first one has not read."""
     machine = service.machine
     request = {"sources": SCENES, "by": "b1", "precision": "coarse"}
-    verdict = machine.rounds.handler({"request": request, "execution": "a"}, Context())
-    machine.measure.handler(
+    verdict = machine.plan.handler({"request": request, "execution": "a"}, Context())
+    machine.worker.handler(
         {"gather": verdict["gather"], "tasks": machine.items(verdict)[0], "limit_s": 60}, Context()
     )
 
-    again = machine.rounds.handler({"request": request, "execution": "b"}, Context())
-    done = machine.rounds.handler({"gather": again["gather"], "failed_shards": 100}, Context())
-    complete = machine.rounds.handler({"request": request, "execution": "c"}, Context())
+    again = machine.plan.handler({"request": request, "execution": "b"}, Context())
+    done = machine.plan.handler({"gather": again["gather"], "failed_shards": 100}, Context())
+    complete = machine.plan.handler({"request": request, "execution": "c"}, Context())
 
     assert again["gather"] == verdict["gather"]
     assert again["n_missing"] == verdict["n_missing"] - 1 == 0
@@ -312,7 +321,7 @@ def test_rankings_that_do_not_exist_are_not_found(service: Service) -> None:
     code, problem = service.show("0123456789abcdef")
 
     assert code == 404
-    assert problem["detail"].startswith("there is no ranking 0123456789abcdef")
+    assert problem["detail"].startswith("there is no table 0123456789abcdef")
 
 
 def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
@@ -320,38 +329,38 @@ def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
     body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
     service.machine.is_slow = True
     _, line = service.ask(body)
-    path = f"/rankings/{line['id']}"
+    path = f"/tables/{line['id']}"
     _, running = service.show(line["id"])
     early_code, early = service.do("POST", f"{path}/redrive")
 
     stopped_code, stopped = service.do("DELETE", path)
     _, after = service.show(line["id"])
-    listed_code, listed = service.do("GET", "/rankings", limit="5")
+    listed_code, listed = service.do("GET", "/tables", limit="5")
     code, redriven = service.do("POST", f"{path}/redrive")
     _, ended = service.show(line["id"])
     late_code, late = service.do("POST", f"{path}/redrive")
 
     assert (early_code, stopped_code, listed_code, code, late_code) == (409, 200, 200, 202, 409)
     assert (running["links"]["stop"], "redrive" in running["links"]) == (running["links"]["self"], False)
-    assert early["detail"].startswith(f"the ranking {line['id']} is still running")
+    assert early["detail"].startswith(f"the table {line['id']} is still running")
     assert (stopped["id"], stopped["state"], after["state"]) == (line["id"], "stopped", "stopped")
     assert after["links"]["redrive"] == f"{after['links']['self']}/redrive"
     assert after["error"] == {"type": "Stopped", "detail": "stopped on request"}
-    assert [each["id"] for each in listed["rankings"]] == [line["id"]]
-    assert listed["rankings"][0]["links"]["self"].endswith(path)
+    assert [each["id"] for each in listed["tables"]] == [line["id"]]
+    assert listed["tables"][0]["links"]["self"].endswith(path)
     assert redriven["state"] == "running"
     assert same(ended["ranking"]["scenes"]) == same(service.here(body))
     assert "redrive" not in ended["links"]
-    assert late["detail"].startswith(f"the ranking {line['id']} has succeeded")
+    assert late["detail"].startswith(f"the table {line['id']} has succeeded")
     components = openapi_document()["components"]
-    for name, document in (("RankingLine", stopped), ("RankingLine", redriven), ("Rankings", listed)):
+    for name, document in (("TableLine", stopped), ("TableLine", redriven), ("Tables", listed)):
         whole = {"$ref": f"#/components/schemas/{name}", "components": components}
         assert not list(Draft202012Validator(whole).iter_errors(document))
 
 
 def test_list_of_rankings_refuses_a_wrong_limit(service: Service) -> None:
     """The list of gathers does the same."""
-    code, problem = service.do("GET", "/rankings", limit="many")
+    code, problem = service.do("GET", "/tables", limit="many")
 
     assert (code, problem["field"]) == (422, "limit")
 
@@ -360,10 +369,10 @@ def test_list_that_is_too_long_is_refused_with_what_to_do(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is read. It cannot be redriven, as it would be refused again."""
-    monkeypatch.setattr(service.machine.rounds, "_MOST_SCENES", 5)
+    monkeypatch.setattr("handlers.rank.ranking_rounds._MOST_SCENES", 5)
     _, line = service.ask({"sources": SCENES, "by": "b1", "precision": "exact"})
     _, shown = service.show(line["id"])
-    code, problem = service.do("POST", f"/rankings/{line['id']}/redrive")
+    code, problem = service.do("POST", f"/tables/{line['id']}/redrive")
 
     assert shown["error"]["type"] == "BudgetError"
     assert shown["error"]["detail"].startswith("there are 6 scenes, and one ranking takes at most 5: choose")

@@ -51,7 +51,7 @@ ENTRIES: Final = (
     ("submit", ("submit",)),
     ("status", ("status",)),
     ("search", ("search",)),
-    ("plan", ("plan_gather", "dry_run", "rank", "rank_rounds", "measure_scenes")),
+    ("plan", ("plan_gather", "dry_run", "rank", "answer_tables", "plan_table", "read_images")),
     ("shard", ("gather_shard",)),
     ("finish", ("finish_gather",)),
 )

@@ -1,4 +1,4 @@
-"""Gathers on AWS as executions of one state machine: submit, status, list, stop, redrive. Rankings as well.
+"""Gathers on AWS as executions of one state machine: submit, status, list, stop, redrive. Tables as well.
 
 The API's functions and the command line share this module, so both give the same answers. boto3's clients are
 passed in and belong to the caller.
@@ -27,7 +27,7 @@ from pixel_gather.io.aws.gather_document import (
     summary_key,
     why_not_redrivable,
 )
-from pixel_gather.io.aws.ranking_document import ranking_document
+from pixel_gather.io.aws.table_document import table_document
 
 LONGEST_LIST: Final = 1000
 _LONGEST_INPUT_NBYTES: Final = 260_000
@@ -116,7 +116,7 @@ class Executions:
 
     now: Callable[[], datetime] = _utc_now
     kind: str = "gather"
-    """What the executions are: ``gather`` or ``ranking``. Links and messages name it."""
+    """What the executions are: ``gather`` or ``table``. Links and messages name it."""
 
     looks: SharedLooks = field(default_factory=lambda: SharedLooks(keep_s=0.0))
     """Keeps answers for a second, for all callers in this process. If not given, every call asks AWS."""
@@ -183,14 +183,14 @@ class Executions:
             links_from=self.links_from,
         )
 
-    def ranking(self, id_: str) -> dict[str, Any]:
-        """Describe one large ranking.
+    def table(self, id_: str) -> dict[str, Any]:
+        """Describe one table, or a large ranking.
 
         Raises:
-            GatherNotFoundError: There is no ranking of this id.
+            GatherNotFoundError: There is no table of this id.
         """
         seen = self.looks.get(id_, lambda: self._look(id_))
-        return ranking_document(
+        return table_document(
             seen.found,
             counts=seen.counts,
             summary=seen.summary,
@@ -206,7 +206,7 @@ class Executions:
         return Look(found=found, counts=counts, failed=failed, summary=self._summary(found["name"]))
 
     def list_(self, *, limit: int, token: str | None = None, state: str | None = None) -> dict[str, Any]:
-        """Return ``gathers`` or ``rankings``, the latest first, and the token of the ``next`` page or None.
+        """Return ``gathers`` or ``tables``, the latest first, and the token of the ``next`` page or None.
 
         Raises:
             RequestError: The limit, token or state is not valid.

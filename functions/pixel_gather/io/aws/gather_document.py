@@ -41,7 +41,7 @@ _ENDS: Final = {
     ),
 }
 
-_PARTS: Final = {"gather": "shards", "ranking": "scenes"}
+_PARTS: Final = {"gather": "shards", "table": "scenes"}
 """What each kind of execution is made of."""
 
 _CONSOLES: Final = {
@@ -103,7 +103,7 @@ def status_document(
 def gather_line(
     found: Mapping[str, Any], *, now: datetime, links_from: str, kind: str = "gather"
 ) -> dict[str, Any]:
-    """Describe one gather or ranking by its entry in Step Functions' list."""
+    """Describe one gather or table by its entry in Step Functions' list."""
     started, ended = found["startDate"], found.get("stopDate")
     return {
         "id": found["name"],
@@ -116,7 +116,7 @@ def gather_line(
 
 
 def links_to_go_on(found: Mapping[str, Any], itself: str) -> dict[str, str]:
-    """Return the links that stop or redrive a gather or a ranking, where that can be done."""
+    """Return the links that stop or redrive a gather or a table, where that can be done."""
     links = {
         "stop": itself if STATES[found["status"]] == "running" else None,
         "redrive": f"{itself}/redrive" if why_not_redrivable(found) is None else None,
@@ -125,7 +125,7 @@ def links_to_go_on(found: Mapping[str, Any], itself: str) -> dict[str, str]:
 
 
 def why_not_redrivable(found: Mapping[str, Any], *, kind: str = "gather") -> str | None:
-    """Return why a gather or ranking cannot be redriven and what to do instead; None where it can be."""
+    """Return why a gather or table cannot be redriven and what to do instead; None where it can be."""
     name, state = found["name"], STATES[found["status"]]
     if state == "running":
         return f"the {kind} {name} is still running: wait for it, or cancel it first"

@@ -1,14 +1,17 @@
-"""The status of a large ranking, as the document that the API and the command line show. Pure."""
+"""The status of a table or a large ranking, as the document that the API and the command line show. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from pixel_gather.io.aws.execution_json import json_object
 from pixel_gather.io.aws.gather_document import error_of, gather_line, links_to_go_on
 
+_PLACES: Final = ("table", "parquet", "features_table", "images_table")
+"""Fields of a result that are addresses."""
 
-def ranking_document(
+
+def table_document(
     found: Mapping[str, Any],
     *,
     counts: Mapping[str, int] | None,
@@ -16,30 +19,29 @@ def ranking_document(
     now: datetime,
     links_from: str,
 ) -> dict[str, Any]:
-    """Describe one large ranking.
+    """Describe one table, or a large ranking.
 
     Args:
         found: The answer of DescribeExecution.
         counts: Item counts of the last Map Run, if one has begun.
         summary: What was written before the last round, if it has been written.
-        now: The time up to which a running ranking's seconds are counted.
-        links_from: Start of the links to the ranking.
+        now: The time up to which a running table's seconds are counted.
+        links_from: Start of the links to the table.
     """
     summary = summary or {}
     output = json_object(found.get("output"))
-    result = output if output and "ranking" in output else None
-    document = gather_line(found, now=now, links_from=links_from, kind="ranking") | {
+    result = output if output and "kind" in output else None
+    document = gather_line(found, now=now, links_from=links_from, kind="table") | {
         "request": json_object(found.get("input")),
         "round": summary.get("round"),
         "scenes": _scenes(counts or {}, summary, result),
         "usd": result["usd"] if result else summary.get("usd"),
         "error": _error(found),
         "result": result,
-        "ranking": None,
     }
     document["links"] |= links_to_go_on(found, document["links"]["self"])
-    for name in ("table", "parquet"):
-        if result:
+    for name in _PLACES:
+        if result and name in result:
             document["links"][name] = result[name]
     return document
 

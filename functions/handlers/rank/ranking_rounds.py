@@ -1,9 +1,4 @@
-"""Lambda entry point: begin a large ranking, and decide after each round what the next one reads.
-
-An event with ``request`` and ``execution`` begins a ranking. An event with ``gather``, the ranking's name and
-the round that has ended, goes on with it. The answer is a verdict: planned (another round), complete or
-refused.
-"""
+"""A large ranking as a kind of table: it decides after each round of the map what the next one reads."""
 
 import json
 import time
@@ -13,31 +8,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import msgspec
-from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
-from handlers.deployment.admit_request import open_table, refuse
-from handlers.deployment.settings import Settings
+from handlers.deployment.admit_request import open_table
+from handlers.deployment.map_verdict import begin_round
 from handlers.deployment.stores import Deployment
 from handlers.rank.kept_statistics import open_kept_statistics
 from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, add_places, open_ranker_with_kept
 from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_name
-from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.source import Cost
-from pixel_gather.core.plan.manifest import manifest_key
 from pixel_gather.core.stores import needed_file
 from pixel_gather.features.rank.forecast import Forecast
 from pixel_gather.features.rank.limits import check_ranking
-from pixel_gather.features.rank.map_plan import MapRound, plan_round
 from pixel_gather.features.rank.map_rounds import (
     MapState,
-    RankTask,
-    last_round,
     load_round,
     merged,
-    missing_tasks,
     next_round,
     wanted_of,
     write_round,
@@ -47,8 +33,8 @@ from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.features.rank.rounds import NothingKept, Rounds, Wanted, begun
 from pixel_gather.features.rank.scenes import scenes_of
 from pixel_gather.features.rank.table import Ranking, answer_of
-from pixel_gather.io.aws.gather_document import summary_key
-from pixel_gather.io.aws.metrics import EmfMetrics
+from pixel_gather.tables.map_round import MapRound, plan_round
+from pixel_gather.tables.map_tasks import last_round
 
 _MOST_SCENES: Final = 100_000
 """In one ranking. Its state is in the memory of one function."""
@@ -57,14 +43,13 @@ _SAMPLES: Final = 3
 """Scenes that are tried for the forecast until one can be read."""
 
 _LONGEST_SCENE_S: Final = 180.0
-_LATE_S: Final = 840
 _TO_READ_ON: Final = 1.3
 """How much a ranking costs more than its first round. How many scenes are read on is not known before."""
 
 
 @dataclass(frozen=True, slots=True)
-class Coordinator:
-    """Decides the rounds of a deployment's large rankings."""
+class RankingRounds:
+    """Decides the rounds of a deployment's large rankings: a `handlers.tables.kinds.TableSteps`."""
 
     deployment: Deployment
 
@@ -87,7 +72,7 @@ class Coordinator:
         name = ranking_name(given, digest, salt=execution if asked.checks_kept else "")
         if (found := await self._found(name)) is not None:
             return found
-        files = self.deployment.ranking_files(name)
+        files = self.deployment.table_files(name)
         if (last := await last_round(files)) is not None:  # of an attempt that failed
             state = replace(await load_round(files, last), execution=execution)
             await write_round(state, files, n_tasks=len(state.tasks))
@@ -109,7 +94,7 @@ class Coordinator:
         """Merge a round that has ended, and begin the next one or write the table. Safe to run twice."""
         if (found := await self._found(name)) is not None:
             return found
-        files = self.deployment.ranking_files(name)
+        files = self.deployment.table_files(name)
         asked = admit_ranking(json.loads(await needed_file(files, "request.json")), self.deployment.settings)
         state, read = await merged(await load_round(files, number), files)
         async with open_kept_statistics(self.deployment.results, asked.request) as kept:
@@ -132,7 +117,7 @@ class Coordinator:
                 f"${planned.usd:.4f} more than the ${spent:.4f} so far; their ranks are open"
             )
             return await self._complete(name, state, asked)
-        await write_round(state, self.deployment.ranking_files(name), n_tasks=planned.n_tasks)
+        await write_round(state, self.deployment.table_files(name), n_tasks=planned.n_tasks)
         return await self._planned(name, state, planned)
 
     def _map_round(self, state: MapState, *, n_tasks: int | None = None) -> MapRound:
@@ -145,37 +130,18 @@ class Coordinator:
         return plan_round(forecast, n_scenes=len(wanted), most_workers=most_workers, n_tasks=n_tasks)
 
     async def _planned(self, name: str, state: MapState, planned: MapRound) -> dict[str, Any]:
-        """Write the manifest of a round and return the verdict that runs it."""
-        files = self.deployment.ranking_files(name)
-        missing = await missing_tasks(state, files)
-        key = manifest_key(f"{state.execution} {state.number}")
-        await files.put(key, _manifest(missing))
-        summary = {
-            "ranking": name,
-            "round": state.number + 1,
-            "n_scenes": len(state.scenes),
-            "n_wanted": len(state.wanted),
-            "n_tasks": len(missing),
-            "usd": _spent_usd(state) + planned.usd,
-            "seconds": planned.seconds,
-        }
-        await self.deployment.summaries.put(summary_key(state.execution), json.dumps(summary).encode())
-        return {
-            "verdict": "planned",
-            "gather": f"{name}/{state.number}",
-            "execution": state.execution,
-            "manifest": {
-                "bucket": self.deployment.settings.control_bucket,
-                "key": files.prefix + key,
-            },
-            "workers": planned.n_workers,
-            "worker_size": 0,
-            "shard_limit_s": planned.first_limit_s,
-            "late_shard_s": _LATE_S,
-            "failed_shards": 100,
-            "tolerated_failure_percentage": 100,  # a scene whose worker is lost is read again, then listed
-            "n_missing": len(missing),
-        }
+        """Return the verdict that runs a round."""
+        return await begin_round(
+            self.deployment,
+            name,
+            state.number,
+            state.tasks,
+            planned,
+            execution=state.execution,
+            n_scenes=len(state.scenes),
+            n_wanted=len(state.wanted),
+            usd=_spent_usd(state) + planned.usd,
+        )
 
     async def _complete(self, name: str, state: MapState, asked: AdmittedRanking) -> dict[str, Any]:
         """Write the table, and the result last: it marks the other files as complete."""
@@ -190,12 +156,11 @@ class Coordinator:
             notes=tuple(state.notes),
             spent_usd=_spent_usd(state),
         )
-        place = (
-            f"s3://{self.deployment.settings.array_bucket}/{self.deployment.settings.rankings_prefix}{name}"
-        )
+        place = self.deployment.settings.table_href(name)
         table = ranking.to_json()
         result = table["totals"] | {
-            "ranking": name,
+            "kind": "ranking",
+            "name": name,
             "rounds": state.number,
             "table": f"{place}/ranking.json",
             "parquet": f"{place}/ranking.parquet",
@@ -231,49 +196,9 @@ def _spent_usd(state: MapState) -> float:
     return state.usd + sum(each.cost.requests for each in state.scenes) * USD_PER_GET
 
 
-def _manifest(tasks: list[RankTask]) -> bytes:
-    """Return an array with an item for each task. Each is a child of the map."""
-    return msgspec.json.encode([[task] for task in tasks])
-
-
 def _parquet(ranking: Ranking, table: Mapping[str, Any]) -> bytes:
     about = {name: value for name, value in table.items() if name != "scenes"}
     with TemporaryDirectory() as folder:
         path = Path(folder) / "ranking.parquet"
         write_table(ranking.rows(), path, about=about)
         return path.read_bytes()
-
-
-settings = Settings.from_environment()
-logger = Logger()
-metrics = EmfMetrics(stage=settings.stage)
-deployment = Deployment(settings)
-coordinator = Coordinator(deployment)
-
-
-@logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Begin a ranking or go on with it, and return the verdict."""
-    if "gather" in event:
-        name, _, number = event["gather"].rpartition("/")
-        logger.append_keys(ranking=name)
-        verdict = deployment.run(coordinator.after(name, int(number)))
-    else:
-        verdict = _begin(event, context)
-    shown = ("verdict", "gather", "n_missing", "workers", "result", "error", "cause")
-    logger.info("round decided", extra={name: verdict[name] for name in shown if name in verdict})
-    return verdict
-
-
-def _begin(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    left_s = context.get_remaining_time_in_millis() / 1000
-    execution = event["execution"]
-    logger.append_keys(execution=execution)
-    try:
-        return deployment.run(coordinator.begin(event["request"], execution=execution, left_s=left_s))
-    except (RequestError, BudgetError) as error:
-        return refuse(error, metrics)
-    except TimeoutError as error:
-        return refuse(
-            BudgetError(str(error) or "the list takes longer to read than the function may run"), metrics
-        )

@@ -1,4 +1,4 @@
-"""Step Functions as large rankings use it: each execution runs in the call that starts it."""
+"""Step Functions as tables use it: each execution runs in the call that starts it."""
 
 import json
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from support.lambda_functions import STATE_MACHINE, Context
 
 
 @dataclass
-class RankMachine:
-    """Calls the functions of a large ranking as the state machine does. A fake of boto3's client."""
+class TableMachine:
+    """Calls the functions of a table as the state machine does. A fake of boto3's client."""
 
-    rounds: ModuleType
-    measure: ModuleType
+    plan: ModuleType
+    worker: ModuleType
     s3: Any
     poison: set[str] = field(default_factory=set)
     """Scenes whose worker always crashes."""
@@ -30,7 +30,7 @@ class RankMachine:
     """Of each round."""
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803 # boto3's
-        """Run a ranking to its end."""
+        """Make a table."""
         assert stateMachineArn == STATE_MACHINE
         now = datetime.now(UTC)
         execution = {
@@ -87,7 +87,7 @@ class RankMachine:
     def run(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Return the last verdict."""
         while True:
-            verdict = _through_json(self.rounds.handler(event, Context()))
+            verdict = _through_json(self.plan.handler(event, Context()))
             if verdict["verdict"] != "planned":
                 return verdict
             self.n_children.append(len(self.items(verdict)))
@@ -104,13 +104,13 @@ class RankMachine:
         return items
 
     def _child(self, verdict: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
-        ranking, _, number = verdict["gather"].rpartition("/")
-        key = f"rankings/{ranking}/rounds/{number}/scenes"
+        name, _, number = verdict["gather"].rpartition("/")
+        key = f"tables/{name}/rounds/{number}/scenes"
         scenes = self.s3.get_object(Bucket="control", Key=key)["Body"].read()
         content = scenes[tasks[0]["start"] : tasks[0]["stop"]]
         if not any(name.encode() in content for name in self.poison):
             event = {"gather": verdict["gather"], "tasks": tasks, "limit_s": verdict["shard_limit_s"]}
-            self.measure.handler(event, Context())
+            self.worker.handler(event, Context())
 
 
 def _through_json(answer: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How one round of a large ranking runs in a distributed map: tasks, workers, time limits, price. Pure."""
+"""How one round of a table runs in a distributed map: tasks, workers, time limits, price. Pure."""
 
 import math
 from dataclasses import dataclass
@@ -13,8 +13,7 @@ from pixel_gather.core.estimate.pricing import (
     USD_PER_PUT,
     USD_PER_TRANSITION,
 )
-from pixel_gather.features.rank.forecast import Forecast
-from pixel_gather.tables.forecast import GB_OF_ONE_VCPU
+from pixel_gather.tables.forecast import GB_OF_ONE_VCPU, ReadForecast
 
 _USUAL_TASK_S: Final = 10.0
 """Time of a task, if there are enough workers. A shorter task would be mostly the worker's start."""
@@ -56,7 +55,12 @@ class MapRound:
 
 
 def plan_round(
-    forecast: Forecast, *, n_scenes: int, most_workers: int, n_tasks: int | None = None
+    forecast: ReadForecast,
+    *,
+    n_scenes: int,
+    most_workers: int,
+    n_tasks: int | None = None,
+    least_tasks: int = 1,
 ) -> MapRound:
     """Return how the map runs one round.
 
@@ -65,10 +69,11 @@ def plan_round(
         n_scenes: How many scenes it reads.
         most_workers: The deployment's.
         n_tasks: Number of tasks; None to choose it.
+        least_tasks: Of those that are chosen.
     """
     if n_tasks is None:
         quick = min(math.ceil(forecast.seconds / _USUAL_TASK_S), most_workers)
-        n_tasks = max(quick, math.ceil(forecast.seconds / _LONGEST_TASK_S), 1)
+        n_tasks = max(quick, math.ceil(forecast.seconds / _LONGEST_TASK_S), least_tasks, 1)
     n_tasks = min(n_tasks, n_scenes, _MOST_TASKS)
     n_workers = min(n_tasks, most_workers)
     task_s = forecast.seconds / n_tasks

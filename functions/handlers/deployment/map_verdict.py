@@ -1,0 +1,70 @@
+"""Begins a round of a table: writes the manifest of its tasks, and returns the verdict that runs them."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from handlers.deployment.stores import Deployment
+from pixel_gather.core.plan.manifest import manifest_key
+from pixel_gather.io.aws.gather_document import summary_key
+from pixel_gather.tables.map_round import MapRound
+from pixel_gather.tables.map_tasks import MapTask, missing_tasks, round_files
+
+_LATE_S: Final = 840
+"""Longest time of a second try."""
+
+
+async def begin_round(  # noqa: PLR0913 # what a verdict and its summary say
+    deployment: Deployment,
+    name: str,
+    number: int,
+    tasks: Sequence[MapTask],
+    planned: MapRound,
+    *,
+    execution: str,
+    n_scenes: int,
+    n_wanted: int,
+    usd: float,
+) -> dict[str, Any]:
+    """Write what a round of the map reads, and return its verdict. Tasks that are committed are left out.
+
+    Args:
+        deployment: Whose stores are used.
+        name: The table's.
+        number: The round's, from 0.
+        tasks: All of them.
+        planned: How the map runs them.
+        execution: Name of the state machine's execution.
+        n_scenes: All scenes of the table.
+        n_wanted: Scenes that the round reads.
+        usd: Forecast until the end of the round.
+    """
+    files = deployment.table_files(name)
+    missing = await missing_tasks(tasks, round_files(files, number))
+    key = manifest_key(f"{execution} {number}")
+    await files.put(key, msgspec.json.encode([[task] for task in missing]))  # each is a child of the map
+    summary = {
+        "name": name,
+        "round": number + 1,
+        "n_scenes": n_scenes,
+        "n_wanted": n_wanted,
+        "n_tasks": len(missing),
+        "usd": usd,
+        "seconds": planned.seconds,
+    }
+    await deployment.summaries.put(summary_key(execution), json.dumps(summary).encode())
+    return {
+        "verdict": "planned",
+        "gather": f"{name}/{number}",
+        "execution": execution,
+        "manifest": {"bucket": deployment.settings.control_bucket, "key": files.prefix + key},
+        "workers": planned.n_workers,
+        "worker_size": 0,
+        "shard_limit_s": planned.first_limit_s,
+        "late_shard_s": _LATE_S,
+        "failed_shards": 100,
+        "tolerated_failure_percentage": 100,  # a scene whose worker is lost is read again, then listed
+        "n_missing": len(missing),
+    }

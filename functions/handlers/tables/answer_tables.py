@@ -1,0 +1,167 @@
+"""Lambda entry point: POST /tables starts a table of points or zones.
+
+The other routes list, describe, stop and redrive tables, large rankings among them.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from http import HTTPStatus
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.api.problems import TooSlowError
+from handlers.api.resolver import Resolver, answer_event, api_address, list_page, read_body
+from handlers.deployment.settings import Settings
+from handlers.deployment.stores import Deployment
+from handlers.tables.feature_steps import FeatureSteps
+from handlers.tables.feature_table import open_feature_table
+from handlers.tables.kinds import RANKING
+from handlers.tables.routes import ROUTES
+from handlers.tables.table_request import admit_table
+from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.stores import needed_file
+from pixel_gather.io.aws.executions import Executions
+
+_TO_ANSWER_S: Final = 3.0
+_DIGEST_LETTERS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class TableService:
+    """Starts and describes the tables of one deployment."""
+
+    deployment: Deployment
+    executions: Callable[[], Executions]
+    """Returns the executions of tables."""
+
+    async def name(self, given: Any, *, left_s: float) -> str:
+        """Return the name of a table: equal for the same request of the same list and features.
+
+        If they take too long to read, the name is only the request's.
+
+        Raises:
+            RequestError: The request is wrong.
+            BudgetError: There are too many features or files.
+        """
+        asked = admit_table(given, self.deployment.settings)
+        try:
+            async with (
+                asyncio.timeout(left_s),
+                open_feature_table(asked, self.deployment, left_s=left_s) as opened,
+            ):
+                return opened.name
+        except TimeoutError:
+            content = json.dumps(given, sort_keys=True)
+            digest = hashlib.sha256(content.encode()).hexdigest()
+            return f"{asked.kind.about['kind']}-{digest[:_DIGEST_LETTERS]}"
+        except SourceError as error:
+            raise RequestError(str(error), field="sources") from error
+
+    async def plan(self, given: Any, *, left_s: float) -> dict[str, Any]:
+        """Return what a table would take.
+
+        Raises:
+            RequestError: The request is wrong.
+            BudgetError: It would be too large.
+            TooSlowError: The list is too long to be read within the API's time limit.
+        """
+        asked = admit_table(given, self.deployment.settings)
+        try:
+            async with (
+                asyncio.timeout(left_s),
+                open_feature_table(asked, self.deployment, left_s=left_s) as opened,
+            ):
+                plan, planned = await FeatureSteps(self.deployment).plan(opened)
+        except TimeoutError as error:
+            raise TooSlowError(
+                f"this table cannot be planned in {left_s:.0f} s: start it with limits.usd. Its plan may "
+                "then take 15 minutes, and a table that costs more is refused"
+            ) from error
+        except SourceError as error:
+            raise RequestError(str(error), field="sources") from error
+        workers = {"workers": planned.n_workers, "seconds": planned.seconds, "usd": planned.usd}
+        return plan.to_json() | workers
+
+    def start(self, given: Mapping[str, Any], name: str, *, links_from: str) -> tuple[dict[str, Any], int]:
+        """Start a table, or find the one of the same name. Return its line, or its document if it is made."""
+        executions = replace(self.executions(), links_from=links_from)
+        line = executions.submit(given, name=name)
+        if line["state"] != "succeeded":
+            return line, HTTPStatus.ACCEPTED
+        return executions.table(line["id"]), HTTPStatus.OK
+
+    def shown(self, id_: str, *, links_from: str) -> dict[str, Any]:
+        """Describe a table; a large ranking with its rows once it is complete."""
+        document = replace(self.executions(), links_from=links_from).table(id_)
+        result = document["result"]
+        if result is not None and result["kind"] == RANKING:
+            answer = needed_file(self.deployment.results.below(result["name"]), "answer.json")
+            document["ranking"] = json.loads(self.deployment.run(answer))
+        return document
+
+
+def app_of(service: TableService, logger: Logger) -> Resolver:
+    """Return the routes over one deployment."""
+    app = Resolver(ROUTES, logger)
+
+    def address() -> str:
+        return api_address(app.current_event.raw_event)
+
+    def tables() -> Executions:
+        return replace(service.executions(), links_from=address())
+
+    @app.serve("makeTable")
+    def make() -> tuple[dict[str, Any], int]:
+        given = read_body(app)
+        left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
+        name = service.deployment.run(service.name(given, left_s=left_s))
+        logger.append_keys(table=name)
+        return service.start(given, name, links_from=address())
+
+    @app.serve("planTable")
+    def plan() -> dict[str, Any]:
+        given = read_body(app)
+        left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
+        return service.deployment.run(service.plan(given, left_s=left_s))
+
+    @app.serve("listTables")
+    def list_() -> dict[str, Any]:
+        return list_page(tables(), app)
+
+    @app.serve("getTable")
+    def show(id_: str) -> dict[str, Any]:
+        return service.shown(id_, links_from=address())
+
+    @app.serve("stopTable")
+    def stop(id_: str) -> dict[str, Any]:
+        return tables().stop(id_)
+
+    @app.serve("redriveTable")
+    def redrive(id_: str) -> tuple[dict[str, Any], int]:
+        return tables().redrive(id_), HTTPStatus.ACCEPTED
+
+    return app
+
+
+@cache
+def _executions() -> Executions:
+    from handlers.api.control_plane import open_control_plane  # noqa: PLC0415 # boto3 costs 0.3 s, a plan needs none
+
+    return replace(open_control_plane(deployment.settings).executions, kind="table")
+
+
+logger = Logger()
+deployment = Deployment(Settings.from_environment())
+app = app_of(TableService(deployment, _executions), logger)
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Answer one request."""
+    return answer_event(app, logger, event, context)

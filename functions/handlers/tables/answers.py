@@ -1,0 +1,189 @@
+"""What the routes of tables take and answer, for the OpenAPI document. No function loads this.
+
+The texts below fields are what readers of the document see.
+"""
+
+from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
+
+from msgspec import Meta
+
+from handlers.api.answers import Failure, Line
+from handlers.rank.answers import Ranking
+
+
+class TableRequest(TypedDict, total=False):
+    """Features, images, and what is computed of each pair. Give points or zones."""
+
+    points: Any
+    """Address of a file, CSV, GeoJSON or Parquet; or GeoJSON."""
+
+    zones: Any
+    """Polygons, in the same way."""
+
+    sources: Required[Any]
+    """As in a gather. A catalog without file is the deployment's; a search without area is around the
+    features."""
+
+    id: str
+    """Column of ids; numbers from 1 if not given."""
+
+    x: str
+    """Column of longitude or easting of points; found by its name if not given."""
+
+    y: str
+    crs: str
+    """CRS of the features; as the file says, or longitude and latitude, if not given."""
+
+    time: str
+    """Column of times of the features."""
+
+    tolerance: str
+    """With time: only images this near, such as 10d or 36h."""
+
+    by: Any
+    """ndvi, or red,nir, or evi=2.5*(nir-red)/(nir+1); all bands as they are stored if not given."""
+
+    mask: dict[str, Any]
+    """band, and the values to drop or the bits."""
+
+    bands: dict[str, str]
+    """The band or asset that each name in by stands for."""
+
+    raw: Annotated[bool, Meta(extra_json_schema={"default": False})]
+    """Leave scale and offset out."""
+
+    method: Annotated[Literal["nearest", "bilinear"], Meta(extra_json_schema={"default": "nearest"})]
+    """Of points."""
+
+    square: Annotated[int, Meta(extra_json_schema={"default": 1})]
+    """Pixels along the side of a square around each point; their mean is the value."""
+
+    statistics: Annotated[Any, Meta(extra_json_schema={"default": ["mean", "stdev", "count"]})]
+    """Of zones."""
+
+    coverage: Annotated[
+        Literal["fraction", "centre", "touched"], Meta(extra_json_schema={"default": "fraction"})
+    ]
+    """Which pixels of a zone count."""
+
+    limits: dict[str, Any]
+    """usd and seconds. A table is refused if its forecast is higher."""
+
+
+class TableLine(Line):
+    """A table or large ranking in a list, or after it was stopped or redriven."""
+
+
+class TableStarted(TableLine):
+    """A table or large ranking. GET the link self until its state is no longer running."""
+
+    is_new: bool
+    """False if the same one was running already."""
+
+
+class Tables(TypedDict):
+    """One page of tables and large rankings."""
+
+    tables: list[TableLine]
+    next: str | None
+    """token of the next page."""
+
+
+class TableScenes(TypedDict):
+    """Images of a table, or scenes of a large ranking, by what became of them."""
+
+    total: int
+    wanted: int
+    """Of this round."""
+
+    read: int
+    """Of this round."""
+
+    failed: int | None
+    """At the end."""
+
+
+class TablePlan(TypedDict):
+    """What a table would take."""
+
+    features: int
+    images: int
+    not_opened: int
+    """Images that are near no feature."""
+
+    sampled: int
+    """Images whose headers the plan is made from."""
+
+    lines: int
+    tiles: int
+    requests: int
+    bytes: int
+    workers: int
+    """At one time."""
+
+    seconds: float
+    usd: float
+
+
+class TableResult(TypedDict, total=False):
+    """Totals of a table, and where it is. Those of a large ranking have rounds, kept and parquet."""
+
+    kind: Required[Literal["points", "zones", "ranking"]]
+    name: Required[str]
+    features: int
+    scenes: Required[int]
+    """Images."""
+
+    not_opened: int
+    """Images that are near no feature."""
+
+    failed: Required[int]
+    """Images that could not be read."""
+
+    kept: int
+    """Scenes of which nothing was read, as an earlier ranking had the statistic."""
+
+    rounds: int
+    lines: int
+    statuses: dict[str, int]
+    """Lines by their status."""
+
+    requests: int
+    bytes: int
+    seconds: float
+    usd: Required[float]
+    notes: list[str]
+    table: Required[str]
+    """Address of the table: Parquet, or JSON of a large ranking."""
+
+    parquet: str
+    """Address of a large ranking as Parquet."""
+
+    features_table: str
+    """Address of the features with their own columns, GeoParquet."""
+
+    images_table: str
+    """Address of the table of images, Parquet."""
+
+
+class TableStatus(TableLine):
+    """A table or large ranking as it is now."""
+
+    request: dict[str, Any] | None
+    """As it was posted."""
+
+    round: int | None
+    """From 1; null before the first."""
+
+    scenes: TableScenes | None
+    usd: float | None
+    """By list prices. Until the end, a forecast up to the end of this round."""
+
+    error: Failure | None
+    """If it has failed."""
+
+    result: TableResult | None
+    """Totals and places, once it is complete."""
+
+    ranking: NotRequired[Ranking | None]
+    """Of a large ranking, once it is complete: its table; its first rows if it is over 5 MB."""

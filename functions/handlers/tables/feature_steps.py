@@ -1,0 +1,254 @@
+"""A table of points or zones as a kind of table: it is planned, and its parts become Parquet."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from handlers.deployment.map_verdict import begin_round
+from handlers.deployment.stores import Deployment
+from handlers.tables.feature_table import FeatureTable, open_feature_table
+from handlers.tables.table_request import admit_table
+from pixel_gather.core.errors import BudgetError
+from pixel_gather.core.estimate.pricing import USD_PER_GET
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.stores import ControlStore, needed_file
+from pixel_gather.tables.feature_rounds import (
+    FeatureState,
+    TaskImage,
+    load_round,
+    lost_images,
+    lost_record,
+    measured_parts,
+    next_round,
+    write_round,
+)
+from pixel_gather.tables.forecast import ReadForecast
+from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
+from pixel_gather.tables.map_tasks import MOST_TRIES, last_round
+from pixel_gather.tables.packed_features import PackedFeatures
+from pixel_gather.tables.parts import NO_LINES, PartFolder
+from pixel_gather.tables.table_plan import TablePlan
+from pixel_gather.tables.write_table import side_path, write_features, write_table
+from pixel_gather.version import __version__
+
+MOST_IMAGES: Final = 100_000
+"""In one table."""
+
+MOST_LINES: Final = 100_000_000
+"""In one table. One function puts them together, on its disk."""
+
+_LINES_PER_TASK: Final = 1_000_000
+"""A worker holds the lines of its task: some 40 bytes each."""
+
+_INSTEAD: Final = "take fewer features or images, or raise the limit"
+_PART_NBYTES: Final = 8 << 20
+_TABLE: Final = "table.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSteps:
+    """Plans and finishes tables of points and zones: a `handlers.tables.kinds.TableSteps`."""
+
+    deployment: Deployment
+
+    async def begin(self, given: Any, *, execution: str, left_s: float) -> dict[str, Any]:
+        """Begin a table, or go on with one of the same name. Safe to run twice.
+
+        Raises:
+            RequestError: The request is wrong.
+            BudgetError: It would be over a limit.
+            TimeoutError: The list takes too long to read.
+        """
+        asked = admit_table(given, self.deployment.settings)
+        async with open_feature_table(asked, self.deployment, left_s=left_s) as opened:
+            name = opened.name
+            if (found := await self._found(name)) is not None:
+                return found
+            files = self.deployment.table_files(name)
+            if (last := await last_round(files)) is not None:  # of an attempt that failed
+                state = replace(await load_round(files, last), execution=execution)
+                return await self._planned(name, state, _again(state, self._most_workers))
+            plan, planned = await self.plan(opened)
+            asked.limits.check(
+                counted(plan.n_images, "image"), seconds=planned.seconds, usd=planned.usd, instead=_INSTEAD
+            )
+            state = _first_state(opened, plan, execution)
+            await self._write_inputs(name, opened, given, files)
+            images = [
+                TaskImage(number, row)
+                for number, row, members in opened.wanted()
+                if members is None or len(members)
+            ]
+        if not images:
+            return await self._complete(name, state, [])
+        await write_round(state, images, files, n_tasks=planned.n_tasks)
+        return await self._planned(name, state, planned)
+
+    async def plan(self, opened: FeatureTable) -> tuple[TablePlan, MapRound]:
+        """Return what a table would take, and how the map would make it.
+
+        Raises:
+            BudgetError: It has more images or lines than a table may have.
+        """
+        if opened.table.n_rows > MOST_IMAGES:
+            raise BudgetError(
+                f"there are {opened.table.n_rows:,} images, and one table takes at most {MOST_IMAGES:,}: "
+                "make one table for each part of the time"
+            )
+        plan = await opened.plan()
+        if plan.n_lines > MOST_LINES:
+            raise BudgetError(
+                f"there would be about {plan.n_lines:,} lines, and one table takes at most {MOST_LINES:,}: "
+                "make one table for each part of the time"
+            )
+        return plan, plan_round(
+            plan.forecast,
+            n_scenes=max(plan.n_images, 1),
+            most_workers=self._most_workers,
+            least_tasks=-(-plan.n_lines // _LINES_PER_TASK),
+        )
+
+    async def after(self, name: str, number: int) -> dict[str, Any]:
+        """Read lost images again, or write the table. Safe to run twice."""
+        if (found := await self._found(name)) is not None:
+            return found
+        files = self.deployment.table_files(name)
+        state = await load_round(files, number)
+        lost = await lost_images(state, files)
+        if lost and state.n_tries < MOST_TRIES:
+            again = next_round(state)
+            await write_round(again, lost, files, n_tasks=len(lost))
+            return await self._planned(name, again, _again(again, self._most_workers))
+        return await self._complete(name, state, lost)
+
+    @property
+    def _most_workers(self) -> int:
+        return int(self.deployment.settings.limits.get("workers") or 1)
+
+    async def _write_inputs(self, name: str, opened: FeatureTable, given: Any, files: ControlStore) -> None:
+        """Write what workers need, and the features' own columns beside the table to come."""
+        work = {
+            "request": given,
+            "bands": opened.table.bands,
+            "of_bands": [each.name for each in opened.values.values],
+            "sign": opened.sign,
+        }
+        await files.put("features", PackedFeatures.of(opened.checked).content)
+        await files.put("work.json", json.dumps(work).encode())
+        with TemporaryDirectory() as folder:
+            path = side_path(Path(folder, _TABLE), "features")
+            await asyncio.to_thread(write_features, path, opened.features)
+            await self._upload(name, path)
+
+    async def _planned(self, name: str, state: FeatureState, planned: MapRound) -> dict[str, Any]:
+        return await begin_round(
+            self.deployment,
+            name,
+            state.number,
+            state.tasks,
+            planned,
+            execution=state.execution,
+            n_scenes=state.n_images,
+            n_wanted=state.n_wanted,
+            usd=planned.usd,
+        )
+
+    async def _complete(self, name: str, state: FeatureState, lost: list[TaskImage]) -> dict[str, Any]:
+        """Write the table, and the result last: it marks the other files as complete."""
+        files = self.deployment.table_files(name)
+        packed = PackedFeatures(await needed_file(files, "features"))
+        usd = 0.0
+        with TemporaryDirectory() as folder:
+            path = Path(folder, _TABLE)
+            parts = PartFolder.open_(Path(folder, "parts"), digest=name)
+            async for part in measured_parts(state, files):
+                for record, lines in zip(part.records, part.lines, strict=True):
+                    await asyncio.to_thread(parts.write, record, lines)
+                usd += usd_of_round(worker_s=part.worker_s, n_tasks=1)
+            for image in lost:
+                parts.write(lost_record(image), NO_LINES)
+            records = parts.records.values()
+            written = await asyncio.to_thread(
+                write_table,
+                path,
+                parts,
+                packed.unpacked(with_shapes=False),
+                state.columns,
+                about=state.about,
+                is_matched=state.is_matched,
+            )
+            for each in (side_path(path, "images"), path):
+                await self._upload(name, each)
+        place = self.deployment.settings.table_href(name)
+        n_requests = sum(each.n_requests for each in records)
+        result = {
+            "kind": state.about["request"]["kind"],
+            "name": name,
+            "features": state.n_features,
+            "scenes": state.n_images,
+            "not_opened": state.n_far,
+            "failed": sum(each.status != "ok" for each in records),
+            "lines": written.n_lines,
+            "statuses": dict(written.n_by_status),
+            "requests": n_requests,
+            "bytes": sum(each.nbytes for each in records),
+            "seconds": time.time() - state.started_at,
+            "usd": usd + n_requests * USD_PER_GET,
+            "notes": state.notes,
+            "table": f"{place}/{_TABLE}",
+            "features_table": f"{place}/{side_path(path, 'features').name}",
+            "images_table": f"{place}/{side_path(path, 'images').name}",
+        }
+        await self.deployment.results.below(name).put("result.json", json.dumps(result).encode())
+        return {"verdict": "complete", "result": result}
+
+    async def _upload(self, name: str, path: Path) -> None:
+        await self.deployment.results.below(name).put_stream(path.name, _chunks(path))
+
+    async def _found(self, name: str) -> dict[str, Any] | None:
+        """Return the verdict on a table that is complete, or None."""
+        content = await self.deployment.results.below(name).get("result.json")
+        return None if content is None else {"verdict": "complete", "result": json.loads(content)}
+
+
+def _first_state(opened: FeatureTable, plan: TablePlan, execution: str) -> FeatureState:
+    about = {
+        "version": __version__,
+        "request": opened.about,
+        "list": opened.table.digest,
+        "features": opened.features.digest,
+        "n_features": len(opened.features),
+        "n_images": opened.table.n_rows,
+    }
+    return FeatureState(
+        execution=execution,
+        started_at=time.time(),
+        n_features=len(opened.features),
+        n_images=opened.table.n_rows,
+        n_far=plan.n_far,
+        columns=list(opened.work.columns),
+        is_matched=opened.asked.request.tolerance_us is not None,
+        about=about,
+        notes=[*opened.table.notes, *opened.features.notes],
+        forecast=plan.forecast,
+    )
+
+
+def _again(state: FeatureState, most_workers: int) -> MapRound:
+    """Return how the map runs a round that has its tasks."""
+    share = state.n_wanted / max(state.n_images - state.n_far, 1)
+    it = state.forecast
+    forecast = ReadForecast(it.requests * share, it.nbytes * share, it.seconds * share)
+    n = len(state.tasks)
+    return plan_round(forecast, n_scenes=state.n_wanted, most_workers=most_workers, n_tasks=n)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while content := file.read(_PART_NBYTES):
+            yield content

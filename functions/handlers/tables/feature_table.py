@@ -1,0 +1,154 @@
+"""A table of points or zones, opened: its features, its images, and what it would take."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from handlers.deployment.admit_request import open_table
+from handlers.deployment.stores import Deployment
+from handlers.tables.table_request import AdmittedTable
+from pixel_gather.core.errors import BudgetError
+from pixel_gather.core.model.source import Source
+from pixel_gather.core.ports import LevelReader
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.lists.source_table import SqliteSourceTable
+from pixel_gather.io.reader import CogReader
+from pixel_gather.io.store.opened_file import open_list_file
+from pixel_gather.tables.features import Features
+from pixel_gather.tables.first_image import KeepsFirst
+from pixel_gather.tables.image_access import ImageAccess
+from pixel_gather.tables.image_work import ImageWork, WantedImage
+from pixel_gather.tables.read_features import given_features, read_features
+from pixel_gather.tables.table_plan import TablePlan, plan_images
+from pixel_gather.tables.values import Values
+
+MOST_FEATURES: Final = 1_000_000
+"""In one table. A function holds all of them: a million points took 671 MiB."""
+
+LONGEST_IMAGE_S: Final = 180.0
+_DIGEST_LETTERS: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureTable:
+    """Features, the images of a list, and what is computed of each pair."""
+
+    asked: AdmittedTable
+    features: Features
+    """As they were given, with what is wrong with them."""
+
+    checked: Features
+    """As they are measured."""
+
+    table: SqliteSourceTable
+    values: Values
+    work: ImageWork
+    sign: str
+    in_flight: int
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What decides the table, besides the list and the features."""
+        return {
+            **self.asked.request.to_json(),
+            **self.asked.kind.about,
+            "columns": list(self.work.columns),
+        }
+
+    @property
+    def name(self) -> str:
+        """Equal for the same request of the same list and features."""
+        made_of = [self.table.digest, self.features.digest, self.about]
+        digest = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode()).hexdigest()
+        return f"{self.asked.kind.about['kind']}-{digest[:_DIGEST_LETTERS]}"
+
+    def wanted(self) -> Iterator[WantedImage]:
+        """Yield all images, with the features that are near them in time."""
+        with closing(self.table.rows(0, self.table.n_rows)) as rows:
+            for number, row in enumerate(rows):
+                yield number, row, self.features.within(row.time_us, self.asked.request.tolerance_us)
+
+    async def plan(self) -> TablePlan:
+        """Return what it would take. Reads the headers of some images."""
+        return await plan_images(
+            self.work, self.wanted, n_features=len(self.features), in_flight=self.in_flight
+        )
+
+
+@asynccontextmanager
+async def open_feature_table(
+    asked: AdmittedTable, deployment: Deployment, *, left_s: float
+) -> AsyncIterator[FeatureTable]:
+    """Read the features and the list, and open what reads the images.
+
+    Raises:
+        RequestError: The features or the list are wrong.
+        BudgetError: There are too many features or files.
+        TimeoutError: The list takes too long to read.
+    """
+    request, kind = asked.request, asked.kind
+    features = await asyncio.to_thread(_features, asked, deployment)
+    checked = await asyncio.to_thread(kind.checked, features)
+    gather = asked.gather(features, deployment.settings)
+    async with AsyncExitStack() as stack:
+        table = await stack.enter_async_context(open_table(gather, deployment, left_s=left_s))
+        reader = KeepsFirst(await stack.enter_async_context(open_reader(deployment, gather.sources.sign)))
+        values = request.values
+        if not values.values:
+            with closing(_sources(table)) as sources:
+                values = values.of_bands(table.bands or await reader.bands_of_first(sources))
+        access = access_of(deployment, reader, table.bands)
+        yield FeatureTable(
+            asked=asked,
+            features=replace(features, problems=checked.problems, notes=checked.notes),
+            checked=checked,
+            table=table,
+            values=values,
+            work=stack.enter_context(kind.opened(checked, values, access)),
+            sign=gather.sources.sign,
+            in_flight=deployment.settings.concurrency,
+        )
+
+
+def open_reader(deployment: Deployment, sign: str) -> CogReader:
+    """Return the reader of images; a context that closes it."""
+    settings = GdalSettings.within_memory(deployment.settings.memory_mib, holds_a_shard=False)
+    return CogReader.over(deployment.signed_objects(sign), fast=GeoTiffSettings(), fall_back=settings)
+
+
+def access_of(deployment: Deployment, reader: LevelReader, bands: tuple[str, ...]) -> ImageAccess:
+    """Return how the images of a list are read."""
+    return ImageAccess(
+        bands=bands,
+        reader=reader,
+        limiter=deployment.limiter,
+        projector=RasterioProjector(),
+        timeout_s=LONGEST_IMAGE_S,
+    )
+
+
+def _features(asked: AdmittedTable, deployment: Deployment) -> Features:
+    given, columns = asked.request.features, asked.request.columns
+    if isinstance(given, str):
+        name, file = open_list_file(given, objects=deployment.objects, what="file of features")
+        features = read_features(file, name=name, columns=columns)
+    else:
+        features = given_features(given, columns=columns)
+    if len(features) > MOST_FEATURES:
+        raise BudgetError(
+            f"there are {len(features):,} features, and one table takes at most {MOST_FEATURES:,}: "
+            "make one table for each part of them"
+        )
+    return features
+
+
+def _sources(table: SqliteSourceTable) -> Generator[Source]:
+    with closing(table.rows(0, table.n_rows)) as rows:
+        for row in rows:
+            yield from (source for source in row.sources if source is not None)

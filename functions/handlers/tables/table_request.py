@@ -1,0 +1,116 @@
+"""The body of a table of points or zones: checked the same for the API, for the plan and for workers."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from handlers.deployment.admit_request import admit
+from handlers.deployment.policy import check_list
+from handlers.deployment.settings import Settings
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.features.points.measure_points import PointTable
+from pixel_gather.features.points.point_pixels import Method
+from pixel_gather.features.zones.measure_zones import ZoneTable
+from pixel_gather.tables.features import Features
+from pixel_gather.tables.image_work import TableKind
+from pixel_gather.tables.table_limits import TableLimits
+from pixel_gather.tables.table_request import TableRequest
+
+_COMMON: Final = frozenset(
+    {"sources", "id", "crs", "time", "tolerance", "by", "mask", "bands", "raw", "limits"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _KindOfBody:
+    """How a body says what one kind of table computes."""
+
+    own: frozenset[str]
+    """Fields that only this kind has; those of `TableRequest` are not among them."""
+
+    shared: frozenset[str]
+    """Fields of `TableRequest` that this kind has besides the common ones."""
+
+    make: Callable[..., TableKind]
+
+
+def _points(*, method: str = "nearest", square: int = 1) -> TableKind:
+    return PointTable(Method.of(method, square))
+
+
+KINDS: Final[Mapping[str, _KindOfBody]] = {
+    "points": _KindOfBody(frozenset({"method", "square"}), frozenset({"x", "y"}), _points),
+    "zones": _KindOfBody(frozenset({"statistics", "coverage"}), frozenset(), ZoneTable.of),
+}
+"""The kinds by the field of a body that names the features."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmittedTable:
+    """A table that this deployment may make."""
+
+    kind: TableKind
+    request: TableRequest
+    """Its features are an href, or GeoJSON."""
+
+    limits: TableLimits
+    """The dollars are no more than the deployment's."""
+
+    def gather(self, features: Features, settings: Settings) -> GatherRequest:
+        """Return what reads the list. Only its sources and its limit of files are used.
+
+        Raises:
+            RequestError: The sources are wrong, or this deployment may not read them.
+        """
+        sources = self.request.sources_near(features).model_dump(mode="json", exclude_defaults=True)
+        return admit(parse_request({"sources": sources, "window": "centre"}), settings)
+
+
+def admit_table(given: Any, settings: Settings) -> AdmittedTable:
+    """Check a request's body. The list is checked later: a search needs the features.
+
+    Raises:
+        RequestError: It names what is wrong.
+    """
+    if not isinstance(given, Mapping):
+        raise RequestError("it must be an object with points or zones, and sources", field="request")
+    try:
+        json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"it cannot be stored as JSON: {error}", field="request") from error
+    if len(KINDS.keys() & given.keys()) != 1:
+        raise RequestError("give points or zones: a file of features, or GeoJSON", field="points")
+    name = next(each for each in KINDS if each in given)
+    kind = KINDS[name]
+    if unknown := given.keys() - {name} - _COMMON - kind.own - kind.shared:
+        known = ", ".join(sorted(_COMMON | kind.own | kind.shared))
+        raise RequestError(f"there is no such field; {name} take {known}", field=str(min(unknown, key=str)))
+    if "sources" not in given:
+        raise RequestError("say which images: as in a gather", field="sources")
+    features = given[name]
+    if isinstance(features, str):
+        features = check_list(features, settings, field=name)
+    elif not isinstance(features, Mapping):
+        raise RequestError("write the address of a file, or GeoJSON", field=name)
+    shared = {each: given[each] for each in given if each in _COMMON | kind.shared}
+    own = {each: given[each] for each in given if each in kind.own}
+    try:
+        request = TableRequest.of(**{**shared, "features": features, "sources": _sources(given, settings)})
+        made = kind.make(**own)
+    except (TypeError, AttributeError) as error:  # a number where a text belongs
+        raise RequestError(f"a field has a value of the wrong kind: {error}", field="request") from error
+    limits, highest = request.limits, settings.limits.get("usd")
+    if highest is not None:
+        limits = replace(limits, usd=min(limits.usd or highest, highest))
+    return AdmittedTable(kind=made, request=request, limits=limits)
+
+
+def _sources(given: Mapping[str, Any], settings: Settings) -> Any:
+    """Return the sources. A search of a catalog without a file searches the deployment's."""
+    sources = given["sources"]
+    catalog = sources.get("catalog") if isinstance(sources, Mapping) else None
+    if isinstance(catalog, Mapping) and settings.catalog is not None:
+        return {**sources, "catalog": {"file": settings.catalog, **catalog}}
+    return sources

@@ -1,0 +1,242 @@
+"""A table of points or zones between the steps of a distributed map: its state, its tasks, its parts.
+
+One function writes the state, the features and the images of all tasks. Each worker measures the images of
+its task and commits their lines. Then one function puts the lines together as a table.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.stores import ControlStore, needed_file
+from pixel_gather.tables.features import Features
+from pixel_gather.tables.forecast import ReadForecast
+from pixel_gather.tables.image_work import ImageWork, WantedImage, failed_record, measured
+from pixel_gather.tables.map_tasks import (
+    LOST,
+    MOST_TRIES,
+    STATE,
+    MapTask,
+    commit_task,
+    committed_tasks,
+    read_sidecars,
+    read_task,
+    round_files,
+    task_scenes,
+    write_tasks,
+)
+from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines, line_dtype
+
+
+class TaskImage(msgspec.Struct, array_like=True, frozen=True):
+    """An image of a task."""
+
+    number: int
+    row: CubeRow
+
+
+class _Part(msgspec.Struct, array_like=True):
+    """What a worker has measured."""
+
+    records: list[dict[str, Any]]
+    lines: bytes
+    """Of all images, one after the other."""
+
+    worker_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class FeatureState:
+    """A table at the start of a round."""
+
+    number: int = 0
+    """Of the round, from 0."""
+
+    tasks: list[MapTask] = field(default_factory=list)
+    images: list[list[int]] = field(default_factory=list)
+    """The numbers of the images of each task."""
+
+    n_tries: int = 1
+    """2 where images are read again, one by one, whose worker was lost."""
+
+    execution: str
+    """Name of the state machine's execution that works on it."""
+
+    started_at: float
+    """Seconds since 1970-01-01 UTC."""
+
+    n_features: int
+    n_images: int
+    """Of the list."""
+
+    n_far: int
+    """Images that are near no feature."""
+
+    columns: list[str]
+    """Names of the values."""
+
+    is_matched: bool
+    """Whether images were matched in time."""
+
+    about: dict[str, Any]
+    """The receipt so far."""
+
+    notes: list[str]
+    forecast: ReadForecast
+    """Of all images."""
+
+    @property
+    def n_wanted(self) -> int:
+        """Images that the round reads."""
+        return sum(map(len, self.images))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPart:
+    """The lines of the images of one task."""
+
+    records: tuple[ImageRecord, ...]
+    lines: tuple[Lines, ...]
+    """Of each image."""
+
+    worker_s: float
+
+
+async def write_round(
+    state: FeatureState, images: Sequence[TaskImage], control: ControlStore, *, n_tasks: int
+) -> None:
+    """Cut the images of a round into tasks, and write its files. The state comes last.
+
+    Args:
+        state: ``tasks`` and ``images`` are replaced.
+        images: What the round reads.
+        control: The table's control files.
+        n_tasks: At most the number of images.
+    """
+    edges = [len(images) * each // n_tasks for each in range(n_tasks + 1)]
+    cut = [images[start:stop] for start, stop in pairwise(edges)]
+    files = round_files(control, state.number)
+    state.tasks = await write_tasks(files, [msgspec.msgpack.encode(some) for some in cut])
+    state.images = [[each.number for each in some] for some in cut]
+    await files.put(STATE, msgspec.msgpack.encode(state))
+
+
+async def load_round(control: ControlStore, number: int) -> FeatureState:
+    """Return the state that `write_round` wrote."""
+    content = await needed_file(round_files(control, number), STATE)
+    return msgspec.msgpack.decode(content, type=FeatureState)
+
+
+async def measure_task(
+    task: MapTask,
+    control: ControlStore,
+    number: int,
+    *,
+    work: ImageWork,
+    features: Features,
+    tolerance_us: int | None,
+    most_ahead: int,
+    longest_s: float,
+) -> tuple[ImageRecord, ...]:
+    """Measure the images of one task, and commit their lines. Safe to run twice.
+
+    Args:
+        task: One task of a round.
+        control: The table's control files.
+        number: The round's.
+        work: What is computed of an image.
+        features: As they are measured.
+        tolerance_us: Longest time between feature and image; None if any image will do.
+        most_ahead: Images in progress at one time.
+        longest_s: Images that were not read within this time get the status timed out.
+
+    Returns:
+        The records of the images; none if the task is committed already.
+    """
+    files, began = round_files(control, number), time.monotonic()
+    content = await read_task(task, files)
+    if content is None:
+        return ()
+    images = msgspec.msgpack.decode(content, type=list[TaskImage])
+    wanted: list[WantedImage] = [
+        (each.number, each.row, features.within(each.row.time_us, tolerance_us)) for each in images
+    ]
+    found: list[tuple[ImageRecord, Lines]] = []
+    try:
+        async with (
+            asyncio.timeout(longest_s),
+            aclosing(measured(work, iter(wanted), most_ahead=most_ahead)) as measuring,
+        ):
+            async for each in measuring:
+                found.append(each)  # noqa: PERF401 # what is there counts, if time is over
+    except TimeoutError:
+        reason = f"not read within the {longest_s:.0f} s of its worker"
+        for image in images[len(found) :]:
+            record = failed_record(image.number, image.row, Status.TIMED_OUT, reason)
+            found.append((record, NO_LINES))
+    records = tuple(record for record, _ in found)
+    part = _Part(
+        [record.to_json() for record in records],
+        b"".join(lines.tobytes() for _, lines in found),
+        time.monotonic() - began,
+    )
+    await commit_task(task, files, msgspec.msgpack.encode(part))
+    return records
+
+
+async def lost_images(state: FeatureState, control: ControlStore) -> list[TaskImage]:
+    """Return the images of the tasks of a round that are not committed.
+
+    Raises:
+        StoreError: No worker has committed any task at any try, so the workers cannot read at all.
+    """
+    files = round_files(control, state.number)
+    done = await committed_tasks(files)
+    lost = [task for task in state.tasks if task.index not in done]
+    if state.n_tries == MOST_TRIES and not done and state.n_wanted == state.n_images - state.n_far:
+        raise StoreError("every worker failed, so no image was read. Their log says why. Then ask again")
+    found: list[TaskImage] = []
+    for task in lost:
+        found += msgspec.msgpack.decode(await task_scenes(task, files), type=list[TaskImage])
+    return found
+
+
+def next_round(state: FeatureState) -> FeatureState:
+    """Return the round in which lost images are read again."""
+    return replace(state, number=state.number + 1, tasks=[], images=[], n_tries=state.n_tries + 1)
+
+
+async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncIterator[MeasuredPart]:
+    """Yield what the workers of all rounds have committed, one task at a time."""
+    dtype = line_dtype(state.columns)
+    for number in range(state.number + 1):
+        files = round_files(control, number)
+        for index in sorted(await committed_tasks(files)):
+            (content,) = await read_sidecars(files, [index])
+            part = msgspec.msgpack.decode(content, type=_Part)
+            records = tuple(map(ImageRecord.from_json, part.records))
+            lines = np.frombuffer(part.lines, dtype)
+            stops = np.cumsum([each.n_lines for each in records])
+            yield MeasuredPart(
+                records=records,
+                lines=tuple(
+                    lines[stop - each.n_lines : stop]
+                    for each, stop in zip(records, stops.tolist(), strict=True)
+                ),
+                worker_s=part.worker_s,
+            )
+
+
+def lost_record(image: TaskImage) -> ImageRecord:
+    """Return the record of an image whose worker was lost at every try."""
+    return failed_record(image.number, image.row, Status.LOST, LOST)

@@ -1,0 +1,113 @@
+"""The tasks of one round of a table in a distributed map: cut, committed and looked for.
+
+Before a round, one function writes the scenes of all its tasks as one file. Each worker reads the bytes of
+its task and writes one sidecar, which commits the task. After the round, one function reads the sidecars.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pixel_gather.core.stores import ControlStore, needed_file
+from pixel_gather.core.task_group import all_of
+
+STATE: Final = "state"
+"""The file of a round that is written last. Who finds it finds the others."""
+
+MOST_TRIES: Final = 2
+"""Scenes whose worker was lost are read again, each by a worker of its own."""
+
+LOST: Final = "its worker failed at every try, also when it read no other scene"
+
+_SCENES: Final = "scenes"
+_SIDECARS: Final = "measured"
+_AHEAD: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapTask:
+    """Scenes that one worker reads."""
+
+    index: int
+    """From 0 in its round."""
+
+    start: int
+    """First byte of its scenes in the round's file."""
+
+    stop: int
+    """The byte after the last."""
+
+
+def round_files(control: ControlStore, number: int) -> ControlStore:
+    """Return the store of a round's files.
+
+    Args:
+        control: The table's control files.
+        number: The round's, from 0.
+    """
+    return control.below(f"rounds/{number}")
+
+
+async def write_tasks(files: ControlStore, parts: Sequence[bytes]) -> list[MapTask]:
+    """Write the scenes of all tasks of a round, and return the tasks.
+
+    Args:
+        files: The round's.
+        parts: The scenes of each task, encoded.
+    """
+    tasks, stop = [], 0
+    for index, part in enumerate(parts):
+        tasks.append(MapTask(index=index, start=stop, stop=stop + len(part)))
+        stop += len(part)
+    await files.put(_SCENES, b"".join(parts))
+    return tasks
+
+
+async def read_task(task: MapTask, files: ControlStore) -> bytes | None:
+    """Return the scenes of a task; None if it is committed."""
+    if await files.get(_sidecar(task.index)) is not None:
+        return None
+    return await task_scenes(task, files)
+
+
+async def task_scenes(task: MapTask, files: ControlStore) -> bytes:
+    """Return the scenes of a task, as `write_tasks` took them."""
+    return await files.get_range(_SCENES, task.start, task.stop)
+
+
+async def commit_task(task: MapTask, files: ControlStore, sidecar: bytes) -> bool:
+    """Commit a task by its sidecar. Return False if another worker has committed the task before."""
+    return await files.put_new(_sidecar(task.index), sidecar)
+
+
+async def read_sidecars(files: ControlStore, indexes: Iterable[int]) -> list[bytes]:
+    """Return the sidecars of committed tasks, in the order of their indexes."""
+    gate = asyncio.Semaphore(_AHEAD)
+
+    async def load(index: int) -> bytes:
+        async with gate:
+            return await needed_file(files, _sidecar(index))
+
+    return list(await all_of(load(index) for index in sorted(indexes)))
+
+
+async def committed_tasks(files: ControlStore) -> frozenset[int]:
+    """Return the indexes of the tasks of a round that are committed."""
+    return frozenset(int(key.rpartition("/")[2]) for key in await files.list_(f"{_SIDECARS}/"))
+
+
+async def missing_tasks(tasks: Iterable[MapTask], files: ControlStore) -> list[MapTask]:
+    """Return the tasks of a round that are not committed."""
+    done = await committed_tasks(files)
+    return [task for task in tasks if task.index not in done]
+
+
+async def last_round(control: ControlStore) -> int | None:
+    """Return the number of the last round that was written; None if there is none."""
+    written = [key.split("/") for key in await control.list_("rounds/")]
+    return max((int(parts[1]) for parts in written if parts[2:] == [STATE]), default=None)
+
+
+def _sidecar(index: int) -> str:
+    return f"{_SIDECARS}/{index}"
