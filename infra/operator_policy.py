@@ -1,4 +1,4 @@
-"""Policies for users and roles: for people who run gathers and rankings, who schedule, and who read cubes.
+"""Policies for users and roles: for people who run gathers and tables, who schedule, and who read cubes.
 
 No other rights are needed: tests/e2e runs as users that have only these policies.
 """
@@ -18,7 +18,7 @@ from infra.state_machine import GatherStateMachine
 
 
 class OperatorPolicy(Construct):
-    """Allows running gathers and rankings by the API, by Step Functions or by its console.
+    """Allows running gathers and tables by the API, by Step Functions or by its console.
 
     Allows no access to cubes. The policy's description stays: to change it would replace the policy, and so
     take it from everybody who has it.
@@ -52,7 +52,7 @@ class OperatorPolicy(Construct):
             ),
             wildcard="this stack alone, whose ARN ends in an unknown id; its outputs name the API",
         )
-        for machine in machines:  # of gathers, and of large rankings
+        for machine in machines:  # of gathers, and of tables
             machine.grant_submit(self.policy)
             machine.grant_operate(self.policy)
             machine.grant_console(self.policy)
@@ -141,7 +141,7 @@ class SchedulePolicy(Construct):
 
 
 class ReaderPolicy(Construct):
-    """Allows listing and reading cubes, their reports and tables of rankings, and nothing else."""
+    """Allows listing and reading cubes, their reports and tables, and nothing else."""
 
     def __init__(self, scope: Construct, construct_id: str, *, buckets: Buckets) -> None:
         super().__init__(scope, construct_id)

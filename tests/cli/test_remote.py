@@ -1222,7 +1222,9 @@ def test_points_by_a_deployment_are_priced_and_made(
     """Features and a list of this machine are uploaded. At the end it says where the table is."""
     (tmp_path / "plots.csv").write_text("plot,lon,lat\na,1,2\n")
     (tmp_path / "list.txt").write_text("s3://scenes/a.tif\n")
-    lists = [{"href": f"s3://control/lists/{n}", "upload": None, "headers": {}} for n in ("f", "l")]
+    lists: list[dict[str, Any]] = [
+        {"href": f"s3://control/lists/{n}", "upload": None, "headers": {}} for n in ("f", "l")
+    ]
     api.on("POST /v1/lists", *lists, *lists)
     plan = dict.fromkeys(("features", "images", "not_opened", "sampled", "lines", "tiles", "requests"), 1)
     api.on("POST /v1/tables/plan", plan | {"bytes": 9, "workers": 3, "seconds": 2.0, "usd": 0.5})

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any, Self
 
 import boto3
@@ -69,7 +70,7 @@ def function_of(deployment: DeployedStack, handler: str) -> dict[str, Any]:
 
 def user_of(deployment: DeployedStack, handler: str) -> User:
     """Return a user with the rights of a function's role and no others."""
-    role, name = function_of(deployment, handler)["Role"].rpartition("/")[2], f"as-{handler}"
+    role, name = function_of(deployment, handler)["Role"].rpartition("/")[2], f"as-{handler}-{token_hex(4)}"
     user = User.with_policies(deployment, name)
     iam = deployment.client("iam")
     for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:

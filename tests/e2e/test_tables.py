@@ -85,7 +85,8 @@ def test_zones_go_through_the_map(deployment: DeployedStack, tmp_path: Path) -> 
 
 def test_command_line_makes_a_table_by_the_deployment(deployment: DeployedStack, tmp_path: Path) -> None:
     """Features of this machine are uploaded. The table is that of this process, and is found again."""
-    arguments = ("points", DEMO / "plots.csv", "--sources", deployment.samples.list_href, "--id", "plot_id")
+    plots, listed_at = str(DEMO / "plots.csv"), deployment.samples.list_href
+    arguments = ("points", plots, "--sources", listed_at, "--id", "plot_id")
     planned = run_cli(deployment, *arguments, "--deployed", "--dry-run", "--json")
     made = run_cli(deployment, *arguments, "--deployed", "--json", "--quiet")
     document = json.loads(made.stdout)

@@ -39,7 +39,7 @@ schemathesis = module_of_group("schemathesis", "contract")
 pytestmark = pytest.mark.slow
 
 _EXAMPLES: Final = int(os.environ.get("PIXEL_GATHER_EXAMPLES", "5"))
-_LEFT_OUT: Final = ("/plans", "/rankings", "/tables", "/openapi.json")
+_LEFT_OUT: Final = ("/plans", "/rankings", "/tables", "/series", "/drill", "/openapi.json")
 _PREFIXES_OF_GATHERS: Final = ("/gathers", "/lists")
 
 

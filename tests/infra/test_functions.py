@@ -217,8 +217,8 @@ def test_functions_that_read_sources_may_read_the_earthdata_token() -> None:
     assert settings.signing == {"earthdata"}
     assert settings.earthdata_secret == "earthdata/token"  # noqa: S105 # its name
     granted = json.dumps(stack.of("AWS::IAM::Policy"))
-    assert granted.count("secretsmanager:GetSecretValue") == 7
-    assert granted.count(":secret:earthdata/token-??????") == 7
+    assert granted.count("secretsmanager:GetSecretValue") == 8
+    assert granted.count(":secret:earthdata/token-??????") == 8
 
 
 def _settled(variables: dict[str, Any]) -> dict[str, str]:

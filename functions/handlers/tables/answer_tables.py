@@ -1,4 +1,4 @@
-"""Lambda entry point: POST /tables starts a table of points or zones.
+"""Lambda entry point: POST /tables starts a table of points or zones. /series answers a small one at once.
 
 The other routes list, describe, stop and redrive tables, large rankings among them.
 """
@@ -6,7 +6,7 @@ The other routes list, describe, stop and redrive tables, large rankings among t
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from http import HTTPStatus
@@ -19,16 +19,21 @@ from handlers.api.problems import TooSlowError
 from handlers.api.resolver import Resolver, answer_event, api_address, list_page, read_body
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
+from handlers.tables.at_once import LargerError, drill_at_once, series_at_once
 from handlers.tables.feature_steps import FeatureSteps
 from handlers.tables.feature_table import open_feature_table
 from handlers.tables.kinds import RANKING
 from handlers.tables.routes import ROUTES
+from handlers.tables.series_request import DrillQuery, body_of_query, table_of_series
 from handlers.tables.table_request import admit_table
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.stores import needed_file
 from pixel_gather.io.aws.executions import Executions
 
 _TO_ANSWER_S: Final = 3.0
+_TO_NAME_S: Final = 5.0
+"""For the list of files that take too long to read at once."""
+
 _DIGEST_LETTERS: Final = 32
 
 
@@ -88,6 +93,24 @@ class TableService:
         workers = {"workers": planned.n_workers, "seconds": planned.seconds, "usd": planned.usd}
         return plan.to_json() | workers
 
+    async def series(self, given: Any, *, left_s: float) -> dict[str, Any] | str:
+        """Return the answer of a series; or the name of the table that has to be started instead.
+
+        Args:
+            given: A body of ``POST /tables`` with a single feature.
+            left_s: How long it may take.
+
+        Raises:
+            RequestError: The request is wrong.
+        """
+        began = asyncio.get_running_loop().time()
+        try:
+            return await series_at_once(given, self.deployment)
+        except SourceError as error:
+            raise RequestError(str(error), field="sources") from error
+        except LargerError:
+            return await self.name(given, left_s=left_s - (asyncio.get_running_loop().time() - began))
+
     def start(self, given: Mapping[str, Any], name: str, *, links_from: str) -> tuple[dict[str, Any], int]:
         """Start a table, or find the one of the same name. Return its line, or its document if it is made."""
         executions = replace(self.executions(), links_from=links_from)
@@ -106,47 +129,90 @@ class TableService:
         return document
 
 
+class _Routes:
+    """The routes over one deployment."""
+
+    def __init__(self, service: TableService, logger: Logger) -> None:
+        self.app = Resolver(ROUTES, logger)
+        self._service = service
+        self._logger = logger
+        for name, answer in (
+            ("getSeries", self._get_series),
+            ("readSeries", self._post_series),
+            ("drill", self._drill),
+            ("makeTable", self._make),
+            ("planTable", self._plan),
+            ("listTables", lambda: list_page(self._tables(), self.app)),
+            ("getTable", self._show),
+            ("stopTable", self._stop),
+            ("redriveTable", self._redrive),
+        ):
+            self.app.serve(name)(answer)
+
+    def _get_series(self) -> tuple[dict[str, Any], int]:
+        return self._read_series(body_of_query(self._query))
+
+    def _post_series(self) -> tuple[dict[str, Any], int]:
+        return self._read_series(read_body(self.app))
+
+    def _read_series(self, body: Any) -> tuple[dict[str, Any], int]:
+        given = table_of_series(body)
+        answer = self._run(self._service.series(given, left_s=self._left_s))
+        return self._started(given, answer) if isinstance(answer, str) else (answer, HTTPStatus.OK)
+
+    def _drill(self) -> tuple[dict[str, Any], int]:
+        asked = DrillQuery.of(self._query)
+        try:
+            work = drill_at_once(asked.list, asked.rule, asked.bands, self._service.deployment)
+            return self._run(work), HTTPStatus.OK
+        except LargerError:
+            given = asked.table()
+            return self._started(given, self._run(self._service.name(given, left_s=_TO_NAME_S)))
+
+    def _make(self) -> tuple[dict[str, Any], int]:
+        given = read_body(self.app)
+        return self._started(given, self._run(self._service.name(given, left_s=self._left_s)))
+
+    def _plan(self) -> dict[str, Any]:
+        given = read_body(self.app)
+        return self._run(self._service.plan(given, left_s=self._left_s))
+
+    def _show(self, id_: str) -> dict[str, Any]:
+        return self._service.shown(id_, links_from=self._address)
+
+    def _stop(self, id_: str) -> dict[str, Any]:
+        return self._tables().stop(id_)
+
+    def _redrive(self, id_: str) -> tuple[dict[str, Any], int]:
+        return self._tables().redrive(id_), HTTPStatus.ACCEPTED
+
+    def _started(self, given: Mapping[str, Any], name: str) -> tuple[dict[str, Any], int]:
+        self._logger.append_keys(table=name)
+        return self._service.start(given, name, links_from=self._address)
+
+    def _tables(self) -> Executions:
+        return replace(self._service.executions(), links_from=self._address)
+
+    def _run[T](self, work: Coroutine[Any, Any, T]) -> T:
+        return self._service.deployment.run(work)
+
+    @property
+    def _query(self) -> Mapping[str, str]:
+        return self.app.current_event.query_string_parameters or {}
+
+    @property
+    def _address(self) -> str:
+        return api_address(self.app.current_event.raw_event)
+
+    @property
+    def _left_s(self) -> float:
+        """How long an answer may take."""
+        return self.app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
+
+
 def app_of(service: TableService, logger: Logger) -> Resolver:
     """Return the routes over one deployment."""
-    app = Resolver(ROUTES, logger)
-
-    def address() -> str:
-        return api_address(app.current_event.raw_event)
-
-    def tables() -> Executions:
-        return replace(service.executions(), links_from=address())
-
-    @app.serve("makeTable")
-    def make() -> tuple[dict[str, Any], int]:
-        given = read_body(app)
-        left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
-        name = service.deployment.run(service.name(given, left_s=left_s))
-        logger.append_keys(table=name)
-        return service.start(given, name, links_from=address())
-
-    @app.serve("planTable")
-    def plan() -> dict[str, Any]:
-        given = read_body(app)
-        left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
-        return service.deployment.run(service.plan(given, left_s=left_s))
-
-    @app.serve("listTables")
-    def list_() -> dict[str, Any]:
-        return list_page(tables(), app)
-
-    @app.serve("getTable")
-    def show(id_: str) -> dict[str, Any]:
-        return service.shown(id_, links_from=address())
-
-    @app.serve("stopTable")
-    def stop(id_: str) -> dict[str, Any]:
-        return tables().stop(id_)
-
-    @app.serve("redriveTable")
-    def redrive(id_: str) -> tuple[dict[str, Any], int]:
-        return tables().redrive(id_), HTTPStatus.ACCEPTED
-
-    return app
+    return _Routes(service, logger).app
 
 
 @cache

@@ -70,6 +70,77 @@ class TableRequest(TypedDict, total=False):
     """usd and seconds. A table is refused if its forecast is higher."""
 
 
+class SeriesRequest(TypedDict, total=False):
+    """One place, images, and what is computed. Give point or geojson."""
+
+    point: Annotated[list[float], Meta(min_length=2, max_length=2)]
+    """Longitude and latitude."""
+
+    geojson: dict[str, Any]
+    """A polygon: the mean of its pixels."""
+
+    sources: Required[Any]
+    """As in a table."""
+
+    by: Any
+    """As in a table."""
+
+    mask: dict[str, Any]
+    bands: dict[str, str]
+    raw: Annotated[bool, Meta(extra_json_schema={"default": False})]
+
+
+class SeriesTotals(TypedDict):
+    """What a series has read and cost."""
+
+    images: int
+    failed: int
+    """Images that could not be read."""
+
+    requests: int
+    bytes: int
+    seconds: float
+    usd: float
+
+
+class Series(TypedDict):
+    """The values of all images that show a place."""
+
+    columns: list[str]
+    """Names of the values."""
+
+    rows: list[dict[str, Any]]
+    """time, scene, href, each value by its name, valid, status and reason; by time."""
+
+    totals: SeriesTotals
+    notes: list[str]
+
+
+class DrilledFile(TypedDict):
+    """The pixel of one file."""
+
+    href: str
+    time: str | None
+    scene: str | None
+    band: str | None
+    """Of the list."""
+
+    col: int | None
+    row: int | None
+    values: list[Any]
+    """Of each band, as it is stored; null for no data."""
+
+    status: str
+    reason: str | None
+
+
+class Drilled(TypedDict):
+    """One pixel of every file."""
+
+    rows: list[DrilledFile]
+    notes: list[str]
+
+
 class TableLine(Line):
     """A table or large ranking in a list, or after it was stopped or redriven."""
 

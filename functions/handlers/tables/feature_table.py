@@ -101,7 +101,7 @@ async def open_feature_table(
         reader = KeepsFirst(await stack.enter_async_context(open_reader(deployment, gather.sources.sign)))
         values = request.values
         if not values.values:
-            with closing(_sources(table)) as sources:
+            with closing(list_sources(table)) as sources:
                 values = values.of_bands(table.bands or await reader.bands_of_first(sources))
         access = access_of(deployment, reader, table.bands)
         yield FeatureTable(
@@ -148,7 +148,8 @@ def _features(asked: AdmittedTable, deployment: Deployment) -> Features:
     return features
 
 
-def _sources(table: SqliteSourceTable) -> Generator[Source]:
+def list_sources(table: SqliteSourceTable) -> Generator[Source]:
+    """Yield all files of a list. Close the generator before the table."""
     with closing(table.rows(0, table.n_rows)) as rows:
         for row in rows:
             yield from (source for source in row.sources if source is not None)

@@ -2,11 +2,63 @@
 
 from typing import Final
 
-from handlers.api.route import Answer, Route, list_query
+from handlers.api.route import FLAG, Answer, Parameter, Route, list_query
 
 _TABLES: Final = "tables.answer_tables"
+_IMAGES: Final = {
+    "list": Parameter("Address of a list of the images."),
+    "catalog": Parameter("Address of a catalog, instead; the deployment's, if neither is given."),
+    "datetime": Parameter("Only scenes of a catalog of this time, such as 2024 or 2024-06/2024-08."),
+    "where": Parameter("Only scenes that meet this, such as eo:cloud_cover<40."),
+    "collections": Parameter("Only scenes of these, with commas."),
+}
+_AT_ONCE: Final = {
+    200: Answer("The values.", "Series"),
+    202: Answer("Over 2,000 images or 20 s: a table job has started, or is running.", "TableStarted"),
+}
 
 ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/series",
+        function=_TABLES,
+        name="getSeries",
+        summary="Read one point through all images, in the order of time.",
+        query={
+            "point": Parameter("Longitude and latitude, with a comma."),
+            **_IMAGES,
+            "by": Parameter("ndvi, or red,nir; all bands if not given."),
+            "mask": Parameter("Pixels to drop, such as scl:3,8,9."),
+            "raw": Parameter("Leave scale and offset out.", FLAG),
+        },
+        answers=_AT_ONCE,
+        problems=(422, 429, 503),
+    ),
+    Route(
+        method="POST",
+        path="/series",
+        function=_TABLES,
+        name="readSeries",
+        summary="Read one point, or the mean in a polygon, through all images, in the order of time.",
+        body="SeriesRequest",
+        answers=_AT_ONCE,
+        problems=(400, 422, 429, 503),
+    ),
+    Route(
+        method="GET",
+        path="/drill",
+        function=_TABLES,
+        name="drill",
+        summary="Read one pixel of every file of a list, each with its bands as they are stored.",
+        query={
+            "point": Parameter("Longitude and latitude, with a comma."),
+            "pixel": Parameter("Column and row instead, with a comma."),
+            "list": Parameter("Address of a list of the files."),
+            "bands": Parameter("Numbers of bands from 1, with commas; all if not given."),
+        },
+        answers={200: Answer("The pixels.", "Drilled"), 202: _AT_ONCE[202]},
+        problems=(422, 429, 503),
+    ),
     Route(
         method="POST",
         path="/tables",

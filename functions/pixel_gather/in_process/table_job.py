@@ -21,7 +21,7 @@ from pixel_gather.tables.features import Features
 from pixel_gather.tables.first_image import KeepsFirst
 from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.image_work import ImageWork, TableKind, WantedImage, measured
-from pixel_gather.tables.parts import PartFolder
+from pixel_gather.tables.parts import ImageRecord, Lines, PartFolder
 from pixel_gather.tables.read_features import given_features, read_features
 from pixel_gather.tables.table_plan import TablePlan, plan_images
 from pixel_gather.tables.table_request import TableRequest
@@ -206,6 +206,31 @@ async def make_table(
             forecast = (await job.plan()).forecast
             limits.check("it", seconds=forecast.seconds, usd=forecast.usd, instead=_INSTEAD)
         return await job.run(path, on_progress=on_progress)
+
+
+async def measure_images(
+    kind: TableKind,
+    request: TableRequest,
+    *,
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> tuple[tuple[str, ...], list[tuple[ImageRecord, Lines]]]:
+    """Return the names of the values, and the lines of all images, which are held in memory.
+
+    Raises:
+        RequestError: The request is wrong. The error names the field.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    async with _opened(kind, request, settings or Settings()) as job:
+        progress, found = Progress(n_sources=job.job.table.n_rows), []
+        async with aclosing(measured(job.work, job.wanted(), most_ahead=job.job.most_ahead)) as images:
+            async for record, lines in images:
+                found.append((record, lines))
+                progress.n_done += 1
+                progress.n_failed += record.status != "ok"
+                progress.fetched_nbytes += record.nbytes
+                on_progress(progress)
+        return job.work.columns, found
 
 
 async def plan_table(

@@ -10,6 +10,7 @@ import click
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.series.series import place_of, series_async, sparkline
+from pixel_gather.features.series.series_rows import json_time
 from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather_cli.progress import open_progress
@@ -84,7 +85,7 @@ def series_text(rows: list[dict[str, Any]]) -> str:
 
 
 def _time(row: dict[str, Any]) -> str | None:
-    return None if row["time"] is None else f"{row['time'].replace(tzinfo=None).isoformat()}Z"
+    return None if row["time"] is None else json_time(row["time"])
 
 
 def _polygon(file: str) -> Any:

@@ -2,172 +2,16 @@
 
 import io
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from aws_lambda_powertools import Logger
-from jsonschema import Draft202012Validator
 
-from handlers.openapi.document import openapi_document
-from pixel_gather import Settings, points, zones
-from pixel_gather.io.aws.executions import Executions
-from pixel_gather.io.store.object_store import StoreSettings
-from rank.rasters import landscape, make_cog
-from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start, emptied
-from support.table_machine import TableMachine
+from pixel_gather.core.errors import StoreError
+from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
-
-N: Final = 6
-HREFS: Final = [f"s3://sources/scenes/{n}.tif" for n in range(N)]
-PLOTS: Final = "s3://sources/plots.csv"
-FIELDS: Final = "s3://sources/fields.geojson"
-
-
-@pytest.fixture(scope="module")
-def cogs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Six scenes of one grid."""
-    folder = tmp_path_factory.mktemp("scenes")
-    return [make_cog(folder / f"{n}.tif", landscape(n, level=1000 * (n + 1), step=5)) for n in range(N)]
-
-
-def box_of(path: Path) -> tuple[float, float, float, float]:
-    """Return the bounds of a file, in its CRS."""
-    import rasterio  # noqa: PLC0415 # for the tests' features
-
-    with rasterio.open(path) as file:
-        return tuple(file.bounds)
-
-
-@dataclass
-class Service:
-    """The function of the API over a state machine that runs at once."""
-
-    app: Any
-    machine: TableMachine
-    s3_url: str
-    crs: str
-
-    def do(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
-        """Send a request."""
-        event = {
-            "resource": path,
-            "path": path,
-            "httpMethod": method,
-            "headers": {},
-            "queryStringParameters": query or None,
-            "requestContext": {"requestId": "r", "domainName": "api.example.org", "path": f"/v1{path}"},
-            "body": None if body is None else json.dumps(body),
-            "isBase64Encoded": False,
-        }
-        answer = self.app.resolve(event, Context(left_s=29.0))
-        return answer["statusCode"], json.loads(answer["body"])
-
-    def made(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Make a table, and return its document."""
-        _, line = self.do("POST", "/tables", body)
-        document: dict[str, Any] = self.do("GET", f"/tables/{line['id']}")[1]
-        return document
-
-    def table(self, document: dict[str, Any], name: str = "table") -> pa.Table:
-        """Return a file of a table."""
-        bucket, _, key = document["links"][name].removeprefix("s3://").partition("/")
-        content = self.machine.s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-        return pq.read_table(io.BytesIO(content))
-
-    def here(self, body: dict[str, Any], folder: Path) -> pa.Table:
-        """Return the same table, made in this process."""
-        stores = StoreSettings(endpoint=self.s3_url, region=ENVIRONMENT["AWS_REGION"])
-        kind = "points" if "points" in body else "zones"
-        more = {name: value for name, value in body.items() if name not in (kind, "sources")}
-        make = points if kind == "points" else zones
-        to = folder / "here.parquet"
-        make(body[kind], body["sources"], to=to, settings=Settings(stores=stores), **more)
-        return pq.read_table(to)
-
-    def handle(self, verdict: dict[str, Any], item: int) -> None:
-        """Let a worker do one task of a round."""
-        event = {"gather": verdict["gather"], "tasks": self.machine.items(verdict)[item], "limit_s": 60}
-        self.machine.worker.handler(event, Context())
-
-    def ended(self, gather: str) -> dict[str, Any]:
-        """Call the function that ends a round."""
-        verdict: dict[str, Any] = self.machine.plan.handler(
-            {"gather": gather, "failed_shards": 100}, Context()
-        )
-        return verdict
-
-    def begun(self, body: dict[str, Any], execution: str) -> dict[str, Any]:
-        """Begin a table, and return the verdict."""
-        event = {"request": body, "execution": execution}
-        verdict: dict[str, Any] = self.machine.plan.handler(event, Context())
-        return verdict
-
-
-@pytest.fixture(scope="module")
-def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
-    """Open the functions over S3."""
-    with ExitStack() as stack:
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
-        for variable, value in (dict(ENVIRONMENT) | {"AWS_ENDPOINT_URL": s3_url}).items():
-            patch.setenv(variable, value)
-        client = emptied(s3_url)
-        module, plan, worker = (
-            stack.enter_context(cold_start(patch, name))
-            for name in ("answer_tables", "plan_table", "read_images")
-        )
-        machine = TableMachine(plan, worker, client)
-        executions = Executions(
-            STATE_MACHINE, stepfunctions=machine, s3=client, control_bucket="control", kind="table"
-        )
-        service = module.TableService(module.deployment, lambda: executions)
-        for path in cogs:
-            client.upload_file(str(path), "sources", f"scenes/{path.name}")
-        west, south, east, north = box_of(cogs[0])
-        rng = np.random.default_rng(1)
-        xs, ys = rng.uniform(west, east, 40), rng.uniform(south, north, 40)
-        rows = "".join(f"p{n},{x},{y}\n" for n, (x, y) in enumerate(zip(xs, ys, strict=True)))
-        client.put_object(Bucket="sources", Key="plots.csv", Body=f"plot,x,y\n{rows}far,0,0\n".encode())
-        side = (east - west) / 7
-        fields = [
-            {
-                "type": "Feature",
-                "properties": {"field": f"f{n}"},
-                "geometry": {
-                    "type": "Polygon",
-                    "coordinates": [[[x, y], [x + side, y], [x + side / 2, y + side], [x, y]]],
-                },
-            }
-            for n, (x, y) in enumerate(zip(xs[:8], ys[:8], strict=True))
-        ]
-        content = json.dumps({"type": "FeatureCollection", "features": fields})
-        client.put_object(Bucket="sources", Key="fields.geojson", Body=content.encode())
-        import rasterio  # noqa: PLC0415 # as above
-
-        with rasterio.open(cogs[0]) as file:
-            crs = file.crs.to_string()
-        yield Service(module.app_of(service, Logger(service="test")), machine, s3_url, crs)
-
-
-@pytest.fixture
-def service(opened: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
-    """The functions, without anything of earlier tables. Each image is a task of its own."""
-    machine = opened.machine
-    machine.poison, machine.found, machine.n_children, machine.is_slow = set(), {}, [], False
-    for bucket in ("cubes", "control"):
-        there = machine.s3.list_objects_v2(Bucket=bucket).get("Contents", [])
-        if there:
-            keys = [{"Key": each["Key"]} for each in there]
-            machine.s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
-    monkeypatch.setattr("handlers.tables.feature_steps._LINES_PER_TASK", 1)
-    return opened
 
 
 def of_points(service: Service, **more: Any) -> dict[str, Any]:
@@ -178,13 +22,6 @@ def of_points(service: Service, **more: Any) -> dict[str, Any]:
 def of_zones(service: Service, **more: Any) -> dict[str, Any]:
     """Return a request for zones."""
     return {"zones": FIELDS, "id": "field", "crs": service.crs, "sources": HREFS, **more}
-
-
-def check_document(name: str, document: dict[str, Any]) -> None:
-    """Assert that a document is as the API's description says."""
-    components = openapi_document()["components"]
-    whole = {"$ref": f"#/components/schemas/{name}", "components": components}
-    assert not list(Draft202012Validator(whole).iter_errors(document))
 
 
 @pytest.mark.parametrize(
@@ -292,8 +129,6 @@ def test_an_image_that_kills_its_worker_is_lost_and_no_other(service: Service, t
 
 def test_a_table_of_which_no_worker_reads_anything_fails(service: Service) -> None:
     """It is no table of lost images: the workers cannot read at all."""
-    from pixel_gather.core.errors import StoreError  # noqa: PLC0415 # for this test alone
-
     first = service.begun(of_points(service), "a")
     second = service.ended(first["gather"])
 

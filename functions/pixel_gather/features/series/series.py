@@ -1,22 +1,20 @@
 """Read one point or one polygon through all images, in the order of time."""
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.points.point_pixels import Method
+from pixel_gather.features.series.series_rows import series_rows
 from pixel_gather.features.zones.measure_zones import ZoneTable
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
-from pixel_gather.in_process.table_job import make_table
+from pixel_gather.in_process.table_job import measure_images
 from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest
 
 _MEAN: Final = ("mean",)
-_DROPPED: Final = ("id", "feature_time", "days_apart")
 
 
 def series(
@@ -75,18 +73,9 @@ async def series_async(
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Return the values; see `series`."""
-    from arro3.io import read_parquet  # noqa: PLC0415 # 0.1 s, for Parquet alone
-
-    with tempfile.TemporaryDirectory(prefix="pixel-gather-") as folder:
-        to = Path(folder, "series.parquet")
-        kind = PointTable(Method()) if is_point else ZoneTable.of(_MEAN)
-        await make_table(kind, request, to=to, settings=settings, on_progress=on_progress)
-        rows: list[dict[str, Any]] = []
-        for batch in read_parquet(to):
-            names = [name for name in batch.schema.names if name not in _DROPPED]
-            columns = [batch.column(name).to_pylist() for name in names]
-            rows += [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    return [row for row in rows if row["href"] is not None]
+    kind = PointTable(Method()) if is_point else ZoneTable.of(_MEAN)
+    columns, images = await measure_images(kind, request, settings=settings, on_progress=on_progress)
+    return series_rows(images, columns)
 
 
 def sparkline(values: Sequence[float | None]) -> str:

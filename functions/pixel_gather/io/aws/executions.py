@@ -230,13 +230,13 @@ class Executions:
         return {f"{self.kind}s": list(map(self._line, page["executions"])), "next": page.get("nextToken")}
 
     def stop(self, id_: str) -> dict[str, Any]:
-        """Stop a gather or ranking, and return its line. What is committed is kept.
+        """Stop a gather or table, and return its line. What is committed is kept.
 
         One that has ended is unchanged.
 
         AWS ends the executions, and not the workers that they have started. So a gather gets a marker, which
         its workers look for before each shard. The marker stays: an execution that was cancelled never works
-        again. Workers of rankings have only seconds to go.
+        again. Workers of tables have only seconds to go.
 
         Raises:
             GatherNotFoundError: There is no gather of this id.

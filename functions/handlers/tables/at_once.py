@@ -1,0 +1,145 @@
+"""Small tables that are answered at once: a series at one place, and one pixel of every file."""
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from contextlib import aclosing, closing
+from typing import Any, Final
+
+from handlers.deployment.admit_request import admit, open_table
+from handlers.deployment.stores import Deployment
+from handlers.tables.feature_table import FeatureTable, list_sources, open_feature_table, open_reader
+from handlers.tables.table_request import admit_table
+from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
+from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.request.request import parse_request
+from pixel_gather.features.drill.read_pixels import DrilledPixel, Value, drill
+from pixel_gather.features.series.series_rows import json_time, series_rows
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.lists.list_columns import format_time
+from pixel_gather.tables.forecast import GB_OF_ONE_VCPU
+from pixel_gather.tables.image_work import measured
+from pixel_gather.tables.parts import ImageRecord, Lines
+
+MOST_AT_ONCE: Final = 2_000
+"""Images or files of one answer."""
+
+LONGEST_S: Final = 20.0
+"""What takes longer becomes a table job."""
+
+
+class LargerError(Exception):
+    """There are too many images to be read at once."""
+
+
+async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
+    """Return the answer of a series.
+
+    Args:
+        given: A body of ``POST /tables`` with a single feature.
+        deployment: Whose images are read.
+
+    Raises:
+        RequestError: The request is wrong.
+        LargerError: It takes too long, or there are too many images.
+    """
+    began = time.monotonic()
+    asked = admit_table(given, deployment.settings)
+    try:
+        async with (
+            asyncio.timeout(LONGEST_S),
+            open_feature_table(asked, deployment, left_s=LONGEST_S) as opened,
+        ):
+            if opened.table.n_rows > MOST_AT_ONCE:
+                raise LargerError
+            images = await _measured(opened)
+            columns, notes = opened.work.columns, [*opened.table.notes, *opened.features.notes]
+    except TimeoutError as error:
+        raise LargerError from error
+    rows = series_rows(images, columns)
+    for row in rows:
+        row["time"] = None if row["time"] is None else json_time(row["time"])
+    requests = sum(record.n_requests for record, _ in images)
+    seconds = time.monotonic() - began
+    return {
+        "columns": list(columns),
+        "rows": rows,
+        "totals": {
+            "images": len(images),
+            "failed": sum(record.status != "ok" for record, _ in images),
+            "requests": requests,
+            "bytes": sum(record.nbytes for record, _ in images),
+            "seconds": seconds,
+            "usd": requests * USD_PER_GET + seconds * GB_OF_ONE_VCPU * USD_PER_GB_S,
+        },
+        "notes": notes,
+    }
+
+
+async def _measured(opened: FeatureTable) -> list[tuple[ImageRecord, Lines]]:
+    async with aclosing(measured(opened.work, opened.wanted(), most_ahead=2 * opened.in_flight)) as images:
+        return [each async for each in images]
+
+
+async def drill_at_once(
+    sources: Any, rule: WindowRule, bands: Sequence[int] | None, deployment: Deployment
+) -> dict[str, Any]:
+    """Return one pixel of every file.
+
+    Args:
+        sources: As a request's.
+        rule: A window of one pixel.
+        bands: From 1; None for all.
+        deployment: Whose files are read.
+
+    Raises:
+        RequestError: The request is wrong.
+        LargerError: It takes too long, or there are too many files.
+    """
+    request = admit(parse_request({"sources": sources, "window": "centre"}), deployment.settings)
+    try:
+        async with (
+            asyncio.timeout(LONGEST_S),
+            open_table(request, deployment, left_s=LONGEST_S) as table,
+            open_reader(deployment, request.sources.sign) as reader,
+        ):
+            if table.n_sources > MOST_AT_ONCE:
+                raise LargerError
+            with closing(list_sources(table)) as files:
+                pixels = drill(
+                    files,
+                    rule,
+                    bands=bands,
+                    reader=reader,
+                    projector=RasterioProjector(),
+                    limiter=deployment.limiter,
+                    most_ahead=2 * deployment.settings.concurrency,
+                )
+                async with aclosing(pixels):
+                    found = [each async for each in pixels]
+            notes = list(table.notes)
+    except TimeoutError as error:
+        raise LargerError from error
+    return {"rows": [_drilled(each) for each in found], "notes": notes}
+
+
+def _drilled(pixel: DrilledPixel) -> dict[str, Any]:
+    source = pixel.source
+    return {
+        "href": source.href,
+        "time": None if source.time_us is None else format_time(source.time_us),
+        "scene": source.scene,
+        "band": source.band,
+        "col": pixel.col,
+        "row": pixel.row,
+        "values": [None if pixel.is_nodata(each) else _number(each) for each in pixel.values],
+        "status": pixel.status.name.lower(),
+        "reason": pixel.reason,
+    }
+
+
+def _number(value: Value) -> float | int | str | None:
+    if isinstance(value, complex):
+        return str(value)
+    return value if math.isfinite(value) else None

@@ -1,0 +1,53 @@
+"""The values of images at one place as rows, in the order of time. Pure."""
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pixel_gather.tables.features import NO_TIME
+from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def series_rows(images: Iterable[tuple[ImageRecord, Lines]], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a row for each image that shows the place, and for each that cannot be read.
+
+    Args:
+        images: Their records, and their lines for a single feature.
+        columns: The names of the values.
+    """
+    found = sorted(
+        images, key=lambda each: (NO_TIME if each[0].time_us is None else each[0].time_us, each[0].number)
+    )
+    return [row for record, lines in found if (row := _row(record, lines, columns)) is not None]
+
+
+def json_time(moment: datetime) -> str:
+    """Return a time as a text."""
+    return f"{moment.replace(tzinfo=None).isoformat()}Z"
+
+
+def _row(record: ImageRecord, lines: Lines, columns: Sequence[str]) -> dict[str, Any] | None:
+    """Return the row of an image; None if it does not show the place."""
+    is_there = len(lines) > 0
+    if record.status == "ok" and not is_there:
+        return None
+    reason = int(lines["reason"][0]) if is_there else -1
+    return {
+        "time": None if record.time_us is None else _EPOCH + timedelta(microseconds=record.time_us),
+        "scene": record.scene,
+        "href": record.hrefs[0] if record.hrefs else None,
+        **{
+            name: _number(float(lines[f"v{number}"][0])) if is_there else None
+            for number, name in enumerate(columns)
+        },
+        "valid": float(lines["valid"][0]) if is_there else 0.0,
+        "status": LineStatus(int(lines["status"][0])).name.lower() if is_there else record.status,
+        "reason": record.reasons[reason] if reason >= 0 else record.reason,
+    }
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value

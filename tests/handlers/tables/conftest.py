@@ -1,0 +1,80 @@
+"""A deployment for the tests of tables: six scenes of one grid, plots and fields on S3."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+from aws_lambda_powertools import Logger
+
+from pixel_gather.io.aws.executions import Executions
+from rank.rasters import landscape, make_cog
+from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, cold_start, emptied
+from support.table_machine import TableMachine
+from support.table_service import N, Service
+
+
+@pytest.fixture(scope="module")
+def cogs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Six scenes of one grid."""
+    folder = tmp_path_factory.mktemp("scenes")
+    return [make_cog(folder / f"{n}.tif", landscape(n, level=1000 * (n + 1), step=5)) for n in range(N)]
+
+
+@pytest.fixture(scope="module")
+def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
+    """Open the functions over S3."""
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for variable, value in (dict(ENVIRONMENT) | {"AWS_ENDPOINT_URL": s3_url}).items():
+            patch.setenv(variable, value)
+        client = emptied(s3_url)
+        module, plan, worker = (
+            stack.enter_context(cold_start(patch, name))
+            for name in ("answer_tables", "plan_table", "read_images")
+        )
+        machine = TableMachine(plan, worker, client)
+        executions = Executions(
+            STATE_MACHINE, stepfunctions=machine, s3=client, control_bucket="control", kind="table"
+        )
+        service = module.TableService(module.deployment, lambda: executions)
+        for path in cogs:
+            client.upload_file(str(path), "sources", f"scenes/{path.name}")
+        with rasterio.open(cogs[0]) as file:
+            (west, south, east, north), crs = file.bounds, file.crs.to_string()
+        rng = np.random.default_rng(1)
+        xs, ys = rng.uniform(west, east, 40), rng.uniform(south, north, 40)
+        rows = "".join(f"p{n},{x},{y}\n" for n, (x, y) in enumerate(zip(xs, ys, strict=True)))
+        client.put_object(Bucket="sources", Key="plots.csv", Body=f"plot,x,y\n{rows}far,0,0\n".encode())
+        side = (east - west) / 7
+        fields = [
+            {
+                "type": "Feature",
+                "properties": {"field": f"f{n}"},
+                "geometry": {
+                    "type": "Polygon",
+                    "coordinates": [[[x, y], [x + side, y], [x + side / 2, y + side], [x, y]]],
+                },
+            }
+            for n, (x, y) in enumerate(zip(xs[:8], ys[:8], strict=True))
+        ]
+        content = json.dumps({"type": "FeatureCollection", "features": fields})
+        client.put_object(Bucket="sources", Key="fields.geojson", Body=content.encode())
+        yield Service(module.app_of(service, Logger(service="test")), machine, s3_url, crs)
+
+
+@pytest.fixture
+def service(opened: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
+    """The functions, without anything of earlier tables. Each image is a task of its own."""
+    machine = opened.machine
+    machine.poison, machine.found, machine.n_children, machine.is_slow = set(), {}, [], False
+    for bucket in ("cubes", "control"):
+        there = machine.s3.list_objects_v2(Bucket=bucket).get("Contents", [])
+        if there:
+            keys = [{"Key": each["Key"]} for each in there]
+            machine.s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
+    monkeypatch.setattr("handlers.tables.feature_steps._LINES_PER_TASK", 1)
+    return opened

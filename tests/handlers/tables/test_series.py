@@ -1,0 +1,179 @@
+"""Small tables that the API answers at once: a series at one place, and one pixel of every file."""
+
+from typing import Any
+
+import pytest
+import rasterio
+from rasterio.warp import transform
+
+from pixel_gather import drill, series
+from support.table_service import HREFS, N, Service, check_document
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
+
+LIST = "s3://sources/series.csv"
+
+
+@pytest.fixture
+def lonlat(service: Service, cogs: list[Any]) -> tuple[float, float]:
+    """A place on all scenes. Their list has times from the last to the first."""
+    rows = [f"{href},2024-01-{N - n:02d}" for n, href in enumerate(HREFS)]
+    service.machine.s3.put_object(
+        Bucket="sources", Key="series.csv", Body="\n".join(["href,time", *rows]).encode()
+    )
+    with rasterio.open(cogs[0]) as file:
+        x, y = file.xy(100, 200)
+        ((lon,), (lat,)) = transform(file.crs, "EPSG:4326", [x], [y])
+    return lon, lat
+
+
+def test_a_point_has_the_values_of_this_process_by_time(
+    service: Service, lonlat: tuple[float, float], cogs: list[Any]
+) -> None:
+    """A query and a body say the same."""
+    point = f"{lonlat[0]},{lonlat[1]}"
+    code, found = service.do("GET", "/series", point=point, list=LIST, by="twice=b1*2")
+    body = {"point": list(lonlat), "sources": LIST, "by": "twice=b1*2"}
+    posted_code, posted = service.do("POST", "/series", body)
+
+    assert (code, posted_code) == (200, 200), (found, posted)
+    check_document("Series", found)
+    expected = []
+    for path in reversed(cogs):
+        with rasterio.open(path) as file:
+            expected.append(2 * float(file.read(1)[100, 200]))
+    assert [row["twice"] for row in found["rows"]] == expected
+    assert [row["time"] for row in found["rows"]] == [f"2024-01-{n:02d}T00:00:00Z" for n in range(1, N + 1)]
+    assert found["rows"] == posted["rows"]
+    assert found["totals"]["images"] == N
+    assert 0 < found["totals"]["usd"] < 0.001
+    assert not service.machine.found
+
+
+def test_a_polygon_has_the_mean_and_a_file_that_is_gone_its_status(
+    service: Service, lonlat: tuple[float, float]
+) -> None:
+    """The others have their values."""
+    lon, lat = lonlat
+    ring = [[lon, lat], [lon + 0.005, lat], [lon + 0.005, lat - 0.005], [lon, lat]]
+    geojson = {"type": "Polygon", "coordinates": [ring]}
+    sources = [HREFS[0], "s3://sources/gone.tif"]
+
+    code, found = service.do("POST", "/series", {"geojson": geojson, "sources": sources, "by": "b1"})
+
+    assert code == 200, found
+    assert sorted(row["status"] for row in found["rows"]) == ["missing", "ok"]
+    assert found["totals"]["failed"] == 1
+    assert max(row["mean"] or 0 for row in found["rows"]) > 900
+
+
+def test_a_long_series_is_a_table_job(
+    service: Service, lonlat: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it takes too long. The table has the same values."""
+    body = {"point": list(lonlat), "sources": LIST}
+    _, short = service.do("POST", "/series", body)
+    monkeypatch.setattr("handlers.tables.at_once.MOST_AT_ONCE", N - 1)
+    code, line = service.do("POST", "/series", body)
+    _, shown = service.do("GET", f"/tables/{line['id']}")
+    monkeypatch.setattr("handlers.tables.at_once.MOST_AT_ONCE", N)
+    monkeypatch.setattr("handlers.tables.at_once.LONGEST_S", 1e-4)
+    late_code, late = service.do("POST", "/series", body)
+
+    assert (code, late_code) == (202, 200)
+    check_document("TableStarted", line)
+    assert late["id"] == line["id"]
+    assert service.table(shown)["b1"].to_pylist() == [row["b1"] for row in short["rows"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"list": LIST}, "point"),
+        ({"point": "1", "list": LIST}, "point"),
+        ({"point": "1,2", "list": LIST, "datetime": "2024"}, "list"),
+        ({"point": "1,2", "list": LIST, "mask": "scl"}, "mask"),
+        ({"point": "1,2", "list": LIST, "raw": "yes"}, "raw"),
+        ({"point": "1,2", "list": LIST, "colour": "red"}, "colour"),
+        ({"point": "1,2", "list": "s3://elsewhere/list.csv"}, "sources.list"),
+        ({"point": "1,2", "by": "b1"}, "sources.catalog.file"),
+    ],
+    ids=str,
+)
+def test_wrong_queries_of_a_series_name_the_parameter(
+    service: Service, query: dict[str, str], field: str
+) -> None:
+    """Nothing is read or started."""
+    code, problem = service.do("GET", "/series", **query)
+
+    assert (code, problem["field"]) == (422, field), problem
+    assert not service.machine.found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"sources": LIST},
+        {"point": [1, 2], "geojson": {}, "sources": LIST},
+        {"point": "1,2", "sources": LIST},
+        {"point": [True, 2], "sources": LIST},
+        {"point": [1, 2], "sources": LIST, "statistics": "mean"},
+        {"point": [1, 2]},
+        [],
+    ],
+    ids=str,
+)
+def test_wrong_bodies_of_a_series_are_refused(service: Service, body: Any) -> None:
+    """With a problem."""
+    assert service.do("POST", "/series", body)[0] == 422
+
+
+def test_one_pixel_of_every_file(
+    service: Service, lonlat: tuple[float, float], cogs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its place or by column and row. Too many files become a table job, if there is a place."""
+    code, found = service.do("GET", "/drill", pixel="200,100", list=LIST)
+    _, at_place = service.do("GET", "/drill", point=f"{lonlat[0]},{lonlat[1]}", list=LIST, bands="1")
+    monkeypatch.setattr("handlers.tables.at_once.MOST_AT_ONCE", N - 1)
+    many_code, many = service.do("GET", "/drill", point=f"{lonlat[0]},{lonlat[1]}", list=LIST, bands="1")
+    no_code, no_place = service.do("GET", "/drill", pixel="200,100", list=LIST)
+
+    assert code == 200, found
+    check_document("Drilled", found)
+    here = drill([str(path) for path in reversed(cogs)], pixel=(200, 100))
+    assert [tuple(row["values"]) for row in found["rows"]] == [each.values for each in here]
+    assert at_place == found
+    assert (many_code, many["id"].partition("-")[0]) == (202, "points")
+    assert (no_code, no_place["field"]) == (422, "pixel")
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"list": LIST}, "point"),
+        ({"pixel": "1,2"}, "list"),
+        ({"pixel": "1.5,2", "list": LIST}, "pixel"),
+        ({"pixel": "1,2", "list": LIST, "bands": "0"}, "bands"),
+        ({"pixel": "1,2", "list": LIST, "by": "b1"}, "by"),
+    ],
+    ids=str,
+)
+def test_wrong_queries_of_a_pixel_name_the_parameter(
+    service: Service, query: dict[str, str], field: str
+) -> None:
+    """Nothing is read."""
+    code, problem = service.do("GET", "/drill", **query)
+
+    assert (code, problem["field"]) == (422, field), problem
+
+
+def test_the_series_of_this_process_is_the_same(
+    service: Service, cogs: list[Any], lonlat: tuple[float, float]
+) -> None:
+    """Row by row, but for the addresses."""
+    _, found = service.do("POST", "/series", {"point": list(lonlat), "sources": HREFS})
+
+    here = series([str(path) for path in cogs], point=lonlat)
+    assert [(row["b1"], row["valid"], row["status"]) for row in found["rows"]] == [
+        (row["b1"], row["valid"], row["status"]) for row in here
+    ]
