@@ -1,5 +1,6 @@
 """The page in a headless Chromium: its pixels against zarr-python's, its requests, its accessibility."""
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 import obstore
 import pytest
+import rasterio
 import zarr
 from rasterio.warp import transform
 from zarr.storage import ObjectStore
@@ -119,6 +121,13 @@ def _pixels(valley: str, band: str, row: int) -> Any:
 _CANVAS = """(() => { const c = document.getElementById("pixels");
   const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
   return [c.height, c.width, Array.from(data)]; })()"""
+
+_KEEP_FILES = """(() => { window.kept = []; const made = URL.createObjectURL;
+  URL.createObjectURL = (blob) => { const reader = new FileReader();
+    reader.onload = () => window.kept.push(reader.result.split(",")[1]);
+    reader.readAsDataURL(blob);
+    return made.call(URL, blob); }; })()"""
+"""Keeps what a page saves, in base 64."""
 
 _FIRST = """(() => { const image = document.getElementById("first");
   const canvas = document.createElement("canvas");
@@ -581,6 +590,53 @@ def test_first_look_has_the_colours_that_the_files_say(page: Page, tmp_path: Pat
         page.open_(f"{url}#row=1")
 
         assert page.run("new URLSearchParams(location.hash.slice(1)).get('rgb')") == "band_3,band_2,band_1"
+
+
+def test_histograms_of_three_bands_lie_inside_their_panel(page: Page, served: _Served) -> None:
+    """With a selection, on the screen of a notebook computer, without scrolling the panel."""
+    url, _ = served
+    page.look(width=1440, height=900)
+    page.open_(f"{url}#row=5&part=50,100,9,9")
+    page.wait("document.documentElement.dataset.series === 'drawn'")
+
+    panel, *histograms = page.run(
+        "[document.querySelector('.panel'), ...document.querySelectorAll('.histogram')]"
+        ".map((each) => each.getBoundingClientRect().bottom)"
+    )
+    assert len(histograms) == 3
+    assert max(histograms) < panel - 3  # the handles' knobs
+
+
+@pytest.mark.parametrize("show", ["show=red", "rgb=red,green,blue", "show=(nir - red) / (nir %2B red)"])
+def test_row_is_kept_as_a_geotiff(
+    page: Page, served: _Served, valley: str, show: str, tmp_path: Path
+) -> None:
+    """GDAL reads the pixels of the cube, their place, nodata, time and source."""
+    url, _ = served
+    page.open_(f"{url}#row=5&{show}")
+    page.run(_KEEP_FILES)
+    page.run("document.getElementById('tif').click()")
+    page.wait("window.kept.length")
+    (tmp_path / "row.tif").write_bytes(base64.b64decode(page.run("window.kept[0]")))
+
+    with rasterio.open(tmp_path / "row.tif") as file, rasterio.open(f"{valley}/../valley_005_red.tif") as own:
+        found, bands = file.read(), file.descriptions
+        assert (file.crs, file.transform) == (own.crs, own.transform)
+        assert file.tags()["time"].startswith("2025-03-20T00:00:00")
+        assert file.tags()["href"].startswith("file:///")
+        nodata = file.nodata
+    if "nir" in show:
+        nir, red = (_pixels(valley, band, 5).astype("float64") for band in ("nir", "red"))
+        is_valid = (nir != NODATA) & (red != NODATA)
+        assert np.isnan(nodata)
+        assert (np.isnan(found[0]) == ~is_valid).all()
+        assert found[0][is_valid] == pytest.approx(((nir - red) / (nir + red))[is_valid])
+    else:
+        assert nodata == NODATA
+        assert found.dtype == "uint16"
+        assert bands == tuple(show.partition("=")[2].split(","))
+        for band, pixels in zip(bands, found, strict=True):
+            assert (pixels == _pixels(valley, band, 5)).all()
 
 
 def test_two_rows_are_compared(page: Page, served: _Served, valley: str) -> None:

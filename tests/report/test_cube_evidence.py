@@ -16,7 +16,7 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.results.evidence import Scaling
 from pixel_gather.core.results.row_coordinates import NO_TIME
-from pixel_gather.features.report.cube_evidence import read_evidence
+from pixel_gather.features.report.cube_evidence import _waited, read_evidence
 from pixel_gather.io.cube.array_chunks import write_small_array
 from support.report_cubes import REPORT, MadeCube, put_root
 
@@ -142,27 +142,30 @@ def test_evidence_has_the_grid_of_the_first_row_that_was_read_if_rows_share_none
     assert (where.crs, where.transform, where.is_shared) == ("EPSG:32632", (10, 0, 5, 0, -10, 7), False)
 
 
+_FIRST = {"number": 1, "committed_at": "2026-11-21T12:00:02.500000+00:00"}
+_SECOND = {"number": 2, "committed_at": "2026-11-22T12:00:01+00:00"}
+
+
 @pytest.mark.parametrize(
-    ("versions", "waited_s", "was_grown"),
+    ("versions", "appends", "waited"),
     [
-        ([], None, False),
-        ([{"committed_at": "2026-11-21T12:00:02.500000+00:00"}], 2.5, False),
-        ([{"committed_at": "2026-11-21T12:00:02.500000+00:00"}, {"committed_at": "2026-12"}], 2.5, True),
-        ([{"committed_at": "soon"}], None, False),
+        ([], {}, ()),
+        ([_FIRST], {}, (2.5,)),
+        ([_FIRST, _SECOND], {}, (2.5,)),
+        ([_FIRST, _SECOND], {2: "2026-11-22T12:00:00+00:00"}, (2.5, 1.0)),
+        ([_FIRST], {2: "2026-11-22T12:00:00+00:00"}, (2.5,)),
+        ([_SECOND], {2: "2026-11-22T12:00:00+00:00"}, ()),
+        ([{"number": 1, "committed_at": "soon"}], {}, ()),
+        ([{"committed_at": "2026-11-21T12:00:02+00:00"}], {}, ()),
     ],
 )
 def test_evidence_knows_how_long_the_user_waited(
-    versions: list[Any], waited_s: float | None, *, was_grown: bool
+    versions: list[Any], appends: dict[int, str], waited: tuple[float, ...]
 ) -> None:
-    """From the plan to the first complete cube. Appends come later, and have no time of their plan."""
-    store = MadeCube().stored()
-    root = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
-    gather = json.loads(root["attributes"]["pixel_gather"]) | {"versions": versions}
-    put_root(store, root["attributes"] | {"pixel_gather": json.dumps(gather)})
+    """From the plan to the complete cube, of the first gather and of the appends whose plan is known."""
+    gather = {"planned_at": "2026-11-21T12:00:00.000000+00:00", "versions": versions}
 
-    evidence = read_evidence(store, place="cube")
-
-    assert (evidence.waited_s, evidence.was_grown) == (waited_s, was_grown)
+    assert _waited(gather, appends) == waited
 
 
 def test_pictures_know_scale_and_unit_of_their_values() -> None:

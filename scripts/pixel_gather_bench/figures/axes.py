@@ -72,6 +72,12 @@ def finish_axes(ax: Axes, *, title: str, x_label: str, y_label: str, theme: Them
         _write_plainly(axis)
 
 
+def say_not_counted(ax: Axes, theme: Theme) -> None:
+    """Say in an empty panel that its bytes were not counted. Not every reader can."""
+    ax.set(xticks=[], yticks=[])
+    ax.text(0.5, 0.5, "not counted", transform=ax.transAxes, ha="center", color=theme.muted)
+
+
 def _write_plainly(axis: Axis) -> None:
     if isinstance(axis.get_major_formatter(), ScalarFormatter) and axis.get_scale() == "linear":
         axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))

@@ -11,7 +11,14 @@ from matplotlib.colors import to_rgba
 from pixel_gather.core.results.run import Run
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.io.pictures.theme import Theme
-from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, head, new_figure, whole_ticks
+from pixel_gather_bench.figures.axes import (
+    WIDTH_IN,
+    finish_axes,
+    head,
+    new_figure,
+    say_not_counted,
+    whole_ticks,
+)
 from pixel_gather_bench.figures.choosing import fewest_of
 from pixel_gather_bench.figures.files import Drawn
 from pixel_gather_bench.figures.histogram import Span, counts_in, span_of, tail_of
@@ -55,6 +62,11 @@ def draw(runs: Sequence[Run], theme: Theme) -> Drawn:
 
 
 def _draw_sizes(axes: Sequence[Axes], run: Run, theme: Theme) -> None:
+    if not run.timings.nbytes.any():
+        for ax, title in zip(axes, ("Bytes in order", "Bytes", "Time against bytes"), strict=True):
+            finish_axes(ax, title=title, x_label="", y_label="", theme=theme)
+            say_not_counted(ax, theme)
+        return
     unit = unit_of_sizes(run.timings.nbytes)
     sizes = run.timings.nbytes * unit.per_one
     in_order, counted, against_time = axes

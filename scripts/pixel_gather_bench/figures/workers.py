@@ -23,6 +23,7 @@ from pixel_gather_bench.figures.axes import (
     legend_below,
     mark_powers,
     new_figure,
+    say_not_counted,
 )
 from pixel_gather_bench.figures.files import Drawn
 from pixel_gather_bench.figures.labels import plain_time, short_label
@@ -36,6 +37,9 @@ from pixel_gather_bench.figures.points import (
 
 _SIZE_IN: Final = (WIDTH_IN, 3.9)
 _ADAPTIVE: Final[dict[str, Any]] = {"marker": "*", "markersize": 12, "fillstyle": "none"}
+_BYTES: Final = 2
+"""The panel of bytes per second."""
+
 _UNITS: Final = ("/s", " %", " MiB/s")
 
 
@@ -142,6 +146,10 @@ def _finish(
     titles = ("Throughput", "Efficiency per worker", "Bytes per second")
     y_labels = ("sources/s", "%, the fewest = 100", "MiB/s, without headers")
     for index, ax in enumerate(axes):
+        if index == _BYTES and not any(points.mib_per_s.any() for points in every.values()):
+            finish_axes(ax, title=titles[index], x_label=x_label, y_label=y_labels[index], theme=theme)
+            say_not_counted(ax, theme)
+            continue
         if ax.get_xscale() == "log":
             of_2018 = points_of_2018().concurrency if with_published else np.array([])
             mark_powers(ax, np.concatenate([of_2018, *(points.concurrency for points in every.values())]))

@@ -12,6 +12,7 @@ const OWN = "formula…";
 export function fillControls(view, cube, chooseBands) {
   const isRgb = view.bands.length === 3;
   document.querySelector(`[name=kind][value=${isRgb ? "rgb" : "one"}]`).checked = true;
+  for (const id of ["bands", "limits"]) $(id).classList.toggle("three", isRgb);
   $("bands").replaceChildren(...view.bands.map((band, index) => {
     const id = `band-${index}`;
     const names = isRgb ? cube.amounts : cube.measurements;

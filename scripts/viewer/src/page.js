@@ -6,6 +6,7 @@ import { fillControls, fillKey, fillLimits } from "./controls.js";
 import { pictureWith, save } from "./download.js";
 import { earthOf, scaleBar } from "./earth.js";
 import { $, made, say } from "./elements.js";
+import { geotiffOf } from "./geotiff.js";
 import { fromLink, toLink } from "./link.js";
 import { Probe } from "./probe.js";
 import { Selection } from "./selection.js";
@@ -112,6 +113,7 @@ export class Page {
     on("all", "click", () => this.select(view.part, { isAll: true }));
     on("csv", "click", () => selection.save().catch(say));
     on("png", "click", () => this.savePicture().catch(say));
+    on("tif", "click", () => this.saveRow().catch(say));
     on("copy", "click", () => this.copy());
     on("zoom-in", "click", () => viewport.zoomBy(1.5));
     on("zoom-out", "click", () => viewport.zoomBy(1 / 1.5));
@@ -345,6 +347,12 @@ export class Page {
     const scale = this.shownLimits ? bands.map((band, index) => `${nameOf(band)} ${toldApart(this.shownLimits[index]).join(" to ")}`).join(", ") : bands[0];
     const blob = await pictureWith($("pixels"), [`${$("name").textContent}, ${$("label").textContent} ${$("status").textContent}`, scale]);
     save(blob, `${$("name").textContent}_${this.view.row}.png`);
+  }
+
+  async saveRow() {
+    const { cube, view: { bands, row } } = this;
+    const blob = await geotiffOf(cube, bands, row, await Promise.all(bands.map((band) => readRow(cube, band, row))));
+    save(blob, `${$("name").textContent}_${row}.tif`);
   }
 
   // A handle or a field moves one end of the stretch. While a handle is dragged, the picture waits.

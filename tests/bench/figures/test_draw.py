@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from bench.figures.made_runs import run_of
 from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.run_table import columns_of, text_of
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.io.pictures.theme import DARK, LIGHT
 from pixel_gather_bench.figures import in_depth, warm_up
@@ -218,6 +219,23 @@ def _long(n: int) -> Run:
     run = run_of(n=200)
     times = {name: np.resize(each, n) for name, each in vars(run.timings).items() if len(each) == 200}
     return replace(run, timings=Timings(**times))
+
+
+def test_bytes_that_were_not_counted_are_not_drawn_as_zero() -> None:
+    """The panels say so, and the table leaves them out."""
+    runs = [run_of(concurrency=n) for n in (4, 8)]
+    uncounted = [
+        replace(run, timings=replace(run.timings, nbytes=np.zeros_like(run.timings.nbytes))) for run in runs
+    ]
+
+    drawn = draw_figures(uncounted, with_published=False, theme=LIGHT)
+
+    assert [text.get_text() for ax in drawn["in_depth"].figure.axes[:3] for text in ax.texts] == [
+        "not counted"
+    ] * 3
+    assert [text.get_text() for text in drawn["workers"].figure.axes[2].texts] == ["not counted"]
+    assert "0 bytes" not in text_of(columns_of(uncounted, with_published=False))
+    assert "MiB/s" not in text_of(columns_of(uncounted, with_published=False))
 
 
 def test_draw_figures_leaves_out_sources_without_times() -> None:

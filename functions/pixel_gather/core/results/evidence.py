@@ -196,11 +196,9 @@ class Evidence:
 
     coverage: Coverage
     where: Place
-    waited_s: float | None
-    """Seconds from the plan of the first gather to its complete cube; None if the cube does not say."""
-
-    was_grown: bool
-    """Whether rows were appended after that."""
+    waited: tuple[float, ...]
+    """Seconds from the plan to the complete cube, of the first gather and of each append. Empty if the cube
+    does not say."""
 
     slowest: tuple[SourceRow, ...]
     """At most ten sources, the slowest first."""

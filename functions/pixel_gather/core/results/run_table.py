@@ -206,6 +206,11 @@ def _per_worker(column: RunColumn) -> str:
     return f"{column.typical_per_s / max(column.concurrency, 1):,.1f} sources/s"
 
 
+def _if_counted(column: RunColumn, text: str) -> str:
+    """Return a text about bytes; empty if sources were read and none of their bytes were counted."""
+    return "" if column.n_read and not column.data_nbytes else text
+
+
 def _known(value: float | None, form: str) -> str:
     """Format a number; empty if it is None."""
     return "" if value is None else form.format(value)
@@ -220,8 +225,8 @@ _LINES: Final[dict[str, Callable[[RunColumn], str]]] = {
     "sources in flight": lambda each: f"{each.concurrency:,}",
     _DIGEST: lambda each: each.digest or "",
     "sources read": lambda each: f"{each.n_read:,} of {each.n_sources:,}",
-    "data without headers": lambda each: f"{each.data_nbytes:,} bytes",
-    "bytes per source": lambda each: _in_bytes(each.bytes_per_source),
+    "data without headers": lambda each: _if_counted(each, f"{each.data_nbytes:,} bytes"),
+    "bytes per source": lambda each: _if_counted(each, _in_bytes(each.bytes_per_source)),
     "time per source": lambda each: _in_ms(each.total_s),
     "  open": lambda each: f"{_in_ms(each.open_s)}  {each.open_share:.1%}",
     "  read and decode": lambda each: f"{_in_ms(each.read_s)}  {1 - each.open_share:.1%}",
@@ -230,7 +235,7 @@ _LINES: Final[dict[str, Callable[[RunColumn], str]]] = {
     "throughput": lambda each: f"{each.by_wall_per_s:,.1f} sources/s",
     "  typical": lambda each: f"{each.typical_per_s:,.1f} sources/s",
     "  per source in flight": _per_worker,
-    "  data": lambda each: _known(each.mib_per_s, "{:,.1f} MiB/s"),
+    "  data": lambda each: _if_counted(each, _known(each.mib_per_s, "{:,.1f} MiB/s")),
     "CPU": lambda each: _known(each.cpu_s, "{:,.2f} s"),
     "peak memory": lambda each: _known(each.peak_rss_mib, "{:,.0f} MiB"),
     "failed": lambda each: _known(each.n_failed, "{:,}"),
@@ -243,7 +248,7 @@ _SUMMARY: Final[dict[str, Callable[[RunColumn], str]]] = {
     "at a time": lambda each: f"{each.concurrency:,}",
     "typical, sources/s": lambda each: f"{each.typical_per_s:,.1f}",
     "for each at a time": lambda each: _per_worker(each).removesuffix(" sources/s"),
-    "MiB/s": lambda each: _known(each.mib_per_s, "{:,.1f}"),
+    "MiB/s": lambda each: _if_counted(each, _known(each.mib_per_s, "{:,.1f}")),
     "ms a source": lambda each: f"{each.total_s.median * 1000:,.1f}",
     "opening": lambda each: f"{each.open_share:.1%}",
     "wall, s": lambda each: f"{each.wall_s:,.2f}",

@@ -97,12 +97,14 @@ def export(
         if not measurements and path.suffix.lower() in _PICTURES:
             in_colour = true_colour({name: chosen.meaning(name) for name in chosen.measurements})
             chosen = replace(chosen, measurements=in_colour or chosen.measurements)
-        return list(_written(chosen, path, stretch, colormap, frames_per_second))
+        title = place.rstrip("/").rpartition("/")[2]
+        return list(_written(chosen, path, title, stretch, colormap, frames_per_second))
 
 
 def _written(
     rows: CubeRows,
     path: Path,
+    title: str,
     stretch: tuple[float, float] | None,
     colormap: str | None,
     frames_per_second: float,
@@ -113,7 +115,7 @@ def _written(
 
         yield from write_geotiffs(rows, path, _replacing)
         return
-    write = _writer(rows, suffix, stretch, colormap, frames_per_second)
+    write = _writer(rows, suffix, title, stretch, colormap, frames_per_second)
     with _replacing(path) as partial:
         write(partial)
     yield path
@@ -122,6 +124,7 @@ def _written(
 def _writer(
     rows: CubeRows,
     suffix: str,
+    title: str,
     stretch: tuple[float, float] | None,
     colormap: str | None,
     frames_per_second: float,
@@ -141,7 +144,7 @@ def _writer(
     from pixel_gather.features.export import picture_files  # noqa: PLC0415 # as above
     from pixel_gather.features.export.pictures import Drawing  # noqa: PLC0415 # as above
 
-    drawing = Drawing.of(rows, limits=stretch, colormap=colormap)
+    drawing = Drawing.of(rows, title=title, limits=stretch, colormap=colormap)
     if suffix == ".png":
         return lambda path: picture_files.write_png(drawing, path)
     return lambda path: picture_files.write_animation(drawing, path, frames_per_second=frames_per_second)

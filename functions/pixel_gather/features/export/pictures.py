@@ -53,15 +53,21 @@ class Drawing:
     colormap: str | None
     """Name of a colour map of matplotlib; None for greys."""
 
+    title: str
+    """Name of the cube, for the captions."""
+
     step: int
     """A picture has one in so many pixels of the window, along each side."""
 
     @classmethod
-    def of(cls, rows: CubeRows, *, limits: tuple[float, float] | None, colormap: str | None) -> "Drawing":
+    def of(
+        cls, rows: CubeRows, *, title: str, limits: tuple[float, float] | None, colormap: str | None
+    ) -> "Drawing":
         """Choose the stretch: one for all rows, so that pictures can be compared. Classes have none.
 
         Args:
             rows: What is drawn: one measurement, or three.
+            title: Name of the cube.
             limits: Values of black and white; None for percentiles of up to 64 rows; see `common_stretches`.
                 With them, classes are drawn as quantities.
             colormap: A colour map of matplotlib, for one measurement. It does the same.
@@ -85,7 +91,7 @@ class Drawing:
             stretches = (_fixed(*limits),) * n
         else:
             stretches = () if classes else common_stretches(*zip(*sample, strict=True))
-        return cls(rows=rows, stretches=stretches, classes=classes, colormap=colormap, step=step)
+        return cls(rows=rows, title=title, stretches=stretches, classes=classes, colormap=colormap, step=step)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -137,7 +143,7 @@ class Drawing:
         if failure:
             middle = (whole.width / 2, picture.height / 2)
             canvas.text(middle, failure, fill="black", font=_font(failure, whole.width, line), anchor="mm")
-        title = f"{time}   {', '.join(self.rows.measurements)}"
+        title = "   ".join(filter(None, (self.title, time, ", ".join(self.rows.measurements))))
         canvas.text((2, top + 1), title, fill="black", font=_font(title, whole.width, line))
         if self.classes:
             self._draw_legend(whole, top + line)

@@ -32,6 +32,7 @@ from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
 from pixel_gather.features.report.cube_footprints import read_footprints
 from pixel_gather.features.report.cube_pictures import looks_in
 from pixel_gather.features.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
+from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.written_report import REPORT_KEY
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.store.object_store import Store
@@ -97,8 +98,7 @@ def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) 
         series=sources.series,
         coverage=sources.coverage,
         where=_place(group, attributes, sources),
-        waited_s=_waited_s(gather),
-        was_grown=len(gather.get("versions", ())) > 1,
+        waited=_waited(gather, _appends(store)),
         slowest=sources.described(slowest),
         cost=_cost(store, report, usd_by_service),
         north=_north(attributes),
@@ -192,16 +192,32 @@ def _place(group: "zarr.Group", attributes: Mapping[str, Any], sources: CubeSour
     )
 
 
-def _waited_s(gather: Mapping[str, Any]) -> float | None:
-    """Return the time between plan and version 1; None if the cube holds no such times."""
+def _waited(gather: Mapping[str, Any], appends: Mapping[int, str]) -> tuple[float, ...]:
+    """Return the seconds from the plan to the version, of the first gather and of each append that tells.
+
+    Args:
+        gather: The group's record.
+        appends: When each append was planned, by the number of its version.
+    """
     try:
-        (first, *_) = gather["versions"]
-        ended, began = (
-            datetime.fromisoformat(each) for each in (first["committed_at"], gather["planned_at"])
+        began = {1: gather["planned_at"]} | dict(appends)
+        ended = {each["number"]: each["committed_at"] for each in gather["versions"]}
+        if 1 not in ended:
+            return ()
+        return tuple(
+            max((datetime.fromisoformat(ended[n]) - datetime.fromisoformat(began[n])).total_seconds(), 0.0)
+            for n in sorted(began.keys() & ended.keys())
         )
-        return max((ended - began).total_seconds(), 0.0)
     except (KeyError, TypeError, ValueError):
-        return None
+        return ()
+
+
+def _appends(store: Store) -> dict[int, str]:
+    """Return when each append was planned, by the number of its version; none if there is no receipt."""
+    try:
+        return {each.version: each.planned_at for each in read_receipt(store, "").appends}
+    except StoreError:
+        return {}
 
 
 def _north(attributes: Mapping[str, Any]) -> str:

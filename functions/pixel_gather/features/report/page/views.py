@@ -126,13 +126,10 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
         ", ".join(shown) + more,
         ", ".join(dict.fromkeys(named.values())),
     )
-    if evidence.waited_s is not None:
-        note = "from the plan to the complete cube"
-        yield (
-            "time",
-            _seconds(evidence.waited_s),
-            note + (", before rows were appended" if evidence.was_grown else ""),
-        )
+    if evidence.waited:
+        n = len(evidence.waited)
+        of_all = f" in {n:,} gathers, the last one {_seconds(evidence.waited[-1])}" if n > 1 else ""
+        yield "time", _seconds(sum(evidence.waited)), f"from the plan to the complete cube{of_all}"
     note = "on AWS, at list prices" if evidence.cost.was_on_aws else "if it ran on AWS, at list prices"
     yield "cost", _usd(evidence.cost.usd), note
 
