@@ -78,6 +78,12 @@ class _Source:
             raise self.value
         out[...] = self.value
 
+    async def read_all_into(
+        self, wanted: Sequence[tuple[np.ndarray[Any, Any], Window]], bands: Sequence[int], **options: Any
+    ) -> None:
+        for out, window in wanted:
+            await self.read_into(out, window, bands, **options)
+
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
         del window
         return [[] for _ in bands]

@@ -201,9 +201,16 @@ _WINDOW = (
     click.option("--pixels", type=Numbers("COL,ROW,WIDTH,HEIGHT", kind=int), help="A window of pixels."),
     click.option("--bbox", type=Box(), help="All pixels that a box touches."),
     click.option("--point", type=Numbers("LON,LAT", kind=float), help="The pixels around a point."),
+    click.option(
+        "--windows",
+        metavar="FILE",
+        help="Many windows, each around a point of this table: chips. Needs --size. In process only.",
+    ),
     click.option("--size", type=Numbers("W,H", kind=int), help="Pixels around the point.  [default: 1,1]"),
     click.option(
-        "--crs", metavar="CRS", help="CRS of --bbox and --point, or 'source'.  [default: EPSG:4326]"
+        "--crs",
+        metavar="CRS",
+        help="CRS of --bbox, --point and --windows; 'source' of the first two.  [default: EPSG:4326]",
     ),
 )
 _PIXELS = (
@@ -324,14 +331,14 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         RequestError: The request is wrong or missing.
     """
     given = read_request_file(options.pop("request_file"), fields="sources and window")
-    for name in ("sources", "prefix", "index", "catalog", "items", "append_to"):
+    for name in ("sources", "prefix", "index", "catalog", "items", "append_to", "windows"):
         options[name] = in_home(options[name])
     sources = _taken(
         options, list="sources", prefix="prefix", glob="glob", regex="regex", time="time", band="band"
     )
     scenes = _taken_scenes(options)
     sign = _taken(options, sign="sign")
-    window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
+    windows = _taken_windows(options)
     output = _taken_output(options)
     limits = _taken(options, usd="max_usd", times_source="times_source")
     others = _taken(
@@ -354,8 +361,7 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         given["sources"] = sources | scenes
     if sign:
         given["sources"] = _as_object(given.get("sources")) | sign
-    if window:
-        given["window"] = window
+    given |= windows
     for name, part in (("output", output), ("limits", limits)):
         if part:
             given[name] = {**_object(given, name), **part}
@@ -373,6 +379,15 @@ def _taken_grid(options: dict[str, Any], given: Any) -> dict[str, Any]:
             raise RequestError("use it only with --grid WIDTH, finest or coarsest", field="--resampling")
         grid = grid | {"resampling": resampling}
     return {} if grid is None else {"grid": grid}
+
+
+def _taken_windows(options: dict[str, Any]) -> dict[str, Any]:
+    """Remove the options of the window, or of many, and return the fields that they fill."""
+    window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
+    windows = _taken(options, table="windows")
+    if windows:
+        windows |= {name: window.pop(name) for name in ("size", "crs") if name in window}
+    return {name: part for name, part in (("window", window), ("windows", windows)) if part}
 
 
 def _taken_output(options: dict[str, Any]) -> dict[str, Any]:

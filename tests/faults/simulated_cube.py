@@ -230,7 +230,7 @@ class SimulatedCube:
     async def write_shard(
         self,
         measurement: Measurement,
-        key: tuple[int, int, int],
+        key: tuple[int, ...],
         encoder: RowEncoder,
         *,
         replaces: str | None,
@@ -420,5 +420,5 @@ class SimulatedStage:
         return self.objects[key]
 
 
-def _path(measurement: Measurement, key: tuple[int, int, int]) -> str:
+def _path(measurement: Measurement, key: tuple[int, ...]) -> str:
     return f"{measurement.name}/c/{'/'.join(map(str, key))}"

@@ -69,7 +69,7 @@ class SlowCube(FakeCube):
     async def write_shard(
         self,
         measurement: Measurement,
-        key: tuple[int, int, int],
+        key: tuple[int, ...],
         encoder: RowEncoder,
         *,
         replaces: str | None,

@@ -207,6 +207,13 @@ class FakeOpened:
             self.cost.read_s += 0.5
             self.cost.decode_s += 0.125
 
+    async def read_all_into(
+        self, wanted: Sequence[tuple[Pixels, Window]], bands: Sequence[int], **options: Any
+    ) -> None:
+        """Copy the pixels of several windows."""
+        for out, window in wanted:
+            await self.read_into(out, window, bands, **options)
+
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
         """Return the window's pixels as one uncompressed tile of each band."""
         rows, cols = slice(window.row_off, window.row_stop), slice(window.col_off, window.col_stop)
@@ -584,7 +591,7 @@ class FakeCube:
     async def write_shard(
         self,
         measurement: Measurement,
-        key: tuple[int, int, int],
+        key: tuple[int, ...],
         encoder: RowEncoder,
         *,
         replaces: str | None,

@@ -41,6 +41,8 @@ def admit(request: GatherRequest, settings: Settings) -> GatherRequest:
     Raises:
         RequestError: The request names sources that this deployment may not read.
     """
+    if request.windows is not None:
+        raise RequestError("chips are gathered in process only: use pixel-gather run", field="windows")
     check_sources(request.sources, settings)
     check_append(request)
     if request.index is not None:
@@ -106,7 +108,7 @@ def _name_sources(
 ) -> SourceList:
     settings = deployment.settings
     find_scenes = SceneFinder(
-        window=request.window.rule(),
+        window=request.rule(),
         projector=RasterioProjector(),
         objects=deployment.objects,
         policy=source_policy(settings),

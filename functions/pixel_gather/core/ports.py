@@ -57,6 +57,27 @@ class OpenedSource(Protocol):
             SourceError: The pixels cannot be read.
         """
 
+    async def read_all_into(
+        self,
+        wanted: Sequence[tuple[np.ndarray[Any, Any], Window]],
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
+    ) -> None:
+        """Fill arrays with the pixels of several windows. A tile that several of them touch is read once.
+
+        Args:
+            wanted: For each window, what `read_into` takes.
+            bands: Which bands, from 1, as are the others in `read_into`.
+            masked: As above.
+            part_nbytes: As above.
+
+        Raises:
+            StaleHeaderError: The packed header is out of date.
+            SourceError: The pixels of some window cannot be read. The arrays may hold anything.
+        """
+
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
         """Return the compressed tiles that a window touches, as they are stored.
 

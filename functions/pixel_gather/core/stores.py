@@ -305,7 +305,7 @@ class CubeStore(Protocol):
     async def write_shard(
         self,
         measurement: Measurement,
-        key: tuple[int, int, int],
+        key: tuple[int, ...],
         encoder: RowEncoder,
         *,
         replaces: str | None,

@@ -107,6 +107,10 @@ async def find_growing_cube(cube: CubeStore) -> FoundCube:
             f"{cube.place} is a copy of joined cubes and cannot grow: append to its members and copy again",
             field=APPEND_TO,
         )
+    if "windows" in found.origin.get("request", {}):
+        raise RequestError(
+            f"{cube.place} is a cube of chips and cannot grow: gather a new one", field=APPEND_TO
+        )
     return found
 
 

@@ -25,12 +25,12 @@ from pixel_gather.core.read.quicklook import QuicklookAlbum
 from pixel_gather.core.results.receipt import WrittenFile, digests_of_shard, receipt_of, shard_digests
 from pixel_gather.core.results.report import Report, Tally
 from pixel_gather.core.results.row_coordinates import (
-    CHUNK_ROWS,
     Coordinate,
     Values,
     coordinates_of,
     difference_coordinates,
     difference_values,
+    rows_together,
     table_values,
 )
 from pixel_gather.core.stores import ControlStore, EarlierRows, StagedCube, needed_file, unpacked
@@ -420,7 +420,7 @@ async def _write_rows(
         values_of: Returns the values of a batch of rows.
     """
     start = 0
-    async for batch in _rebatch(rows, CHUNK_ROWS):
+    async for batch in _rebatch(rows, rows_together(plan)):
         values = values_of([row for row, _ in batch], [outcomes for _, outcomes in batch])
         await staged.write_rows(plan, coordinates, start, values)
         start += len(batch)

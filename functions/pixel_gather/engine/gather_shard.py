@@ -19,6 +19,7 @@ from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.process_usage import machine, peak_rss_mib
 from pixel_gather.core.read.pixel_statistics import measure_row
 from pixel_gather.core.read.quicklook import take_quicklooks
+from pixel_gather.core.read.read_chips import read_chips
 from pixel_gather.core.read.read_shard import Buffer, OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.core.read.row_work import RowWork
 from pixel_gather.core.read.stored_tiles import BandTiles, StoredTiles
@@ -153,16 +154,29 @@ async def gather_shard(
         # Read all windows. A source that fails costs its own row.
         started = time.perf_counter()
         async with work:
-            outcomes = await read_shard(
-                rows,
-                arrays,
-                plan=plan,
-                task=task,
-                sources=context.sources,
-                on_source=note,
-                packed_headers=loaded.packed_headers,
-                read_until=read_until,
+            reading = (
+                read_shard(
+                    rows,
+                    arrays,
+                    plan=plan,
+                    task=task,
+                    sources=context.sources,
+                    on_source=note,
+                    packed_headers=loaded.packed_headers,
+                    read_until=read_until,
+                )
+                if plan.chips is None
+                else read_chips(
+                    rows,
+                    [each for each in arrays if not isinstance(each, StoredTiles)],
+                    plan=plan,
+                    task=task,
+                    sources=context.sources,
+                    on_source=note,
+                    read_until=read_until,
+                )
             )
+            outcomes = await reading
             read = time.perf_counter()
             await work.ended()
         # The pictures of a cube are those of its first gather.
@@ -185,7 +199,9 @@ async def gather_shard(
 
         async def put(index: int, replaces: str | None) -> StoredShard | None:
             measurement = plan.measurements[index]
-            return await context.cube.write_shard(measurement, key, encoders[index], replaces=replaces)
+            return await context.cube.write_shard(
+                measurement, plan.place_in_arrays(key), encoders[index], replaces=replaces
+            )
 
         committing = commit_shard(
             task,

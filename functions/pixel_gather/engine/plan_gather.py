@@ -14,11 +14,12 @@ import msgspec
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.plan.chip_table import ChipRows, ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.inherit import check_inherits
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.plan.plan_again import plan_again
-from pixel_gather.core.plan.shards import ShardTask, cut_tasks, rows_by_shard
+from pixel_gather.core.plan.shards import ShardRows, ShardTask, cut_tasks, rows_by_shard
 from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
 from pixel_gather.core.scenes.footprints import footprints_of
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore, FoundCube
@@ -389,7 +390,9 @@ def describe_place(plan: CubePlan, projector: Projector) -> CubePlan:
     crs = plan.placement.crs
     if crs is None:
         return replace(plan, sampled_grids=())
-    footprints = footprints_of(plan.placement, plan.sampled_grids, projector)
+    footprints = (
+        footprints_of(plan.placement, plan.sampled_grids, projector) if plan.chips is None else None
+    )  # chips have no place in common
     return replace(plan, crs=projector.describe(crs), footprints=footprints, sampled_grids=())
 
 
@@ -399,10 +402,19 @@ def _encode_list(
     """Yield the encoded list shard by shard. Append the end position of each part to ``stops``."""
     position = 0
     for each in rows_by_shard(plan):
-        rows = [again[row] for row in each.again]
-        if table is not None and each.start < each.stop:
-            rows += table.rows(each.start - plan.first_row, each.stop - plan.first_row)
-        part = msgspec.msgpack.encode(rows)
+        part = msgspec.msgpack.encode(_part_of_list(plan, table, again, each))
         position += len(part)
         stops.append(position)
         yield part
+
+
+def _part_of_list(
+    plan: CubePlan, table: SourceTable | None, again: Mapping[int, CubeRow], shard: ShardRows
+) -> list[CubeRow] | ChipRows:
+    start, stop = shard.start - plan.first_row, shard.stop - plan.first_row
+    if isinstance(table, ChipTable):
+        return table.part(start, stop)
+    rows = [again[row] for row in shard.again]
+    if table is not None and start < stop:
+        rows += table.rows(start, stop)
+    return rows

@@ -3,13 +3,14 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from pixel_gather.core.errors import ArrayExistsError, StoreError
 from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.plan.chip_table import ChipRows
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.stores import ControlStore, damaged, needed_file, unpacked
@@ -18,7 +19,7 @@ from pixel_gather.engine.context import GatherStores
 
 # MessagePack: nodata and statistics are often NaN, which JSON does not have.
 PLAN_KEY: Final = "plan.msgpack"
-PLAN_FORMAT: Final = 4
+PLAN_FORMAT: Final = 5
 """Number of the plan's format. Raise it when `CubePlan`, a task or the way to cut shards changes."""
 
 _HEAD: Final = b"plan "
@@ -33,6 +34,8 @@ LOST_KEY: Final = "lost.msgpack"
 """Indexes of the tasks that the first finish has given up. Every other finish gives up the same ones."""
 
 _SIDECARS: Final = "shards/"
+_PartOfList: Final[Any] = list[CubeRow] | ChipRows
+"""A task's part of the list."""
 
 
 async def is_planned(control: ControlStore) -> bool:
@@ -123,7 +126,9 @@ async def read_rows(task: ShardTask, control: ControlStore) -> list[CubeRow]:
         StoreError: The list holds another number of rows for the task.
     """
     part = await control.get_range(LIST_KEY, task.list_start, task.list_stop)
-    rows = unpacked(part, list[CubeRow], key=PLAN_KEY)  # without a plan, the list is written again
+    # without a plan, the list is written again
+    told: list[CubeRow] | ChipRows = unpacked(part, _PartOfList, key=PLAN_KEY)
+    rows = told.rows() if isinstance(told, ChipRows) else told
     if len(rows) != task.n_rows:
         raise StoreError(f"task {task.index} has {task.n_rows} rows, its part of the list {len(rows)}")
     return rows

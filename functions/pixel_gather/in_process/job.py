@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import Source
+from pixel_gather.core.plan.chip_table import TABLE_FIELD, Chips, ChipTable
 from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.core.request.request import GatherRequest
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.core.request.web_address import same_host_only
+from pixel_gather.core.request.windows_request import WindowsRequest
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.gdal.settings import GdalSettings
@@ -28,14 +30,15 @@ from pixel_gather.io.reader import CogReader, Ranges
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.limiter.find_limit import MOST_NEAR
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather.io.store.opened_file import Check
+from pixel_gather.io.store.opened_file import Check, open_list_file
 from pixel_gather.io.store.signing import Sign, Signing
 
 if TYPE_CHECKING:
     from pixel_gather.io.cube.stored_table import StoredTable
 
-type Table = SqliteSourceTable | StoredTable
-"""The sources in a request's list, or those of a cube that is gathered again."""
+type Table = SqliteSourceTable | StoredTable | ChipTable
+"""The sources in a request's list, for each of its chips if it has some; or those of a cube that is gathered
+again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +104,12 @@ async def opened_job(
     reader = CogReader.over(over(signed), fast=settings.fast_path, fall_back=GdalSettings())
     index = None if request is None or request.index is None else _checked_index(request.index, policy)
     found: SqliteSourceTable | None = None
+    chips: Chips | None = None
     async with AsyncExitStack() as stack:
+        if request is not None and request.windows is not None:
+            windows = request.windows
+            chips = await _in_thread(lambda check: _open_chips(windows, objects, policy, check))
+        window = None if request is None else request.rule() if chips is None else chips.rule_of_all()
 
         def load(check: Check) -> SqliteSourceTable:
             def find_scenes(searched: Sources) -> SourceList:
@@ -112,7 +120,7 @@ async def opened_job(
                 if found_list is not None:
                     return found_sources(found_list, searched)
                 find = SceneFinder(
-                    window=None if request is None else request.window.rule(),
+                    window=window,
                     projector=RasterioProjector(),
                     objects=objects,
                     policy=policy,
@@ -145,7 +153,7 @@ async def opened_job(
             await _in_thread(learn)
         yield Job(
             settings=settings,
-            table=table,
+            table=table if chips is None else ChipTable(table=table, chips=chips),
             reader=await stack.enter_async_context(reader),
             projector=RasterioProjector(),
             limiter=limiter,
@@ -157,6 +165,17 @@ def listed(table: Table) -> Generator[Source]:
     with closing(table.rows(0, table.n_rows)) as rows:
         for row in rows:
             yield from (source for source in row.sources if source is not None)
+
+
+def _open_chips(windows: WindowsRequest, objects: Objects, policy: HrefPolicy, check: Check) -> Chips:
+    from pixel_gather.tables.read_chips import read_chips  # noqa: PLC0415 # seldom needed, and takes 0.1 s
+
+    try:
+        href = check_href(windows.table, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field=TABLE_FIELD) from error
+    name, file = open_list_file(href, objects=objects, check=check, what="table of chips")
+    return read_chips(file, name=name, windows=windows)
 
 
 def _signing(kind: Sign) -> Signing:

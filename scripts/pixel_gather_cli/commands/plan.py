@@ -49,11 +49,11 @@ def plan_command(*, as_json: bool, verbose: bool, **options: Any) -> None:
 def plan_in_short(plan: CubePlan) -> str:
     """Return the plan in ten lines: the cube, what it costs, warnings, and what to do next."""
     known = {each.what: each.how_much for each in plan.estimate.figures}
-    shape = " x ".join(f"{length:,}" for length in plan.shape)
+    shape = " x ".join(f"{length:,}" for length in plan.folded(plan.shape))
     names = shortened(", ".join(f"{each.name} ({each.dtype})" for each in plan.measurements), _WIDEST_NAMES)
     sources, workers = counted(plan.n_sources, "source"), counted(plan.estimate.n_workers, "worker")
     lines = [
-        ("cube", f"{shape} ({plan.dim}, y, x), {known['bytes decoded']}"),
+        ("cube", f"{shape} ({', '.join(plan.leading_dims)}, y, x), {known['bytes decoded']}"),
         ("measurements", names),
         *_grid_line(plan),
         ("to read", f"{known['bytes to read']} of {sources} in {known['GETs']} GETs"),
@@ -74,13 +74,13 @@ def _grid_line(plan: CubePlan) -> list[tuple[str, str]]:
 
 def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:
     """Return the plan as text: the cube, and a table of its numbers with their basis."""
-    shape = " x ".join(f"{length:,}" for length in plan.shape)
+    shape = " x ".join(f"{length:,}" for length in plan.folded(plan.shape))
     cut = {
         name: " x ".join(map(str, part))
         for name, part in (("chunk", plan.layout.chunk), ("shard", plan.layout.shard))
     }
     lines = {
-        "cube": f"{shape} ({plan.dim}, y, x)",
+        "cube": f"{shape} ({', '.join(plan.leading_dims)}, y, x)",
         "measurements": ", ".join(f"{each.name} ({each.dtype})" for each in plan.measurements),
         "place": plan.placement.crs or "not placed on the map",
         **dict(_grid_line(plan)),

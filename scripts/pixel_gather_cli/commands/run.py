@@ -108,7 +108,7 @@ def _in_short(gathered: Gathered) -> str:
     report = gathered.report
     if gathered.n_appended == 0 and not gathered.n_retried:  # the report is the one of an earlier gather
         return _line("cube", _end_of(gathered))
-    shape = " x ".join(f"{length:,}" for length in report.shape)
+    shape = " x ".join(f"{length:,}" for length in report.shape_of_arrays)
     arrays = zip(report.measurements, report.dtypes, strict=True)
     names = ", ".join(f"{name} ({dtype})" for name, dtype in arrays)
     n_read = report.status_counts.get("ok", 0)
@@ -125,9 +125,15 @@ def _in_short(gathered: Gathered) -> str:
         ("bytes", f"{received}, {size(report.stored_nbytes)} stored"),
         *in_few_lines([*failures, *warnings], most=3),
         ("cube", _end_of(gathered)),
-        ("next", f"pixel-gather view {gathered.place} shows it; --verbose prints all figures"),
+        ("next", _next(gathered)),
     ]
     return "\n".join(_line(*each) for each in lines)
+
+
+def _next(gathered: Gathered) -> str:
+    if gathered.report.images_per_chip is not None:
+        return "pixel_gather.open_cube opens it in Python; --verbose prints all figures"
+    return f"pixel-gather view {gathered.place} shows it; --verbose prints all figures"
 
 
 def _end_of(gathered: Gathered) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
+from pixel_gather.core.model.chip import Chip
 from pixel_gather.core.model.tile_coding import TileCoding
 from pixel_gather.core.model.window import Transform
 
@@ -75,6 +76,12 @@ class CubeRow:
 
     A single source if the list has no ``band`` column.
     """
+
+    chip: Chip | None = None
+    """The row's own window; None if all rows have the plan's."""
+
+    is_asked: bool = True
+    """Whether it is read. It is not if its image is known not to hold its chip."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,8 +147,12 @@ def draft_slot(
             *(_of_first_bands(name, headers) if asked is None and name is not None else ()),
             *warnings_of_sample(slot, header, headers, errors, nodata=nodata),
             *warnings_of_unfit(slot, unfit, n_tried=len(opened)),
-            *warnings_of_places(
-                slot, rule, headers, projector, nodata=nodata, wants_same_grid=wants_same_grid
+            *(
+                warnings_of_places(
+                    slot, rule, headers, projector, nodata=nodata, wants_same_grid=wants_same_grid
+                )
+                if request.windows is None
+                else ()
             ),
             *warnings_of_claims(slot, sample.sources, opened),
         ),

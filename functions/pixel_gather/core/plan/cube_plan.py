@@ -1,6 +1,6 @@
 """The plan of a cube, made before a pixel is read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -16,6 +16,7 @@ from pixel_gather.core.model.shown import first_few, shown
 from pixel_gather.core.model.source import Header, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED, TileCoding
 from pixel_gather.core.model.window import DescribedCrs, Window, WindowRule
+from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.layout import Layout
 from pixel_gather.core.plan.locate_window import Grid, Placement
@@ -191,6 +192,9 @@ class CubePlan:
     """Width of the cube's pixels in units of its CRS, where all sources get one grid; see `plan.common_grid`.
     None if every source keeps its own pixels."""
 
+    chips: ChipAxis | None = None
+    """The axes of chips and images; None if all rows have one window."""
+
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -238,7 +242,26 @@ class CubePlan:
     @property
     def dim(self) -> str:
         """Name of the first axis."""
+        return self.dim_of_images if self.chips is None else "chip"
+
+    @property
+    def dim_of_images(self) -> str:
+        """Name of the axis along which images follow one another."""
         return "time" if self.has_time else "source"
+
+    @property
+    def leading_dims(self) -> tuple[str, ...]:
+        """Names of the axes before y and x."""
+        return (self.dim,) if self.chips is None else (self.dim, self.dim_of_images)
+
+    def folded(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """Return lengths that begin with a number of rows, as the arrays have them."""
+        return tuple(lengths) if self.chips is None else self.chips.folded(lengths)
+
+    def place_in_arrays(self, shard_key: tuple[int, int, int]) -> tuple[int, ...]:
+        """Return a shard's position in the arrays' grid of shards, from its position along rows, y and x."""
+        row, strip, col = shard_key
+        return shard_key if self.chips is None else (row, 0, strip, col)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -246,12 +269,18 @@ class CubePlan:
         return self.n_rows, self.height, self.width
 
     @property
+    def n_files(self) -> int:
+        """Lines of the list. Each chip reads all of them."""
+        return self.n_sources if self.chips is None else self.n_sources * self.chips.n_images // self.n_rows
+
+    @property
     def n_strips(self) -> int:
         """Number of strips that each window is cut into. Each strip is in a shard of its own."""
         return self.layout.n_shards(self.shape)[1]
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} {n:,}" for name, n in zip((self.dim, "y", "x"), self.shape, strict=True))
+        dims, shape = (*self.leading_dims, "y", "x"), self.folded(self.shape)
+        sizes = ", ".join(f"{name} {n:,}" for name, n in zip(dims, shape, strict=True))
         arrays = first_few([f"{each.name} {each.dtype}" for each in self.measurements])
         return shown(
             f"CubePlan: {counted(self.n_sources, 'source')} to {arrays} ({sizes})",
@@ -294,8 +323,8 @@ class CubePlan:
         return {
             "digest": self.digest,
             "sources": self.n_sources,
-            "dims": [self.dim, "y", "x"],
-            "shape": list(self.shape),
+            "dims": [*self.leading_dims, "y", "x"],
+            "shape": list(self.folded(self.shape)),
             "measurements": [
                 {
                     "name": each.name,

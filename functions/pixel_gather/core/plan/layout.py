@@ -39,6 +39,16 @@ LARGE_SHARD_NBYTES: Final = 128 * 1024 * 1024
 """Largest decoded size that shards grow to for that reason. The smallest workers can hold it."""
 
 
+CHIP_SHARD_NBYTES: Final = 64 * 1024 * 1024
+"""Target for the decoded size of one object of chips. A task opens each image once for all of its chips."""
+
+_FEWEST_CHIP_SHARDS: Final = 8
+"""Shards that chips are spread over, so that several are in progress."""
+
+_SMALL_CHIP_SHARD_NBYTES: Final = 4 * 1024 * 1024
+"""But chips of less than this stay together, as they may share tiles."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """Shapes of chunks and shards: (row, y, x). The last ones may extend beyond the cube."""
@@ -103,6 +113,45 @@ def tile_layout(
     return _checked(
         Layout(chunk=(1, y, x), shard=(rows, strip, padded_width)), shape, pixel_nbytes, max_task_nbytes
     )
+
+
+def chip_layout(
+    shape: tuple[int, int, int],
+    *,
+    n_images: int,
+    itemsize: int,
+    n_measurements: int,
+    max_task_nbytes: int,
+) -> Layout:
+    """Cut a cube of chips, whose rows are the images of one chip after the other.
+
+    A chunk is a chip with all of its images, so that one request reads it. A task has many neighbouring
+    chips, whose tiles it reads once, and there are some tasks at least.
+
+    Args:
+        shape: (rows, y, x) of each measurement.
+        n_images: Rows of each chip.
+        itemsize: As for `plan_layout`, as are the others.
+        n_measurements: Number of measurements.
+        max_task_nbytes: Largest decoded size of a task.
+
+    Raises:
+        BudgetError: One chip does not fit a task.
+    """
+    n_rows, height, width = shape
+    image_nbytes = height * width * itemsize
+    chip_nbytes, all_chips = n_images * image_nbytes, n_rows // n_images
+    task_chip_nbytes = chip_nbytes * n_measurements
+    few = max(-(-all_chips // _FEWEST_CHIP_SHARDS), _SMALL_CHIP_SHARD_NBYTES // chip_nbytes)
+    most = min(CHIP_SHARD_NBYTES // chip_nbytes, max_task_nbytes // task_chip_nbytes, all_chips)
+    n_chips = max(min(few, most), 1)
+    if task_chip_nbytes > max_task_nbytes:
+        raise BudgetError(
+            f"one chip with its {n_images:,} images takes {task_chip_nbytes / 2**20:,.0f} MiB, and a task "
+            f"holds {max_task_nbytes / 2**20:,.0f} MiB: ask for fewer images or bands, or for smaller chips"
+        )
+    layout = Layout(chunk=(n_images, height, width), shard=(n_chips * n_images, height, width))
+    return _checked(layout, shape, image_nbytes // (height * width) * n_measurements, max_task_nbytes)
 
 
 def _checked(

@@ -22,6 +22,7 @@ from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import NO_INTEGER, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED
+from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
 from pixel_gather.core.plan.choose_template import Sample, draft_slot, open_sample
 from pixel_gather.core.plan.common_grid import (
     CommonGrid,
@@ -33,7 +34,7 @@ from pixel_gather.core.plan.common_grid import (
 from pixel_gather.core.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot
 from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits
-from pixel_gather.core.plan.layout import Layout, plan_layout
+from pixel_gather.core.plan.layout import Layout, chip_layout, plan_layout
 from pixel_gather.core.plan.locate_window import Placement
 from pixel_gather.core.plan.pass_through import layout_of, warnings_of
 from pixel_gather.core.ports import SourceAccess, SourceTable
@@ -83,7 +84,7 @@ async def plan_cube(
         BudgetError: The plan is over one of the request's limits.
     """
     # Can the request be understood?
-    append, rule = append or Append(), request.window.rule()
+    append, rule = append or Append(), request.rule()
     if rule.crs is not None:
         sources.projector.check(rule.crs, field="window.crs")
     names: tuple[str | None, ...] = table.bands or (None,)
@@ -168,6 +169,7 @@ async def plan_cube(
         part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate,
         resolution=chosen.resolution,
+        chips=table.axis if isinstance(table, ChipTable) else None,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
             *_warnings_of_times(request, table, template),
@@ -200,7 +202,7 @@ def _choose_template(
         measurements=measurements,
         has_time=table.has_time,
         columns=table.columns,
-        layout=_layout(request, drafts, measurements, shape, max_task_nbytes=max_task_nbytes),
+        layout=_layout(request, table, drafts, measurements, shape, max_task_nbytes=max_task_nbytes),
         codec=request.output.codec,
         zfp_tolerance=request.output.zfp_tolerance,
         overview=request.overview,
@@ -212,6 +214,7 @@ def _choose_template(
 
 def _layout(
     request: "GatherRequest",
+    table: SourceTable,
     drafts: Sequence[Draft],
     measurements: Sequence[Measurement],
     shape: tuple[int, int, int],
@@ -224,6 +227,9 @@ def _layout(
         "n_measurements": len(measurements),
         "max_task_nbytes": int(max_task_nbytes / _held_share([draft.slot for draft in drafts])),
     }
+    if isinstance(table, ChipTable):
+        _check_names(table, measurements)
+        return chip_layout(shape, n_images=table.axis.n_images, **sizes)
     if request.passes_through:
         return layout_of(request, drafts, shape, **sizes)
     return plan_layout(shape, wanted=request.output.layout, **sizes)
@@ -246,6 +252,12 @@ def _main_sample(samples: Sequence[Sample], grid: CommonGrid | None) -> int:
         if any(is_as_wide(header, grid.resolution) for header in each.headers)
     )
     return next(on_it, 0)
+
+
+def _check_names(table: ChipTable, measurements: Sequence[Measurement]) -> None:
+    names = {each.name for each in measurements}
+    if twice := next((each.name for each in table.axis.columns if each.name in names), None):
+        raise RequestError(f"the cube has a measurement {twice}; rename the column", field=TABLE_FIELD)
 
 
 def pool_of(request: "GatherRequest", workers: WorkerPool) -> WorkerPool:
@@ -439,6 +451,8 @@ def _workload(
     n_sources = table.n_sources + append.n_again
     per_slot = n_sources / len(drafts)
     to_open = 1 - table.n_known / table.n_sources
+    if isinstance(table, ChipTable):  # a task opens each image once for all of its chips
+        to_open = table.axis.n_images / layout.shard[0]
     gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1
     for draft in drafts:
         ranges, share = touched(draft.slot)
@@ -511,7 +525,7 @@ def check_limits(plan: CubePlan, limits: "Limits") -> None:
     )
     checks = (
         ("usd", limits.usd, plan.estimate.usd, _dollars),
-        ("files", limits.files, plan.n_sources, "{:,} files".format),
+        ("files", limits.files, plan.n_files, "{:,} files".format),
         ("pixels", limits.pixels, n_pixels, "{:,} pixels".format),
         ("fetched_bytes", limits.fetched_bytes, plan.estimate.fetched_nbytes, "{:,} bytes".format),
     )

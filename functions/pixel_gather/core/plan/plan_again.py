@@ -66,9 +66,7 @@ def plan_again(
         digest=digest,
         planned_at=now,
         request=request.without_key().to_json(),
-        rule=request.window.rule()
-        if template.resolution is None
-        else rule_on_grid(request.window.rule(), window),
+        rule=request.rule() if template.resolution is None else rule_on_grid(request.rule(), window),
         overview=template.overview,
         masked=request.masked,
         wants_same_grid=request.shares_grid or template.is_aligned,

@@ -53,7 +53,7 @@ class ShardTask:
 
     def object_keys(self, plan: CubePlan) -> list[str]:
         """Return the keys of the shard's objects in the cube, one for each measurement."""
-        place = "/".join(map(str, self.shard_key(plan)))
+        place = "/".join(map(str, plan.place_in_arrays(self.shard_key(plan))))
         return [f"{measurement.name}/c/{place}" for measurement in plan.measurements]
 
 

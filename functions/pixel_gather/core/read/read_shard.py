@@ -18,10 +18,10 @@ from pixel_gather.core.model.outcome import Lookup, Outcome
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, CubeRow, Header, Source
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.model.window import Window
+from pixel_gather.core.model.window import Window, WindowRule
 from pixel_gather.core.plan.common_grid import seen_on_grid, step_to, why_apart
 from pixel_gather.core.plan.cube_plan import CubePlan, SourceSlot
-from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
+from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like, locate_window
 from pixel_gather.core.plan.pass_through import check_passes
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.ports import OpenedSource, Projector, SourceAccess
@@ -37,7 +37,7 @@ type OnSource = Callable[[int, int, Outcome], None]
 """Called when a source is done, with its row of the cube, its slot and its outcome."""
 
 
-_TOO_LATE: Final = "not read before the worker's time was up"
+TOO_LATE: Final = "not read before the worker's time was up"
 
 
 def ignore(_row: int, _slot: int, _outcome: Outcome) -> None:
@@ -116,7 +116,7 @@ async def read_shard(
         For each row, one outcome per source slot, in the order of ``rows``.
     """
     views = [
-        _View(plan=plan, slot_index=index, task=task, projector=sources.projector)
+        View(plan=plan, slot_index=index, task=task, projector=sources.projector)
         for index in range(len(plan.slots))
     ]
     weights = [view.n_tile_rows for view in views]
@@ -141,7 +141,7 @@ async def read_shard(
                 if outcome.status is Status.OK:
                     permit.was_read(n_requests=outcome.cost.needed_requests)
         if outcome.status is not Status.OK:
-            _clear(out, plan.fill_value(slot_index))
+            clear(out, plan.fill_value(slot_index))
         on_source(task.row_start + index, slot_index, outcome)
         return outcome
 
@@ -155,7 +155,8 @@ async def read_shard(
     return [[next(outcomes) for _ in row.sources] for row in rows]
 
 
-def _clear(out: Pixels | TileRow, fill_value: float) -> None:
+def clear(out: Pixels | TileRow, fill_value: float) -> None:
+    """Fill the pixels of a row whose source was not read."""
     if isinstance(out, TileRow):
         out.clear()
     else:
@@ -163,7 +164,7 @@ def _clear(out: Pixels | TileRow, fill_value: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
+class View:
     """What to read from each source in one slot of one task."""
 
     plan: CubePlan
@@ -175,6 +176,7 @@ class _View:
 
     @property
     def slot(self) -> SourceSlot:
+        """The template of these sources."""
         return self.plan.slots[self.slot_index]
 
     @property
@@ -187,15 +189,20 @@ class _View:
         height = self.slot.grid.tile_height
         return max((part.row_stop - 1) // height - part.row_off // height + 1, 1)
 
-    def locate(self, header: Header, outcome: Outcome) -> "_Part":
+    def locate(self, header: Header, outcome: Outcome, rule: WindowRule | None = None) -> "Part":
         """Check a source against the slot's template. Note in the outcome, and return, where its window lies.
+
+        Args:
+            header: The source's.
+            outcome: What is told of it.
+            rule: The window of a chip; None for the plan's.
 
         Raises:
             SourceError: The source is unlike the template, or the window is not on it.
         """
         plan, slot = self.plan, self.slot
         _check_likeness(header, slot)
-        placed = self._placed_like(header)
+        placed = self._placed_like(header, rule)
         window = placed.window
         outcome.etag, outcome.object_nbytes = header.etag, header.nbytes
         outcome.transform, outcome.crs = placed.placement.transform, placed.placement.crs
@@ -208,23 +215,26 @@ class _View:
             raise SourceError(reason, href=header.href, status=Status.UNLIKE)
         if plan.passes_through:
             check_passes(header, window, slot.coding)
-        return _Part(
+        return Part(
             window=window.rows(self.task.y_start, self.task.y_stop), raster=placed.raster, step=placed.step
         )
 
-    def _placed_like(self, header: Header) -> "_Placed":
+    def _placed_like(self, header: Header, rule: WindowRule | None) -> "_Placed":
         """Return where the window lies on a source with this header."""
         key = (
             (header.width, header.height, header.transform, header.crs),
             (header.tile_width, header.tile_height, header.scales, header.offsets),
+            rule,
         )
         placed = self._placed.get(key)
         if placed is None:
             plan, slot = self.plan, self.slot
             step = self._step_of(header)
             seen = seen_on_grid(header, step)
-            window = locate_like(
-                plan.rule, seen, template=slot.grid, window=slot.window, projector=self.projector
+            window = (
+                locate_like(plan.rule, seen, template=slot.grid, window=slot.window, projector=self.projector)
+                if rule is None
+                else locate_window(rule, seen, projector=self.projector)
             )
             placement = Placement.on(Grid.of(seen), window)
             placed = self._placed[key] = _Placed(
@@ -233,7 +243,7 @@ class _View:
                 step=step,
                 placement=placement,
                 scaling=plan.other_scaling(self.slot_index, header),
-                is_aligned=placement.covers_same_pixels_as(plan.placement),
+                is_aligned=rule is None and placement.covers_same_pixels_as(plan.placement),
             )
         return placed
 
@@ -259,6 +269,30 @@ class _View:
         ):
             reason = f"a tile is absent. It stands for {value}, but an absent chunk of the cube for {fill}"
             raise SourceError(reason, href=header.href, status=Status.UNLIKE)
+
+    def prepare(
+        self, out: Pixels, raster: tuple[int, int], window: Window, outcome: Outcome
+    ) -> Window | None:
+        """Fill what the source will not, and note which part of a window lies on its raster.
+
+        Hidden pixels hold the fill, too.
+
+        Returns:
+            That part; None if there is none.
+        """
+        width, height = raster
+        clipped = window.clipped(width=width, height=height)
+        if clipped != window or self.plan.masked:
+            self.fill_around(out, outcome)
+        outcome.extent = (0, 0, 0, 0)
+        if clipped is not None:
+            outcome.extent = (
+                clipped.col_off - window.col_off,
+                clipped.row_off - window.row_off,
+                clipped.col_stop - window.col_off,
+                clipped.row_stop - window.row_off,
+            )
+        return clipped
 
     def fill_around(self, out: Pixels, outcome: Outcome) -> None:
         """Fill the array where the source has no pixels: with its nodata, the cube's, or else NaN or 0."""
@@ -288,7 +322,7 @@ class _Placed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class Part:
     """A task's part of a window, on one source."""
 
     window: Window
@@ -301,7 +335,7 @@ class _Part:
 async def _read_source(
     source: Source,
     out: Pixels | TileRow,
-    view: _View,
+    view: View,
     *,
     sources: SourceAccess,
     read_until: float,
@@ -343,7 +377,7 @@ async def _read_source(
     except TimeoutError:
         outcome.status = Status.TIMED_OUT
         is_late = now() >= read_until
-        outcome.reason = _TOO_LATE if is_late else f"not read within {sources.timeout_s:g} s"
+        outcome.reason = TOO_LATE if is_late else f"not read within {sources.timeout_s:g} s"
     outcome.end_s = time.time() - plan.planned_at
     return outcome
 
@@ -355,7 +389,7 @@ def _check_time(read_until: float) -> None:
 
 
 async def _fill_from_packed_header(
-    opened: OpenedSource, out: Pixels | TileRow, view: _View, outcome: Outcome
+    opened: OpenedSource, out: Pixels | TileRow, view: View, outcome: Outcome
 ) -> bool:
     """Fill a window by a cached header. Return False where the header is stale or does not fit.
 
@@ -373,7 +407,7 @@ async def _fill_from_packed_header(
 
 
 async def _fill(
-    opened: OpenedSource, out: Pixels | TileRow, part: _Part, view: _View, outcome: Outcome
+    opened: OpenedSource, out: Pixels | TileRow, part: Part, view: View, outcome: Outcome
 ) -> None:
     """Fill one source's part of the row. Note in the outcome how much of it lies on the raster."""
     window, masked = part.window, view.plan.masked
@@ -382,20 +416,8 @@ async def _fill(
         view.check_sparse(await out.fill(opened, window, view.slot.bands), opened.header)
         outcome.extent = (0, 0, window.width, window.height)
         return
-    # Which part of the window lies on the raster? The rest, and hidden pixels, hold the fill.
-    width, height = part.raster
-    clipped = window.clipped(width=width, height=height)
-    if clipped != window or masked:
-        view.fill_around(out, outcome)
-    outcome.extent = (0, 0, 0, 0)
-    if clipped is not None:
-        outcome.extent = (
-            clipped.col_off - window.col_off,
-            clipped.row_off - window.row_off,
-            clipped.col_stop - window.col_off,
-            clipped.row_stop - window.row_off,
-        )
-    # Read that part. If there is none, a packed header has still to be verified.
+    # Read the part that lies on the raster. If there is none, a packed header has still to be verified.
+    clipped = view.prepare(out, part.raster, window, outcome)
     if clipped is None and not opened.from_packed_header:
         return
     read_into = partial(

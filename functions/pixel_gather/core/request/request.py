@@ -9,16 +9,19 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.tile_coding import AS_STORED
+from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.grid_request import GridRequest
 from pixel_gather.core.request.output import Output
-from pixel_gather.core.request.request_error import request_error
+from pixel_gather.core.request.request_error import NO_WINDOW, request_error
 from pixel_gather.core.request.request_part import RequestPart, may_be_path
 from pixel_gather.core.request.sources import ITEM_KINDS, SOURCE_KINDS, Sources
 from pixel_gather.core.request.web_address import without_query
 from pixel_gather.core.request.window_request import WINDOW_KINDS, WindowRequest
+from pixel_gather.core.request.windows_request import WindowsRequest
 
 
 class Limits(RequestPart):
@@ -63,7 +66,10 @@ class GatherRequest(RequestPart):
     """One small window of each of many sources, as one cube."""
 
     sources: Sources
-    window: WindowRequest
+    window: WindowRequest | None = None
+    windows: WindowsRequest | None = Field(
+        None, description="Many windows instead of one: see chips.md. In process only, not in a deployment."
+    )
     bands: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] | None = Field(
         None,
         min_length=1,
@@ -112,6 +118,27 @@ class GatherRequest(RequestPart):
     _index = may_be_path("index")
 
     @model_validator(mode="after")
+    def _window_or_windows(self) -> Self:
+        if self.window is None and self.windows is None:
+            raise PydanticCustomError(NO_WINDOW, "is needed")
+        if self.windows is None:
+            return self
+        output = self.output
+        one_window_only = {
+            "window": self.window is not None,
+            "index": self.index is not None,
+            "grid": self.grid != "any",
+            "output.append_to": output.append_to is not None,
+            "output.archive": output.archive is not None,
+            "output.expected_rows": output.expected_rows is not None,
+            "output.layout": "layout" in output.model_fields_set,
+            "output.codec: source": self.passes_through,
+        }
+        if wrong := next((name for name, is_given in one_window_only.items() if is_given), None):
+            raise ValueError(f"windows does not go with {wrong}; leave one of them out")
+        return self
+
+    @model_validator(mode="after")
     def _bands_differ(self) -> Self:
         if self.bands is not None and len(set(self.bands)) < len(self.bands):
             raise ValueError("a band is named twice; name each band once")
@@ -155,6 +182,13 @@ class GatherRequest(RequestPart):
         found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
         return found
 
+    def rule(self) -> WindowRule:
+        """Return the window that the plan places on its template: of chips, one of their size anywhere."""
+        if self.windows is not None:
+            return WindowRule(pixels=(0, 0, *self.windows.size))
+        assert self.window is not None  # noqa: S101 # one of both is given
+        return self.window.rule()
+
     @property
     def passes_through(self) -> bool:
         """Whether compressed tiles are to become chunks unchanged."""
@@ -190,6 +224,7 @@ class GatherRequest(RequestPart):
         if self.output.expected_rows is None:
             del made_of["output"]["expected_rows"]
         del made_of["sources"]["sign"]  # it changes no pixel
+        del made_of["window" if self.window is None else "windows"]
         for name in ("time", "band", "rows", "stac", "catalog"):
             if made_of["sources"][name] is None:
                 del made_of["sources"][name]
@@ -231,6 +266,7 @@ def request_schema() -> dict[str, Any]:
     fields, parts = schema["properties"], schema["$defs"]
     parts["Sources"]["oneOf"] = [{"required": [name]} for name in SOURCE_KINDS]
     parts["StacSources"]["oneOf"] = [{"required": [name]} for name in ITEM_KINDS]
+    schema["oneOf"] = [{"required": [name]} for name in ("window", "windows")]
     parts["WindowRequest"]["oneOf"] = [{"required": [name]} for name in WINDOW_KINDS]
     hrefs = {"type": "array", "items": {"type": "string"}, "minItems": 1}
     fields["sources"] = {"anyOf": [fields["sources"], {"type": "string", "minLength": 1}, hrefs]}

@@ -10,6 +10,9 @@ from pixel_gather.core.request.window_request import WINDOW_KINDS
 from pixel_gather.core.request.wrong_values import in_words
 
 _PARTS_OF_WINDOW: Final = {"pixels": ("column", "row", "width", "height"), "size": ("width", "height")}
+NO_WINDOW: Final = "no_window"
+"""Kind of the mistake that a request says no window."""
+
 _MOST_MISTAKES: Final = 1000
 _MOST_NAMED: Final = 5
 _LONGEST_NAME: Final = 100
@@ -37,8 +40,10 @@ def request_error(error: ValidationError, *, model: type[BaseModel], within: str
     if first["type"] == "extra_forbidden":
         known = _fields_at(path[:-1], model)
         message = f"there is no such field; {'.'.join(path[:-1]) or 'a request'} takes {known}"
-    if path == ["window"] and first["type"] == "missing":
+    if first["type"] == NO_WINDOW:
+        path = ["window"]
         message += ": give one of " + ", ".join(f"{each} (--{each})" for each in WINDOW_KINDS)
+        message += "; or windows (--windows)"
     if path[:1] == ["window"] and (names := _PARTS_OF_WINDOW.get(".".join(path[1:-1]))):
         path, part = path[:-1], names[int(path[-1])]
         message = f"{path[-1]} is [{', '.join(names)}]: {part} {message.removeprefix('it ')}"

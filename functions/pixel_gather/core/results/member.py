@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.results.row_coordinates import Values
 
 PRESENCE: Final = "presence"
@@ -130,6 +130,8 @@ def member_of(
         digest = str(gather["digest"])
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{place}: a Zarr is there that no gather made, so it cannot be joined") from error
+    if tuple(table.get("dims", ()))[:1] == ("chip",):
+        raise RequestError(f"{place} is a cube of chips, which cannot be joined", field="cubes")
     if not attributes.get("complete"):
         raise StoreError(f"{place}: this cube is not complete: run its request again to finish it, then join")
     if table.get("format") != _READ:

@@ -155,6 +155,11 @@ class Receipt:
     such shards.
     """
 
+    images_per_chip: int | None = None
+    """Of a cube of chips: rows of each chip. Its arrays have an axis of chips and one of images instead of
+    one of rows. None for other cubes.
+    """
+
     @property
     def shard_grid(self) -> tuple[int, ...]:
         """Number of shards along each axis."""
@@ -164,7 +169,8 @@ class Receipt:
         """Yield the key of each shard of a measurement, and its place in the array."""
         for place in product(*map(range, self.shard_grid)):
             edges = zip(place, self.shard, self.shape, strict=True)
-            key = f"{name}/c/{'/'.join(map(str, place))}"
+            at = place if self.images_per_chip is None else (place[0], 0, *place[1:])
+            key = f"{name}/c/{'/'.join(map(str, at))}"
             yield key, tuple(slice(at * side, min((at + 1) * side, stop)) for at, side, stop in edges)
 
     @property
@@ -234,6 +240,7 @@ def receipt_of(
         shards=dict(shards),
         files=written,
         sources=sources,
+        images_per_chip=None if plan.chips is None else plan.chips.n_images,
     )
 
 
@@ -318,7 +325,8 @@ def digests_of_shard(
         rows: The digests of each measurement of all rows of the shard; None if it was lost.
         strip: Place along y.
     """
-    keys = [f"{each.name}/c/{place}/{strip}/0" for each in plan.measurements]
+    at = "/".join(map(str, plan.place_in_arrays((place, strip, 0))))
+    keys = [f"{each.name}/c/{at}" for each in plan.measurements]
     if rows is None or not all(map(all, rows)):  # rows that were lost have no digest
         return dict.fromkeys(keys)
     return {key: digest_of_rows(digests) for key, digests in zip(keys, zip(*rows, strict=True), strict=True)}

@@ -143,6 +143,9 @@ class Report(TimingSummary):
     transfer_usd_per_byte: float = 0.0
     """Planned price of transfer between Regions, divided by all bytes."""
 
+    images_per_chip: int | None = None
+    """Of a cube of chips: rows of each chip."""
+
     def __repr__(self) -> str:
         statuses = ", ".join(f"{n:,} {name}" for name, n in self.status_counts.items())
         return shown(
@@ -152,6 +155,13 @@ class Report(TimingSummary):
                 *(f"warning: {each}" for each in self.warnings),
             ],
         )
+
+    @property
+    def shape_of_arrays(self) -> tuple[int, ...]:
+        """Shape of every measurement: (row, y, x), or of chips (chip, image, y, x)."""
+        rows, *others = self.shape
+        n = self.images_per_chip
+        return self.shape if n is None else (rows // n, n, *others)
 
     @property
     def n_failed(self) -> int:
@@ -180,10 +190,14 @@ def column_of_report(report: Report, *, name: str) -> RunColumn:
     """Return the gather's column in the table of runs."""
     rows, height, width = report.shape
     grid = "on one grid" if report.is_aligned else "not on one grid: each row has its own transform"
+    of_what = f"{counted(rows, 'row')}, {grid}"
+    if report.images_per_chip is not None:
+        n_chips, n_images, _, _ = report.shape_of_arrays
+        of_what = f"{counted(n_chips, 'chip')} in {counted(n_images, 'image')}"
     return RunColumn(
         **report.figures(),
         name=name,
-        window=f"{height} x {width} pixels of {counted(rows, 'row')}, {grid}",
+        window=f"{height} x {width} pixels of {of_what}",
         bands=report.bands,
         shape=(height, width),
         dtype=", ".join(dict.fromkeys(report.dtypes)),
@@ -345,7 +359,7 @@ class Tally:
 
     def add_row(self, row: CubeRow, outcomes: Sequence[Outcome]) -> None:
         """Add one row of the cube."""
-        if self.plan.has_time and row.time_us is not None:
+        if self.plan.has_time and row.time_us is not None and row.chip is None:
             if self._last_time_us is not None and row.time_us < self._last_time_us:
                 self.is_in_time_order = False
             self._last_time_us = row.time_us
@@ -368,7 +382,7 @@ class Tally:
             if outcome.status is Status.OK:
                 self.n_recovered += outcome.tries > 1
                 self._add_read(outcome, slot)
-            elif source is not None:
+            elif source is not None and outcome.status.is_failure:
                 self._add_failure(source.href, outcome)
         self._n_rows += 1
 
@@ -458,6 +472,7 @@ class Tally:
             shape=plan.shape,
             dtypes=tuple(each.dtype for each in plan.measurements),
             bands=tuple(dict.fromkeys(band for slot in plan.slots for band in slot.bands)),
+            images_per_chip=None if plan.chips is None else plan.chips.n_images,
             tile=(grid.tile_height, grid.tile_width),
             is_aligned=self.is_aligned and len(timings) > 0,
             n_overhanging=self.n_overhanging,

@@ -4,8 +4,8 @@ Defines which coordinates exist, their attributes, and their values for a batch 
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
@@ -48,6 +48,11 @@ class Coordinate:
 
     fill: float | str
     attributes: dict[str, Any] = field(default_factory=dict)
+    of_chip: bool = True
+    """Whether the values of one chip's rows may differ from those of another's. If not, images have them."""
+
+    of_image: bool = True
+    """Whether the values of a chip's rows may differ. If not, the chip has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +196,20 @@ def chunk_rows(n_rows: int) -> int:
     return min(max(power, _FEWEST_CHUNK_ROWS), CHUNK_ROWS)
 
 
+def chunk_rows_of(plan: CubePlan) -> int:
+    """Return the number of rows in a chunk of every coordinate of a cube. Chunks of chips hold whole ones."""
+    if plan.append.chunk_rows:
+        return plan.append.chunk_rows
+    return chunk_rows(plan.n_rows) if plan.chips is None else min(rows_together(plan), plan.n_rows)
+
+
+def rows_together(plan: CubePlan) -> int:
+    """Return the number of rows that a finish writes together: a whole number of chunks."""
+    if plan.chips is None:
+        return CHUNK_ROWS
+    return max(CHUNK_ROWS // plan.chips.n_images, 1) * plan.chips.n_images
+
+
 def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
     """Return every coordinate along the cube's first axis except `difference_coordinates`.
 
@@ -198,21 +217,33 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
     ``measurement``.
     """
     slots, measurements = second_dims(plan)
-    found = [_along(plan, _TIME)] if plan.has_time else []
-    found += [_along(plan, each, slots) for each in (_HREF, *_PER_SOURCE)]
+    found = [*_of_chips(plan)]
+    found += [replace(_along(plan, _TIME), of_chip=False)] if plan.has_time else []
+    found.append(replace(_along(plan, _HREF, slots), of_chip=False))
+    found += [_along(plan, each, slots) for each in _PER_SOURCE]
     found += [_along(plan, each, measurements) for each in (*_PER_BAND, _VALID_FRACTION)]
     found.append(status_coordinate(plan))
     if claims_offsets(plan.columns):
         found.append(_along(plan, _BELOW_CLAIM, measurements))
     found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
     for column in plan.columns:
-        found.append(_along(plan, _kind_of(column), slots if column.varies_in_row else ()))
+        along = _along(plan, _kind_of(column), slots if column.varies_in_row else ())
+        found.append(replace(along, of_chip=False))
     return tuple(found)
 
 
 def status_coordinate(plan: CubePlan) -> Coordinate:
     """Return the coordinate that says whether each row was read."""
     return _along(plan, _STATUS, second_dims(plan)[1])
+
+
+def _of_chips(plan: CubePlan) -> Iterator[Coordinate]:
+    """Yield the coordinates of chips: their ids, their middles, and the columns of their table."""
+    if plan.chips is None:
+        return
+    ids = _Kind(name="chip", dtype=plan.chips.id_dtype, fill=_COLUMN_FILL[plan.chips.id_dtype])
+    for kind in (ids, *_MIDDLES, *map(_kind_of, plan.chips.columns)):
+        yield replace(_along(plan, kind), of_image=False)
 
 
 def difference_coordinates(
@@ -331,6 +362,17 @@ def coordinate_values(
         "transform": _table((each.transform or _NO_TRANSFORM for each in flat), 6, "float64"),
         **{column.name: [_column_values(row, column) for row in rows] for column in plan.columns},
     }
+    if plan.chips is not None:
+        chips = [row.chip for row in rows if row.chip is not None]
+        values |= {
+            "chip": [each.id for each in chips],
+            "lon": [each.lon for each in chips],
+            "lat": [each.lat for each in chips],
+        }
+        for column in plan.chips.columns:
+            missing = _kind_of(column).fill
+            told = [each.columns.get(column.name) for each in chips]
+            values[column.name] = [missing if each is None else each for each in told]
     if claims_offsets(plan.columns):
         values["below_claim"] = [
             is_below_claim(source, band)
@@ -451,6 +493,18 @@ _TIME: Final = _Kind(
         "calendar": "proleptic_gregorian",
         "axis": "T",
     },
+)
+_MIDDLES: Final = tuple(
+    _Kind(
+        name=name,
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"standard_name": standard_name, "units": units, "long_name": "middle of the chip"},
+    )
+    for name, standard_name, units in (
+        ("lon", "longitude", "degrees_east"),
+        ("lat", "latitude", "degrees_north"),
+    )
 )
 _TRANSFORM: Final = _Kind(
     name="transform",

@@ -17,6 +17,7 @@ from pixel_gather.features.rows.rows import rows_where
 from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.open_group import finished_group
+from pixel_gather.io.cube.stored_receipt import refuse_chips
 from pixel_gather.io.store.object_store import StoreSettings
 
 _PICTURES: Final = (".webp", ".gif", ".apng", ".png")
@@ -91,6 +92,7 @@ def export(
         instead="export the cubes that it joins; or open it by open_joined or open_virtual, and write it "
         "with xarray",
     )
+    refuse_chips(store, place, done="exported", instead="open it by open_cube, and write it with xarray")
     rows = rows_where(cube, where, stores=stores) if where else None
     with finished_group(store, place) as group:
         chosen = CubeRows.of(group, rows=rows, measurements=measurements)

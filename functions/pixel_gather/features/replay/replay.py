@@ -33,6 +33,7 @@ from pixel_gather.in_process.places import open_existing
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.staged_cube import FOUND_LIST_KEY
 from pixel_gather.io.cube.stored_cube import StoredCube
+from pixel_gather.io.cube.stored_receipt import refuse_chips
 from pixel_gather.io.cube.stored_table import StoredTable
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import Objects
@@ -89,6 +90,9 @@ async def _replay(
         name,
         done="replayed",
         instead="replay the cubes that it joins; make a virtual cube again from its list",
+    )
+    await asyncio.to_thread(
+        refuse_chips, store, name, done="replayed", instead="gather its request again to another place"
     )
     cube = await asyncio.to_thread(StoredCube, store, place=name)
     if JOINED in cube.receipt.request:

@@ -32,6 +32,7 @@ from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
 from pixel_gather.features.report.cube_footprints import read_footprints
 from pixel_gather.features.report.cube_pictures import looks_in
 from pixel_gather.features.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
+from pixel_gather.io.cube.row_view import as_rows, stored_array
 from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.written_report import REPORT_KEY
 from pixel_gather.io.cube.zarr_metadata import gather_of
@@ -131,7 +132,7 @@ def _attributes(store: Store, place: str) -> dict[str, Any]:
 def _opened(store: Store) -> "zarr.Group":
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
-    return open_foreign_group(store)
+    return as_rows(open_foreign_group(store))
 
 
 def _run_of(report: Report, sources: CubeSources, *, name: str, window: str) -> Run:
@@ -159,9 +160,10 @@ def _facts(report: Report, array: Any, attributes: Mapping[str, Any]) -> tuple[t
     crs = attributes.get("proj:code") or ("in WKT" if "proj:wkt2" in attributes else "")
     grid = "all rows share one grid" if report.is_aligned else "rows have grids of their own"
     box = ", ".join(f"{edge:.10g}" for edge in attributes.get("spatial:bbox", ()))
+    array = stored_array(array)  # of chips, not of rows
     shards = array.shards or array.chunks
     facts = {
-        "shape": f"{_by(report.shape)} ({', '.join(array.metadata.dimension_names or ())})",
+        "shape": f"{_by(report.shape_of_arrays)} ({', '.join(array.metadata.dimension_names or ())})",
         "measurements": ", ".join(f"{name} ({dtype})" for name, dtype in named),
         "chunks": f"{_by(array.chunks)}, in {counted(report.n_shards, 'shard')} of {_by(shards)}",
         "tiles of the first source": _by(report.tile),

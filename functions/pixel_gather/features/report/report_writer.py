@@ -15,6 +15,7 @@ from obstore.store import LocalStore
 from pixel_gather.core.errors import GatherError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.results.own_checksum import file_with_checksum
+from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.io.cube.view_page import view_page
 from pixel_gather.io.cube.written_report import (
     PAGE_KEY,
@@ -25,6 +26,7 @@ from pixel_gather.io.cube.written_report import (
     WrittenReport,
     look_for_report,
 )
+from pixel_gather.io.cube.zarr_metadata import is_of_chips
 from pixel_gather.io.store.object_store import Store
 
 _CONTENT_TYPES: Final = {
@@ -62,10 +64,13 @@ async def write_report(
         draws: Whether to write more than ``view.html``.
     """
     try:
-        await _put(store, VIEW_KEY, view_page())  # before the report, which links to it
+        root = await (await obstore.get_async(store, ROOT_KEY)).bytes_async()
+        viewer = None if is_of_chips(bytes(root)) else VIEW_KEY
+        if viewer is not None:
+            await _put(store, viewer, view_page())  # before the report, which links to it
         if draws:
             check_extra("report", "report pages", packages=("jinja2", "PIL"))
-            await write_report_files(store, place=place, usd_by_service=usd_by_service)
+            await write_report_files(store, place=place, usd_by_service=usd_by_service, viewer=viewer)
     except (GatherError, BaseError, OSError) as error:  # for example a store that refuses to write
         said = str(error).partition("\n")[0]
         log.warning("the report of %s could not be written: %s; the cube is complete", place, said)
@@ -75,7 +80,11 @@ async def write_report(
 
 
 async def write_report_files(
-    store: Store, *, place: str, usd_by_service: Mapping[str, float] | None = None
+    store: Store,
+    *,
+    place: str,
+    usd_by_service: Mapping[str, float] | None = None,
+    viewer: str | None = VIEW_KEY,
 ) -> None:
     """Read a finished cube and put its report beside its arrays. Safe to repeat.
 
@@ -83,16 +92,19 @@ async def write_report_files(
         store: At the cube's root; may be read and written.
         place: Where that is, for messages and the page.
         usd_by_service: What the gather cost on AWS; None if it ran in process.
+        viewer: The page beside it that shows the cube's pixels; None if there is none.
 
     Raises:
         StoreError: The cube cannot be read.
     """
-    files = await asyncio.to_thread(_drawn_files, store, place, usd_by_service)
+    files = await asyncio.to_thread(_drawn_files, store, place, usd_by_service, viewer)
     for name, content in files.items():
         await _put(store, name, content)
 
 
-def _drawn_files(store: Store, place: str, usd_by_service: Mapping[str, float] | None) -> dict[str, bytes]:
+def _drawn_files(
+    store: Store, place: str, usd_by_service: Mapping[str, float] | None, viewer: str | None
+) -> dict[str, bytes]:
     from pixel_gather.features.report.cube_evidence import read_evidence  # noqa: PLC0415 # see the module
     from pixel_gather.features.report.first_picture import preview_file  # noqa: PLC0415 # as above
     from pixel_gather.features.report.report_files import report_files_of  # noqa: PLC0415 # as above
@@ -100,7 +112,7 @@ def _drawn_files(store: Store, place: str, usd_by_service: Mapping[str, float] |
     evidence = read_evidence(store, place=place, usd_by_service=usd_by_service)
     preview = preview_file(evidence.looks, evidence.report.measurements)
     first = {} if preview is None else {PREVIEW_KEY: preview}
-    return first | report_files_of(evidence, viewer=VIEW_KEY)
+    return first | report_files_of(evidence, viewer=viewer)
 
 
 async def _put(store: Store, name: str, content: bytes) -> None:

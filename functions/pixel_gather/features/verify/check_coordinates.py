@@ -13,6 +13,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
+from pixel_gather.io.cube.row_view import RowArray, stored_array
 from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import Store
 
@@ -80,9 +81,9 @@ def coordinates_that_differ(
     whole: dict[str, Any] = {}
     for name in names:
         array = group.get(name)
-        if not isinstance(array, zarr.Array):
+        if not isinstance(array, zarr.Array | RowArray):
             yield f"{name} is missing, or its metadata are damaged"
-        elif (missing := _missing_chunk(store, name, array)) is not None:
+        elif (missing := _missing_chunk(store, name, stored_array(array))) is not None:
             yield f"{missing} is missing"
         else:
             whole[name] = array

@@ -27,6 +27,7 @@ from pixel_gather.engine.row_claim import claim_key
 from pixel_gather.features.verify.check_coordinates import array_metadata_that_differ, coordinates_that_differ
 from pixel_gather.io.cube.open_group import open_group
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
+from pixel_gather.io.cube.row_view import RowArray
 from pixel_gather.io.cube.shard_codec import chunks_of
 from pixel_gather.io.cube.staged_cube import VERSIONS_FOLDER
 from pixel_gather.io.cube.stored_receipt import read_receipt
@@ -268,7 +269,7 @@ def _array(group: "zarr.Group | None", name: str) -> Any:
         raise
     except Exception:  # noqa: BLE001 # as above
         return None
-    return found if isinstance(found, zarr.Array) else None
+    return found if isinstance(found, zarr.Array | RowArray) else None
 
 
 def _of_description(array: Any, name: str, receipt: Receipt) -> Iterator[str]:

@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.in_process.joined_places import holds_joined, refuse_choice
@@ -30,6 +30,7 @@ from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.served_files import FilePart, Files, StoredFiles, range_of
 from pixel_gather.io.cube.view_page import view_page
 from pixel_gather.io.cube.written_report import VIEW_KEY
+from pixel_gather.io.cube.zarr_metadata import is_of_chips
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END
 from pixel_gather.io.store.object_store import Store, StoreSettings
 from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place
@@ -194,11 +195,13 @@ def serving_cube(
 
 def _check_cube(store: Store, name: str) -> None:
     try:
-        obstore.head(store, ROOT_KEY)
+        root = bytes(obstore.get(store, ROOT_KEY).bytes())
     except FileNotFoundError as error:
         raise StoreError(f"{name}: no cube is there; name the folder that a gather has written") from error
     except (BaseError, OSError) as error:
         raise StoreError(f"{name} could not be read: {said_of_place(error)}") from error
+    if is_of_chips(root):
+        raise RequestError(f"{name} is a cube of chips, which the page does not show", field="cube")
 
 
 class _Handler(BaseHTTPRequestHandler):

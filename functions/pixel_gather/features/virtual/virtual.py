@@ -172,6 +172,8 @@ def _as_stored(request: GatherRequest) -> GatherRequest:
             "a virtual cube has the sources' own tiles, so it has no other codec: leave it out",
             field="output.codec",
         )
+    if request.windows is not None:
+        raise RequestError("chips do not begin at corners of tiles: gather them", field="windows")
     for name in ("append_to", "archive"):
         if getattr(output, name) is not None:
             raise RequestError("a virtual cube is made as a whole: leave it out", field=f"output.{name}")

@@ -9,6 +9,7 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import GatherError, StoreError
 from pixel_gather.core.stores import NOT_COMPLETE
+from pixel_gather.io.cube.row_view import as_rows
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
 
@@ -26,6 +27,8 @@ _DAMAGED: Final = (
 def finished_group(store: Store, place: str) -> Generator["zarr.Group"]:
     """Open a cube for reading. Errors of the store inside the context name the place.
 
+    A cube of chips looks as if its arrays had rows; see `pixel_gather.io.cube.row_view`.
+
     Args:
         store: At the cube's root.
         place: The location as users write it, for messages.
@@ -39,7 +42,7 @@ def finished_group(store: Store, place: str) -> Generator["zarr.Group"]:
         group = open_foreign_group(store)
         if not group.attrs.get("complete"):
             raise StoreError(f"{place}: {why_not_finished(group.attrs)}")
-        yield group
+        yield as_rows(group)
 
 
 def why_not_finished(attributes: Mapping[str, Any]) -> str:
@@ -70,6 +73,8 @@ def errors_of_cube(place: str) -> Iterator[None]:
 def open_group(store: Store, *, is_consolidated: bool = True) -> "zarr.Group | None":
     """Return a cube's group, for all codecs of a gather; None if its metadata are missing or damaged.
 
+    A cube of chips looks as if its arrays had rows; see `pixel_gather.io.cube.row_view`.
+
     Args:
         store: At the cube's root.
         is_consolidated: Whether arrays are described by the group's metadata, not by their own.
@@ -77,10 +82,11 @@ def open_group(store: Store, *, is_consolidated: bool = True) -> "zarr.Group | N
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
     try:
-        return open_foreign_group(store, is_consolidated=is_consolidated)
+        found = open_foreign_group(store, is_consolidated=is_consolidated)
     except (BaseError, OSError) as error:
         if isinstance(error, FileNotFoundError):
             return None
         raise
     except Exception:  # noqa: BLE001 # zarr-python raises many types for broken metadata
         return None
+    return as_rows(found)

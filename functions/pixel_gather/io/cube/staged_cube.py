@@ -24,7 +24,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.read.quicklook import Quicklooks
 from pixel_gather.core.results.receipt import Receipt, WrittenFile
 from pixel_gather.core.results.report import Report
-from pixel_gather.core.results.row_coordinates import Coordinate, Values, chunk_rows
+from pixel_gather.core.results.row_coordinates import Coordinate, Values, chunk_rows_of
 from pixel_gather.core.stores import ROOT_KEY, Content, FoundCube
 from pixel_gather.io.cube.array_chunks import put_rows, write_small_array
 from pixel_gather.io.cube.map_coordinates import SPATIAL_REF, write_georeference
@@ -178,15 +178,15 @@ class StagedZarrCube:
             put_measurement(self.store, plan, measurement, is_sharded=self.is_sharded)
 
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
-        rows = _chunk_rows(plan)
+        rows = chunk_rows_of(plan)
 
         def create(each: Coordinate) -> None:
             array = ArrayMetadata(
-                shape=each.shape,
-                chunks=(rows, *each.shape[1:]),
+                shape=_in_arrays(plan, each, each.shape),
+                chunks=_in_arrays(plan, each, (rows, *each.shape[1:])),
                 dtype=each.dtype,
                 fill_value=each.fill,
-                dims=each.dims,
+                dims=(*_leading_dims(plan, each), *each.dims[1:]),
                 attributes=coordinate_attributes(each),
             )
             put_metadata(self.store, each.name, array)
@@ -196,11 +196,21 @@ class StagedZarrCube:
     def _write_rows(
         self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
     ) -> None:
-        chunk_rows = _chunk_rows(plan)
+        chunk_rows = chunk_rows_of(plan)
 
         def write(each: Coordinate) -> None:
             rows = np.asarray(values[each.name], dtype=object if each.dtype == "string" else each.dtype)
-            put_rows(self.store, each.name, start, rows, chunk_rows=chunk_rows, fill_value=each.fill)
+            if plan.chips is None:
+                put_rows(self.store, each.name, start, rows, chunk_rows=chunk_rows, fill_value=each.fill)
+                return
+            folded = rows.reshape(plan.folded(rows.shape))
+            n_images = plan.chips.n_images
+            if each.of_chip:
+                whole = folded if each.of_image else folded[:, 0]
+                first, n_chips = start // n_images, chunk_rows // n_images
+                put_rows(self.store, each.name, first, whole, chunk_rows=n_chips, fill_value=each.fill)
+            elif not start:  # every chip says the same
+                put_rows(self.store, each.name, 0, folded[0], chunk_rows=n_images, fill_value=each.fill)
 
         _each_in_threads(write, coordinates)
 
@@ -213,7 +223,7 @@ class StagedZarrCube:
         measurements = [each.name for each in plan.measurements]
         others = self._array_names() - set(measurements)
         arrays = [*measurements, *sorted(others)]  # readers show the arrays in this order
-        beside = sorted(others - {"x", "y", plan.dim, "measurement"})
+        beside = sorted(others - {"x", "y", *plan.leading_dims, "measurement"})
         attributes: dict[str, Any] = {"coordinates": " ".join(beside)}
         if SPATIAL_REF in beside:
             attributes["grid_mapping"] = SPATIAL_REF
@@ -253,9 +263,21 @@ class StagedZarrCube:
         )
 
 
-def _chunk_rows(plan: CubePlan) -> int:
-    """Return the number of rows in a chunk of every coordinate."""
-    return plan.append.chunk_rows or chunk_rows(plan.n_rows)
+def _leading_dims(plan: CubePlan, coordinate: Coordinate) -> tuple[str, ...]:
+    """Return the axes that stand for rows in an array."""
+    if plan.chips is None:
+        return (plan.dim,)
+    has = (coordinate.of_chip, coordinate.of_image)
+    return tuple(dim for dim, there in zip(plan.leading_dims, has, strict=True) if there)
+
+
+def _in_arrays(plan: CubePlan, coordinate: Coordinate, lengths: Sequence[int]) -> tuple[int, ...]:
+    """Return lengths that begin with a number of rows, as an array has them."""
+    if plan.chips is None:
+        return tuple(lengths)
+    n_chips, n_images, *others = plan.folded(lengths)
+    has = ((n_chips, coordinate.of_chip), (n_images, coordinate.of_image))
+    return (*(length for length, there in has if there), *others)
 
 
 _STATUS: Final = "status/c/"

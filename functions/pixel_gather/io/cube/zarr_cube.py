@@ -227,7 +227,7 @@ class ZarrCube:
     async def write_shard(
         self,
         measurement: Measurement,
-        key: tuple[int, int, int],
+        key: tuple[int, ...],
         encoder: RowEncoder,
         *,
         replaces: str | None,

@@ -116,18 +116,21 @@ def put_measurement(
     coding = plan.slots[measurement.slot].coding
     itemsize = np.dtype(measurement.dtype).itemsize
     array = ArrayMetadata(
-        shape=plan.shape,
-        chunks=plan.layout.chunk,
+        shape=plan.folded(plan.shape),
+        chunks=plan.folded(plan.layout.chunk),
         dtype=measurement.dtype,
         fill_value=measurement.fill_value,
-        dims=(plan.dim, "y", "x"),
+        dims=(*plan.leading_dims, "y", "x"),
         attributes=measurement_attributes(measurement),
         codecs=chunk_codecs(
             zarr_codecs(plan.codec, itemsize=itemsize) if coding is None else tile_codecs(coding)
         ),
     )
     put_metadata(
-        store, measurement.name, array.in_shards(plan.layout.shard) if is_sharded else array, mode=mode
+        store,
+        measurement.name,
+        array.in_shards(plan.folded(plan.layout.shard)) if is_sharded else array,
+        mode=mode,
     )
 
 
@@ -274,6 +277,14 @@ def gather_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return gather
 
 
+def is_of_chips(content: bytes) -> bool:
+    """Return whether the content of a group's ``zarr.json`` says that the cube holds chips."""
+    try:
+        return "windows" in gather_of(json.loads(content)["attributes"]).get("request", {})
+    except (ValueError, KeyError, TypeError, AttributeError):  # no gather has written it
+        return False
+
+
 def group_content(root: Mapping[str, Any]) -> bytes:
     """Return the content of a group's ``zarr.json``. The gather's record gets the checksum of all of it."""
     gather = gather_of(root["attributes"])
@@ -310,6 +321,9 @@ def _with_record(root: Mapping[str, Any], record: Any) -> dict[str, Any]:
 
 
 def _title(plan: CubePlan, n_sources: int) -> str:
+    if plan.chips is not None:
+        n_chips, n_images = plan.folded((plan.n_rows,))
+        return f"{n_chips:,} chips of {plan.height} x {plan.width} pixels in {n_images:,} images"
     return f"{plan.height} x {plan.width} pixels of each of {n_sources:,} sources"
 
 

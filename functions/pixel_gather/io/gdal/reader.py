@@ -171,6 +171,18 @@ class GdalSource:
             out[:, row : row + part.height, col : col + part.width], part, bands, masked=masked
         )
 
+    async def read_all_into(
+        self,
+        wanted: Sequence[tuple[np.ndarray[Any, Any], Window]],
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
+    ) -> None:
+        """Fill arrays with the pixels of several windows, one after the other."""
+        for out, window in wanted:
+            await self.read_into(out, window, bands, masked=masked, part_nbytes=part_nbytes)
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Session:

@@ -33,12 +33,16 @@ from pixel_gather.io.geotiff.tile_reads import (
     join_tile_reads,
     plan_tile_reads,
     plan_whole_tiles,
+    same_tiles,
     tile_spans,
+    window_around,
 )
 from pixel_gather.io.geotiff.tiles_into_array import copy_tile, fill_tile
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 type Pixels = np.ndarray[Any, Any]
+type _Part = tuple[Pixels, Window]
+"""An array, and the window on the raster whose pixels it takes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,9 +94,20 @@ class OpenedGeoTiff:
         masked: bool,
         part_nbytes: int | None = None,
     ) -> None:
-        """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` says.
+        """Fill ``out`` with the window's pixels; see `read_all_into`."""
+        await self.read_all_into([(out, window)], bands, masked=masked, part_nbytes=part_nbytes)
 
-        After an error ``out`` may hold anything where the window lies on the raster. With ``masked`` it is
+    async def read_all_into(
+        self,
+        wanted: Sequence[tuple[Pixels, Window]],
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
+    ) -> None:
+        """Fill arrays with the pixels of windows, as ``ports.OpenedSource`` says.
+
+        After an error they may hold anything where the windows lie on the raster. With ``masked`` they are
         unchanged.
 
         Raises:
@@ -100,9 +115,14 @@ class OpenedGeoTiff:
             SourceError: The object cannot be read.
         """
         limits = self.file.settings.in_parts(part_nbytes if self.file.is_pinned else None)
-        inside = window.clipped(width=self.layout.width, height=self.layout.height)
-        if inside is not None:
-            await self._read_inside(inside, out, window, bands, masked=masked, limits=limits)
+        inside: list[_Part] = []
+        for out, window in wanted:
+            part = window.clipped(width=self.layout.width, height=self.layout.height)
+            if part is not None:
+                row, col = part.row_off - window.row_off, part.col_off - window.col_off
+                inside.append((out[:, row : row + part.height, col : col + part.width], part))
+        if inside:
+            await self._read_inside(inside, bands, masked=masked, limits=limits)
         if not self.file.is_seen:  # no read has shown yet that this version still exists
             await self.file.get(0, 1)
 
@@ -178,57 +198,52 @@ class OpenedGeoTiff:
         return [[each for each in tile_reads if each.plane == plane] for plane in planes]
 
     async def _read_inside(
-        self,
-        inside: Window,
-        out: Pixels,
-        window: Window,
-        bands: Sequence[int],
-        *,
-        masked: bool,
-        limits: GeoTiffSettings,
+        self, inside: Sequence[_Part], bands: Sequence[int], *, masked: bool, limits: GeoTiffSettings
     ) -> None:
-        """Fill the part of ``out`` that lies on the raster."""
-        row, col = inside.row_off - window.row_off, inside.col_off - window.col_off
-        part = out[:, row : row + inside.height, col : col + inside.width]
+        """Fill the arrays of windows that lie on the raster."""
         if not masked:
-            await self._fill(part, inside, bands, limits)
+            await self._fill(inside, bands, limits)
             return
         await self.file.parsed(self._refuse_masks)
-        unmasked = np.empty_like(part)
-        await self._fill(unmasked, inside, bands, limits)
-        if is_near_nodata(unmasked, self.header.nodata):
+        unmasked = [(np.empty_like(out), window) for out, window in inside]
+        await self._fill(unmasked, bands, limits)
+        if any(is_near_nodata(pixels, self.header.nodata) for pixels, _ in unmasked):
             raise UnsupportedError("values close to nodata, which GDAL may hide")
-        if self.header.nodata == 0 and unmasked.dtype.kind in "fc":
-            np.copyto(part, unmasked, where=unmasked != 0)  # GDAL hides -0.0 as well
-        else:
-            part[...] = unmasked
+        for (out, _), (pixels, _) in zip(inside, unmasked, strict=True):
+            if self.header.nodata == 0 and pixels.dtype.kind in "fc":
+                np.copyto(out, pixels, where=pixels != 0)  # GDAL hides -0.0 as well
+            else:
+                out[...] = pixels
 
-    async def _fill(self, out: Pixels, window: Window, bands: Sequence[int], limits: GeoTiffSettings) -> None:
-        """Fill ``out`` with a window that lies on the raster."""
+    async def _fill(self, parts: Sequence[_Part], bands: Sequence[int], limits: GeoTiffSettings) -> None:
+        """Fill arrays with windows that lie on the raster. Each tile is fetched and decoded once."""
         started = perf_counter()
-        tile_reads = await self.file.parsed(lambda: self._cut(window, bands, limits))
-        self.window_tiles = tile_spans(self.layout, window, bands)
+        outs, windows = [out for out, _ in parts], [window for _, window in parts]
+        tile_reads = await self.file.parsed(lambda: self._cut(windows, bands, limits))
+        self.window_tiles = tile_spans(self.layout, window_around(windows), bands)
         if self.packed is None:
             self.first_read.learn(self.file.header_bytes.seen_stop)
         stored = [tile_read for tile_read in tile_reads if not tile_read.is_sparse]
         if len(stored) < len(tile_reads):
-            self._fill_sparse([tile_read for tile_read in tile_reads if tile_read.is_sparse], out, bands)
+            self._fill_sparse([tile_read for tile_read in tile_reads if tile_read.is_sparse], outs, bands)
         gets = join_tile_reads(
             stored, max_gap_nbytes=limits.max_gap_nbytes, max_joined_nbytes=limits.cut_nbytes
         )
         if len(gets) == 1:
-            arrived = await self._read(gets[0], out, bands, limits, most_parts=limits.max_gets_in_flight)
+            arrived = await self._read(gets[0], outs, bands, limits, most_parts=limits.max_gets_in_flight)
         elif gets:
-            arrived = await self._read_all(gets, out, bands, limits)
+            arrived = await self._read_all(gets, outs, bands, limits)
         else:
             return
         self.file.cost.read_s += arrived - started
 
-    def _cut(self, window: Window, bands: Sequence[int], limits: GeoTiffSettings) -> list[TileRead]:
+    def _cut(
+        self, windows: Sequence[Window], bands: Sequence[int], limits: GeoTiffSettings
+    ) -> list[TileRead]:
         return plan_tile_reads(
             self.ifd,
             self.layout,
-            window,
+            windows,
             bands,
             max_tile_nbytes=limits.max_tile_nbytes,
             max_row_nbytes=limits.max_get_nbytes,
@@ -236,7 +251,7 @@ class OpenedGeoTiff:
         )
 
     async def _read_all(
-        self, gets: Sequence[Get], out: Pixels, bands: Sequence[int], limits: GeoTiffSettings
+        self, gets: Sequence[Get], outs: Sequence[Pixels], bands: Sequence[int], limits: GeoTiffSettings
     ) -> float:
         """Fetch and decode concurrently. Return the time at which the last bytes arrived."""
         semaphore = asyncio.Semaphore(limits.max_gets_in_flight)
@@ -244,12 +259,18 @@ class OpenedGeoTiff:
 
         async def read_one(get: Get) -> float:
             async with semaphore:
-                return await self._read(get, out, bands, limits, most_parts=most_parts)
+                return await self._read(get, outs, bands, limits, most_parts=most_parts)
 
         return max(await all_of(read_one(get) for get in gets))
 
     async def _read(
-        self, get: Get, out: Pixels, bands: Sequence[int], limits: GeoTiffSettings, *, most_parts: int
+        self,
+        get: Get,
+        outs: Sequence[Pixels],
+        bands: Sequence[int],
+        limits: GeoTiffSettings,
+        *,
+        most_parts: int,
     ) -> float:
         """Fetch one range and decode its tiles. A long range is fetched in parts.
 
@@ -259,25 +280,28 @@ class OpenedGeoTiff:
         ranges = cut_range(get.start, get.stop, part_nbytes=limits.part_nbytes, most=most_parts)
         content = await fetch_ranges(self.file.get, ranges)
         arrived = perf_counter()
-        seconds = await in_thread(lambda: self._decode(content, get, out, bands))
+        seconds = await in_thread(lambda: self._decode(content, get, outs, bands))
         self.file.cost.decode_s += seconds  # `x += await ...` would lose what other tasks add meanwhile
         return arrived
 
-    def _decode(self, content: memoryview, get: Get, out: Pixels, bands: Sequence[int]) -> float:
+    def _decode(self, content: memoryview, get: Get, outs: Sequence[Pixels], bands: Sequence[int]) -> float:
         """Decode the tiles of one range. Return the seconds that it took."""
         started = perf_counter()
-        for tile_read in get.tile_reads:
-            part = content[tile_read.start - get.start : tile_read.stop - get.start]
-            copy_tile(part, tile_read, self.layout, out=out, bands=bands)
+        for reads in same_tiles(get.tile_reads):
+            part = content[reads[0].start - get.start : reads[0].stop - get.start]
+            copy_tile(part, reads, self.layout, outs=outs, bands=bands)
         return perf_counter() - started
 
-    def _fill_sparse(self, tile_reads: Sequence[TileRead], out: Pixels, bands: Sequence[int]) -> None:
+    def _fill_sparse(
+        self, tile_reads: Sequence[TileRead], outs: Sequence[Pixels], bands: Sequence[int]
+    ) -> None:
         """Write the value that GDAL returns for tiles that are not stored."""
         nodata = self.header.nodata
         if nodata is None and declares_nodata(self.first):
             raise UnsupportedError("absent tiles, with a nodata value that the dtype cannot hold")
+        value = 0 if nodata is None else nodata
         for tile_read in tile_reads:
-            fill_tile(0 if nodata is None else nodata, tile_read, self.layout, out=out, bands=bands)
+            fill_tile(value, tile_read, self.layout, out=outs[tile_read.window], bands=bands)
 
     def _refuse_masks(self) -> None:
         """Leave a file to GDAL if more is masked than pixels of exactly the nodata value."""
@@ -330,7 +354,7 @@ class OpenedGeoTiff:
             UnsupportedError: GDAL has to read it.
             SourceError: The object cannot be read.
         """
-        reads = await self.file.parsed(lambda: self._cut(window, bands, self.file.settings))
+        reads = await self.file.parsed(lambda: self._cut([window], bands, self.file.settings))
         stored = [read for read in reads if not read.is_sparse]
         if not stored:
             return 0, 0, 0

@@ -1,6 +1,7 @@
 """Which bytes of a file hold the tiles of a window, and where their pixels go. Pure."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from pixel_gather.core.model.window import Window
@@ -33,6 +34,8 @@ class TileRead(NamedTuple):
     """The rows of the window that they fill."""
 
     out_cols: slice
+    window: int = 0
+    """Which of the windows that are read together it belongs to."""
 
     @property
     def is_sparse(self) -> bool:
@@ -51,19 +54,19 @@ class Get(NamedTuple):
 def plan_tile_reads(
     ifd: Ifd,
     layout: Layout,
-    window: Window,
+    windows: Sequence[Window],
     bands: Sequence[int],
     *,
     max_tile_nbytes: int,
     max_row_nbytes: int,
     part_nbytes: int,
 ) -> list[TileRead]:
-    """Return a tile read for each tile that a window touches.
+    """Return a tile read for each tile that each window touches.
 
     Args:
         ifd: Holds offsets and byte counts.
         layout: How tiles are stored.
-        window: Lies wholly on the image.
+        windows: Each lies wholly on the image.
         bands: Which bands, from 1.
         max_tile_nbytes: Largest tile that is decoded at once, compressed or not.
         max_row_nbytes: Longest row of an uncompressed tile or strip.
@@ -73,22 +76,47 @@ def plan_tile_reads(
         UnsupportedError: A byte range is impossible or over the limit.
         NeedBytes: The offsets of these tiles have not been fetched yet.
     """
+    planes = _fetched_planes(ifd, layout, window_around(windows), bands)
+    if len(windows) > 1:  # one look-up for all of them, as each may cost a request
+        _fetch_offsets(ifd, layout, tile_spans(layout, window_around(windows), bands))
     tile_reads: list[TileRead] = []
-    for plane in _fetched_planes(ifd, layout, window, bands):
-        for tile_read in _reads_of_plane(ifd, layout, window, plane):
-            if tile_read.is_sparse:
-                tile_reads.append(tile_read)
-            elif layout.compression is Compression.NONE:
-                tile_reads += _cut_rows(
-                    tile_read, layout, max_row_nbytes=max_row_nbytes, part_nbytes=part_nbytes
-                )
-            elif (
-                max(tile_read.stop - tile_read.start, tile_read.n_rows * layout.row_nbytes) > max_tile_nbytes
-            ):
-                raise UnsupportedError("a tile is over the size limit")
-            else:
-                tile_reads.append(tile_read)
+    for number, window in enumerate(windows):
+        for plane in planes:
+            for found in _reads_of_plane(ifd, layout, window, plane):
+                tile_read = found._replace(window=number) if number else found
+                if tile_read.is_sparse:
+                    tile_reads.append(tile_read)
+                elif layout.compression is Compression.NONE:
+                    tile_reads += _cut_rows(
+                        tile_read, layout, max_row_nbytes=max_row_nbytes, part_nbytes=part_nbytes
+                    )
+                elif (
+                    max(tile_read.stop - tile_read.start, tile_read.n_rows * layout.row_nbytes)
+                    > max_tile_nbytes
+                ):
+                    raise UnsupportedError("a tile is over the size limit")
+                else:
+                    tile_reads.append(tile_read)
     return tile_reads
+
+
+def window_around(windows: Sequence[Window]) -> Window:
+    """Return the smallest window that contains all of them."""
+    if len(windows) == 1:
+        return windows[0]
+    col_off, row_off = min(each.col_off for each in windows), min(each.row_off for each in windows)
+    return Window(
+        col_off=col_off,
+        row_off=row_off,
+        width=max(each.col_stop for each in windows) - col_off,
+        height=max(each.row_stop for each in windows) - row_off,
+    )
+
+
+def _fetch_offsets(ifd: Ifd, layout: Layout, spans: Sequence[tuple[int, int]]) -> None:
+    for first, stop in spans:
+        ifd.array(layout.offsets_tag, first, stop)
+        ifd.array(layout.counts_tag, first, stop)
 
 
 def plan_whole_tiles(
@@ -207,9 +235,10 @@ def join_tile_reads(
     """
     groups: list[list[TileRead]] = []
     start = stop = 0
-    for tile_read in sorted(tile_reads, key=_start):
+    for tile_read in sorted(tile_reads, key=_place):
         grown = max(stop, tile_read.stop)
-        if groups and tile_read.start - stop <= max_gap_nbytes and grown - start <= max_joined_nbytes:
+        is_near = tile_read.start - stop <= max_gap_nbytes and grown - start <= max_joined_nbytes
+        if groups and (is_near or _place(tile_read) == _place(groups[-1][-1])):
             groups[-1].append(tile_read)
             stop = grown
         else:
@@ -218,9 +247,16 @@ def join_tile_reads(
     return [Get(group[0].start, max(map(_stop, group)), tuple(group)) for group in groups]
 
 
-def _start(tile_read: TileRead) -> int:
-    return tile_read.start
+def _place(tile_read: TileRead) -> tuple[int, int, int]:
+    """Return which bytes it decodes, and into how many rows: equal for reads of the same tile."""
+    return tile_read.start, tile_read.stop, tile_read.n_rows
 
 
 def _stop(tile_read: TileRead) -> int:
     return tile_read.stop
+
+
+def same_tiles(tile_reads: Sequence[TileRead]) -> Iterator[list[TileRead]]:
+    """Yield the reads of each tile of one GET: of several windows, or of a single one."""
+    for _, group in groupby(tile_reads, key=_place):
+        yield list(group)

@@ -16,24 +16,32 @@ type Pixels = np.ndarray[Any, Any]
 
 
 def copy_tile(
-    content: memoryview, tile_read: TileRead, layout: Layout, *, out: Pixels, bands: Sequence[int]
+    content: memoryview,
+    tile_reads: Sequence[TileRead],
+    layout: Layout,
+    *,
+    outs: Sequence[Pixels],
+    bands: Sequence[int],
 ) -> None:
-    """Decode the bytes of one tile read and write its pixels to ``out``.
+    """Decode the bytes of one tile, and write its pixels to the array of each window that wants some.
 
     Raises:
-        UnsupportedError: The bytes are damaged. ``out`` may then hold anything where the tile lies.
+        UnsupportedError: The bytes are damaged. The arrays may then hold anything where the tile lies.
     """
-    target = _direct_target(tile_read, layout, out, bands)
+    first, *others = tile_reads
+    target = None if others else _direct_target(first, layout, outs[first.window], bands)
     if target is not None:
         decode_block(content, layout, target)
         return
-    shape = (tile_read.n_rows, layout.tile_width, layout.samples)
+    shape = (first.n_rows, layout.tile_width, layout.samples)
     block = np.empty(shape, layout.stored.newbyteorder("="))
     decode_block(content, layout, block)
     if layout.is_complex_int:
         block = block.astype(np.float32).view(layout.dtype)
-    for position, sample in _positions(tile_read, layout, bands):
-        out[position, tile_read.out_rows, tile_read.out_cols] = block[tile_read.rows, tile_read.cols, sample]
+    for each in tile_reads:
+        out = outs[each.window]
+        for position, sample in _positions(each, layout, bands):
+            out[position, each.out_rows, each.out_cols] = block[each.rows, each.cols, sample]
 
 
 def fill_tile(

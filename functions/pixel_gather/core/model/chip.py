@@ -1,0 +1,19 @@
+"""A chip: one window of a gather of many."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pixel_gather.core.model.window import WindowRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chip:
+    """One window of a gather of many, with the columns of its table."""
+
+    id: str | int
+    lon: float
+    """Longitude of its centre in degrees."""
+
+    lat: float
+    rule: WindowRule
+    columns: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)

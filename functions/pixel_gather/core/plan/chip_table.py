@@ -1,0 +1,236 @@
+"""A list of sources for a list of chips: each chip has a row for each row of the list. Pure."""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice, repeat
+from typing import Any, Final
+
+import numpy as np
+import xxhash
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.chip import Chip
+from pixel_gather.core.model.source import CubeRow, ListColumn, SearchCost, Source
+from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.plan.chip_axis import ChipAxis
+from pixel_gather.core.ports import SourceTable
+
+TABLE_FIELD: Final = "windows.table"
+"""The field of a request that names the table of chips."""
+
+_BITS: Final = 16
+"""Bits of each coordinate in the order of places."""
+
+type Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chips:
+    """The chips of a request, ordered so that neighbours follow one another."""
+
+    ids: Sequence[str | int]
+    xs: Floats
+    ys: Floats
+    crs: str
+    """CRS of ``xs`` and ``ys``, the middles of the chips."""
+
+    lons: Floats
+    lats: Floats
+    """The same in degrees."""
+
+    size: tuple[int, int]
+    """(width, height) in pixels."""
+
+    kinds: tuple[ListColumn, ...]
+    """The other columns of their table."""
+
+    columns: Mapping[str, Sequence[Any]]
+    """The values of these columns."""
+
+    def __len__(self) -> int:
+        """Return the number of chips."""
+        return len(self.ids)
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hexadecimal digits that differ for other chips."""
+        found = xxhash.xxh3_128(repr((self.crs, self.size, self.kinds)).encode())
+        for each in (self.xs, self.ys):
+            found.update(np.ascontiguousarray(each).tobytes())
+        for values in (self.ids, *self.columns.values()):
+            found.update("\n".join(map(repr, values)).encode())
+        return found.hexdigest()
+
+    def __getitem__(self, index: int) -> Chip:
+        """Return one chip."""
+        return Chip(
+            id=self.ids[index],
+            lon=float(self.lons[index]),
+            lat=float(self.lats[index]),
+            rule=WindowRule(
+                point=(float(self.xs[index]), float(self.ys[index])), size=self.size, crs=self.crs
+            ),
+            columns={name: values[index] for name, values in self.columns.items()},
+        )
+
+    def rule_of_all(self) -> WindowRule:
+        """Return the box around the middles of all chips: where their scenes are looked for."""
+        xs, ys = self.xs, self.ys
+        box = (float(xs.min()), float(ys.min()), float(xs.max()), float(ys.max()))
+        return WindowRule(bounds=box, crs=self.crs)
+
+
+def order_of_places(lons: Floats, lats: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return an order in which neighbours mostly follow one another: along a Z of Zs over their box."""
+    codes = np.zeros(len(lons), np.int64)
+    for axis, values in enumerate((lons, lats)):
+        low, high = float(values.min()), float(values.max())
+        whole = ((values - low) / ((high - low) or 1.0) * (2**_BITS - 1)).astype(np.int64)
+        for bit in range(_BITS):
+            codes |= (whole >> bit & 1) << (2 * bit + axis)
+    return np.argsort(codes, kind="stable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChipRows:
+    """The rows of some chips, as a task's part of the list says them: each image once."""
+
+    chips: tuple[Chip, ...]
+    images: tuple[CubeRow, ...]
+
+    def rows(self) -> list[CubeRow]:
+        """Return the rows: all images of the first chip, then those of the second."""
+        return [row for chip in self.chips for row in _rows_of(chip, self.images)]
+
+
+def _rows_of(chip: Chip, images: Sequence[CubeRow]) -> Iterator[CubeRow]:
+    for image in images:
+        yield replace(image, chip=chip)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChipTable:
+    """Implements `pixel_gather.core.ports.SourceTable`: row ``c * n_images + i`` is image i of chip c."""
+
+    table: SourceTable
+    chips: Chips
+
+    def __post_init__(self) -> None:
+        """Refuse columns that both have."""
+        theirs = {each.name for each in self.table.columns}
+        if twice := next((each.name for each in self.chips.kinds if each.name in theirs), None):
+            raise RequestError(
+                f"the list of sources has a column {twice}, too; rename one of both", field=TABLE_FIELD
+            )
+
+    @cached_property
+    def axis(self) -> ChipAxis:
+        """How the rows become chips and images."""
+        is_text = isinstance(self.chips.ids[0], str)
+        return ChipAxis(
+            n_images=self.table.n_rows,
+            id_dtype="string" if is_text else "int64",
+            columns=self.chips.kinds,
+        )
+
+    @cached_property
+    def _images(self) -> tuple[CubeRow, ...]:
+        return tuple(self.table.rows(0, self.table.n_rows))
+
+    @property
+    def digest(self) -> str:
+        """Changes when the list or the table of chips changes."""
+        return xxhash.xxh3_128_hexdigest(f"{self.table.digest} {self.chips.digest}".encode())
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the cube: chips times images."""
+        return len(self.chips) * self.table.n_rows
+
+    @property
+    def n_sources(self) -> int:
+        """Windows: chips times lines of the list."""
+        return len(self.chips) * self.table.n_sources
+
+    @property
+    def n_repeated(self) -> int:
+        """None is told of: every chip reads the list's sources."""
+        return 0
+
+    @property
+    def n_by_bucket(self) -> Mapping[str, int]:
+        """Number of windows by S3 bucket."""
+        return {bucket: n * len(self.chips) for bucket, n in self.table.n_by_bucket.items()}
+
+    @property
+    def n_known(self) -> int:
+        """None: requests of chips take no header index."""
+        return 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks about the list."""
+        return self.table.notes
+
+    @property
+    def search_cost(self) -> SearchCost | None:
+        """Requests of the search."""
+        return self.table.search_cost
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Names in the list's ``band`` column."""
+        return self.table.bands
+
+    @property
+    def band_numbers(self) -> Mapping[str, int]:
+        """Which band of its sources each name in ``bands`` is."""
+        return self.table.band_numbers
+
+    @property
+    def band_classes(self) -> Mapping[str, tuple[BandClass, ...]]:
+        """Classes of each name in ``bands``."""
+        return self.table.band_classes
+
+    @property
+    def has_time(self) -> bool:
+        """Whether every image has a time."""
+        return self.table.has_time
+
+    @property
+    def n_timeless(self) -> int:
+        """Images without a time, if others have one."""
+        return self.table.n_timeless
+
+    @property
+    def columns(self) -> tuple[ListColumn, ...]:
+        """The list's columns, which images have, not chips."""
+        return self.table.columns
+
+    def found_list(self) -> bytes | None:
+        """Return what a search found."""
+        return self.table.found_list()
+
+    def part(self, start: int, stop: int) -> ChipRows:
+        """Return rows [start, stop), which are those of whole chips."""
+        n_images = len(self._images)
+        numbers = range(start // n_images, stop // n_images)
+        return ChipRows(chips=tuple(self.chips[number] for number in numbers), images=self._images)
+
+    def rows(self, start: int, stop: int) -> Generator[CubeRow]:
+        """Yield rows [start, stop)."""
+        n_images = len(self._images)
+        for number in range(start // n_images, -(-stop // n_images)):
+            first = number * n_images
+            of_chip = _rows_of(self.chips[number], self._images)
+            yield from islice(of_chip, max(start - first, 0), min(stop - first, n_images))
+
+    def packed_headers(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
+        """Yield that there is none, for rows [start, stop)."""
+        yield from repeat((None,) * max(len(self.bands), 1), stop - start)
+
+    def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
+        """Return up to ``n`` sources spread evenly over the list."""
+        return self.table.spread(n, band=band)

@@ -1,0 +1,441 @@
+"""Gathers of many windows: chips."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+import xarray as xr
+from rasterio.transform import from_origin
+from rasterio.warp import transform
+from rasterio.windows import Window
+
+from pixel_gather import Gathered, Settings, make_plan, open_cube, replay, verify
+from pixel_gather.core.errors import BudgetError, RequestError, StoreError
+from pixel_gather.core.model.status import Status
+from pixel_gather.features.export.export import export
+from pixel_gather.features.join.join import join
+from pixel_gather.features.rows.rows import rows_where
+from pixel_gather.features.verify.check_cube import Verified
+from pixel_gather.io.geotiff import tiles_into_array
+from pixel_gather.io.geotiff.decode import decode_block
+from pixel_gather.io.store.object_store import Objects
+from support.command_line import run
+from support.undrawn import gather_undrawn
+
+SIZE = (40, 24)
+N_CHIPS = 11
+CRS = "EPSG:32632"
+WEST, NORTH, PIXEL = 676_000, 5_154_000, 10
+
+type Pixels = np.ndarray[Any, np.dtype[Any]]
+
+
+def image(file: Path, *, seed: int, east: int = 0, crs: str = CRS, **options: Any) -> Path:
+    """Write an image of 300 x 200 pixels in tiles of 64 x 64."""
+    pixels = np.random.default_rng(seed).integers(1, 4000, (2, 200, 300), dtype="uint16")
+    place = from_origin(WEST + east, NORTH, PIXEL, PIXEL)
+    tiling = {"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "deflate", "nodata": 0}
+    with rasterio.open(
+        file, "w", "GTiff", 300, 200, 2, dtype="uint16", crs=crs, transform=place, **tiling | options
+    ) as target:
+        target.write(pixels)
+    return file
+
+
+def listed(folder: Path, files: Mapping[str, Path]) -> str:
+    """Write a list of files by time, with a column."""
+    lines = [f"{file},{time},{number}" for number, (time, file) in enumerate(files.items())]
+    (folder / "list.csv").write_text("\n".join(["href,time,cloud", *lines]))
+    return str(folder / "list.csv")
+
+
+def chips_at(folder: Path, n: int = N_CHIPS) -> tuple[str, dict[str, tuple[float, float]]]:
+    """Write a table of chips spread over the images, some across their edges. Return it and its points."""
+    rng = np.random.default_rng(3)
+    xs, ys = WEST + rng.uniform(-150, 3150, n), NORTH - rng.uniform(-100, 2100, n)
+    lons, lats = transform(CRS, "EPSG:4326", xs, ys)
+    points = {
+        f"c{n}": (round(lon, 9), round(lat, 9)) for n, (lon, lat) in enumerate(zip(lons, lats, strict=True))
+    }
+    lines = [
+        f"{name},{lon!r},{lat!r},{'ab'[n % 2]},{n}" for n, (name, (lon, lat)) in enumerate(points.items())
+    ]
+    (folder / "chips.csv").write_text("\n".join(["id,lon,lat,label,weight", *lines]))
+    return str(folder / "chips.csv"), points
+
+
+def by_rasterio(file: Path, lon: float, lat: float) -> Pixels:
+    """Return a chip as rasterio reads it, with 0 outside the image."""
+    with rasterio.open(file) as opened:
+        (x,), (y,) = transform("EPSG:4326", opened.crs, [lon], [lat])
+        col, row = ~opened.transform @ (x, y)
+        width, height = SIZE
+        window = Window(int(np.floor(col)) - width // 2, int(np.floor(row)) - height // 2, width, height)
+        found: Pixels = opened.read(window=window, boundless=True, fill_value=0)
+        return found
+
+
+def gathered(folder: Path, files: Mapping[str, Path], **request: Any) -> Gathered:
+    """Gather the chips of these files, without a report."""
+    table, _ = chips_at(folder)
+    windows = {"table": table, "size": SIZE}
+    return gather_undrawn(
+        {"sources": listed(folder, files), "windows": windows, **request}, to=folder / "cube"
+    )
+
+
+def raw(gathered: Gathered) -> xr.Dataset:
+    """Open a cube without masking."""
+    found: xr.Dataset = xr.open_zarr(gathered.place, mask_and_scale=False, decode_times=False)
+    return found
+
+
+def three_images(folder: Path) -> dict[str, Path]:
+    """Write two images of one place, and one further east in another zone."""
+    return {
+        "2024-01-01": image(folder / "a.tif", seed=1),
+        "2024-02-01": image(folder / "b.tif", seed=2, interleave="band"),
+        "2024-03-01": image(folder / "c.tif", seed=3, east=1500),
+    }
+
+
+def test_each_chip_of_each_image_equals_rasterios_window(tmp_path: Path) -> None:
+    """The pixels of all chips, also of those across an edge, are rasterio's bit for bit."""
+    files = three_images(tmp_path)
+    files["2024-04-01"] = image(tmp_path / "d.tif", seed=4, crs="EPSG:32633")  # far away
+    done = gathered(tmp_path, files)
+    _, points = chips_at(tmp_path)
+    cube = raw(done)
+
+    assert cube["band_1"].dims == ("chip", "time", "y", "x")
+    assert dict(cube.sizes) | {"chip": N_CHIPS, "time": 4, "y": 24, "x": 40} == dict(cube.sizes)
+    for name, (lon, lat) in points.items():
+        for at, file in enumerate(files.values()):
+            expected = by_rasterio(file, lon, lat)
+            cell = cube.sel(chip=name).isel(time=at)
+            np.testing.assert_array_equal(np.stack([cell["band_1"], cell["band_2"]]), expected)
+            is_there = bool(expected.any())
+            assert (cell["status"] == (Status.OK if is_there else Status.ABSENT)).all()
+    assert (cube["status"].isel(time=3) == Status.ABSENT).all()
+    assert done.report.n_failed == 0
+    assert verify(done.place).is_same
+
+
+def test_masked_chips_equal_rasterios_masked_window(tmp_path: Path) -> None:
+    """Pixels that a mask hides hold nodata, as with one window."""
+    file = image(tmp_path / "a.tif", seed=1)
+    with rasterio.open(file, "r+") as opened:
+        opened.write_mask(np.random.default_rng(8).integers(0, 2, (200, 300)).astype("uint8") * 255)
+    done = gathered(tmp_path, {"2024-01-01": file}, masked=True)
+    _, points = chips_at(tmp_path)
+    cube = raw(done)
+
+    for name, (lon, lat) in points.items():
+        with rasterio.open(file) as opened:
+            (x,), (y,) = transform("EPSG:4326", opened.crs, [lon], [lat])
+            col, row = ~opened.transform @ (x, y)
+            window = Window(int(np.floor(col)) - 20, int(np.floor(row)) - 12, 40, 24)
+            hidden = opened.read_masks(1, window=window, boundless=True) == 0
+            expected = np.where(hidden, 0, opened.read(1, window=window, boundless=True, fill_value=0))
+        np.testing.assert_array_equal(cube.sel(chip=name)["band_1"][0], expected)
+
+
+def test_columns_of_the_table_and_of_the_list_become_coordinates(tmp_path: Path) -> None:
+    """Chips have ids, middles and labels; images have times, hrefs and columns; cells have the rest."""
+    done = gathered(tmp_path, three_images(tmp_path))
+    _, points = chips_at(tmp_path)
+    cube = done.open()
+
+    assert {name: cube[name].dims for name in ("chip", "lon", "lat", "label", "weight")} == dict.fromkeys(
+        ("chip", "lon", "lat", "label", "weight"), ("chip",)
+    )
+    assert {name: cube[name].dims for name in ("time", "href", "cloud")} == dict.fromkeys(
+        ("time", "href", "cloud"), ("time",)
+    )
+    assert cube["transform"].dims == ("chip", "time", "affine")
+    assert cube["cloud"].values.tolist() == [0, 1, 2]
+    for name, (lon, lat) in points.items():
+        chip = cube.sel(chip=name)
+        assert (float(chip["lon"]), float(chip["lat"])) == (lon, lat)
+        assert str(chip["label"].values) == "ab"[int(name[1:]) % 2]
+        assert int(chip["weight"]) == int(name[1:])
+    kept = cube.sel(time=cube["cloud"] < 2)
+    assert kept.sizes["time"] == 2
+    assert (rows_where(done.place, "label=a and time>2024-02-15").size) == (N_CHIPS + 1) // 2
+
+
+def test_bands_of_a_list_become_measurements_of_chips(tmp_path: Path) -> None:
+    """A scene of two files has one row for each chip."""
+    red, nir = image(tmp_path / "r.tif", seed=1), image(tmp_path / "n.tif", seed=2)
+    (tmp_path / "l.csv").write_text(f"href,time,band\n{red},2024-01-01,red\n{nir},2024-01-01,nir\n")
+    table, points = chips_at(tmp_path)
+    request = {"sources": str(tmp_path / "l.csv"), "windows": {"table": table, "size": SIZE}}
+    done = gather_undrawn(request, to=tmp_path / "cube")
+    cube = raw(done)
+
+    for name, (lon, lat) in points.items():
+        cell = cube.sel(chip=name).isel(time=0)
+        np.testing.assert_array_equal(cell["red"], by_rasterio(red, lon, lat)[0])
+        np.testing.assert_array_equal(cell["nir"], by_rasterio(nir, lon, lat)[0])
+    assert cube["href"].dims == ("time", "measurement")
+    assert verify(done.place).is_same
+
+
+def test_every_tile_of_a_task_is_fetched_and_decoded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though chips overlap, no byte of an image comes twice, and no tile is decoded twice."""
+    file = image(tmp_path / "a.tif", seed=1)
+    lon, lat = (each[0] for each in transform(CRS, "EPSG:4326", [WEST + 1500], [NORTH - 1000]))
+    lines = [f"{n},{lon + n * 1e-5!r},{lat!r}" for n in range(7)]
+    (tmp_path / "chips.csv").write_text("\n".join(["id,lon,lat", *lines]))
+    decoded: Counter[bytes] = Counter()
+    ranges: list[tuple[int, int]] = []
+    decode, get = decode_block, Objects.get_range
+
+    def counting(content: memoryview, *others: Any) -> None:
+        decoded[bytes(content)] += 1
+        decode(content, *others)
+
+    async def noting(self: Objects, href: str, start: int, stop: int, **named: Any) -> Any:
+        ranges.append((start, stop))
+        return await get(self, href, start, stop, **named)
+
+    monkeypatch.setattr(tiles_into_array, "decode_block", counting)
+    monkeypatch.setattr(Objects, "get_range", noting)
+    request = {"sources": [str(file)], "windows": {"table": str(tmp_path / "chips.csv"), "size": SIZE}}
+    gather_undrawn(request, to=tmp_path / "cube")
+
+    assert len(decoded) in (1, 2, 4, 6)
+    assert set(decoded.values()) == {1}
+    tiles = [each for each in ranges if each[0]]  # not the headers of the plan and of the task
+    assert len(set(tiles)) == len(tiles)
+
+
+def test_a_damaged_tile_costs_the_chips_on_it_alone(tmp_path: Path) -> None:
+    """Other chips of the image keep their pixels."""
+    files = three_images(tmp_path)
+    whole = raw(gathered(tmp_path, files))["status"].values
+    with rasterio.open(files["2024-01-01"]) as opened:
+        start = int(opened.get_tag_item("BLOCK_OFFSET_2_1", "TIFF", bidx=1))
+        n = int(opened.get_tag_item("BLOCK_SIZE_2_1", "TIFF", bidx=1))
+    content = bytearray(files["2024-01-01"].read_bytes())
+    content[start : start + n] = bytes(n)
+    files["2024-01-01"].write_bytes(content)
+    (tmp_path / "again").mkdir()
+    done = gathered(tmp_path / "again", files)
+    status = raw(done)["status"].values[..., 0]
+
+    assert done.report.status_counts["corrupt"] > 0
+    assert (status[:, 1:] == whole[:, 1:, 0]).all()
+    changed = status[:, 0] != whole[:, 0, 0]
+    assert 0 < changed.sum() < (whole[:, 0, 0] == Status.OK).sum()
+    assert (status[changed, 0] == Status.CORRUPT).all()
+
+
+def test_a_missing_image_fails_for_each_chip(tmp_path: Path) -> None:
+    """Each of its rows says why."""
+    files = three_images(tmp_path)
+    files["2024-02-01"].unlink()
+    done = gathered(tmp_path, files)
+
+    assert done.report.status_counts["missing"] == N_CHIPS
+    assert (raw(done)["status"].isel(time=1) == Status.MISSING).all()
+
+
+def test_a_stopped_gather_of_chips_is_resumed(tmp_path: Path) -> None:
+    """The second call reads what the first one has not written."""
+    table, _ = chips_at(tmp_path)
+    request = {
+        "sources": listed(tmp_path, three_images(tmp_path)),
+        "windows": {"table": table, "size": SIZE},
+    }
+
+    class Stopped(Exception):  # noqa: N818 # no error
+        pass
+
+    def stop(progress: Any) -> None:
+        if progress.n_done > 12:
+            raise Stopped
+
+    with pytest.raises(BaseException):  # noqa: B017, PT011 # perhaps in a group
+        gather_undrawn(request, to=tmp_path / "cube", on_progress=stop)
+    done = gather_undrawn(request, to=tmp_path / "cube")
+
+    assert not done.was_complete
+    assert done.report.digest == gather_undrawn(request, to=tmp_path / "other").report.digest
+    assert verify(done.place).is_same
+
+
+def test_verify_names_a_changed_shard_and_a_changed_coordinate(tmp_path: Path) -> None:
+    """A cube of chips is compared with its receipt as other cubes are."""
+    done = gathered(tmp_path, three_images(tmp_path))
+    place = Path(done.place)
+    shard, other = (place / f"band_{band}/c/0/0/0/0" for band in (1, 2))
+    shard.write_bytes(other.read_bytes())
+    (place / "label/c/0").write_bytes((place / "chip/c/0").read_bytes())
+    found: Verified = verify(place)
+
+    assert "band_1/c/0/0/0/0 has other pixels than the receipt says" in found.differences
+    assert "label has other values than rows.parquet" in found.differences
+
+
+def test_one_chip_is_one_request(tmp_path: Path) -> None:
+    """A chunk holds a chip with all of its images, and no other chip."""
+    done = gathered(tmp_path, three_images(tmp_path))
+    array = raw(done)["band_1"]
+
+    assert array.encoding["chunks"] == (1, 3, 24, 40)
+    assert array.encoding["shards"][1:] == (3, 24, 40)
+
+
+def test_the_report_of_a_cube_of_chips_is_drawn(tmp_path: Path) -> None:
+    """The page comes with the cube; a page that shows pixels does not know chips."""
+    from pixel_gather import gather  # noqa: PLC0415 # the report is wanted here alone
+
+    table, _ = chips_at(tmp_path)
+    request = {
+        "sources": listed(tmp_path, three_images(tmp_path)),
+        "windows": {"table": table, "size": SIZE},
+    }
+    done = gather(request, to=tmp_path / "cube")
+
+    assert done.page is not None
+    assert f"{N_CHIPS} x 3 x 24 x 40 (chip, time, y, x)" in Path(done.page).read_text()
+    assert not (tmp_path / "cube/view.html").exists()
+    assert "11 chips in 3 images" in done.report.to_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id,lon,lat\n1,11,46\n1,11.1,46\n", "windows.table: two chips have the id 1"),
+        ("id,lon,lat\n1,11,46\n2,,46\n", "windows.table: chip 2 has no place"),
+        ("id,lon,lat\n1,46,111\n", "windows.table: chip 1 lies nowhere"),
+        ("id,lon,lat,status\n1,11,46,x\n", "windows.table: the cube has a coordinate status of its own"),
+        ("id,lon,lat,band_1\n1,11,46,x\n", "windows.table: the cube has a measurement band_1"),
+        ("id,lon,lat,cloud\n1,11,46,x\n", "windows.table: the list of sources has a column cloud, too"),
+        ("id,a,b\n1,11,46\n", "there are no coordinates"),
+        ("id,x,y\n1,676000,5150000\n", "windows.crs: say which CRS these coordinates are of"),
+        ("id,lon,lat\n", "there is no feature in it"),
+    ],
+)
+def test_a_wrong_table_is_refused_by_its_field(tmp_path: Path, content: str, message: str) -> None:
+    """The message names the field or the file, and what to do."""
+    sources = listed(tmp_path, {"2024-01-01": image(tmp_path / "a.tif", seed=1)})
+    (tmp_path / "chips.csv").write_text(content)
+    request = {"sources": sources, "windows": {"table": str(tmp_path / "chips.csv"), "size": SIZE}}
+
+    with pytest.raises(RequestError, match=message):
+        make_plan(request)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"window": "centre"}, "windows does not go with window"),
+        ({"grid": "same"}, "windows does not go with grid"),
+        ({"output": {"codec": "source"}}, "windows does not go with output.codec: source"),
+        ({"output": {"append_to": "cube"}}, "windows does not go with output.append_to"),
+        ({"windows": {"table": "chips.csv"}}, "windows.size: is needed"),
+        ({"windows": {"table": "none.csv", "size": [4, 4]}}, "none.csv"),
+        ({"windows": {"table": "chips.csv", "size": [4, 4], "id": "name"}}, "windows.id: there is no column"),
+        ({"windows": {"table": "chips.csv", "size": [4, 4], "crs": "EPSG:1"}}, "windows.crs: 'EPSG:1' is no"),
+    ],
+)
+def test_what_does_not_go_with_chips_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], message: str
+) -> None:
+    """The message names both fields."""
+    monkeypatch.chdir(tmp_path)
+    table, _ = chips_at(tmp_path)
+    sources = listed(tmp_path, {"2024-01-01": image(tmp_path / "a.tif", seed=1)})
+    request = {"sources": sources, "windows": {"table": table, "size": SIZE}} | more
+
+    with pytest.raises(RequestError, match=message):
+        make_plan(request)
+
+
+def test_a_chip_that_no_task_can_hold_is_refused(tmp_path: Path) -> None:
+    """All images of a chip are in one task."""
+    table, _ = chips_at(tmp_path)
+    sources = listed(tmp_path, three_images(tmp_path))
+    request = {"sources": sources, "windows": {"table": table, "size": [900, 900]}}
+    settings = Settings(max_task_nbytes=4 << 20)
+
+    with pytest.raises(BudgetError, match="one chip with its 3 images takes 9 MiB, and a task holds 4 MiB"):
+        make_plan(request, settings=settings)
+
+
+def test_what_cannot_be_done_with_chips_is_refused(tmp_path: Path) -> None:
+    """Each says that it is a cube of chips."""
+    done = gathered(tmp_path, three_images(tmp_path))
+    more = {"sources": [str(tmp_path / "a.tif")], "window": "centre", "output": {"append_to": done.place}}
+
+    with pytest.raises(RequestError, match="is a cube of chips and cannot grow"):
+        gather_undrawn(more)
+    with pytest.raises(RequestError, match="is a cube of chips, which cannot be replayed"):
+        replay(done.place)
+    with pytest.raises(RequestError, match="is a cube of chips, which cannot be exported"):
+        export(done.place, to=tmp_path / "x.nc")
+    with pytest.raises((RequestError, StoreError), match="is a cube of chips, which cannot be joined"):
+        join([done.place], to=tmp_path / "joined")
+
+
+@pytest.mark.parametrize("form", ["geojson", "parquet", "boxes"])
+def test_tables_of_other_formats_give_the_same_chips(tmp_path: Path, form: str) -> None:
+    """GeoJSON and Parquet are read like CSV. Of a shape, the middle of its box counts."""
+    table, points = chips_at(tmp_path)
+    sources = listed(tmp_path, {"2024-01-01": image(tmp_path / "a.tif", seed=1)})
+    expected = gather_undrawn(
+        {"sources": sources, "windows": {"table": table, "size": SIZE}}, to=tmp_path / "one"
+    )
+    other = tmp_path / ("chips.parquet" if form == "parquet" else "chips.geojson")
+    if form == "parquet":
+        import pandas as pd  # noqa: PLC0415 # for this format alone
+
+        pd.read_csv(table).to_parquet(other)
+    else:
+        features = [
+            {
+                "type": "Feature",
+                "properties": {"id": name, "label": "ab"[n % 2], "weight": n},
+                "geometry": _shape(lon, lat, is_box=form == "boxes"),
+            }
+            for n, (name, (lon, lat)) in enumerate(points.items())
+        ]
+        other.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    done = gather_undrawn(
+        {"sources": sources, "windows": {"table": str(other), "size": SIZE}}, to=tmp_path / "two"
+    )
+    one, two = (open_cube(each.place).sortby("chip") for each in (expected, done))
+
+    assert one["chip"].to_numpy().tolist() == two["chip"].to_numpy().tolist()
+    assert one["label"].to_numpy().tolist() == two["label"].to_numpy().tolist()
+    np.testing.assert_array_equal(one["band_1"], two["band_1"])
+
+
+def _shape(lon: float, lat: float, *, is_box: bool) -> dict[str, Any]:
+    if not is_box:
+        return {"type": "Point", "coordinates": [lon, lat]}
+    side = 0.0009765625  # exact in binary, so that the middle is the point again up to rounding
+    corners = [(-side, -side), (side, -side), (side, side), (-side, side), (-side, -side)]
+    return {"type": "Polygon", "coordinates": [[[lon + x, lat + y] for x, y in corners]]}
+
+
+def test_the_command_gathers_chips(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``run --windows`` does what the field ``windows`` does."""
+    table, _ = chips_at(tmp_path)
+    sources = listed(tmp_path, three_images(tmp_path))
+    options = ("--sources", sources, "--windows", table, "--size", "40,24", "--no-report")
+
+    assert run("plan", *options) == 0
+    assert "11 x 3 x 24 x 40 (chip, time, y, x)" in capsys.readouterr().out
+    assert run("run", *options, "--to", tmp_path / "cube") == 0
+    assert "11 x 3 x 24 x 40 of band_1 (uint16), band_2 (uint16)" in capsys.readouterr().out
+    assert open_cube(tmp_path / "cube").sizes["chip"] == N_CHIPS

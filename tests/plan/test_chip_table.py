@@ -1,0 +1,102 @@
+"""Chips as rows."""
+
+import numpy as np
+import pytest
+
+from pixel_gather.core.errors import BudgetError
+from pixel_gather.core.model.source import ListColumn
+from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.plan.chip_table import Chips, ChipTable, order_of_places
+from pixel_gather.core.plan.layout import chip_layout
+from support.fakes import table_of
+
+SIZES = {"itemsize": 2, "n_measurements": 1, "max_task_nbytes": 1 << 30}
+
+
+def chips(n: int, **changes: object) -> Chips:
+    """Return chips in a row."""
+    at = np.arange(n, dtype=float)
+    given = {
+        "ids": [f"c{number}" for number in range(n)],
+        "xs": at,
+        "ys": at,
+        "crs": "EPSG:4326",
+        "lons": at,
+        "lats": at,
+        "size": (8, 4),
+        "kinds": (ListColumn(name="label", dtype="string", varies_in_row=False),),
+        "columns": {"label": [f"l{number}" for number in range(n)]},
+    }
+    return Chips(**given | changes)  # type: ignore[arg-type] # a dict of all fields
+
+
+def test_rows_are_all_images_of_the_first_chip_and_then_of_the_next() -> None:
+    """Also of a part that begins and ends within a chip."""
+    table = ChipTable(table=table_of("a", "b", "c"), chips=chips(4))
+    rows = [(row.chip.id, row.sources[0].href) for row in table.rows(2, 7) if row.chip and row.sources[0]]
+
+    assert rows == [("c0", "c"), ("c1", "a"), ("c1", "b"), ("c1", "c"), ("c2", "a")]
+    assert (table.n_rows, table.n_sources) == (12, 12)
+    assert table.part(3, 9).rows() == list(table.rows(3, 9))
+    (first,) = table.rows(3, 4)
+    assert first.chip is not None
+    assert first.chip.rule == WindowRule(point=(1.0, 1.0), size=(8, 4), crs="EPSG:4326")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ids": ["c0", "d"]},
+        {"xs": np.array([0.0, 1.5])},
+        {"ys": np.array([0.0, 1.5])},
+        {"crs": "EPSG:32632"},
+        {"size": (4, 8)},
+        {"columns": {"label": ["l0", "other"]}},
+    ],
+)
+def test_the_digest_differs_for_other_chips(changes: dict[str, object]) -> None:
+    """Whatever of them differs."""
+    list_ = table_of("a")
+
+    assert (
+        ChipTable(table=list_, chips=chips(2)).digest
+        != ChipTable(table=list_, chips=chips(2, **changes)).digest
+    )
+    assert ChipTable(table=list_, chips=chips(2)).digest == ChipTable(table=list_, chips=chips(2)).digest
+
+
+def test_order_of_places_keeps_quarters_together() -> None:
+    """Each quarter of the box is done before the next begins."""
+    xs, ys = np.meshgrid(np.arange(8.0), np.arange(8.0))
+    order = order_of_places(xs.ravel(), ys.ravel())
+    quarters = (xs.ravel()[order] >= 4) + 2 * (ys.ravel()[order] >= 4)
+
+    assert np.count_nonzero(np.diff(quarters)) == 3
+    assert order_of_places(np.ones(3), np.ones(3)).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("n_chips", "n_images", "expected"),
+    [
+        (1000, 30, 17),  # 64 MiB
+        (100, 30, 13),  # eight tasks
+        (100, 1, 32),  # 4 MiB stay together
+        (3, 1, 3),
+        (10, 600, 1),  # more than 64 MiB
+    ],
+)
+def test_chip_layout_puts_whole_chips_into_shards(n_chips: int, n_images: int, expected: int) -> None:
+    """A chunk is a chip."""
+    layout = chip_layout((n_chips * n_images, 256, 256), n_images=n_images, **SIZES)
+
+    assert layout.chunk == (n_images, 256, 256)
+    assert layout.shard == (expected * n_images, 256, 256)
+
+
+def test_chip_layout_refuses_a_chip_that_no_task_holds() -> None:
+    """One byte less is too little."""
+    sizes = SIZES | {"n_measurements": 2, "max_task_nbytes": 3 * 16 * 16 * 2 * 2}
+
+    assert chip_layout((9, 16, 16), n_images=3, **sizes).shard == (3, 16, 16)
+    with pytest.raises(BudgetError, match="one chip with its 3 images"):
+        chip_layout((9, 16, 16), n_images=3, **sizes | {"max_task_nbytes": 3 * 16 * 16 * 2 * 2 - 1})
