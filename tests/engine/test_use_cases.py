@@ -19,11 +19,11 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.read.read_shard import ShardBuffers
 from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.results import row_coordinates
 from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import Coordinate, Values
 from pixel_gather.core.stores import FoundCube, StoredShard
-from pixel_gather.engine import finish_gather as finish_gather_module
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
 from pixel_gather.engine.plan_gather import Planned, plan_gather, read_found_list
@@ -539,7 +539,7 @@ def test_gather_of_scenes_has_a_measurement_for_each_band() -> None:
 
 def test_finish_gather_writes_rows_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """No row is left out if batches are not a whole number of shards."""
-    monkeypatch.setattr(finish_gather_module, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 3)
     gather = Gather()
 
     gather.run()
@@ -570,7 +570,7 @@ class _RunsOfRows(FakeCube):
 
 def test_finish_gather_writes_each_chunk_once_in_the_second_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk written shard by shard would be read and written again for each shard."""
-    monkeypatch.setattr(finish_gather_module, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 3)
     cube = _RunsOfRows()
     images: dict[str, Any] = {
         name: FakeImage(pixels=image, header={"nodata": row})
