@@ -17,7 +17,7 @@ from pixel_gather.features.rows.rows import rows_where
 from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.open_group import finished_group
-from pixel_gather.io.cube.stored_receipt import refuse_chips
+from pixel_gather.io.cube.row_view import RowGroup
 from pixel_gather.io.store.object_store import StoreSettings
 
 _PICTURES: Final = (".webp", ".gif", ".apng", ".png")
@@ -92,9 +92,14 @@ def export(
         instead="export the cubes that it joins; or open it by open_joined or open_virtual, and write it "
         "with xarray",
     )
-    refuse_chips(store, place, done="exported", instead="open it by open_cube, and write it with xarray")
     rows = rows_where(cube, where, stores=stores) if where else None
     with finished_group(store, place) as group:
+        if isinstance(group, RowGroup):
+            raise RequestError(
+                f"{place} is a cube of chips, which cannot be exported: open it by open_cube, and write it "
+                "with xarray",
+                field="cube",
+            )
         chosen = CubeRows.of(group, rows=rows, measurements=measurements)
         if not measurements and path.suffix.lower() in _PICTURES:
             in_colour = true_colour({name: chosen.meaning(name) for name in chosen.measurements})

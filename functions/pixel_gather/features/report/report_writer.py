@@ -64,8 +64,7 @@ async def write_report(
         draws: Whether to write more than ``view.html``.
     """
     try:
-        root = await (await obstore.get_async(store, ROOT_KEY)).bytes_async()
-        viewer = None if is_of_chips(bytes(root)) else VIEW_KEY
+        viewer = await _find_viewer(store)
         if viewer is not None:
             await _put(store, viewer, view_page())  # before the report, which links to it
         if draws:
@@ -77,6 +76,15 @@ async def write_report(
     except Exception:  # a defect in drawing must not fail a gather whose pixels are stored
         log.exception("the report of %s could not be drawn; the cube is complete", place)
     return await look_for_report(store)
+
+
+async def _find_viewer(store: Store) -> str | None:
+    """Return the page that shows the pixels; None for chips, which it does not know."""
+    try:
+        root = await (await obstore.get_async(store, ROOT_KEY)).bytes_async()
+    except FileNotFoundError:
+        return VIEW_KEY
+    return None if is_of_chips(bytes(root)) else VIEW_KEY
 
 
 async def write_report_files(
