@@ -1,0 +1,1 @@
+"""Cubes of every kind, opened by one name in other people's tools."""

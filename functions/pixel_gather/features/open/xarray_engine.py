@@ -1,0 +1,74 @@
+"""Lets ``xarray.open_dataset(place, engine="pixel-gather")`` open a cube, joined cubes or a virtual cube.
+
+``pyproject.toml`` names the class as a backend of xarray, which imports it.
+"""
+
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, ClassVar, override
+
+import xarray as xr
+from xarray.backends import BackendEntrypoint
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.features.join.join import open_joined
+from pixel_gather.features.versions.versions import open_cube
+from pixel_gather.features.virtual.virtual import open_virtual
+from pixel_gather.in_process.joined_places import is_joined, refuse_choice
+from pixel_gather.io.store.object_store import StoreSettings
+
+
+class PixelGatherEngine(BackendEntrypoint):
+    """The engine ``pixel-gather``."""
+
+    description: ClassVar[str] = "Cubes of Pixel Gather, as they are or as they were"
+    url: ClassVar[str] = ""
+
+    @override
+    def open_dataset(
+        self,
+        filename_or_obj: Any,
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        at: int | str | datetime | None = None,
+        group: str | None = None,
+        stores: StoreSettings | None = None,
+    ) -> xr.Dataset:
+        """Open what is at a place. Pixels are read when they are used.
+
+        Args:
+            filename_or_obj: A folder, or ``s3://bucket/prefix``, of a cube, of joined cubes or of a virtual
+                cube.
+            drop_variables: Names of arrays that are left out.
+            at: The version: a number, or a time in UTC. None for the present one.
+            group: Name of the group, if joined cubes have several.
+            stores: How to access S3.
+        """
+        place: str | os.PathLike[str] = filename_or_obj
+        found = _opened(place, at, group, stores)
+        left_out = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
+        return found.drop_vars(left_out, errors="ignore")
+
+    @override
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Return False: xarray's own engine for Zarr opens cubes, too, so this one is asked for by name."""
+        return False
+
+
+def _opened(
+    place: str | os.PathLike[str],
+    at: int | str | datetime | None,
+    group: str | None,
+    stores: StoreSettings | None,
+) -> xr.Dataset:
+    if not is_joined(place, stores=stores):
+        refuse_choice(group, None)
+        return open_cube(place, at.isoformat() if isinstance(at, datetime) else at, stores=stores)
+    if group is None:
+        try:
+            return open_virtual(place, at, stores=stores)
+        except RequestError as error:
+            if error.field != "place":  # joined cubes are there
+                raise
+    return open_joined(place, at, group=group, stores=stores)

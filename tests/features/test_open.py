@@ -1,0 +1,145 @@
+"""Cubes opened in other people's tools: by the engine of xarray, and as docs/open.md says."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+import xarray as xr
+import zarr
+
+from infra.node_tools import node_environment, node_modules
+from pixel_gather import export, gather, join, make_virtual, open_cube, open_joined, open_virtual, versions
+from pixel_gather.core.errors import RequestError
+from pixel_gather.in_process.settings import Settings
+from support.joined_cubes import FILES, gather_member
+from support.viewed_cubes import SIDE, gathered_valley
+
+ENGINE = "pixel-gather"
+PAGE = (Path(__file__).parents[2] / "docs/open.md").read_text()
+VIEWER = Path(__file__).parents[2] / "scripts" / "viewer"
+TENSORSTORE = "tensorstore==0.1.86"
+
+
+@pytest.fixture(scope="module")
+def valley(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a cube of three rows and four bands."""
+    return gathered_valley(tmp_path_factory.mktemp("open"), n_rows=3).place
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cube in two versions of one row each."""
+    cube = tmp_path_factory.mktemp("grown") / "cube.zarr"
+    request = {"window": {"pixels": [0, 0, 40, 30]}}
+    quiet = Settings(draws_report=False)
+    gather(request | {"sources": FILES[:1]}, to=cube, settings=quiet)
+    gather(request | {"sources": FILES[1:2], "output": {"append_to": cube}}, settings=quiet)
+    return cube
+
+
+def test_engine_opens_a_cube_as_it_is_and_as_it_was(grown: Path) -> None:
+    """A version is a number or a time."""
+    first = versions(grown)[0].committed_at
+
+    with xr.open_dataset(grown, engine=ENGINE) as found, open_cube(grown) as expected:
+        xr.testing.assert_identical(found, expected)
+    with open_cube(grown, 1) as expected:
+        for at in (1, "1", first, np.datetime64(first.removesuffix("+00:00")).item()):
+            with xr.open_dataset(grown, engine=ENGINE, at=at) as found:
+                xr.testing.assert_identical(found, expected)
+
+
+def test_engine_leaves_variables_out_and_is_asked_for_by_name(valley: str) -> None:
+    """Other files are none of its business."""
+    with xr.open_dataset(valley, engine=ENGINE, drop_variables=["red", "none"]) as found:
+        assert "green" in found
+        assert "red" not in found
+    assert not xr.backends.list_engines()[ENGINE].guess_can_open(valley)
+    with pytest.raises(RequestError, match="it is for joined cubes"):
+        xr.open_dataset(valley, engine=ENGINE, group="x")
+
+
+@pytest.mark.slow
+def test_engine_opens_joined_and_virtual_cubes(valley: str, tmp_path: Path) -> None:
+    """As the functions of their own do."""
+    for n, year in enumerate((2020, 2021)):
+        gather_member(tmp_path / f"{n}.zarr", n_rows=4, year=year, folder=tmp_path)
+    join([tmp_path / "0.zarr", tmp_path / "1.zarr"], to=tmp_path / "joined.icechunk")
+    request = {"sources": str(Path(valley).parent / "sources.csv"), "window": {"pixels": [0, 0, SIDE, SIDE]}}
+    make_virtual(request, to=tmp_path / "virtual.icechunk")
+
+    for place, opened in (("joined", open_joined), ("virtual", open_virtual)):
+        found = xr.open_dataset(tmp_path / f"{place}.icechunk", engine=ENGINE)
+        xr.testing.assert_identical(found, opened(tmp_path / f"{place}.icechunk"))
+
+
+def _block(heading: str, language: str, *, nth: int = 0) -> str:
+    """Return a block of docs/open.md below a heading."""
+    part = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return str(re.findall(rf"```{language}\n(.*?)```", part, re.DOTALL)[nth])
+
+
+@pytest.mark.parametrize(
+    ("heading", "nth", "said"),
+    [("xarray", 0, "cube.red.load()[0]"), ("xarray", 1, "cube.red.load()[0]"), ("zarr-python", 0, "first")],
+)
+def test_line_of_python_opens_the_cube(
+    valley: str, heading: str, nth: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values are those of zarr-python, nodata as NaN in xarray."""
+    monkeypatch.chdir(Path(valley).parent)
+    names: dict[str, Any] = {}
+    exec(_block(heading, "python", nth=nth).replace("bolzano", "valley"), names)  # noqa: S102 # our own page
+    found = np.asarray(eval(said, names))  # noqa: S307 # as above
+
+    array: Any = zarr.open_group(valley, mode="r")["red"]
+    pixels = array[0]
+    is_valid = pixels != array.fill_value
+    assert (found[is_valid] == pixels[is_valid]).all()
+    assert (np.isnan(found[~is_valid]) if heading == "xarray" else found[~is_valid] == array.fill_value).all()
+
+
+@pytest.mark.slow
+def test_line_of_tensorstore_opens_the_cube(valley: str, tmp_path: Path) -> None:
+    """In an environment of its own, which has nothing of ours."""
+    uv = shutil.which("uv")
+    assert uv is not None, "uv is not on PATH: source scripts/setup.sh"
+    script = _block("tensorstore", "python").replace("file://bolzano.zarr", f"file://{valley}")
+    script += f"\nimport numpy as np\nnp.save({str(tmp_path / 'first.npy')!r}, first)\n"
+    command = [uv, "run", "--quiet", "--no-project", "--with", TENSORSTORE, "python", "-c", script]
+    subprocess.run(command, check=True, cwd=tmp_path)  # noqa: S603 # our own words
+
+    array: Any = zarr.open_group(valley, mode="r")["red"]
+    assert (np.load(tmp_path / "first.npy") == array[0]).all()
+
+
+@pytest.mark.slow
+def test_line_of_zarrita_opens_the_cube(valley: str) -> None:
+    """In Node.js, with the version that the viewer has."""
+    node_modules(VIEWER)
+    script = _block("zarrita, in JavaScript", "js").replace("bolzano.zarr", valley)
+    script += "\nconst { buffer, byteOffset, byteLength } = first.data;"
+    script += "\nprocess.stdout.write(Buffer.from(buffer, byteOffset, byteLength));"
+    command = ["node", "--input-type=module", "-e", script]
+    ended = subprocess.run(  # noqa: S603 # our own words
+        command, check=True, cwd=VIEWER, env=node_environment(), capture_output=True
+    )
+
+    array: Any = zarr.open_group(valley, mode="r")["red"]
+    pixels = array[0]
+    assert (np.frombuffer(ended.stdout, pixels.dtype).reshape(pixels.shape) == pixels).all()
+
+
+def test_one_cog_for_each_row_has_the_pixels(valley: str, tmp_path: Path) -> None:
+    """Read by the GDAL that is there, whatever its version."""
+    array: Any = zarr.open_group(valley, mode="r")["red"]
+
+    for row, file in enumerate(export(valley, to=tmp_path / "bolzano.tif", measurements=["red"])):
+        with rasterio.open(file) as opened:
+            assert opened.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+            assert (opened.read(1) == array[row]).all()
