@@ -94,6 +94,12 @@ _TICK: Final = Sizing(
     memory_mib=1024,  # Zarr's imports; the times of a million rows take 8 MB
     timeout=Duration.minutes(1),
 )
+_WATCH: Final = Sizing(
+    package="status",
+    module="gather.watch",
+    memory_mib=256,  # boto3 and a page of 1,000 executions
+    timeout=Duration.minutes(2),
+)
 _PLAN: Final = Sizing(
     package="plan",
     module="gather.plan_gather",
@@ -145,6 +151,7 @@ class Functions(Construct):
         self.plan_table = function("PlanTable", _PLAN_TABLE)
         self.read_images = function("ReadImages", _READ_IMAGES)
         self.tick = function("Tick", _TICK)
+        self.watch = function("Watch", _WATCH)
         self.plan = function("Plan", _PLAN)
         self.shard = function("Shard", _shard(settings.worker_memory_mib))
         self.small_shard = function("SmallShard", _shard(SMALL_WORKER_MIB))
@@ -152,7 +159,7 @@ class Functions(Construct):
         self.finish = function("Finish", _FINISH)
         self.in_api = (self.submit, self.status, self.search, self.dry_run, self.rank, self.answer_tables)
         of_tables = (self.plan_table, self.read_images)
-        self.every = (*self.in_api, self.tick, self.plan, *self.shards, self.finish, *of_tables)
+        self.every = (*self.in_api, self.tick, self.watch, self.plan, *self.shards, self.finish, *of_tables)
         self._grant_data(buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
             for reader in (self.dry_run, self.plan, self.rank, self.answer_tables, *of_tables, *self.shards):

@@ -23,6 +23,10 @@ class GatherMetrics:
         """Return the total of each period."""
         return self._metric(metric, "Sum", label=label, period=period)
 
+    def most(self, metric: Metric, *, period: Duration) -> cloudwatch.Metric:
+        """Return the highest value of each period."""
+        return self._metric(metric, "Maximum", label=None, period=period)
+
     def average(self, metric: Metric, *, label: str | None = None) -> cloudwatch.Metric:
         """Return the mean of each period."""
         return self._metric(metric, "Average", label=label, period=PERIOD)

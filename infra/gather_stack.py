@@ -75,7 +75,8 @@ class GatherStack(Stack):
         gathers.grant_submit(functions.submit.role)
         gathers.grant_operate(functions.status.role)
         gathers.grant_tick(functions.tick.role)
-        for each in (functions.submit, functions.status, functions.tick):
+        gathers.grant_list(functions.watch.role)
+        for each in (functions.submit, functions.status, functions.tick, functions.watch):
             each.function.add_environment(
                 "PIXEL_GATHER_STATE_MACHINE_ARN", gathers.state_machine.state_machine_arn
             )
@@ -86,7 +87,13 @@ class GatherStack(Stack):
             body_schemas=body_schemas,
             log_role=settings.api_log_role,
         )
-        schedules = Schedules(self, "Schedules", tick=functions.tick, schedules=settings.schedules)
+        schedules = Schedules(
+            self,
+            "Schedules",
+            tick=functions.tick,
+            watch=functions.watch,
+            schedules=settings.schedules,
+        )
         monitoring = Monitoring(
             self,
             "Monitoring",

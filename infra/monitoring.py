@@ -22,7 +22,7 @@ from infra.refusals import REFUSALS
 from infra.schedules import Schedules
 from infra.widgets import dashboard_rows
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S
-from pixel_gather.core.metric_names import SOURCES_FAILED, SOURCES_READ, SPENT_USD
+from pixel_gather.core.metric_names import SCHEDULE_LATENESS, SOURCES_FAILED, SOURCES_READ, SPENT_USD
 from pixel_gather.core.schedule import TICK_PREFIX
 
 _FAILED_PERCENT: Final = 5
@@ -43,6 +43,13 @@ _API_ERRORS: Final = 5
 """In 5 minutes. A single error may be a list that takes longer than 29 seconds to plan."""
 
 _DAY: Final = Duration.days(1)
+_HOUR: Final = Duration.hours(1)
+
+_LATE_PAUSES: Final = 3
+"""A schedule that fails once is on time again after two pauses."""
+
+_HOURS_UNSEEN: Final = 3
+"""An hour without data may be a deployment's. Three are a function that does not run."""
 
 _NOTICE: Final = (
     "Gather or table <name>: <status> <error>. pixel-gather status <name> says why; pixel-gather redrive "
@@ -106,7 +113,7 @@ class Monitoring(Construct):
             threshold=1,
             description="A schedule could not start its gather: the log of the function tick says why",
         )
-        self._watch_scheduler(schedules)
+        self._watch_scheduler(schedules, metrics)
         self._alarm(
             "ApiErrors",
             api.metric_server_error(period=PERIOD, statistic="Sum"),
@@ -131,8 +138,17 @@ class Monitoring(Construct):
             ),
         )
 
-    def _watch_scheduler(self, schedules: Schedules) -> None:
-        """Watch ticks that Scheduler cannot hand over, and ticks that were given up."""
+    def _watch_scheduler(self, schedules: Schedules, metrics: GatherMetrics) -> None:
+        """Watch ticks that Scheduler cannot hand over, that were given up, or that are missing."""
+        self._alarm(
+            "LateSchedule",
+            metrics.most(SCHEDULE_LATENESS, period=_HOUR),
+            threshold=_LATE_PAUSES,
+            periods=_HOURS_UNSEEN,
+            missing=cloudwatch.TreatMissingData.BREACHING,
+            description=f"No gather of a schedule has succeeded for {_LATE_PAUSES} of its periods: the log "
+            "of the function watch names it. Or that function does not run",
+        )
         for metric, what in (
             ("TargetErrorCount", "Scheduler could not call the function tick, and tries again"),
             ("InvocationDroppedCount", "Scheduler has given up a tick: it lies in the queue of lost ticks"),
@@ -273,9 +289,16 @@ class Monitoring(Construct):
             )
 
     def _alarm(
-        self, name: str, metric: cloudwatch.IMetric, *, threshold: float, description: str, periods: int = 1
+        self,
+        name: str,
+        metric: cloudwatch.IMetric,
+        *,
+        threshold: float,
+        description: str,
+        periods: int = 1,
+        missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
     ) -> None:
-        """Notify the topic when a metric reaches its threshold. Missing data raises no alarm."""
+        """Notify the topic when a metric reaches its threshold. Missing data raises no alarm, if not said."""
         alarm = cloudwatch.Alarm(
             self,
             name,
@@ -283,7 +306,7 @@ class Monitoring(Construct):
             threshold=threshold,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             evaluation_periods=periods,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            treat_missing_data=missing,
             alarm_description=description,
         )
         alarm.add_alarm_action(actions.SnsAction(self.topic))

@@ -2,6 +2,7 @@
 
 The schedules of the settings and those that `pixel-gather schedule` adds lie in one group. They share one
 role, which may only call the function of ticks. A tick that Scheduler or Lambda gives up is kept in a queue.
+Once an hour, another function writes how late the schedules are.
 """
 
 import json
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from aws_cdk import ArnFormat, Aws, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
@@ -33,6 +35,7 @@ class Schedules(Construct):
         construct_id: str,
         *,
         tick: GatherFunction,
+        watch: GatherFunction,
         schedules: Sequence[Schedule],
     ) -> None:
         super().__init__(scope, construct_id)
@@ -60,6 +63,7 @@ class Schedules(Construct):
         )
         allow(self.role, ["lambda:InvokeFunction"], tick.function.function_arn)
         self.lost_ticks = self._queue(tick)
+        self._call_hourly(watch)
         for each in schedules:
             made = scheduler.CfnSchedule(
                 self,
@@ -82,6 +86,36 @@ class Schedules(Construct):
                 ),
             )
             made.add_dependency(group)
+
+    def _call_hourly(self, watch: GatherFunction) -> None:
+        """Let EventBridge call the function that looks at the schedules, which may see them."""
+        stack = Stack.of(self)
+        rule = events.CfnRule(
+            self,
+            "Hourly",
+            description="Has the lateness of schedules written, for an alarm",
+            schedule_expression="rate(1 hour)",
+            targets=[
+                events.CfnRule.TargetProperty(
+                    arn=watch.function.function_arn, id="Watch", input=json.dumps({"group": self.group_name})
+                )
+            ],
+        )
+        watch.function.add_permission(
+            "Hourly", principal=iam.ServicePrincipal("events.amazonaws.com"), source_arn=rule.attr_arn
+        )
+        allow(
+            watch.role,
+            ["scheduler:GetSchedule"],
+            stack.format_arn(service="scheduler", resource="schedule", resource_name=f"{self.group_name}/*"),
+            wildcard="schedules to come, of the stack's own group alone",
+        )
+        allow(
+            watch.role,
+            ["scheduler:ListSchedules"],
+            "*",
+            wildcard="the list of schedules is the account's; IAM knows no resource for it",
+        )
 
     def _queue(self, tick: GatherFunction) -> sqs.Queue:
         """Make the queue of ticks that were given up. Scheduler and Lambda both put ticks there.

@@ -105,11 +105,15 @@ class GatherStateMachine(Construct):
     def grant_tick(self, holder: iam.Role) -> None:
         """Allow starting gathers, and listing those that run."""
         self.grant_submit(holder)
+        self.grant_list(holder)
+
+    def grant_list(self, holder: iam.Role | iam.ManagedPolicy) -> None:
+        """Allow listing gathers."""
         allow(holder, ["states:ListExecutions"], self.state_machine.state_machine_arn)
 
     def grant_operate(self, holder: iam.Role | iam.ManagedPolicy) -> None:
         """Allow listing, describing, stopping and redriving gathers, and seeing why children failed."""
-        allow(holder, ["states:ListExecutions"], self.state_machine.state_machine_arn)
+        self.grant_list(holder)
         self._grant_gathers(
             holder,
             "states:DescribeExecution",

@@ -15,7 +15,7 @@ import yaml
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
-from e2e.principals import User
+from e2e.principals import User, handled, user_of
 from e2e.test_gathers import IN_SAMPLES, SERIES
 from pixel_gather.core.schedule import Schedule
 from pixel_gather_emulator.deploy import DeployedStack
@@ -126,6 +126,17 @@ def daily(
     removed = run_cli(scheduler, "remove", "daily")
     assert removed.returncode == 0, removed.stderr
     assert "no schedules" in run_cli(scheduler, "list").stderr
+
+
+@pytest.mark.usefixtures("daily")
+def test_watch_sees_how_late_schedules_are_by_its_own_rights(deployment: DeployedStack) -> None:
+    """It may list executions and schedules, and read the schedules of its group."""
+    users = {"watch": user_of(deployment, "watch")}
+
+    late = handled(users, "watch", {"group": deployment.outputs["ScheduleGroup"]})
+
+    assert late.keys() == {"daily"}
+    assert 0 <= late["daily"] < 1
 
 
 @pytest.mark.usefixtures("daily")

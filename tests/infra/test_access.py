@@ -103,6 +103,7 @@ RIGHTS = {
         ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/rows.parquet"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/receipt.json"),
         ("s3:GetObject", "<arrays>/cubes/*.archive.json"),
         ("s3:ListBucket", "<arrays> cubes/*"),
     },
@@ -158,6 +159,12 @@ RIGHTS = {
         ("sqs:SendMessage", "<queue>"),
     }
     | operate("DescribeExecution"),
+    "watch": OWN_LOG
+    | {
+        ("states:ListExecutions", "<machine>"),
+        ("scheduler:ListSchedules", "*"),
+        ("scheduler:GetSchedule", f"{GROUP.replace('schedule-group', 'schedule')}/*"),
+    },
     "schedules": {("lambda:InvokeFunction", "<tick>"), ("sqs:SendMessage", "<queue>")},
     "plan_gather": OWN_LOG
     | READ_SOURCES
@@ -169,6 +176,8 @@ RIGHTS = {
         ("s3:GetObject", "<arrays>/cubes/*.zarr/report.*"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/rows.parquet"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/receipt.json"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/status/*"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/versions/*.claim"),
         ("s3:GetObject", "<arrays>/cubes/*.archive.json"),
         ("s3:ListBucket", "<control> gathers/*"),
@@ -178,7 +187,8 @@ RIGHTS = {
     | put("<control>/summaries/*")
     | put("<arrays>/cubes/*/zarr.json")
     | put("<arrays>/cubes/*.archive.json")
-    | put("<arrays>/cubes/*.zarr/versions/*.claim"),
+    | put("<arrays>/cubes/*.zarr/versions/*.claim")
+    | put("<arrays>/cubes/*.zarr/status/*"),
     "gather_shard": OWN_LOG
     | READ_SOURCES
     | {

@@ -35,7 +35,7 @@ def test_functions_are_those_on_arm_and_python_3_13(stack: Synthesized) -> None:
     """Each runs its own module from a zipped package."""
     functions = stack.functions()
 
-    assert functions.keys() == {*API_FUNCTIONS, *STEPS, "tick"}
+    assert functions.keys() == {*API_FUNCTIONS, *STEPS, "tick", "watch"}
     for module, function in functions.items():
         assert function["Handler"] == f"{handler_module(module.removeprefix('small_'))}.handler"
         assert function["Runtime"] == "python3.13"
@@ -50,6 +50,7 @@ def test_functions_behind_the_api_end_when_it_stops_waiting(stack: Synthesized) 
     assert {functions[name]["Timeout"] for name in API_FUNCTIONS} == {29}
     assert {functions[name]["Timeout"] for name in STEPS} == {900}
     assert functions["tick"]["Timeout"] == 60
+    assert functions["watch"]["Timeout"] == 120
 
 
 def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
@@ -145,7 +146,7 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
     for module, function in stack.functions().items():
         variables = {name: stack.show(value) for name, value in function["Environment"]["Variables"].items()}
         machine = variables.pop("PIXEL_GATHER_STATE_MACHINE_ARN", None)
-        machines = dict.fromkeys(("submit", "status", "tick"), "<machine>") | {
+        machines = dict.fromkeys(("submit", "status", "tick", "watch"), "<machine>") | {
             "rank": "<tables>",
             "answer_tables": "<tables>",
         }
@@ -268,6 +269,6 @@ def test_logs_are_the_functions_own_and_end(stack: Synthesized) -> None:
     logs = stack.of("AWS::Logs::LogGroup")
     used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in stack.functions().values()]
 
-    assert len(set(used)) == len((*API_FUNCTIONS, *STEPS, "tick"))
+    assert len(set(used)) == len((*API_FUNCTIONS, *STEPS, "tick", "watch"))
     assert all(0 < each["Properties"]["RetentionInDays"] <= 365 for each in logs.values())
     assert all(each["DeletionPolicy"] == "Delete" for each in logs.values())

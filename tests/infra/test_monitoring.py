@@ -10,7 +10,7 @@ from ministack.services import eventbridge
 from pixel_gather.core import metric_names
 from pixel_gather.core.metric_names import NAMESPACE, SERVICE, SOURCES_FAILED_BY_STATUS, Metric
 from pixel_gather.core.model.status import Status
-from support.synthesized import VARIANTS, Synthesized, synthesized
+from support.synthesized import ROOT, VARIANTS, Synthesized, synthesized
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,7 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
         "A tick was given up",
         "Scheduler could not call the function tick, and tries again",
         "Scheduler has given up a tick",
+        "No gather of a schedule has succeeded for 3 of its periods",
         "The API fails to answer",
         "Gathers cost $25 in a day by our model",
         "Workers of 1,024 MiB ran for $25 in a day",
@@ -145,7 +146,7 @@ def test_a_day_that_costs_more_than_was_said_is_an_alarm() -> None:
 
 def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
     """The notice has the gather's name. There is none for refusals and for children of the map."""
-    (rule,) = stack.properties("AWS::Events::Rule")
+    (rule,) = (each for each in stack.properties("AWS::Events::Rule") if "EventPattern" in each)
     (target,) = rule["Targets"]
     pattern = rule["EventPattern"]
     timed_out, failed, scheduled = pattern["detail"]["$or"]
@@ -193,7 +194,7 @@ def test_notice_is_of_gathers_that_failed_or_timed_out(
     stack: Synthesized, machine: str, told: dict[str, Any], *, is_told: bool
 ) -> None:
     """The rule's own pattern is tested with events in the emulator's EventBridge."""
-    (rule,) = stack.properties("AWS::Events::Rule")
+    (rule,) = (each for each in stack.properties("AWS::Events::Rule") if "EventPattern" in each)
     pattern = json.loads(json.dumps(rule["EventPattern"]))
     pattern["detail"]["stateMachineArn"] = ["m"]
     event = {
@@ -243,13 +244,14 @@ def test_dashboard_shows_throttles_of_every_function_by_itself(stack: Synthesize
 
 
 def test_alarms_are_told_and_quiet_without_gathers(stack: Synthesized) -> None:
-    """Each alarm notifies the topic. Missing data raises no alarm."""
+    """Each alarm notifies the topic. Missing data raises no alarm, but for that on what runs every hour."""
     (subscription,) = stack.properties("AWS::SNS::Subscription")
 
     assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "operator@example.org")
     for alarm in alarms(stack).values():
         assert [stack.show(action) for action in alarm["AlarmActions"]] == ["<topic>"]
-        assert alarm["TreatMissingData"] == "notBreaching"
+        is_hourly = alarm.get("MetricName") == "ScheduleLateness"
+        assert alarm["TreatMissingData"] == ("breaching" if is_hourly else "notBreaching")
 
 
 def test_cloudwatch_and_eventbridge_may_tell_the_topic_and_only_by_tls(stack: Synthesized) -> None:
@@ -268,6 +270,24 @@ def test_cloudwatch_and_eventbridge_may_tell_the_topic_and_only_by_tls(stack: Sy
     for each in allowed.values():
         ((condition,),) = (value.items() for value in each["Condition"].values())
         assert condition == ("aws:SourceAccount", {"Ref": "AWS::AccountId"})
+
+
+def test_cost_page_counts_alarms_as_cloudwatch_bills_them(stack: Synthesized) -> None:
+    """An alarm on an expression is billed for each of its metrics."""
+    page = (ROOT / "docs/cost.md").read_text()
+    without = synthesized(**VARIANTS["of a young account, with a key"])
+    counts = []
+    for each in (stack, without):
+        metrics = [
+            sum("MetricStat" in query for query in alarm.get("Metrics", [])) or 1
+            for alarm in alarms(each).values()
+        ]
+        counts += [len(metrics), sum(metrics)]
+
+    n, n_metrics, n_without, n_metrics_without = counts
+    assert f"its {n} alarms and its dashboard. CloudWatch bills these alarms as {n_metrics} metrics" in page
+    assert f"they are {n_without} alarms and {n_metrics_without} metrics" in page.replace("\n", " ")
+    assert f"costs {len(names_of_metrics())} custom metrics" in page
 
 
 def test_nobody_is_told_where_no_address_is_given() -> None:
@@ -289,7 +309,7 @@ def test_dashboard_and_alarms_read_metrics_that_functions_write(stack: Synthesiz
 
     assert {tuple(each[1:5]) for each in told} == {("service", SERVICE, "stage", "test")}
     assert {each[0] for each in told} <= names_of_metrics()
-    assert names_of_metrics() - {each[0] for each in told} <= {"SourcesFailed"}
+    assert names_of_metrics() - {each[0] for each in told} <= {"SourcesFailed", "ScheduleLateness"}
     assert {each["MetricName"] for each in watched} == {"SourcesFailed", "SourcesRead"}
 
 

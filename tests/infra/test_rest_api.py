@@ -86,13 +86,17 @@ def test_every_method_asks_for_a_signature(stack: Synthesized) -> None:
 
 def test_api_may_invoke_what_its_routes_name_and_no_more(stack: Synthesized) -> None:
     """API Gateway may invoke each function only for its own methods."""
-    permissions = stack.properties("AWS::Lambda::Permission")
+    every = stack.properties("AWS::Lambda::Permission")
+    permissions = [each for each in every if each["Principal"] == "apigateway.amazonaws.com"]
     found = {
         (stack.show(each["FunctionName"]), stack.show(each["SourceArn"]).partition("<stage>/")[2])
         for each in permissions
     }
 
-    assert {each["Principal"] for each in permissions} == {"apigateway.amazonaws.com"}
+    rest = [
+        (each["Principal"], stack.show(each["FunctionName"])) for each in every if each not in permissions
+    ]
+    assert rest == [("events.amazonaws.com", "<watch>")]
     assert found == {
         (f"<{function}>", re.sub(r"\{\w+\}", "*", name.replace(" ", "" if "/" in name else "/")))
         for name, function in ROUTES.items()

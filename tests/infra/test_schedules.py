@@ -57,6 +57,23 @@ def test_ticks_that_are_given_up_are_kept_and_heard_of(stack: Synthesized) -> No
         assert (alarms[name]["Threshold"], len(alarms[name]["AlarmActions"])) == (1, 1)
 
 
+def test_schedules_that_are_late_are_heard_of(stack: Synthesized) -> None:
+    """A function looks once an hour. If it does not run, the alarm rings as well."""
+    (rule,) = (each for each in stack.properties("AWS::Events::Rule") if "ScheduleExpression" in each)
+    (target,) = rule["Targets"]
+    made = stack.properties("AWS::CloudWatch::Alarm")
+    (alarm,) = (each for each in made if each.get("MetricName") == "ScheduleLateness")
+    may_call = stack.properties("AWS::Lambda::Permission")
+
+    assert rule["ScheduleExpression"] == "rate(1 hour)"
+    assert stack.show(target["Arn"]) == "<watch>"
+    assert json.loads(target["Input"]) == {"group": "PixelGather-main"}
+    assert [each for each in may_call if each["Principal"] == "events.amazonaws.com"]
+    assert (alarm["Statistic"], alarm["Period"], alarm["Threshold"]) == ("Maximum", 3600, 3)
+    assert (alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (3, "breaching")
+    assert len(alarm["AlarmActions"]) == 1
+
+
 def test_group_is_there_without_schedules(stack: Synthesized) -> None:
     """Others can be added at any time. The outputs say where."""
     empty = synthesized()

@@ -94,7 +94,7 @@ def test_stack_has_no_resources_that_run_code_of_others() -> None:
     types = {each["Type"] for each in synthesized().template["Resources"].values()}
 
     assert not any(type_.startswith(("Custom::", "AWS::CloudFormation::")) for type_ in types)
-    assert len(synthesized().of("AWS::Lambda::Function")) == 13
+    assert len(synthesized().of("AWS::Lambda::Function")) == 14
 
 
 def test_everything_that_can_be_tagged_is() -> None:

@@ -7,6 +7,7 @@ array of at most 100 values per record, so percentiles are exact. Which handler 
 - gather shard: the sources' times, counts and failures, ``Requests``, ``Retries``, bytes, ``ShardSeconds``,
   ``SpentUsd``;
 - plan: ``GathersRefused``;
+- watch: ``ScheduleLateness``;
 - finish: ``GatherSeconds``, ``GatherUsd``, and ``SourcesLost`` for sources whose shard no worker committed.
   If windows are cut into strips, each source is in several shards. Finish then writes all counts of sources.
 """
@@ -82,6 +83,9 @@ GATHER: Final = Metric("GatherSeconds", Unit.SECONDS)
 
 GATHER_USD: Final = Metric("GatherUsd", Unit.NONE)
 """Dollars of a finished gather, by the model of `pixel_gather.core.estimate.pricing`."""
+
+SCHEDULE_LATENESS: Final = Metric("ScheduleLateness", Unit.NONE)
+"""Age of a schedule's last gather that has succeeded, in its pauses between ticks. A value each hour."""
 
 SPENT_USD: Final = Metric("SpentUsd", Unit.NONE)
 """Dollars of one try of a shard, failed or not, by the same model."""

@@ -40,7 +40,7 @@ _ATTEMPT: Final = re.compile(r"(.*[0-9a-f]{16})(?:-([1-9]\d?))?")
 The name of an execution that was started in the console has no digest.
 """
 
-_TICK: Final = re.compile(r"(tick-.+-)\d{8}T\d{6}Z")
+TICK: Final = re.compile(r"(tick-.+-)\d{8}T\d{6}Z")
 """The name of the execution of a tick, as `pixel_gather.core.schedule.Schedule.execution` makes it."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -338,14 +338,14 @@ class Executions:
 
     def _later_tick(self, name: str) -> str | None:
         """Return the latest execution of the same schedule; None if it is this one, or if no tick has it."""
-        found = _TICK.fullmatch(name)
+        found = TICK.fullmatch(name)
         if found is None:
             return None
         with aws_errors_in_words():
             page = self.stepfunctions.list_executions(
                 stateMachineArn=self.state_machine_arn, maxResults=LONGEST_LIST
             )
-        ticks = [_TICK.fullmatch(each["name"]) for each in page["executions"]]
+        ticks = [TICK.fullmatch(each["name"]) for each in page["executions"]]
         latest = max((each[0] for each in ticks if each is not None and each[1] == found[1]), default=name)
         return latest if latest > name else None
 

@@ -1,0 +1,108 @@
+"""How late schedules are, by the executions of a deployment."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.lambda_functions import Context, cold_start, records
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@dataclass
+class FakeScheduler:
+    """Schedules in memory."""
+
+    schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, name: str, every: str, *, days_ago: float, state: str = "ENABLED") -> None:
+        """Add a schedule that was made some days ago."""
+        made = NOW - timedelta(days=days_ago)
+        self.schedules[name] = {
+            "Name": name,
+            "ScheduleExpression": every,
+            "CreationDate": made,
+            "State": state,
+        }
+
+    def get_paginator(self, operation: str) -> Any:
+        """As boto3. A page has one schedule."""
+        assert operation == "list_schedules"
+        return SimpleNamespace(
+            paginate=lambda **_: ({"Schedules": [{"Name": name}]} for name in self.schedules)
+        )
+
+    def get_schedule(self, **given: Any) -> dict[str, Any]:
+        """As boto3."""
+        assert given["GroupName"] == "PixelGather-test"
+        return self.schedules[given["Name"]]
+
+
+@dataclass
+class FakeStepFunctions:
+    """Executions that have succeeded, the latest first, on pages of two."""
+
+    ended: list[tuple[str, float]] = field(default_factory=list)
+    """Names, and how many hours ago they ended."""
+
+    def list_executions(self, **given: Any) -> dict[str, Any]:
+        """As boto3."""
+        assert given["statusFilter"] == "SUCCEEDED"
+        start = int(given.get("nextToken", 0))
+        page = [
+            {"name": name, "stopDate": NOW - timedelta(hours=hours)}
+            for name, hours in self.ended[start : start + 2]
+        ]
+        more = {"nextToken": str(start + 2)} if start + 2 < len(self.ended) else {}
+        return {"executions": page} | more
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The function, with fakes."""
+    with cold_start(monkeypatch, "watch") as imported:
+        module: Any = imported
+        module.watch = module.Watch("machine", FakeScheduler(), FakeStepFunctions())
+        module.datetime = SimpleNamespace(now=lambda _: NOW)
+        yield module
+
+
+def test_schedules_are_as_late_as_their_last_success_in_their_own_pauses(
+    watch: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that was never gathered counts from its making. Names that begin alike are told apart."""
+    scheduler, states = watch.watch.scheduler, watch.watch.stepfunctions
+    scheduler.add("alps", "rate(1 day)", days_ago=90)
+    scheduler.add("alps-2", "rate(12 hours)", days_ago=90)
+    scheduler.add("new", "cron(0 6 * * ? *)", days_ago=4)
+    scheduler.add("off", "rate(1 minute)", days_ago=90, state="DISABLED")
+    states.ended = [
+        ("by-hand", 1),
+        ("tick-alps-2-20261120T000000Z", 6),
+        ("tick-alps-20261118T120000Z", 48),
+        ("tick-alps-2-20261101T000000Z", 400),
+    ]
+
+    late = watch.handler({"group": "PixelGather-test"}, Context())
+
+    assert late == {"alps": 2.0, "alps-2": 0.5, "new": 4.0}
+    written = records(capsys.readouterr().out, with_="ScheduleLateness")
+    assert {each["schedule"]: each["ScheduleLateness"] for each in written} == {
+        name: [value] for name, value in late.items()
+    }
+
+
+def test_deployment_without_schedules_is_not_late(
+    watch: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A value is written all the same: without one the alarm would ring."""
+    assert watch.handler({"group": "PixelGather-test"}, Context()) == {}
+
+    (written,) = records(capsys.readouterr().out, with_="ScheduleLateness")
+    assert written["ScheduleLateness"] == [0.0]
+    assert "schedule" not in json.loads(json.dumps(written))
