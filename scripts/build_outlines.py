@@ -35,12 +35,12 @@ def outlines() -> str:
     """
     content = (node_modules(_PACKAGES) / "world-atlas" / "countries-110m.json").read_text()
     topology = json.loads(content)
-    arcs = [_simplified(arc) for arc in _arcs(topology)]
+    arcs = [_simplify_line(arc) for arc in _arcs(topology)]
     countries = [each["arcs"] for each in topology["objects"]["countries"]["geometries"]]
     uses = Counter(arc if arc >= 0 else ~arc for arc in _numbers(countries))
     borders = [_in_one_piece(arcs[arc]) for arc, n_uses in sorted(uses.items()) if n_uses > 1]
     (land,) = topology["objects"]["land"]["geometries"]
-    rings = [_closed(_joined(arcs, ring)) for polygon in land["arcs"] for ring in polygon]
+    rings = [_close_ring(_join_arcs(arcs, ring)) for polygon in land["arcs"] for ring in polygon]
     coasts = "".join(f"{_path(ring)}z" for ring in rings if len(ring) >= _CORNERS)
     return (
         "<!-- Made with Natural Earth (public domain), 1:110,000,000, by scripts/build_outlines.py -->\n"
@@ -70,7 +70,7 @@ def _numbers(arcs: Iterable[Any]) -> Iterator[int]:
             yield from _numbers(each)
 
 
-def _joined(arcs: Sequence[list[Point]], ring: Sequence[int]) -> list[Point]:
+def _join_arcs(arcs: Sequence[list[Point]], ring: Sequence[int]) -> list[Point]:
     """Return the points of a ring. A negative number is an arc that runs backwards."""
     points: list[Point] = []
     for number in ring:
@@ -88,7 +88,7 @@ def _in_one_piece(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def _closed(ring: Sequence[Point]) -> list[Point]:
+def _close_ring(ring: Sequence[Point]) -> list[Point]:
     """Return a ring in one piece, without its last point. Antarctica goes around the pole: it ends there."""
     points = _in_one_piece(ring)
     (first, _), (last, _) = points[0], points[-1]
@@ -97,14 +97,14 @@ def _closed(ring: Sequence[Point]) -> list[Point]:
     return [*points, (last, _SOUTH_POLE), (first, _SOUTH_POLE)]
 
 
-def _simplified(points: list[Point]) -> list[Point]:
+def _simplify_line(points: list[Point]) -> list[Point]:
     """Return a line with fewer points, by the algorithm of Ramer, Douglas and Peucker."""
     first, last = points[0], points[-1]
     far = [_distance(point, first, last) for point in points[1:-1]]
     if not far or max(far) < _TOLERANCE:
         return [first, last]
     split = far.index(max(far)) + 1
-    return _simplified(points[: split + 1])[:-1] + _simplified(points[split:])
+    return _simplify_line(points[: split + 1])[:-1] + _simplify_line(points[split:])
 
 
 def _distance(point: Point, first: Point, last: Point) -> float:

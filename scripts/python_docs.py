@@ -33,11 +33,11 @@ def python_text() -> str:
 
 
 def _function(function: Any) -> str:
-    return "\n".join((f"### {function.__name__}\n", *_signature(_tree(function)), *_described(function)))
+    return "\n".join((f"### {function.__name__}\n", *_signature(_tree(function)), *_describe(function)))
 
 
 def _class(class_: type) -> str:
-    lines = [f"### {class_.__name__}\n", *_described(class_)]
+    lines = [f"### {class_.__name__}\n", *_describe(class_)]
     members = [*_fields(_tree(class_)), *_methods(class_)]
     return "\n".join([*lines, *members, ""] if members else lines)
 
@@ -58,9 +58,9 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     given = node.args
     required = [None] * (len(given.args) - len(given.defaults))
     arguments = [
-        *map(_argument, given.args, [*required, *given.defaults]),
+        *map(_argument_text, given.args, [*required, *given.defaults]),
         "*",
-        *map(_argument, given.kwonlyargs, given.kw_defaults),
+        *map(_argument_text, given.kwonlyargs, given.kw_defaults),
     ]
     kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
     returned = "" if node.returns is None else f" -> {ast.unparse(node.returns)}"
@@ -68,7 +68,7 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     yield f"```python\n{kind} {node.name}(\n{lines}){returned}\n```\n"
 
 
-def _argument(argument: ast.arg, default: ast.expr | None) -> str:
+def _argument_text(argument: ast.arg, default: ast.expr | None) -> str:
     return ast.unparse(argument) + ("" if default is None else f" = {ast.unparse(default)}")
 
 
@@ -106,7 +106,7 @@ def _methods(class_: type) -> Iterator[str]:
             yield f"- `{shown}`: {(inspect.getdoc(found) or '').partition('\n')[0]}"
 
 
-def _described(found: Any) -> Iterator[str]:
+def _describe(found: Any) -> Iterator[str]:
     """Yield a docstring as Markdown: its sections as lists."""
     for paragraph in (inspect.getdoc(found) or "").split("\n\n"):
         title, _, rest = paragraph.partition("\n")

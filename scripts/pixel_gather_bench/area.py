@@ -66,15 +66,15 @@ class Load:
     slowest_s: float
 
 
-async def links_of(catalog: Catalog, area: Area) -> list[str]:
+async def find_links(catalog: Catalog, area: Area) -> list[str]:
     """Return the links of all scenes of an area."""
     found = catalog.scenes(SceneQuery(area=area), n_expected=10_000)
     return [href async for _, item in found for _, href in asset_hrefs(item)]
 
 
-async def answer_of(catalog: Catalog, area: Area) -> bytes:
+async def answer_search(catalog: Catalog, area: Area) -> bytes:
     """Return the answer of ``GET /area``."""
-    return json.dumps(await links_of(catalog, area), separators=(",", ":")).encode()
+    return json.dumps(await find_links(catalog, area), separators=(",", ":")).encode()
 
 
 def measure_load(url: str, n_clients: int) -> Load:
@@ -178,7 +178,7 @@ class Answerer:
     def __call__(self, _: str) -> bytes:
         """Return the answer to any path."""
         with self._lock:
-            return self._runner.run(answer_of(self._catalog, self._area))
+            return self._runner.run(answer_search(self._catalog, self._area))
 
 
 def measure_pool(folders: Folders, n_workers: int) -> tuple[float, int]:
@@ -241,10 +241,10 @@ def measure_request(catalog: Catalog, area: Area) -> Request:
         times = []
         for _ in range(_N_TIMED):
             began = time.perf_counter()
-            json.dumps(runner.run(links_of(catalog, area)))
+            json.dumps(runner.run(find_links(catalog, area)))
             times.append(time.perf_counter() - began)
         tracemalloc.start()
-        found = runner.run(links_of(catalog, area))
+        found = runner.run(find_links(catalog, area))
         text = json.dumps(found)
         _, peak = tracemalloc.get_traced_memory()
         held = tracemalloc.take_snapshot().statistics("lineno")

@@ -89,7 +89,7 @@ def run_together[A](
     """
     with ExitStack() as stack:
         children = [
-            stack.enter_context(_started(name, job, (*program, function), environment or {}))
+            stack.enter_context(_start_child(name, job, (*program, function), environment or {}))
             for name, job in jobs.items()
         ]
         if longest_s is not None:
@@ -134,7 +134,7 @@ class _Child:
 
 
 @contextmanager
-def _started(name: str, job: object, program: Sequence[str], more: Mapping[str, str]) -> Iterator[_Child]:
+def _start_child(name: str, job: object, program: Sequence[str], more: Mapping[str, str]) -> Iterator[_Child]:
     environment = os.environ | dict(more)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, not at every start
     with (
@@ -184,7 +184,7 @@ def main() -> None:
         job = msgspec.json.decode(sys.stdin.buffer.readline(), type=get_type_hints(work)["job"])
         go = threading.Event()
         threading.Thread(target=_listen, args=(go,), daemon=True).start()
-        answers.write(_answer(work, job, answers, go))
+        answers.write(_do_job(work, job, answers, go))
         answers.flush()
         code = 0
     except BaseException:  # noqa: BLE001 # whatever it is, the parent tells of it
@@ -193,7 +193,7 @@ def main() -> None:
     os._exit(code)  # the listening thread holds standard input's lock, which a usual exit waits for
 
 
-def _answer(work: Any, job: object, answers: IO[bytes], go: threading.Event) -> bytes:
+def _do_job(work: Any, job: object, answers: IO[bytes], go: threading.Event) -> bytes:
     try:
         made = work(job)
         if callable(made):

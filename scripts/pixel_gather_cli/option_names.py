@@ -46,18 +46,18 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
 
 def _names_of(field: str, context: click.Context) -> list[str]:
     """Return what the user gave for a field: its option or argument, or all options that fill it."""
-    given = {each.name: each for each in _given(context)}
+    given = {each.name: each for each in _given_parameters(context)}
     for name, each in given.items():
         if field != context.params[name] and field.endswith(f".{context.params[name]}"):
-            return [_shown(each)]  # the field ends in a file's name
+            return [_show_option(each)]  # the field ends in a file's name
     for part in reversed(field.split(".")):
         found = [given[name] for name in (part, *_FILLED_BY.get(part, ())) if name in given]
         if found:
-            return [_shown(each) for each in found]
+            return [_show_option(each) for each in found]
     return []
 
 
-def _given(context: click.Context) -> Iterator[click.Parameter]:
+def _given_parameters(context: click.Context) -> Iterator[click.Parameter]:
     for each in context.command.params:
         if each.name in context.params and (
             context.get_parameter_source(each.name) is ParameterSource.COMMANDLINE
@@ -65,7 +65,7 @@ def _given(context: click.Context) -> Iterator[click.Parameter]:
             yield each
 
 
-def _shown(parameter: click.Parameter) -> str:
+def _show_option(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Argument):
         return parameter.human_readable_name.strip("[].")
     return max(parameter.opts, key=len)

@@ -120,7 +120,7 @@ def deployed(
     """
     on_step("packages of the functions")
     try:
-        runtime = _prepared()
+        runtime = _prepare_cdk()
     except CommandError as failure:
         raise EmulatorError(str(failure)) from failure
     on_step("emulator")
@@ -139,7 +139,7 @@ def deployed(
         yield there
 
 
-def _prepared() -> str:
+def _prepare_cdk() -> str:
     """Install the pinned CDK where it is missing, and return the folder of the Lambda runtime."""
     if not (REPOSITORY / "app.py").is_file():
         raise EmulatorError(f"{REPOSITORY}: there is no app.py: run this from a checkout of the project")

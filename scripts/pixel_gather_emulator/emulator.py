@@ -16,7 +16,7 @@ import boto3
 from botocore.config import Config
 
 from pixel_gather_emulator.certificates import BUNDLE_VARIABLES
-from pixel_gather_emulator.supervisor import CLOCK, HOST, LOG, LOG_TAIL, LOOPBACK, Settings
+from pixel_gather_emulator.supervisor import CLOCK, HOST, LOG, LOG_TAIL, LOOPBACK, SupervisorSettings
 
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
@@ -139,7 +139,7 @@ def emulator(
     Raises:
         EmulatorError: The emulator did not start. The message ends with its output.
     """
-    settings = Settings(
+    settings = SupervisorSettings(
         port=port,
         access_key=f"PGEMULATOR{secrets.token_hex(5).upper()}",
         secret_key=secrets.token_urlsafe(30),
@@ -167,7 +167,7 @@ def emulator(
                 )
 
 
-def _once_ready(supervisor: subprocess.Popen[bytes], settings: Settings) -> Emulator:
+def _once_ready(supervisor: subprocess.Popen[bytes], settings: SupervisorSettings) -> Emulator:
     if supervisor.stdin is None or supervisor.stdout is None:
         raise TypeError("both were asked for")
     supervisor.stdin.write(settings.to_line())

@@ -37,7 +37,7 @@ _REMOVALS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class SupervisorSettings:
     """The supervisor's settings, sent as one line of JSON."""
 
     port: int
@@ -61,7 +61,7 @@ def main() -> None:
     """Run the emulator until standard input closes or it ends by itself."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the caller decides, by closing the pipe
-    settings = Settings(**json.loads(sys.stdin.readline()))
+    settings = SupervisorSettings(**json.loads(sys.stdin.readline()))
     work = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
     try:
         server, was_asked = _start(settings, work), threading.Event()
@@ -74,7 +74,7 @@ def main() -> None:
         _remove(work)
 
 
-def _start(settings: Settings, work: Path) -> subprocess.Popen[bytes]:
+def _start(settings: SupervisorSettings, work: Path) -> subprocess.Popen[bytes]:
     for name in ("tls", "tmp", "home"):
         (work / name).mkdir()
     certificates = write_certificates(work / "tls", os.environ)
@@ -89,7 +89,7 @@ def _start(settings: Settings, work: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def server_environment(settings: Settings, work: Path, *, bundle: Path) -> dict[str, str]:
+def server_environment(settings: SupervisorSettings, work: Path, *, bundle: Path) -> dict[str, str]:
     """Return the environment of ministack, which passes it on to every Lambda worker."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "MINISTACK_"))}
     trust = {name: str(bundle) for name in ("AWS_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pixel_gather_bench.suite.job import Job
+from pixel_gather_bench.suite.job import SuiteJob
 from pixel_gather_bench.suite.one_run import do
 
 
@@ -24,7 +24,7 @@ def without_processes(own_environment: None, monkeypatch: pytest.MonkeyPatch) ->
     """A suite's runs are done in this process, by the same function."""
     del own_environment
 
-    def run(_: str, job: Job, *__: Any, **___: Any) -> Any:
+    def run(_: str, job: SuiteJob, *__: Any, **___: Any) -> Any:
         return do(job)
 
     monkeypatch.setattr("pixel_gather_bench.suite.suite.run_in_child", run)

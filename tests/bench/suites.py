@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pixel_gather.io.store.object_store import StoreSettings
-from pixel_gather_bench.suite.job import Configuration, EngineName, Job, Target
+from pixel_gather_bench.suite.job import Configuration, EngineName, SuiteJob, TileTarget
 from pixel_gather_bench.suite.records import Record, SuiteSettings
-from pixel_gather_bench.suite.source_times import Columns, Failure
+from pixel_gather_bench.suite.source_times import Columns, SourceFailure
 
-TARGET = Target(tile=None, band=1, shape=(2, 2), dtype="uint16")
+TARGET = TileTarget(tile=None, band=1, shape=(2, 2), dtype="uint16")
 SUITE = SuiteSettings(
     engines=("fast", "rasterio"),
     concurrencies=(1, 4, None),
@@ -25,9 +25,9 @@ SUITE = SuiteSettings(
 HREFS = ("file:///a.tif", "file:///b.tif", "file:///c.tif", "file:///d.tif")
 
 
-def job_of(engine: EngineName, concurrency: int | None, round_: int = 1) -> Job:
+def job_of(engine: EngineName, concurrency: int | None, round_: int = 1) -> SuiteJob:
     """Return a job over `HREFS`."""
-    return Job(
+    return SuiteJob(
         configuration=Configuration(engine=engine, concurrency=concurrency),
         round=round_,
         target=TARGET,
@@ -40,7 +40,7 @@ def job_of(engine: EngineName, concurrency: int | None, round_: int = 1) -> Job:
 
 
 def record_of(
-    job: Job, *, ends_s: Iterable[float] = (1, 2, 3, 4), digest: str = "d", failed: int = 0
+    job: SuiteJob, *, ends_s: Iterable[float] = (1, 2, 3, 4), digest: str = "d", failed: int = 0
 ) -> Record:
     """Return a record of which the first ``failed`` sources were missing."""
     ends = [float(end) for end in ends_s]
@@ -57,7 +57,7 @@ def record_of(
         peak_rss_mib=100.0,
         columns=columns,
         failures=tuple(
-            Failure(position=position, status="missing", reason="no object here")
+            SourceFailure(position=position, status="missing", reason="no object here")
             for position in range(failed)
         ),
     )

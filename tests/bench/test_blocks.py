@@ -22,7 +22,7 @@ from pixel_gather.core.errors import GatherError, RequestError, StoreError
 from pixel_gather.features.gather import shards_in_flight
 from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather.io.store.object_store import StoreSettings, open_place
-from pixel_gather_bench.blocks.blocks import BlocksReport, joined, put_records
+from pixel_gather_bench.blocks.blocks import BlocksReport, join_reports, put_records
 from pixel_gather_bench.blocks.figures import draw_sweep
 from pixel_gather_bench.blocks.pixels import BlockPixels, as_floats, copy_cube, make_field
 from pixel_gather_bench.blocks.share import BlockJob, WriteAnswer, describe, load, read, write
@@ -36,13 +36,13 @@ from pixel_gather_bench.blocks.sweep import (
     BlockSetting,
     Sweep,
     curve,
+    cut_blocks,
     default_layout,
     is_default,
-    layout_of,
     left_out,
-    settings_of,
+    list_settings,
 )
-from pixel_gather_bench.blocks.text import medians_of, verdicts
+from pixel_gather_bench.blocks.text import take_medians, verdicts
 from pixel_gather_bench.blocks.trial import Trials
 from pixel_gather_bench.child import RunCrashedError
 from pixel_gather_cli.commands.bench_blocks import bench_blocks_command
@@ -79,7 +79,7 @@ def settings(
     dtype: str = "uint16", sweep: Sweep = SWEEP, shape: tuple[int, int, int] = SHAPE
 ) -> list[BlockSetting]:
     """Return the settings of a small sweep."""
-    return settings_of(sweep, {codec: (shape, "float32" if codec == "zfp" else dtype) for codec in CODECS})
+    return list_settings(sweep, {codec: (shape, "float32" if codec == "zfp" else dtype) for codec in CODECS})
 
 
 def pixels_in(folder: Path, dtype: str) -> BlockPixels:
@@ -115,7 +115,7 @@ def test_layout_of_has_blocks_of_the_wanted_size(
     shape: tuple[int, int, int], itemsize: int, block_nbytes: int
 ) -> None:
     """A block is within a factor of 2 of what is wanted, or all there is; blocks divide their shard."""
-    layout = layout_of(block_nbytes, shape, itemsize=itemsize)
+    layout = cut_blocks(block_nbytes, shape, itemsize=itemsize)
 
     nbytes = math.prod(layout.chunk) * itemsize
     assert nbytes <= 2 * block_nbytes
@@ -129,7 +129,7 @@ def test_layout_of_keeps_the_plans_shards_where_they_hold_a_block(size_mb: float
     """What differs along the curve is the block, not the object: those stay between 1/2 and 3/2 of 32 MiB."""
     itemsize = np.dtype(dtype).itemsize
 
-    layout = layout_of(round(size_mb * 1e6), (1000, 512, 512), itemsize=itemsize)
+    layout = cut_blocks(round(size_mb * 1e6), (1000, 512, 512), itemsize=itemsize)
 
     shard_nbytes = math.prod(layout.shard) * itemsize
     assert 16 * 2**20 <= shard_nbytes <= max(48 * 2**20, 1.5 * size_mb * 1e6)
@@ -236,7 +236,7 @@ def test_verdicts_compare_the_default_with_the_best_compromise() -> None:
     records += [BlockRecord(setting=each, round_index=0, result=result(1)) for each in others]
     records[-1] = replace(records[-1], result=result(4, series_per_s=1))
 
-    found = verdicts(medians_of(records))
+    found = verdicts(take_medians(records))
 
     assert [each.codec for each in found] == ["none"]
     assert found[0].best == others[-1]
@@ -253,7 +253,7 @@ def test_medians_are_taken_over_rounds() -> None:
     """One slow round changes nothing."""
     setting = settings()[0]
 
-    medians = medians_of(
+    medians = take_medians(
         [
             BlockRecord(setting=setting, round_index=n, result=result(speed))
             for n, speed in enumerate((5, 1, 6))
@@ -359,7 +359,7 @@ def test_joined_refuses_another_machines_run(tmp_path: Path) -> None:
         put_records(tmp_path / name, replace(report_of("none"), machine={"cpu": "x", "cores": cores}))
 
     with pytest.raises(RequestError, match="it is of another machine"):
-        joined([tmp_path / "a", tmp_path / "b"])
+        join_reports([tmp_path / "a", tmp_path / "b"])
 
 
 def test_joined_refuses_other_pixels_of_one_codec(tmp_path: Path) -> None:
@@ -373,7 +373,7 @@ def test_joined_refuses_other_pixels_of_one_codec(tmp_path: Path) -> None:
         put_records(tmp_path / name, replace(report, records=records))
 
     with pytest.raises(RequestError, match="differ in --total-mb"):
-        joined([tmp_path / "a", tmp_path / "b"])
+        join_reports([tmp_path / "a", tmp_path / "b"])
 
 
 def test_copy_cube_takes_the_first_rows(tmp_path: Path) -> None:

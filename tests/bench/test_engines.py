@@ -17,7 +17,7 @@ from bench.suites import job_of
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
 from pixel_gather import Settings, gather
 from pixel_gather.io.store.object_store import StoreSettings
-from pixel_gather_bench.suite.job import ENGINES, EngineName, Job, Target
+from pixel_gather_bench.suite.job import ENGINES, EngineName, SuiteJob, TileTarget
 from pixel_gather_bench.suite.one_run import do
 from pixel_gather_bench.suite.records import Record
 from pixel_gather_bench.suite.suite import run_job
@@ -29,7 +29,7 @@ pytestmark = [
 
 N_FILES = 6
 COUNT = count()
-TARGET = Target(tile=(1, 2), band=1, shape=(64, 32), dtype="uint16")
+TARGET = TileTarget(tile=(1, 2), band=1, shape=(64, 32), dtype="uint16")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def write(path: Path, pixels: np.ndarray[Any, Any]) -> None:
     tifffile.imwrite(path, pixels, tile=(64, 32), compression="zlib", predictor=True, metadata=None)
 
 
-def job(engine: EngineName, server: LoopbackServer, *names: str) -> Job:
+def job(engine: EngineName, server: LoopbackServer, *names: str) -> SuiteJob:
     """Return a job over files of the server, two at a time."""
     addresses = f"{server.url}/{next(COUNT)}"  # new ones: GDAL remembers what it has seen
     hrefs = tuple(f"{addresses}/{name}" for name in names)

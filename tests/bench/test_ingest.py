@@ -31,10 +31,10 @@ from pixel_gather_bench.ingest.figure import draw
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest, run_job
 from pixel_gather_bench.ingest.job import (
     IngestJob,
-    Measured,
+    IngestObject,
+    MeasuredWay,
     Read,
-    StoredObject,
-    Trial,
+    WayTrial,
     one_window_each,
     random_reads,
 )
@@ -42,8 +42,8 @@ from pixel_gather_bench.ingest.made_object import make_object
 from pixel_gather_bench.ingest.measure_way import measure
 from pixel_gather_bench.ingest.mounts import _command
 from pixel_gather_bench.ingest.published import NBYTES, lines_beside
-from pixel_gather_bench.ingest.summary import Summary, check_contents, refused_of, summaries_of
-from pixel_gather_bench.ingest.table import table_of
+from pixel_gather_bench.ingest.summary import Summary, check_contents, refused_of, summarize
+from pixel_gather_bench.ingest.table import table_lines
 from pixel_gather_bench.ingest.ways import BY_NAME, FUSE_WAYS, WAYS, not_here
 from pixel_gather_cli.commands.bench_ingest import bench_ingest_command
 from pixel_gather_cli.main import command
@@ -67,7 +67,7 @@ def job_of(href: str, way: str, folder: Path, *, mounted: str | None = None, **s
     return IngestJob(
         way=way,
         phase="whole",
-        objects=(StoredObject(href=href, nbytes=len(CONTENT), etag=None, mounted=mounted),),
+        objects=(IngestObject(href=href, nbytes=len(CONTENT), etag=None, mounted=mounted),),
         sample_nbytes=SAMPLE,
         reads=random_reads(len(CONTENT), sample_nbytes=SAMPLE, n=4),
         most_ahead=3,
@@ -269,10 +269,10 @@ def test_a_way_that_fails_is_listed_and_the_others_are_measured(
 
 def test_ways_that_read_different_bytes_are_not_compared() -> None:
     """Loud, and naming who differs."""
-    one = Measured(digest="a" * 32, first_sample_s=1, total_s=1, n_samples=1)
+    one = MeasuredWay(digest="a" * 32, first_sample_s=1, total_s=1, n_samples=1)
     trials = [
-        Trial(way="one-stream", round=1, measured=one),
-        Trial(way="gdal", round=1, measured=replace(one, digest="b" * 32)),
+        WayTrial(way="one-stream", round=1, measured=one),
+        WayTrial(way="gdal", round=1, measured=replace(one, digest="b" * 32)),
     ]
 
     check_contents(trials[:1])
@@ -351,13 +351,13 @@ def test_published_figures_stand_beside_those_measured() -> None:
 
 def test_medians_are_taken_of_each_way() -> None:
     """Only rounds that gave a measurement count."""
-    one = Measured(digest="", first_sample_s=1, total_s=2, n_samples=4)
+    one = MeasuredWay(digest="", first_sample_s=1, total_s=2, n_samples=4)
     trials = [
-        Trial(way="ahead", round=n, measured=replace(one, total_s=total_s))
+        WayTrial(way="ahead", round=n, measured=replace(one, total_s=total_s))
         for n, total_s in enumerate((2, 4, 9))
     ]
 
-    [found] = summaries_of([*trials, Trial(way="ahead", round=4, refused="no")], nbytes=8_000_000)
+    [found] = summarize([*trials, WayTrial(way="ahead", round=4, refused="no")], nbytes=8_000_000)
 
     assert (found.total_s, found.sample_s, found.mb_per_s, found.n_times) == (4, 1, 2, 3)
     assert found.random_s is None
@@ -374,7 +374,7 @@ def test_medians_are_taken_of_each_way() -> None:
 )
 def test_what_a_machine_lacks_is_said(name: str, nbytes: int, reason: str | None) -> None:
     """Nothing is dropped in silence."""
-    stored = StoredObject(href="https://host/a", nbytes=nbytes, etag=None)
+    stored = IngestObject(href="https://host/a", nbytes=nbytes, etag=None)
 
     said = not_here(BY_NAME[name], [stored], free_nbytes=1000)
 
@@ -449,7 +449,7 @@ def test_table_and_figure_show_every_way() -> None:
     """A way without random reads is shown, too, and its place says so."""
     ways = [summary("one-stream", total_s=30.0), summary("pipe", random_s=None, first_random_s=None)]
 
-    text = "\n".join(table_of(ways, n_objects=1))
+    text = "\n".join(table_lines(ways, n_objects=1))
     figure = draw(ways, LIGHT, n_objects=1)
 
     assert all(way.way.title in text for way in ways)
@@ -535,7 +535,7 @@ def test_the_advice_does_not_call_a_faster_way_the_next_best() -> None:
 
 def test_a_window_of_each_object_is_in_its_middle() -> None:
     """Whole where the object is shorter than a sample."""
-    objects = tuple(StoredObject(href="", nbytes=nbytes, etag=None) for nbytes in (100, 10))
+    objects = tuple(IngestObject(href="", nbytes=nbytes, etag=None) for nbytes in (100, 10))
 
     assert one_window_each(objects, sample_nbytes=20) == (
         Read(index=0, start=40, stop=60),

@@ -14,7 +14,7 @@ from pixel_gather_bench.suite.records import (
     write_record,
     write_settings,
 )
-from pixel_gather_bench.suite.table import causes_of, digests_of, rows_of
+from pixel_gather_bench.suite.table import group_by_digest, group_causes, suite_rows
 
 STEADY, LATE = (1, 2, 3, 8), (2, 4, 6, 7)
 """The same four sources: the first run has a late answer at its end, the second is slow throughout."""
@@ -73,7 +73,7 @@ def test_timings_are_of_the_sources_that_were_read() -> None:
 
 def test_rows_tell_the_best_and_the_median(folder: Path) -> None:
     """One line a configuration, from all its runs."""
-    row, other = rows_of(read_records(folder), "throughput")
+    row, other = suite_rows(read_records(folder), "throughput")
 
     assert (row.engine, row.concurrency, row.n_runs, row.wall_s, row.median_wall_s) == (
         "fast",
@@ -92,7 +92,7 @@ def test_causes_count_a_source_once(folder: Path) -> None:
     for round_ in (1, 2):
         write_record(folder, record_of(job_of("fast", 1, round_), failed=2))
 
-    (cause,) = causes_of(read_records(folder))
+    (cause,) = group_causes(read_records(folder))
 
     assert (cause.engine, cause.status, cause.positions) == ("fast", "missing", (0, 1))
 
@@ -101,7 +101,7 @@ def test_digests_name_the_runs_that_differ(folder: Path) -> None:
     """Times of runs with other pixels must not be compared unseen."""
     write_record(folder, record_of(job_of("rasterio", 1), digest="other"))
 
-    assert digests_of(read_records(folder)) == {
+    assert group_by_digest(read_records(folder)) == {
         "d": ["fast-auto-1", "fast-auto-2", "rasterio-4-1"],
         "other": ["rasterio-1-1"],
     }

@@ -8,7 +8,7 @@ import pytest
 from bench.suites import HREFS, SUITE, record_of
 from pixel_gather.core.errors import GatherError
 from pixel_gather_bench.child import RunCrashedError
-from pixel_gather_bench.suite.job import Job
+from pixel_gather_bench.suite.job import SuiteJob
 from pixel_gather_bench.suite.records import Record, has_record, read_records
 from pixel_gather_bench.suite.suite import Step, run_suite
 
@@ -24,9 +24,9 @@ class FakeChild:
     def __init__(self, *, crashes: str = "", is_interrupted_at: str = "") -> None:
         self.crashes = crashes
         self.is_interrupted_at = is_interrupted_at
-        self.jobs: list[Job] = []
+        self.jobs: list[SuiteJob] = []
 
-    def __call__(self, job: Job) -> Record:
+    def __call__(self, job: SuiteJob) -> Record:
         """Answer as a process would."""
         self.jobs.append(job)
         if job.name == self.crashes:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
-from pixel_gather_bench.suite.job import MOST, Raster, Target, parse_concurrencies, tile_window
+from pixel_gather_bench.suite.job import MOST, Raster, TileTarget, parse_concurrencies, tile_window
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_window_on_refuses_what_does_not_fit_between_the_others(
     raster: Raster, status: Status, reason: str
 ) -> None:
     """All windows lie in one array, whatever the engine."""
-    target = Target(tile=(1, 1), band=2, shape=(256, 128), dtype="uint16")
+    target = TileTarget(tile=(1, 1), band=2, shape=(256, 128), dtype="uint16")
 
     with pytest.raises(SourceError, match=reason) as caught:
         target.window_on(raster, href="file:///a.tif")

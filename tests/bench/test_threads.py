@@ -16,10 +16,17 @@ from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.limiter.find_limit import MOST_NEAR
 from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.child import RunCrashedError
-from pixel_gather_bench.suite.job import Job, Target
+from pixel_gather_bench.suite.job import SuiteJob, TileTarget
 from pixel_gather_bench.suite.records import Record
 from pixel_gather_bench.threads.figure import draw
-from pixel_gather_bench.threads.numbers import BackEndCurve, basis, by_back_end, curve_of, shortened, verdict
+from pixel_gather_bench.threads.numbers import (
+    BackEndCurve,
+    basis,
+    by_back_end,
+    make_curve,
+    shorten_job,
+    verdict,
+)
 from pixel_gather_bench.threads.threads import ThreadsReport, ThreadsRequest, bench_threads
 from pixel_gather_cli.commands.bench_threads import bench_threads_command
 
@@ -33,7 +40,7 @@ def records(*, ends_s: Sequence[tuple[int | None, float]]) -> list[Record]:
 
 def curve(root: str = "s3://bucket") -> BackEndCurve:
     """Return a curve whose best number is 8, and whose default has four fifths of its pace."""
-    return curve_of("s3", root, records(ends_s=[(1, 16), (8, 2), (32, 4), (None, 2.5)]))
+    return make_curve("s3", root, records(ends_s=[(1, 16), (8, 2), (32, 4), (None, 2.5)]))
 
 
 def test_by_back_end_keeps_order_and_leaves_nothing_out() -> None:
@@ -52,7 +59,7 @@ def test_shortened_reads_fewer_files_where_few_are_read_at_a_time() -> None:
     many = tuple(f"file:///{number}.tif" for number in range(1000))
 
     n_read = {
-        number: len(shortened(replace(job_of("fast", number), hrefs=many)).hrefs)
+        number: len(shorten_job(replace(job_of("fast", number), hrefs=many)).hrefs)
         for number in (1, 7, 8, None)
     }
 
@@ -70,7 +77,7 @@ def test_curve_finds_the_best_and_the_defaults_share() -> None:
 
 def test_curve_takes_medians_over_runs() -> None:
     """One bad run does not make a number bad."""
-    found = curve_of("s3", "s3://b", records(ends_s=[(8, 2), (8, 40), (8, 2)]))
+    found = make_curve("s3", "s3://b", records(ends_s=[(8, 2), (8, 40), (8, 2)]))
 
     assert found.best.median_per_s == 2
     assert found.best.per_s == (2, 0.1, 2)
@@ -107,9 +114,9 @@ def test_draw_marks_what_was_found_out() -> None:
 @pytest.mark.usefixtures("without_figure")
 def test_bench_threads_keeps_each_back_ends_runs_apart(tmp_path: Path) -> None:
     """Each back end gets a suite's folder of its own, and every run its own list."""
-    ran: list[Job] = []
+    ran: list[SuiteJob] = []
 
-    def run_one(job: Job) -> Record:
+    def run_one(job: SuiteJob) -> Record:
         ran.append(job)
         return record_of(job)
 
@@ -132,7 +139,7 @@ def without_figure(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bench_threads_says_when_every_run_crashed(tmp_path: Path) -> None:
     """Without a single fixed number there is nothing to compare, and the error names the back end."""
 
-    def run_one(job: Job) -> Record:
+    def run_one(job: SuiteJob) -> Record:
         if job.configuration.concurrency is None:
             return record_of(job)
         raise RunCrashedError("no memory")
@@ -232,7 +239,7 @@ def test_report_is_json_for_machines() -> None:
     assert values["back_ends"][0]["basis"].startswith("default: begins with")
 
 
-TARGET = Target(tile=None, band=1, shape=(2, 2), dtype="uint16")
+TARGET = TileTarget(tile=None, band=1, shape=(2, 2), dtype="uint16")
 REQUEST = ThreadsRequest(
     hrefs=(*HREFS, "s3://bucket/a.tif"),
     concurrencies=(8, None),

@@ -7,12 +7,12 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from pixel_gather.core.scenes.columns import N_PER_BLOCK, BlockTable, Columns, block_to_bytes, order_of
+from pixel_gather.core.scenes.columns import N_PER_BLOCK, BlockTable, Columns, block_to_bytes, order_by_place
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.io.scenes.catalog_format import (
     N_PER_GROUP,
+    CatalogHeader,
     CollectionExtent,
-    Header,
     head_to_bytes,
 )
 from pixel_gather_bench.area import N_FOLDERS, N_IMAGES, PUBLISHED_BOX
@@ -38,7 +38,7 @@ def write_made_up(folder: Path, n: int, *, n_links: int = N_IMAGES) -> None:
         n_links: Number of links of each scene.
     """
     columns = _columns(n)
-    order = order_of(columns)
+    order = order_by_place(columns)
     columns = {name: values[order] for name, values in columns.items()}
     offsets = np.zeros(-(-n // N_PER_GROUP) + 1, np.uint64)
     items_key = "catalog.0123456789abcdef.items"
@@ -50,7 +50,7 @@ def write_made_up(folder: Path, n: int, *, n_links: int = N_IMAGES) -> None:
             offsets[number + 1] = file.tell()
     box = (-180.0, -80.0, 180.0, 82.0)
     extent = CollectionExtent(id=COLLECTION, n_scenes=n, box=box, start_us=_FIRST_US, stop_us=_LAST_US)
-    header = Header(n_scenes=n, items_key=items_key, extents=(extent,))
+    header = CatalogHeader(n_scenes=n, items_key=items_key, extents=(extent,))
     with (folder / "catalog.columns").open("wb") as file:
         file.write(head_to_bytes(header, BlockTable.of(columns), offsets))
         for start in range(0, n, N_PER_BLOCK):

@@ -8,7 +8,7 @@ import numpy as np
 
 from pixel_gather.io.store.object_store import Objects, StoreSettings
 from pixel_gather_bench.suite import engine_fast
-from pixel_gather_bench.suite.job import Configuration, Job, Target
+from pixel_gather_bench.suite.job import Configuration, SuiteJob, TileTarget
 from pixel_gather_bench.suite.source_times import Sheet
 
 _INDEX: Final = "headers.parquet"
@@ -64,10 +64,10 @@ def _read(
     packed_headers: Mapping[str, bytes] | None = None,
 ) -> None:
     sheet = Sheet(len(hrefs))
-    job = Job(
+    job = SuiteJob(
         configuration=Configuration(engine="fast", concurrency=concurrency or None),
         round=1,
-        target=Target(tile=None, band=1, shape=out.shape[1:], dtype="uint16"),
+        target=TileTarget(tile=None, band=1, shape=out.shape[1:], dtype="uint16"),
         stores=stores or StoreSettings(),
         warm_up=False,
         header_nbytes=None,

@@ -33,7 +33,7 @@ from benchmarks.readers import CAREFUL, GATHER, INDEXED, KEPT, OURS, UNHEDGED
 from benchmarks.tables import reading_s
 from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.blocks.pixels import make_field
-from pixel_gather_bench.blocks.sweep import MB, Sweep, settings_of
+from pixel_gather_bench.blocks.sweep import MB, Sweep, list_settings
 from pixel_gather_bench.blocks.trial import Trials
 from pixel_gather_bench.threads.threads import ThreadsRequest, bench_threads
 
@@ -117,7 +117,7 @@ def test_late_answers_cost_next_to_nothing(bench: Bench) -> None:
 def test_storing_costs_less_cpu_than_decoding(bench: Bench, tmp_path: Path) -> None:
     """With the default codec and layout, as ``pixel-gather bench blocks`` writes."""
     pixels = make_field(tmp_path / "pixels.npy", dtype="uint16", total_mb=128 * 512 * 512 * 2 / MB)
-    [default] = settings_of(WRITTEN, {"blosc-lz4": (pixels.shape, pixels.dtype)})
+    [default] = list_settings(WRITTEN, {"blosc-lz4": (pixels.shape, pixels.dtype)})
     trials = Trials(place=f"file://{tmp_path}/cubes", stores=StoreSettings(), pixels_of=lambda _: pixels)
     gb_per_1000 = 1000 * 512 * 512 * 2 / 1e9
 

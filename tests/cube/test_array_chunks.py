@@ -12,7 +12,7 @@ from obstore.store import MemoryStore
 from zarr.codecs import ZstdCodec
 from zarr.storage import ObjectStore
 
-from pixel_gather.io.cube.array_chunks import encoded, put_array, put_rows, write_small_array
+from pixel_gather.io.cube.array_chunks import encode_chunk, put_array, put_rows, write_small_array
 
 _NUMBERS = arrays(
     dtype=integer_dtypes() | floating_dtypes(sizes=(32, 64)) | boolean_dtypes(),
@@ -96,4 +96,4 @@ def test_chunks_are_those_of_zarr_python(values: np.ndarray[Any, Any]) -> None:
     )
     array[...] = values
 
-    assert encoded(values) == theirs["c/0"].to_bytes()
+    assert encode_chunk(values) == theirs["c/0"].to_bytes()

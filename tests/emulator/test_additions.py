@@ -104,8 +104,8 @@ def test_tick_tells_its_time_in_the_input() -> None:
     """Other inputs are sent as they stand."""
     target = {"Arn": "a", "Input": '{"tick": "<aws.scheduler.scheduled-time>"}'}
 
-    assert schedules.timed(target, 1_764_000_000.7)["Input"] == '{"tick": "2025-11-24T16:00:00Z"}'
-    assert schedules.timed({"Arn": "a"}, 0.0) == {"Arn": "a"}
+    assert schedules.with_tick_time(target, 1_764_000_000.7)["Input"] == '{"tick": "2025-11-24T16:00:00Z"}'
+    assert schedules.with_tick_time({"Arn": "a"}, 0.0) == {"Arn": "a"}
 
 
 def test_clock_of_schedules_is_moved_by_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

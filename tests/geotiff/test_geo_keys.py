@@ -3,8 +3,8 @@
 import pytest
 
 from geotiff.small_tiffs import ASCII, DOUBLE, LONG, SHORT, Tags, ifd_of
-from pixel_gather.io.geotiff.crs import Key, crs_of
-from pixel_gather.io.geotiff.geo_keys import GeoKeys, geo_keys_of
+from pixel_gather.io.geotiff.crs import Key, parse_crs
+from pixel_gather.io.geotiff.geo_keys import GeoKeys, parse_geo_keys
 from pixel_gather.io.geotiff.tags import Tag
 from pixel_gather.io.geotiff.unsupported import UnknownCrsError, UnsupportedError
 
@@ -14,7 +14,7 @@ def keys_of(*values: int, doubles: tuple[float, ...] = (), text: bytes = b"", ki
     tags: Tags = {Tag.GEO_KEY_DIRECTORY: (kind, values)}
     more: Tags = {Tag.GEO_DOUBLE_PARAMS: (DOUBLE, doubles)} if doubles else {}
     texts: Tags = {Tag.GEO_ASCII_PARAMS: (ASCII, text)} if text else {}
-    return geo_keys_of(ifd_of({**tags, **more, **texts}))
+    return parse_geo_keys(ifd_of({**tags, **more, **texts}))
 
 
 def test_values_come_from_the_list_the_numbers_and_the_text() -> None:
@@ -25,7 +25,7 @@ def test_values_come_from_the_list_the_numbers_and_the_text() -> None:
     keys = keys_of(1, 1, 0, 4, *in_list, *one, *two, *text, doubles=(0.5, 1.5, 2.5, 3.5), text=b"abcdefg|\0")
 
     assert keys == {1024: 2, 2057: (1.5,), 2062: (2.5, 3.5), 3073: "defg"}
-    assert geo_keys_of(ifd_of({256: (SHORT, (1,))})) == {}
+    assert parse_geo_keys(ifd_of({256: (SHORT, (1,))})) == {}
     assert keys_of(1, 1, 1, 0) == {}
     assert keys_of(1, 1, 0, 1, 1, 0, 1, 5) == {1: 5}
 
@@ -152,6 +152,6 @@ def test_only_keys_that_say_no_more_than_a_code_are_that_code(keys: GeoKeys, crs
     """Names and default units change nothing. Of anything else, only GDAL can build the CRS."""
     if crs == "unknown":
         with pytest.raises(UnknownCrsError):
-            crs_of(keys)
+            parse_crs(keys)
     else:
-        assert crs_of(keys) == crs
+        assert parse_crs(keys) == crs

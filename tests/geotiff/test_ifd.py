@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from geotiff.small_tiffs import ASCII, BYTE, DOUBLE, LONG, LONG8, SHORT, Tags, handwritten, tiff
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes, NeedBytes
 from pixel_gather.io.geotiff.ifd import Ifd, following_ifds, parse_format, parse_ifd
-from pixel_gather.io.geotiff.layout import layout_of
+from pixel_gather.io.geotiff.layout import parse_layout
 from pixel_gather.io.geotiff.tags import Tag
 from pixel_gather.io.geotiff.unsupported import TiffError, UnsupportedError
 
@@ -43,7 +43,7 @@ def test_parse_ifd_reads_classic_and_big_tiffs_in_both_byte_orders(
     image = np.zeros((40, 30), "u2")
     content = tiff(tmp_path / "a.tif", image, byteorder=byteorder, bigtiff=bigtiff, rowsperstrip=8)
 
-    layout = layout_of(first_ifd(content))
+    layout = parse_layout(first_ifd(content))
 
     assert (layout.width, layout.height, layout.dtype) == (30, 40, np.dtype("u2"))
     assert (layout.tile_height, layout.is_tiled) == (8, False)
@@ -123,7 +123,7 @@ def test_a_changed_header_is_parsed_or_refused(changes: list[tuple[int, int]], f
     need = NeedBytes(0, 1)
     try:
         ifd = first_ifd(bytes(content), fetched=fetched)
-        layout_of(ifd)
+        parse_layout(ifd)
         list(following_ifds(ifd))
     except NeedBytes as error:
         need = error

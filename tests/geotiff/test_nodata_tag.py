@@ -11,7 +11,7 @@ from pixel_gather.io.geotiff.nodata_tag import (
     declares_nodata,
     hides_another_value,
     is_near_nodata,
-    nodata_of,
+    parse_nodata,
 )
 from pixel_gather.io.geotiff.tags import Tag
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
@@ -46,7 +46,7 @@ def told(text: str | None) -> Ifd:
 )  # fmt: skip
 def test_nodata_is_what_the_dtype_can_hold(dtype: str, text: str | None, expected: float | None) -> None:
     """None where it cannot hold it. Integers stay integers, and floats floats."""
-    nodata = nodata_of(told(text), np.dtype(dtype))
+    nodata = parse_nodata(told(text), np.dtype(dtype))
 
     assert nodata == expected
     assert type(nodata) is type(expected)
@@ -56,13 +56,13 @@ def test_nodata_is_what_the_dtype_can_hold(dtype: str, text: str | None, expecte
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_nodata_of_floats_may_be_no_number(dtype: str) -> None:
     """Floats have NaN; integers ignore it. Of complex numbers it is left to GDAL."""
-    nodata = nodata_of(told("nan"), np.dtype(dtype))
+    nodata = parse_nodata(told("nan"), np.dtype(dtype))
 
     assert nodata is not None
     assert math.isnan(nodata)
-    assert nodata_of(told("NaN"), np.dtype("i2")) is None
+    assert parse_nodata(told("NaN"), np.dtype("i2")) is None
     with pytest.raises(UnsupportedError):
-        nodata_of(told("nan"), np.dtype("c8"))
+        parse_nodata(told("nan"), np.dtype("c8"))
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_nodata_of_floats_may_be_no_number(dtype: str) -> None:
 def test_texts_that_only_gdal_can_read_are_refused(dtype: str, text: str) -> None:
     """GDAL parses 64-bit integers as integers, and complex integers look like complex numbers here."""
     with pytest.raises(UnsupportedError):
-        nodata_of(told(text), np.dtype(dtype))
+        parse_nodata(told(text), np.dtype(dtype))
 
 
 def test_long_texts_are_refused() -> None:
     """A number has at most 256 characters, with its closing NUL."""
-    assert nodata_of(told("0" * 254 + "7"), np.dtype("u1")) == 7
+    assert parse_nodata(told("0" * 254 + "7"), np.dtype("u1")) == 7
     assert not hides_another_value(told("0" * 254 + "7"), np.dtype("u1"))
-    for look in (nodata_of, hides_another_value):
+    for look in (parse_nodata, hides_another_value):
         with pytest.raises(UnsupportedError):
             look(told("0" * 255 + "7"), np.dtype("u1"))
 

@@ -11,7 +11,7 @@ from rasterio.transform import Affine
 from geotiff.small_tiffs import MemoryObject
 from pixel_gather.core.model.source import Cost
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
-from pixel_gather.io.geotiff.parsed_headers import _joined
+from pixel_gather.io.geotiff.parsed_headers import _join_touching
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
@@ -129,7 +129,7 @@ def test_places_that_touch_are_compared_as_one(
     viewed: list[tuple[int, int]], joined: list[tuple[int, int]]
 ) -> None:
     """Bytes between two places may differ."""
-    assert list(_joined(viewed)) == joined
+    assert list(_join_touching(viewed)) == joined
 
 
 def test_overviews_are_remembered_by_themselves(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from geotiff.small_tiffs import DOUBLE, SHORT, Tags, ifd_of
 from pixel_gather.core.model.window import Transform
 from pixel_gather.io.geotiff.geo_keys import GeoKeys
 from pixel_gather.io.geotiff.tags import Tag
-from pixel_gather.io.geotiff.transform import has_only_control_points, heights_of, transform_of
+from pixel_gather.io.geotiff.transform import has_only_control_points, parse_heights, parse_transform
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 AREA: GeoKeys = {1025: 1}
@@ -40,32 +40,32 @@ def test_scale_and_tiepoint_place_the_corners() -> None:
 
     for height in (20.0, -20.0):
         for more in ((), (0.0,), (7.0,)):
-            assert transform_of(ifd_of({**scale(10.0, height, *more), **TIEPOINT}), AREA) == expected
-    assert transform_of(ifd_of({**scale(10.0, 20.0), **TIEPOINT}), {}) == expected
+            assert parse_transform(ifd_of({**scale(10.0, height, *more), **TIEPOINT}), AREA) == expected
+    assert parse_transform(ifd_of({**scale(10.0, 20.0), **TIEPOINT}), {}) == expected
     two = tiepoint(3.0, 4.0, 5.0, 1000.0, 2000.0, 6.0, *range(6))
-    assert transform_of(ifd_of({**scale(10.0, 20.0), **two}), AREA) == expected
+    assert parse_transform(ifd_of({**scale(10.0, 20.0), **two}), AREA) == expected
 
 
 def test_a_matrix_is_the_transform() -> None:
     """Its first two rows, without the column of heights."""
-    assert transform_of(ifd_of(MATRIX), AREA) == Transform(2, 1, 50, 0.5, -3, 70)
+    assert parse_transform(ifd_of(MATRIX), AREA) == Transform(2, 1, 50, 0.5, -3, 70)
 
 
 def test_pixels_that_are_points_have_their_centre_there() -> None:
     """The corner is half a pixel before it, along rows and columns."""
-    assert transform_of(ifd_of({**scale(10.0, 20.0), **TIEPOINT}), POINT) == Transform(
+    assert parse_transform(ifd_of({**scale(10.0, 20.0), **TIEPOINT}), POINT) == Transform(
         10.0, 0.0, 965.0, 0.0, -20.0, 2090.0
     )
-    assert transform_of(ifd_of(MATRIX), POINT) == Transform(2, 1, 48.5, 0.5, -3, 71.25)
+    assert parse_transform(ifd_of(MATRIX), POINT) == Transform(2, 1, 48.5, 0.5, -3, 71.25)
 
 
 def test_without_scale_or_matrix_there_is_no_transform() -> None:
     """An identity matrix says nothing, so it gives none, either."""
     identity = matrix(1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1)
 
-    assert transform_of(ifd_of({256: (SHORT, (1,))}), {}) is None
-    assert transform_of(ifd_of(TIEPOINT), {}) is None
-    assert transform_of(ifd_of(identity), {}) is None
+    assert parse_transform(ifd_of({256: (SHORT, (1,))}), {}) is None
+    assert parse_transform(ifd_of(TIEPOINT), {}) is None
+    assert parse_transform(ifd_of(identity), {}) is None
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_without_scale_or_matrix_there_is_no_transform() -> None:
 def test_what_gdal_reads_in_a_way_of_its_own_is_refused(tags: Tags, reason: str) -> None:
     """The reason is named."""
     with pytest.raises(UnsupportedError, match=reason):
-        transform_of(ifd_of(tags), AREA)
+        parse_transform(ifd_of(tags), AREA)
 
 
 def test_up_to_4096_tiepoints_are_read() -> None:
     """Of which the first counts."""
-    assert transform_of(ifd_of({**scale(10.0, 20.0), **tiepoint(*(0.0,) * 6 * 4096)}), AREA) is not None
+    assert parse_transform(ifd_of({**scale(10.0, 20.0), **tiepoint(*(0.0,) * 6 * 4096)}), AREA) is not None
 
 
 def test_tiepoints_alone_are_control_points() -> None:
@@ -112,9 +112,9 @@ def test_heights_are_all_values_of_the_third_axis() -> None:
     """They are those of the scale, of each tiepoint and of the matrix."""
     tags = {**scale(10.0, 20.0, 30.0), **tiepoint(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), **MATRIX}
 
-    assert heights_of(ifd_of(tags)) == ((30.0,), (2, 5, 8, 11), tuple(range(8)))
-    assert heights_of(ifd_of({256: (SHORT, (1,))})) == ((), (), ())
+    assert parse_heights(ifd_of(tags)) == ((30.0,), (2, 5, 8, 11), tuple(range(8)))
+    assert parse_heights(ifd_of({256: (SHORT, (1,))})) == ((), (), ())
     with pytest.raises(UnsupportedError):
-        heights_of(ifd_of(scale(1.0, 2.0, 3.0, 4.0)))
+        parse_heights(ifd_of(scale(1.0, 2.0, 3.0, 4.0)))
     with pytest.raises(UnsupportedError):
-        heights_of(ifd_of(matrix(*range(17))))
+        parse_heights(ifd_of(matrix(*range(17))))

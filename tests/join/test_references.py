@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pixel_gather.features.join.references import address_of, folders_of, not_within
+from pixel_gather.features.join.references import innermost_folders, not_within, percent_encode
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ CASES = (
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_folders_are_the_innermost_that_hold_all_cubes(case: Case) -> None:
     """There is one for each bucket. Folders with odd names are left out."""
-    assert folders_of(case.places) == case.folders
+    assert innermost_folders(case.places) == case.folders
     assert not_within(case.places, case.folders) == ()
 
 
@@ -43,5 +43,5 @@ def test_cubes_elsewhere_are_told() -> None:
 
 def test_keys_are_encoded_in_addresses() -> None:
     """Those of local files are encoded already."""
-    assert address_of("s3://b/my tiles/a%20b") == "s3://b/my%20tiles/a%2520b"
-    assert address_of("file:///my%20tiles/a") == "file:///my%20tiles/a"
+    assert percent_encode("s3://b/my tiles/a%20b") == "s3://b/my%20tiles/a%2520b"
+    assert percent_encode("file:///my%20tiles/a") == "file:///my%20tiles/a"

@@ -203,7 +203,7 @@ def test_process_has_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     """It decodes what strangers wrote."""
     monkeypatch.setenv("AWS_SESSION_TOKEN", "private")
 
-    child = module._started()
+    child = module._start_child()
     environment = Path(f"/proc/{child.process.pid}/environ").read_bytes()
     child.end()
 

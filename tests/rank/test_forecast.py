@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from pixel_gather.core.model.source import Cost
-from pixel_gather.features.rank.forecast import Forecast
-from pixel_gather.features.rank.measure import Measured
-from pixel_gather.features.rank.rounds import RankedScene, Wanted
+from pixel_gather.features.rank.forecast import RoundForecast
+from pixel_gather.features.rank.measure import MeasuredScene
+from pixel_gather.features.rank.rounds import RankedScene, WantedRead
 
 FIRST = Cost(requests=4, nbytes=1_000_000, decode_s=0.0142)
 """With 9 ms for Python around a scene and 0.2 ms for each request, its CPU time is 24 ms."""
 
-MEASURED = Measured(
+MEASURED = MeasuredScene(
     value=1.0,
     error=0.1,
     level=2,
@@ -29,20 +29,20 @@ MEASURED = Measured(
 )
 
 
-def next_round_of(*measured: Measured | None, cost: Cost = FIRST) -> Forecast:
+def next_round_of(*measured: MeasuredScene | None, cost: Cost = FIRST) -> RoundForecast:
     """Return the forecast for reading scenes of one cost again."""
     scenes = [
         RankedScene(scene=None, measured=each, cost=cost)  # type: ignore[arg-type] # it is not looked at
         for each in measured
     ]
-    return Forecast.of_round([Wanted(each, 0) for each in scenes], like=FIRST, in_flight=1000)
+    return RoundForecast.of_round([WantedRead(each, 0) for each in scenes], like=FIRST, in_flight=1000)
 
 
 def test_a_hundred_scenes_take_a_hundred_times_the_first() -> None:
     """Whatever takes longest of the cores, the answers' first bytes and the network is what counts."""
-    busy = Forecast.of(FIRST, n_scenes=100, in_flight=1000, reads_on=False)
-    waiting = Forecast.of(FIRST, n_scenes=100, in_flight=1, reads_on=False)
-    large = Forecast.of(replace(FIRST, nbytes=78_000_000), n_scenes=100, in_flight=1000, reads_on=False)
+    busy = RoundForecast.of(FIRST, n_scenes=100, in_flight=1000, reads_on=False)
+    waiting = RoundForecast.of(FIRST, n_scenes=100, in_flight=1, reads_on=False)
+    large = RoundForecast.of(replace(FIRST, nbytes=78_000_000), n_scenes=100, in_flight=1000, reads_on=False)
 
     assert (busy.requests, busy.nbytes) == (400, 100_000_000)
     assert busy.seconds == pytest.approx(2.4)
@@ -52,7 +52,9 @@ def test_a_hundred_scenes_take_a_hundred_times_the_first() -> None:
 
 def test_scenes_whose_rank_is_open_are_read_again() -> None:
     """Nearly a third of them, or so it is assumed."""
-    once, again = (Forecast.of(FIRST, n_scenes=100, in_flight=8, reads_on=each) for each in (False, True))
+    once, again = (
+        RoundForecast.of(FIRST, n_scenes=100, in_flight=8, reads_on=each) for each in (False, True)
+    )
 
     assert again.requests == pytest.approx(1.3 * once.requests)
     assert again.nbytes == pytest.approx(1.3 * once.nbytes)
@@ -61,8 +63,8 @@ def test_scenes_whose_rank_is_open_are_read_again() -> None:
 
 def test_price_is_of_requests_and_of_one_vcpu() -> None:
     """S3 takes $0.40 for a million GETs; a function of 1,769 MiB costs 8.3 cents an hour."""
-    assert Forecast(1e6, 0.0, 0.0).usd == pytest.approx(0.40)
-    assert Forecast(0.0, 0.0, 3600.0).usd == pytest.approx(0.08292, rel=1e-4)
+    assert RoundForecast(1e6, 0.0, 0.0).usd == pytest.approx(0.40)
+    assert RoundForecast(0.0, 0.0, 3600.0).usd == pytest.approx(0.08292, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -90,4 +92,4 @@ def test_full_resolution_counts_as_at_most_64_by_64_pixels_each() -> None:
 
 def test_a_round_of_no_scene_takes_nothing() -> None:
     """It takes neither requests nor time."""
-    assert next_round_of() == Forecast(0.0, 0.0, 0.0)
+    assert next_round_of() == RoundForecast(0.0, 0.0, 0.0)

@@ -9,19 +9,19 @@ import pytest
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import Cost, Source
 from pixel_gather.core.model.status import Status
-from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.forecast import RoundForecast
 from pixel_gather.features.rank.map_rounds import (
     MapState,
     load_round,
     measure_task,
-    merged,
+    merge_round,
+    next_reads,
     next_round,
-    wanted_of,
     write_round,
 )
-from pixel_gather.features.rank.measure import Measured
+from pixel_gather.features.rank.measure import MeasuredScene
 from pixel_gather.features.rank.ranking_request import RankingRequest
-from pixel_gather.features.rank.rounds import NothingKept, RankedScene, Rounds, Wanted, begun
+from pixel_gather.features.rank.rounds import NothingKept, RankedScene, Rounds, WantedRead, begun
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.tables.find_bands import BandOf
 from pixel_gather.tables.map_round import plan_round
@@ -46,12 +46,12 @@ def _state(rounds: Rounds) -> MapState:
         for n in range(N)
     ]
     state = MapState(scenes=begun(scenes), execution="e", started_at=0.0)
-    state.wanted = wanted_of(state.scenes, rounds)
+    state.wanted = next_reads(state.scenes, rounds)
     return state
 
 
-def _measured(value: float, *, error: float = 0.25, level: int | None = 0) -> Measured:
-    return Measured(
+def _measured(value: float, *, error: float = 0.25, level: int | None = 0) -> MeasuredScene:
+    return MeasuredScene(
         value=value,
         error=error,
         level=level,
@@ -68,7 +68,7 @@ def _measured(value: float, *, error: float = 0.25, level: int | None = 0) -> Me
     )
 
 
-async def _measure(wanted: Sequence[Wanted], done: Callable[[RankedScene], None]) -> None:
+async def _measure(wanted: Sequence[WantedRead], done: Callable[[RankedScene], None]) -> None:
     for each in wanted:
         each.ranked.step, each.ranked.measured = each.step, _measured(float(each.ranked.scene.id[1:]))
         done(each.ranked)
@@ -92,7 +92,7 @@ def test_every_scene_is_in_one_task_and_comes_back(n_tasks: int) -> None:
         await _run(state, files)
         assert await missing_tasks(state.tasks, round_files(files, 0)) == []
         assert await last_round(files) == 0
-        found, read = await merged(await load_round(files, 0), files)
+        found, read = await merge_round(await load_round(files, 0), files)
         assert sorted(read) == list(range(N))
         return found
 
@@ -123,11 +123,11 @@ def test_scenes_of_a_lost_worker_are_read_again_alone_and_then_listed() -> None:
         state = _state(rounds)
         await write_round(state, files, n_tasks=3)
         await _run(state, files, lost=frozenset({1}))
-        state, read = await merged(state, files)
+        state, read = await merge_round(state, files)
         again = next_round(state, read, rounds)
         await write_round(again, files, n_tasks=len(again.wanted))
         await _run(again, files, lost=frozenset({0}))
-        state, read = await merged(again, files)
+        state, read = await merge_round(again, files)
         return again, next_round(state, read, rounds)
 
     again, last = asyncio.run(work())
@@ -146,7 +146,7 @@ def test_round_in_which_no_worker_can_read_fails() -> None:
         state = _state(rounds)
         for n_tasks in (2, N):
             await write_round(state, files, n_tasks=n_tasks)
-            state, read = await merged(state, files)
+            state, read = await merge_round(state, files)
             state = next_round(state, read, rounds)
 
     with pytest.raises(StoreError, match="every worker failed"):
@@ -156,7 +156,7 @@ def test_round_in_which_no_worker_can_read_fails() -> None:
 def test_scenes_that_are_late_are_listed_as_timed_out() -> None:
     """Those that were read in time are kept."""
 
-    async def slow(wanted: Sequence[Wanted], done: Callable[[RankedScene], None]) -> None:
+    async def slow(wanted: Sequence[WantedRead], done: Callable[[RankedScene], None]) -> None:
         await _measure(wanted[:2], done)
         await asyncio.sleep(60)
 
@@ -164,7 +164,7 @@ def test_scenes_that_are_late_are_listed_as_timed_out() -> None:
         files, state = FakeControl(), _state(_rounds())
         await write_round(state, files, n_tasks=1)
         await measure_task(state.tasks[0], files, 0, measure=slow, longest_s=0.01)
-        found, _ = await merged(state, files)
+        found, _ = await merge_round(state, files)
         return found
 
     statuses = [each.status for each in asyncio.run(work()).scenes]
@@ -202,7 +202,7 @@ def test_forecast_of_a_round_counts_each_scene_by_its_next_level() -> None:
     known.cost, known.measured = Cost(requests=1, nbytes=1000, decode_s=0.1), _measured(1.0)
     like = Cost(requests=3, nbytes=500, decode_s=0.2)
 
-    found = Forecast.of_round([Wanted(known, 1), Wanted(new, 0)], like=like, in_flight=8)
+    found = RoundForecast.of_round([WantedRead(known, 1), WantedRead(new, 0)], like=like, in_flight=8)
 
     assert (found.requests, found.nbytes) == (4, 4 * 1000 + 500)
     assert found.seconds == pytest.approx(4 * 0.1 + 0.2 + 2 * 0.009 + 4 * 0.2e-3)
@@ -211,12 +211,12 @@ def test_forecast_of_a_round_counts_each_scene_by_its_next_level() -> None:
 @pytest.mark.parametrize(("seconds", "workers"), list(product([1.0, 100.0, 1e5], [1, 50, 500])))
 def test_tasks_are_neither_too_many_nor_too_long(seconds: float, workers: int) -> None:
     """No task is near the end of a worker's life; workers are no more than the deployment's."""
-    found = plan_round(Forecast(5000, 1e9, seconds), n_scenes=5000, most_workers=workers)
+    found = plan_round(RoundForecast(5000, 1e9, seconds), n_scenes=5000, most_workers=workers)
 
     assert found.n_workers <= workers
     assert seconds / found.n_tasks <= 120 or found.n_tasks == 5000
     assert 120 <= found.first_limit_s <= 800
-    assert found.usd > Forecast(5000, 1e9, seconds).usd
+    assert found.usd > RoundForecast(5000, 1e9, seconds).usd
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_costs_of_1563_scenes_are_those_of_the_page(
     ranked = RankedScene(scene=None)  # type: ignore[arg-type] # as above
     like = Cost(requests=gets, nbytes=int(megabytes * 1e6), decode_s=side * side * 2 / 400e6)
 
-    forecast = Forecast.of_round([Wanted(ranked, 0)] * 1563, like=like, in_flight=128)
+    forecast = RoundForecast.of_round([WantedRead(ranked, 0)] * 1563, like=like, in_flight=128)
     found = plan_round(forecast, n_scenes=1563, most_workers=500)
 
     assert (

@@ -6,24 +6,35 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.features.rank.order import Place, joint_interval, needed_errors, places, spread, undecided
+from pixel_gather.features.rank.order import (
+    RankPlace,
+    joint_interval,
+    needed_errors,
+    places,
+    robust_deviation,
+    scenes_to_refine,
+)
 
 
 def test_places_give_ranges_where_intervals_touch() -> None:
     """Two scenes within each other's error may swap; a third one may not."""
     found = places([0.5, 0.9, 0.52], [0.02, 0.01, 0.02], descending=True)
 
-    assert found == [Place(3, 2, 3), Place(1, 1, 1), Place(2, 2, 3)]
+    assert found == [RankPlace(3, 2, 3), RankPlace(1, 1, 1), RankPlace(2, 2, 3)]
 
 
 def test_places_leave_out_scenes_without_a_value() -> None:
     """They have no place, and the others are counted without them."""
-    assert places([math.nan, 1.0, 2.0], [0, 0, 0], descending=False) == [None, Place(1, 1, 1), Place(2, 2, 2)]
+    assert places([math.nan, 1.0, 2.0], [0, 0, 0], descending=False) == [
+        None,
+        RankPlace(1, 1, 1),
+        RankPlace(2, 2, 2),
+    ]
 
 
 def test_equal_values_share_their_ranks() -> None:
     """A tie is marked though both values are exact."""
-    assert places([1.0, 1.0], [0, 0], descending=True) == [Place(1, 1, 2), Place(2, 1, 2)]
+    assert places([1.0, 1.0], [0, 0], descending=True) == [RankPlace(1, 1, 2), RankPlace(2, 1, 2)]
 
 
 @given(
@@ -59,10 +70,10 @@ def test_only_scenes_with_open_ranks_in_the_top_are_read_on() -> None:
     values, errors = [9.0, 8.9, 5.0, 4.9, 1.0], [0.1, 0.1, 0.1, 0.1, 0.1]
     found = places(values, errors, descending=True)
 
-    assert undecided(found, errors, top=2, bound=0.01) == [0, 1]
-    assert undecided(found, errors, top=3, bound=0.01) == [0, 1, 2, 3]  # the third place is open
-    assert undecided(found, errors, top=None, bound=0.01) == [0, 1, 2, 3]
-    assert undecided(found, errors, top=2, bound=0.2) == []
+    assert scenes_to_refine(found, errors, top=2, bound=0.01) == [0, 1]
+    assert scenes_to_refine(found, errors, top=3, bound=0.01) == [0, 1, 2, 3]  # the third place is open
+    assert scenes_to_refine(found, errors, top=None, bound=0.01) == [0, 1, 2, 3]
+    assert scenes_to_refine(found, errors, top=2, bound=0.2) == []
 
 
 def test_sure_ranks_are_corrected_for_the_number_of_scenes() -> None:
@@ -91,8 +102,8 @@ def test_spread_ignores_a_single_odd_value() -> None:
     """As a standard deviation would not."""
     values = [*np.linspace(0, 1, 50), math.nan, 1e9]
 
-    assert spread(values) < 1
-    assert spread([]) == spread([2.0]) == 0
+    assert robust_deviation(values) < 1
+    assert robust_deviation([]) == robust_deviation([2.0]) == 0
 
 
 def test_needed_error_parts_a_scene_from_the_next_one() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pixel_gather.features.rank.sampling_error import (
     INTERVAL,
-    Estimate,
+    ErrorEstimate,
     Grid,
     LevelSample,
     Resampling,
@@ -41,7 +41,7 @@ def _nearest(image: Grid) -> Grid:
     return image[4::8, 4::8]
 
 
-def _holds(found: Estimate, exact: float) -> bool:
+def _holds(found: ErrorEstimate, exact: float) -> bool:
     return abs(found.value - exact) <= INTERVAL * found.error + 1e-9
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
-from pixel_gather.io.pictures.classes import classes_of, legend_of, painted_classes
+from pixel_gather.io.pictures.classes import count_classes, legend_of, painted_classes
 
 _RANDOM = np.random.default_rng(4)
 
@@ -28,7 +28,7 @@ _RANDOM = np.random.default_rng(4)
 )
 def test_classes_are_few_whole_numbers_or_have_a_name(name: str, pixels: Any, n_classes: int) -> None:
     """The most frequent come first, and the shares of all are 1."""
-    found = classes_of(name, pixels, np.ones(pixels.shape, dtype=bool))
+    found = count_classes(name, pixels, np.ones(pixels.shape, dtype=bool))
 
     assert len(found) == n_classes
     assert sum(each.share for each in found) == pytest.approx(float(n_classes > 0))
@@ -42,7 +42,7 @@ def test_what_the_file_says_goes_before_the_name() -> None:
     said = tuple(BandClass(value=n, name=f"kind {n}", colour=f"#0000{n:02x}") for n in range(1, 90))
     meaning = BandMeaning(colour="palette", classes=said)
 
-    found = classes_of("SCL", pixels, np.ones(pixels.shape, dtype=bool), meaning=meaning)
+    found = count_classes("SCL", pixels, np.ones(pixels.shape, dtype=bool), meaning=meaning)
     colours = {each.value: (each.name, each.colour) for each in found}
     legend = legend_of(found)
 
@@ -59,7 +59,7 @@ def test_pixels_have_the_colour_of_their_class() -> None:
     pixels = np.array([[4, 4], [6, 9]], "uint8")
     is_valid = np.array([[True, True], [True, False]])
 
-    found = classes_of("SCL", pixels, is_valid)
+    found = count_classes("SCL", pixels, is_valid)
     painted = painted_classes(pixels, is_valid, found)
 
     assert [each.name for each in found] == ["4 vegetation", "6 water"]

@@ -4,7 +4,7 @@ import numpy as np
 
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
-from pixel_gather.features.report.findings import findings_of
+from pixel_gather.features.report.findings import state_findings
 
 
 def run_of(
@@ -37,7 +37,7 @@ def run_of(
 
 def test_findings_tell_the_share_of_opening() -> None:
     """The share is that of the medians, as in the table."""
-    (said,) = findings_of([run_of(1, 20)])
+    (said,) = state_findings([run_of(1, 20)])
 
     assert said == "Opening took more time than reading: 60.0% of both, 30.0 ms against 20.0 ms a source."
 
@@ -46,7 +46,7 @@ def test_findings_tell_where_throughput_flattens_and_what_is_most_efficient() ->
     """Throughput is flat from nine tenths of the maximum on."""
     pace = {1: 10.0, 8: 96.0, 16: 150.0, 32: 280.0, 49: 300.0}
 
-    said = findings_of([run_of(n, per_s) for n, per_s in pace.items()])
+    said = state_findings([run_of(n, per_s) for n, per_s in pace.items()])
 
     assert "fast: throughput flattens from 32 at a time, with 280 sources/s; the most is 300 sources/s" in (
         " ".join(said)
@@ -56,14 +56,14 @@ def test_findings_tell_where_throughput_flattens_and_what_is_most_efficient() ->
 
 def test_findings_say_that_more_was_not_tried() -> None:
     """The sentence is there if the highest concurrency is clearly the best."""
-    said = findings_of([run_of(n, 10.0 * n) for n in (1, 2, 4)])
+    said = state_findings([run_of(n, 10.0 * n) for n in (1, 2, 4)])
 
     assert any("rises up to the highest number that was tried" in each for each in said)
 
 
 def test_findings_of_two_runs_say_nothing_of_a_curve() -> None:
     """Two points are not a curve. Published figures are stated if they are wanted."""
-    said = findings_of([run_of(1, 10), run_of(2, 20)], with_published=True)
+    said = state_findings([run_of(1, 10), run_of(2, 20)], with_published=True)
 
     assert not any("flattens" in each or "efficiency at" in each for each in said[:-1])
     assert said[-1].startswith("In 2018, opening took 59.8% with 1 thread and 52.8% with 49")
@@ -73,7 +73,7 @@ def test_findings_of_nothing_are_none() -> None:
     """A gather that read nothing has no findings."""
     empty = run_of(1, 10, n=0)
 
-    assert findings_of([empty]) == ()
+    assert state_findings([empty]) == ()
 
 
 def test_findings_tell_of_one_late_source() -> None:
@@ -81,4 +81,4 @@ def test_findings_tell_of_one_late_source() -> None:
     late = run_of(1, 10)
     late.timings.read_s[50] = 3.0
 
-    assert any("slowest source took 61 times the median" in each for each in findings_of([late]))
+    assert any("slowest source took 61 times the median" in each for each in state_findings([late]))

@@ -14,15 +14,15 @@ import pytest
 from PIL import Image as Pillow
 
 from pixel_gather.core.results.evidence import Evidence, MaskedQuicklooks
-from pixel_gather.core.results.run_table import columns_of
+from pixel_gather.core.results.run_table import run_columns
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.page import comparison_of, page_of
 from pixel_gather.features.report.page.window_views import views_of
-from pixel_gather.io.pictures.pictures import film_of
+from pixel_gather.io.pictures.pictures import make_film
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches, number_in_words
 from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather_bench.figures.draw import draw_figures
-from pixel_gather_bench.figures.files import plots_of
+from pixel_gather_bench.figures.files import make_plots
 from support.report_cubes import REPORT, MadeCube
 
 HOSTILE = "s3://b/\"><script>alert(1)</script>'<img src=x onerror=alert(2)>{{ 7 * 7 }}.tif"
@@ -62,8 +62,8 @@ def evidence_of(cube: MadeCube, place: str = "/out/cube.zarr") -> Evidence:
 
 def page_with(evidence: Evidence, *, draws: bool = False) -> str:
     """Return the page of a gather. Drawing takes a second."""
-    plots = plots_of(draw_figures([evidence.run], with_published=False, theme=LIGHT)) if draws else ()
-    columns = columns_of([evidence.run], with_published=False)
+    plots = make_plots(draw_figures([evidence.run], with_published=False, theme=LIGHT)) if draws else ()
+    columns = run_columns([evidence.run], with_published=False)
     return page_of(evidence, columns=columns, plots=plots, findings=("Opening took <b>time</b>.",))
 
 
@@ -96,7 +96,7 @@ def test_page_has_every_section_in_its_order() -> None:
 def test_page_links_to_the_page_of_all_pixels() -> None:
     """Only if that lies beside it."""
     evidence = evidence_of(MadeCube(has_quicklooks=False))
-    columns = columns_of([evidence.run], with_published=False)
+    columns = run_columns([evidence.run], with_published=False)
 
     page = page_of(evidence, columns=columns, findings=(), viewer="view.html")
 
@@ -234,7 +234,7 @@ def test_comparison_has_a_column_for_each_run_and_the_sheets_of_cubes() -> None:
     two = [evidence_of(MadeCube(), f"/out/{name}.zarr") for name in ("cold", "warm")]
     runs = [each.run for each in two]
 
-    columns = columns_of(runs, with_published=True)
+    columns = run_columns(runs, with_published=True)
     html = comparison_of(two, title="two", columns=columns, findings=("one",))
 
     page = Reader(html)
@@ -358,7 +358,7 @@ def test_film_leaves_frames_out_rather_than_growing() -> None:
     """If there are too many quicklooks, every n-th one is a frame."""
     noise = np.random.default_rng(0).integers(0, 255, (400, 64, 64, 4), dtype="uint8")
 
-    film = film_of(noise, most_nbytes=400_000)
+    film = make_film(noise, most_nbytes=400_000)
 
     assert film.every > 1
     assert film.n_frames == -(-400 // film.every)
@@ -370,7 +370,7 @@ def test_film_of_few_frames_has_all_of_them_to_the_bit() -> None:
     noise = np.random.default_rng(0).integers(0, 255, (5, 16, 20, 4), dtype="uint8")
     noise[..., 3] = 255
 
-    film = film_of(noise, most_nbytes=400_000)
+    film = make_film(noise, most_nbytes=400_000)
 
     image = Pillow.open(io.BytesIO(base64.b64decode(film.uri.partition(",")[2])))
     canvas = np.asarray(image.convert("RGBA"))
@@ -410,7 +410,7 @@ def test_page_of_many_runs_has_a_narrow_row_for_each_and_tables_of_four() -> Non
     """A table of figures has at most four columns."""
     runs = [replace(evidence_of(MadeCube()).run, name=f"run {n}") for n in range(9)]
 
-    html = comparison_of([], title="nine", columns=columns_of(runs, with_published=False), findings=())
+    html = comparison_of([], title="nine", columns=run_columns(runs, with_published=False), findings=())
 
     tables = re.findall(r'<table class="runs">.*?</table>', html, re.DOTALL)
     assert [each.count('scope="col"') for each in tables] == [4, 4, 1]

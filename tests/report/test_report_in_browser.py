@@ -6,7 +6,7 @@ import pytest
 from obstore.store import LocalStore
 
 from pixel_gather.features.report.cube_evidence import read_evidence
-from pixel_gather.features.report.report_files import comparison_files_of, report_files_of
+from pixel_gather.features.report.report_files import make_comparison_files, report_files_of
 from support.browser import Page, needs_browser, opened_browser, violations
 from support.image_cubes import failing_cube, scene_class_cube
 from support.viewed_cubes import gathered_cover, gathered_valley
@@ -47,7 +47,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         name: read_evidence(LocalStore(each.place), place=each.place) for name, each in gathered.items()
     }
     pages = {name: report_files_of(each, viewer="view.html") for name, each in evidences.items()}
-    pages["compared"] = comparison_files_of(
+    pages["compared"] = make_comparison_files(
         [each.run for each in evidences.values()],
         plots=(),
         evidences=list(evidences.values()),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.results.presence import _in_order, axis_of, presence_of
+from pixel_gather.core.results.presence import _in_order, cross_axes, make_axis
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.core.results.rows_where import NumberedTexts
 
@@ -22,7 +22,7 @@ def test_days_have_no_gaps_and_rows_keep_their_order() -> None:
     """Two rows may share a day. A row without time is left out."""
     time = np.array([3 * DAY_US, 5, NO_TIME, 3 * DAY_US + 7, DAY_US])
 
-    found = presence_of([axis_of("day", time)], counts=all_of(5))
+    found = cross_axes([make_axis("day", time)], counts=all_of(5))
 
     assert found.labels[0].astype(str).tolist() == ["1970-01-01", "1970-01-02", "1970-01-03", "1970-01-04"]
     assert found.grid.tolist() == [1, 1, 0, 1]
@@ -35,7 +35,7 @@ def test_months_and_days_before_1970_are_rounded_down() -> None:
     """The last microsecond of a month is in that month."""
     time = np.array([-1, 0, 31 * DAY_US])
 
-    months = presence_of([axis_of("month", time)], counts=all_of(3))
+    months = cross_axes([make_axis("month", time)], counts=all_of(3))
 
     assert months.labels[0].astype(str).tolist() == ["1969-12", "1970-01", "1970-02"]
     assert [months.rows(month).tolist() for month in range(3)] == [[0], [1], [2]]
@@ -46,8 +46,8 @@ def test_two_axes_make_a_grid_of_all_combinations() -> None:
     time = np.array([0, 0, DAY_US, DAY_US])
     tile = np.array(["b", "a", "", "a"], dtype=object)
 
-    found = presence_of(
-        [axis_of("day", time), axis_of("tile", tile)], counts=np.array([True, True, True, False])
+    found = cross_axes(
+        [make_axis("day", time), make_axis("tile", tile)], counts=np.array([True, True, True, False])
     )
 
     assert found.names == ("day", "tile")
@@ -62,7 +62,7 @@ def test_rows_are_in_their_own_bins_of_a_large_sparse_grid() -> None:
     one, other = rng.integers(0, 150, 3000), rng.integers(0, 90, 3000).astype("float64")
     other[::50] = np.nan
 
-    found = presence_of([axis_of("one", one), axis_of("other", other)], counts=all_of(3000))
+    found = cross_axes([make_axis("one", one), make_axis("other", other)], counts=all_of(3000))
 
     grid = found.grid
     seen = []
@@ -77,7 +77,7 @@ def test_rows_are_in_their_own_bins_of_a_large_sparse_grid() -> None:
 
 def test_no_rows_make_an_empty_grid() -> None:
     """A cube whose sources all failed has no bin."""
-    found = presence_of([axis_of("day", np.array([NO_TIME]))], counts=all_of(1))
+    found = cross_axes([make_axis("day", np.array([NO_TIME]))], counts=all_of(1))
 
     assert found.shape == (0,)
     assert found.grid.tolist() == []
@@ -86,12 +86,12 @@ def test_no_rows_make_an_empty_grid() -> None:
 
 def test_axes_that_make_no_bins_or_too_many_are_refused() -> None:
     """A grid of a billion bins would not fit into memory."""
-    many = axis_of("many", np.arange(40_000))
+    many = make_axis("many", np.arange(40_000))
 
     with pytest.raises(RequestError, match="by: it makes 1,600,000,000 bins"):
-        presence_of([many, many], counts=all_of(40_000))
+        cross_axes([many, many], counts=all_of(40_000))
     with pytest.raises(RequestError, match="status has several values for each row"):
-        axis_of("status", np.zeros((3, 2)))
+        make_axis("status", np.zeros((3, 2)))
 
 
 def test_numbered_texts_make_the_bins_of_their_texts() -> None:
@@ -100,7 +100,7 @@ def test_numbered_texts_make_the_bins_of_their_texts() -> None:
         texts=np.array(["c", "", "none", "a"], dtype=object), numbers=np.array([3, 0, 1, 3], dtype="uint32")
     )
 
-    found = axis_of("tile", values)
+    found = make_axis("tile", values)
 
     assert found.labels.tolist() == ["a", "c"]
     assert found.bins.tolist() == [0, 1, -1, 0]

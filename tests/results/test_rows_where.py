@@ -7,7 +7,7 @@ import pytest
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.row_coordinates import NO_TIME
-from pixel_gather.core.results.rows_where import NumberedTexts, mask_of, numbered
+from pixel_gather.core.results.rows_where import NumberedTexts, number_texts, select_rows
 from pixel_gather.core.where import parse_where
 
 DAY_US = 86_400_000_000
@@ -39,7 +39,7 @@ COLUMNS: dict[str, Any] = {
 )
 def test_rows_meet_all_conditions_and_missing_values_meet_none(where: str, rows: list[int]) -> None:
     """This also holds for "not equal"."""
-    assert np.flatnonzero(mask_of(parse_where(where), COLUMNS)).tolist() == rows
+    assert np.flatnonzero(select_rows(parse_where(where), COLUMNS)).tolist() == rows
 
 
 @pytest.mark.parametrize(
@@ -54,21 +54,21 @@ def test_rows_meet_all_conditions_and_missing_values_meet_none(where: str, rows:
 def test_values_that_cannot_be_compared_are_refused(where: str, said: str) -> None:
     """The message names the coordinate, or the text that can be compared with none."""
     with pytest.raises(RequestError, match=said):
-        mask_of(parse_where(where), COLUMNS)
+        select_rows(parse_where(where), COLUMNS)
 
 
 def test_texts_that_repeat_are_numbered() -> None:
     """Conditions on them find the same rows. Texts that seldom repeat stay as they are."""
     texts = np.array(["S2A", "", "S2B", "S2A"] * 3, dtype=object)
-    found = numbered(texts)
+    found = number_texts(texts)
 
     assert isinstance(found, NumberedTexts)
     assert found.texts.tolist() == ["S2A", "", "S2B"]
     assert found.numbers.tolist() == [0, 1, 2, 0] * 3
     for where in ("platform == S2A", "platform != S2A", "platform in (S2B, S2C)"):
         conditions = parse_where(where)
-        plain, by_number = (mask_of(conditions, {"platform": each}) for each in (texts, found))
+        plain, by_number = (select_rows(conditions, {"platform": each}) for each in (texts, found))
         assert by_number.tolist() == plain.tolist()
-    assert isinstance(numbered(texts[:7]), np.ndarray)
-    assert isinstance(numbered(np.arange(8)), np.ndarray)
-    assert isinstance(numbered(np.array([["a"] * 2] * 8, dtype=object)), np.ndarray)
+    assert isinstance(number_texts(texts[:7]), np.ndarray)
+    assert isinstance(number_texts(np.arange(8)), np.ndarray)
+    assert isinstance(number_texts(np.array([["a"] * 2] * 8, dtype=object)), np.ndarray)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixel_gather.core.results.run import Run
-from pixel_gather.core.results.run_table import column_of_run, columns_of, rows_of, shortened, text_of
+from pixel_gather.core.results.run_table import column_of_run, rows_of, run_columns, shortened, table_as_text
 from pixel_gather.core.results.timings import Timings
 
 RUN = Run(
@@ -36,7 +36,7 @@ RUN = Run(
 
 def lines_of(*runs: Run, with_published: bool = False) -> dict[str, tuple[str, ...]]:
     """Return the table's cells by label."""
-    return {row.label: row.cells for row in rows_of(columns_of(runs, with_published=with_published))}
+    return {row.label: row.cells for row in rows_of(run_columns(runs, with_published=with_published))}
 
 
 def test_table_has_every_line_of_the_published_report() -> None:
@@ -104,7 +104,7 @@ def test_text_stands_in_columns_and_shortens_long_names() -> None:
     """Every cell starts at the position of its column's head."""
     long_name = replace(RUN, name="a" * 30 + "b" * 30)
 
-    lines = text_of(columns_of([long_name, RUN], with_published=False)).splitlines()
+    lines = table_as_text(run_columns([long_name, RUN], with_published=False)).splitlines()
 
     assert lines[0].split() == ["a" * 18 + "…" + "b" * 17, "fast,", "2"]
     place = lines[0].index("fast, 2")
@@ -115,7 +115,7 @@ def test_text_of_many_runs_goes_on_below() -> None:
     """Four runs are side by side. All are compared with the first one."""
     runs = [replace(RUN, name=f"run {n}", digest="a" if n < 5 else "b") for n in range(6)]
 
-    blocks = text_of(columns_of(runs, with_published=False)).split("\n\n")
+    blocks = table_as_text(run_columns(runs, with_published=False)).split("\n\n")
 
     assert len(blocks) == 2
     assert blocks[1].splitlines()[0].split() == ["run", "4", "run", "5"]
@@ -131,7 +131,7 @@ def test_table_of_a_run_that_read_nothing_divides_by_nothing() -> None:
     column = column_of_run(replace(RUN, timings=timings, concurrency=0))
 
     assert (column.wall_s, column.typical_per_s, column.open_share, column.by_wall_per_s) == (0, 0, 0, 0)
-    assert "0.0 sources/s" in text_of([column])
+    assert "0.0 sources/s" in table_as_text([column])
 
 
 @given(text=st.text(max_size=60), most=st.integers(3, 40))

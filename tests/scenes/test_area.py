@@ -15,7 +15,7 @@ from pixel_gather.core.area import (
     check_box,
     sides_of,
     sides_of_shape,
-    unwrapped,
+    unwrap_box,
     unwrapped_shape,
 )
 from pixel_gather.core.errors import RequestError
@@ -339,7 +339,7 @@ def test_the_edges_of_the_map_are_on_the_earth(position: list[int]) -> None:
 @given(_LONGITUDES, _LONGITUDES)
 def test_unwrapped_boxes_never_go_backwards(west: float, east: float) -> None:
     """East is never less than west, and the same meridian as before."""
-    found = unwrapped((west, 0, east, 1))
+    found = unwrap_box((west, 0, east, 1))
 
     assert found[0] <= found[2]
     assert found[2] in (east, east + 360)

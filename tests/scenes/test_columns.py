@@ -10,7 +10,7 @@ import shapely
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pixel_gather.core.area import Area, Box, unwrapped
+from pixel_gather.core.area import Area, Box, unwrap_box
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.core.scenes.columns import (
     N_PER_BLOCK,
@@ -20,10 +20,10 @@ from pixel_gather.core.scenes.columns import (
     block_nbytes,
     block_of_bytes,
     block_to_bytes,
-    columns_of,
     hilbert,
     matches_in,
-    order_of,
+    order_by_place,
+    stack_columns,
 )
 from pixel_gather.core.scenes.item import SceneKey, scene_key
 from pixel_gather.core.time_range import TimeRange, parse_time_range
@@ -47,13 +47,13 @@ def key(name: str, box: Box, **given_: object) -> SceneKey:
 def found(keys: list[SceneKey], query: SceneQuery) -> set[int]:
     """Return the rows that the columns find."""
     collections: dict[str, int] = {}
-    columns = columns_of(keys, collections)
+    columns = stack_columns(keys, collections)
     return set(matches_in(columns, query, first_row=0, collections=tuple(collections)).row.tolist())
 
 
 def meets(one: Box, other: Box) -> bool:
     """Tell by shapely whether two boxes meet, whichever turn they are written in."""
-    a, b = shapely.box(*unwrapped(one)), unwrapped(other)
+    a, b = shapely.box(*unwrap_box(one)), unwrap_box(other)
     return any(a.intersects(shapely.box(b[0] + turn, b[1], b[2] + turn, b[3])) for turn in (-360, 0, 360))
 
 
@@ -90,7 +90,7 @@ def test_a_box_decides_where_it_meets_the_area_by_more_than_rounding(
     scene: Box, area: Box, *, is_exact: bool
 ) -> None:
     """Otherwise the footprint is looked at."""
-    columns = columns_of([replace(key("s", scene), is_box=True)], {})
+    columns = stack_columns([replace(key("s", scene), is_box=True)], {})
 
     matches = matches_in(columns, SceneQuery(area=Area(area)), first_row=0, collections=("sentinel-2-l2a",))
 
@@ -112,7 +112,7 @@ def test_a_footprint_that_is_not_its_box_is_looked_at_unless_all_of_the_box_is_w
     area: Box, *, is_exact: bool
 ) -> None:
     """A triangle may miss an area that its box meets."""
-    columns = columns_of([replace(key("s", (1, 1, 2, 2)), is_box=False)], {})
+    columns = stack_columns([replace(key("s", (1, 1, 2, 2)), is_box=False)], {})
 
     matches = matches_in(columns, SceneQuery(area=Area(area)), first_row=0, collections=("sentinel-2-l2a",))
 
@@ -123,11 +123,11 @@ def test_more_collections_than_a_catalog_holds_are_refused() -> None:
     """The number of a collection takes two bytes."""
     there = {f"c{n}": n for n in range(2**16 - 2)}
 
-    columns = columns_of([key("s", (0, 0, 1, 1), collection="last")], there)
+    columns = stack_columns([key("s", (0, 0, 1, 1), collection="last")], there)
 
     assert columns["collection"].tolist() == [2**16 - 2]
     with pytest.raises(ValueError, match="more than 65,535 collections"):
-        columns_of([key("s", (0, 0, 1, 1), collection="one more")], there)
+        stack_columns([key("s", (0, 0, 1, 1), collection="one more")], there)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_scene_is_found_in_all_of_its_time(
     query = SceneQuery(times=parse_time_range(asked))
 
     assert (found([scene], query) == {0}) is is_found
-    assert (len(BlockTable.of(columns_of([scene], {})).may_match(query)) == 1) is is_found
+    assert (len(BlockTable.of(stack_columns([scene], {})).may_match(query)) == 1) is is_found
 
 
 @given(boxes(), st.sampled_from(["west", "south", "east", "north"]))
@@ -170,7 +170,7 @@ def test_no_scene_is_missed_that_only_touches_the_area(scene: Box, side: str) ->
 def test_rows_are_counted_from_the_first_one_of_the_block() -> None:
     """They are rows of the whole catalog."""
     keys = [key(f"s{n}", (n, 0, n + 0.5, 1)) for n in range(4)]
-    columns = columns_of(keys, {})
+    columns = stack_columns(keys, {})
 
     matches = matches_in(
         columns, SceneQuery(area=Area((2, 0, 4, 1))), first_row=512, collections=("sentinel-2-l2a",)
@@ -183,7 +183,7 @@ def test_rows_are_counted_from_the_first_one_of_the_block() -> None:
 def test_a_box_that_decides_is_never_wrong(scenes: list[Box], area: Box) -> None:
     """Where the footprint is not looked at, the scene does meet the area."""
     keys = [key(f"s{n}", box) for n, box in enumerate(scenes)]
-    columns = columns_of(keys, {})
+    columns = stack_columns(keys, {})
 
     matches = matches_in(columns, SceneQuery(area=Area(area)), first_row=0, collections=("sentinel-2-l2a",))
 
@@ -223,7 +223,7 @@ def test_a_period_meets_a_time_within_it() -> None:
 def test_pages_begin_behind_a_position() -> None:
     """What a page ended with is not in the next one; what has the same time and a later hash is."""
     keys = [key(f"s{n}", (0, 0, 1, 1)) for n in range(20)]
-    columns = columns_of(keys, {})
+    columns = stack_columns(keys, {})
     matches = matches_in(columns, SceneQuery(), first_row=0, collections=("sentinel-2-l2a",))
     ordered = [position for _, position, _ in matches.newest_first()]
 
@@ -249,7 +249,7 @@ def test_no_part_and_parts_are_joined() -> None:
     keys = [
         replace(key(f"s{n}", (0, 0, 1, 1)), start_us=time, stop_us=time) for n, time in enumerate((3, 1, 2))
     ]
-    columns = columns_of(keys, {})
+    columns = stack_columns(keys, {})
     parts = [
         matches_in(
             {name: values[n : n + 1] for name, values in columns.items()},
@@ -267,7 +267,7 @@ def test_no_part_and_parts_are_joined() -> None:
 
 def test_blocks_come_back_from_a_file() -> None:
     """A block's bytes are its columns."""
-    columns = columns_of([key(f"s{n}", (n, 0, n + 1, 1)) for n in range(10)], {})
+    columns = stack_columns([key(f"s{n}", (n, 0, n + 1, 1)) for n in range(10)], {})
 
     content = block_to_bytes(columns, 2, 7)
     block = block_of_bytes(content, 5)
@@ -295,8 +295,8 @@ def blocks() -> Columns:
         )
         for n, (x, y) in enumerate(zip(west, south, strict=True))
     ]
-    columns = columns_of(keys, {})
-    return {name: values[order_of(columns)] for name, values in columns.items()}
+    columns = stack_columns(keys, {})
+    return {name: values[order_by_place(columns)] for name, values in columns.items()}
 
 
 @pytest.mark.slow
@@ -342,7 +342,7 @@ def test_scenes_of_one_cell_lie_together_in_the_order_of_time() -> None:
         for n, ((_, x, y), time) in enumerate(zip(places, times, strict=True))
     ]
 
-    order = order_of(columns_of(keys, {})).tolist()
+    order = order_by_place(stack_columns(keys, {})).tolist()
 
     cells = [places[n][0] for n in order]
     changes = [cell for before, cell in pairwise([None, *cells]) if cell != before]
@@ -366,7 +366,7 @@ def few_blocks() -> Columns:
         )
         for n, block in enumerate(np.repeat((0, 1, 2), (N_PER_BLOCK, N_PER_BLOCK, 1)).tolist())
     ]
-    return columns_of(keys, {})
+    return stack_columns(keys, {})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from shapely.geometry import box, shape
 from pixel_gather.core.area import Area
 from pixel_gather.core.model.source import Header, Source
 from pixel_gather.core.model.window import Transform
-from pixel_gather.core.scenes.footprints import footprint_of, footprints_of, item_of_headers
+from pixel_gather.core.scenes.footprints import footprints_of, item_of_headers, lay_footprint
 from pixel_gather.core.scenes.item import scene_key
 from pixel_gather.io.crs import RasterioProjector
 
@@ -86,7 +86,7 @@ def test_an_image_across_the_antimeridian_is_one_scene_of_its_own_width() -> Non
 )
 def test_an_image_without_a_place_says_why(changes: dict[str, Any], said: str) -> None:
     """An image without a georeference gets a reason."""
-    reason = footprint_of(replace(HEADER, **changes), PROJECTOR)
+    reason = lay_footprint(replace(HEADER, **changes), PROJECTOR)
     assert isinstance(reason, str)
     assert said in reason
 
@@ -199,7 +199,7 @@ LONLAT = replace(HEADER, crs="EPSG:4326", transform=Transform(0.1, 0, 5, 0, -0.1
 
 def test_the_ring_goes_around_the_edge_in_fifths() -> None:
     """It is closed, and runs counter-clockwise as GeoJSON wants it. It begins at the upper left corner."""
-    found = footprint_of(LONLAT, PROJECTOR)
+    found = lay_footprint(LONLAT, PROJECTOR)
 
     assert not isinstance(found, str)
     bounds, ring = found
@@ -227,7 +227,7 @@ def test_longitudes_and_latitudes_lie_on_the_map(
     west: float, north: float, bounds: tuple[float, ...]
 ) -> None:
     """Whichever turn the file counts from, and though its last pixels may reach over a pole."""
-    found = footprint_of(replace(LONLAT, transform=Transform(0.1, 0, west, 0, -0.1, north)), PROJECTOR)
+    found = lay_footprint(replace(LONLAT, transform=Transform(0.1, 0, west, 0, -0.1, north)), PROJECTOR)
 
     assert not isinstance(found, str)
     assert found[0] == pytest.approx(bounds)
@@ -238,7 +238,7 @@ def test_longitudes_and_latitudes_lie_on_the_map(
 )
 def test_an_image_over_a_pole_goes_around_the_earth(crs: str, south: float, north: float) -> None:
     """Its box reaches up to the pole, which none of its edges touches."""
-    found = footprint_of(
+    found = lay_footprint(
         replace(HEADER, crs=crs, transform=Transform(10_000, 0, -500_000, 0, -10_000, 500_000)), PROJECTOR
     )
 
@@ -261,7 +261,7 @@ class NowhereProjector(RasterioProjector):
 
 def test_an_edge_without_a_place_on_the_earth_says_so() -> None:
     """As in corners of a satellite's full disk. No item is made of it."""
-    assert footprint_of(LONLAT, NowhereProjector()) == "its edge has no place on the Earth"
+    assert lay_footprint(LONLAT, NowhereProjector()) == "its edge has no place on the Earth"
     source = Source(href=HEADER.href, time_us=TIME)
     item = item_of_headers([(source, LONLAT)], collection="images", projector=NowhereProjector())
     assert item == "its edge has no place on the Earth"

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.scenes.item import UNKNOWN_CLOUD, asset_hrefs, asset_of, footprint_of, kept, scene_key
+from pixel_gather.core.scenes.item import (
+    UNKNOWN_CLOUD,
+    asset_hrefs,
+    find_asset,
+    footprint_shape,
+    scene_key,
+    without_links,
+)
 from scenes.scenes import item
 
 SQUARE = [[11, 46], [12, 46], [12, 47], [11, 47], [11, 46]]
@@ -131,7 +138,7 @@ def test_without_a_geometry_the_box_is_the_footprint() -> None:
     bare = scene | {"geometry": None, "bbox": [179, 46, -179, 47]}
     key = scene_key(bare, name="item")
     assert key.is_box
-    assert footprint_of(bare, key).bounds == (179, 46, 181, 47)
+    assert footprint_shape(bare, key).bounds == (179, 46, 181, 47)
     assert not scene_key(scene | {"geometry": "x"}, name="item").is_box
 
 
@@ -161,7 +168,7 @@ def test_what_is_kept_of_an_item() -> None:
     scene = item(collection=None, assets={"a": {"href": "s3://b/a.tif"}, "broken": "s3://b/b.tif"})
     del scene["bbox"], scene["type"]
 
-    found = kept(scene | {"other": 1}, scene_key(scene, name="item"))
+    found = without_links(scene | {"other": 1}, scene_key(scene, name="item"))
 
     assert found == {
         "type": "Feature",
@@ -179,9 +186,9 @@ def test_a_common_name_is_that_of_the_asset_with_the_fewest_bands() -> None:
     bands = [{"name": "blue"}, {"name": "green"}, {"name": "red"}]
     assets = {"visual": {"bands": bands}, "B04": {"bands": bands[2:]}}
 
-    assert asset_of(assets, "red") is assets["B04"]
-    assert asset_of(assets, "visual") is assets["visual"]
-    assert asset_of(assets, "nir") is None
+    assert find_asset(assets, "red") is assets["B04"]
+    assert find_asset(assets, "visual") is assets["visual"]
+    assert find_asset(assets, "nir") is None
 
 
 def test_assets_without_names_are_those_with_data() -> None:

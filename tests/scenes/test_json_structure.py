@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.io.scenes.item_types import kind_of, merged
-from pixel_gather.io.scenes.json_structure import structure_of
+from pixel_gather.io.scenes.item_types import kind_of, merge_kinds
+from pixel_gather.io.scenes.json_structure import hash_structure
 
 
 def structure(value: Any) -> bytes:
     """Return the structure of a value."""
-    return structure_of(msgspec.json.encode(value))
+    return hash_structure(msgspec.json.encode(value))
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_the_same_structure_means_the_same_kind(one: Any, other: Any) -> None:
         kinds = [kind_of(each) for each in values]
 
         assert kinds[0] == kinds[1]
-        assert merged(*kinds) == kinds[0]
+        assert merge_kinds(*kinds) == kinds[0]

@@ -14,7 +14,7 @@ from pixel_gather.core.scenes.scene_sources import (
     band_numbers,
     classes_in,
     row_of,
-    slimmed,
+    slim_item,
     sources_of,
 )
 from scenes.scenes import item
@@ -138,7 +138,7 @@ def test_a_slimmed_scene_has_the_same_sources() -> None:
     scene = item(assets=ASSETS, platform="sentinel-2a", eo__cloud_cover=5, other="text")
     choices = asset_choices(("red", "visual:2", "swir"))
 
-    slim = slimmed(scene, choices)
+    slim = slim_item(scene, choices)
 
     assert list(sources_of(slim, choices)) == list(sources_of(scene, choices))
     assert slim["all_assets"] == ("B04", "visual")
@@ -226,7 +226,7 @@ def test_an_offset_that_the_pixels_have_already_is_no_claim(*, is_applied: bool)
     asset = {"href": "s3://b/a.tif", "raster:bands": [{"scale": 0.0001, "offset": -0.1}]}
     given = item(assets={"a": asset}, earthsearch__boa_offset_applied=is_applied)
 
-    (found,) = sources_of(slimmed(given, asset_choices(("a",))), asset_choices(("a",)))
+    (found,) = sources_of(slim_item(given, asset_choices(("a",))), asset_choices(("a",)))
 
     assert found.columns["scale_claimed"] == 0.0001
     assert ("offset_claimed" in found.columns) != is_applied

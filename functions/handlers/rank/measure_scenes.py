@@ -10,7 +10,7 @@ from handlers.rank.open_ranker import open_ranker
 from handlers.rank.rank_request import AdmittedRanking, admit_ranking
 from pixel_gather.core.stores import needed_file
 from pixel_gather.features.rank.map_rounds import measure_task
-from pixel_gather.features.rank.rounds import NothingKept, RankedScene, Wanted
+from pixel_gather.features.rank.rounds import NothingKept, RankedScene, WantedRead
 from pixel_gather.tables.map_tasks import MapTask
 
 _LONGEST_SCENE_S: Final = 180.0
@@ -43,7 +43,7 @@ class _Measurer:
         self._deployment = deployment
         self._spent = spent
 
-    async def measure(self, wanted: Sequence[Wanted], done: Callable[[RankedScene], None]) -> None:
+    async def measure(self, wanted: Sequence[WantedRead], done: Callable[[RankedScene], None]) -> None:
         before = sum(each.ranked.cost.requests for each in wanted)
         try:
             async with open_ranker(

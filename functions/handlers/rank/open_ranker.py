@@ -10,7 +10,7 @@ from handlers.rank.kept_statistics import open_kept_statistics
 from handlers.rank.rank_request import AdmittedRanking
 from pixel_gather.features.rank.check_kept import drop_replaced
 from pixel_gather.features.rank.kept_ranges import KeptRanges
-from pixel_gather.features.rank.open_ranker import ranker_of
+from pixel_gather.features.rank.open_ranker import make_ranker
 from pixel_gather.features.rank.ranker import OnScene, Ranker
 from pixel_gather.features.rank.rounds import KeptStatistics, RankedScene
 from pixel_gather.features.rank.scenes import RankScene
@@ -52,7 +52,7 @@ async def open_ranker(
     ranges = KeptRanges(deployment.signed_objects(asked.gather.sources.sign))
     settings = GdalSettings.within_memory(deployment.settings.memory_mib, holds_a_shard=False)
     async with CogReader.over(ranges, fast=GeoTiffSettings(), fall_back=settings) as reader:
-        ranker = ranker_of(
+        ranker = make_ranker(
             asked.request,
             reader=reader,
             limiter=deployment.limiter,

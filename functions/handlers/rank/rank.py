@@ -23,10 +23,10 @@ from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, open_ranker_with_kept
 from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_name
 from handlers.rank.routes import ROUTES
 from pixel_gather.core.stores import needed_file
-from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.forecast import RoundForecast
 from pixel_gather.features.rank.limits import FirstScene, check_ranking
 from pixel_gather.features.rank.rounds import RankedScene
-from pixel_gather.features.rank.scenes import scenes_of
+from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking
 from pixel_gather.io.aws.executions import Executions
 from pixel_gather.io.lists.source_table import SqliteSourceTable
@@ -105,7 +105,7 @@ class RankService:
     async def _ranked(
         self, asked: AdmittedRanking, table: SqliteSourceTable, left_s: float
     ) -> tuple[list[RankedScene], list[str]]:
-        scenes = scenes_of(table, asked.request)
+        scenes = list_scenes(table, asked.request)
         first = FirstScene(
             n_scenes=len(scenes),
             in_flight=self.deployment.settings.concurrency,
@@ -129,10 +129,10 @@ class RankService:
         return json.loads(self.deployment.run(answer)), HTTPStatus.OK
 
 
-def _forecast_check(asked: AdmittedRanking, n_scenes: int) -> Callable[[Forecast], None]:
+def _forecast_check(asked: AdmittedRanking, n_scenes: int) -> Callable[[RoundForecast], None]:
     """Return what refuses a forecast over a limit, and stops a ranking that is too long for one function."""
 
-    def check(forecast: Forecast) -> None:
+    def check(forecast: RoundForecast) -> None:
         most = asked.limits.seconds
         if forecast.seconds > _LONGEST_S and (most is None or most > _LONGEST_S):
             raise _LargerError

@@ -18,21 +18,21 @@ from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.stores import needed_file
-from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.forecast import RoundForecast
 from pixel_gather.features.rank.limits import check_ranking
 from pixel_gather.features.rank.map_rounds import (
     MapState,
     load_round,
-    merged,
+    merge_round,
+    next_reads,
     next_round,
-    wanted_of,
     write_round,
 )
 from pixel_gather.features.rank.parquet_table import write_table
 from pixel_gather.features.rank.ranker import Ranker
-from pixel_gather.features.rank.rounds import NothingKept, Rounds, Wanted, begun
-from pixel_gather.features.rank.scenes import scenes_of
-from pixel_gather.features.rank.table import Ranking, answer_of
+from pixel_gather.features.rank.rounds import NothingKept, Rounds, WantedRead, begun
+from pixel_gather.features.rank.scenes import list_scenes
+from pixel_gather.features.rank.table import Ranking, fit_rows
 from pixel_gather.tables.map_round import MapRound, plan_round
 from pixel_gather.tables.map_tasks import last_round
 
@@ -68,7 +68,7 @@ class RankingRounds:
                     f"there are {table.n_rows:,} scenes, and one ranking takes at most {_MOST_SCENES:,}: "
                     "choose fewer by their time, area or cloud cover, or rank parts of the list"
                 )
-            scenes, notes, digest = scenes_of(table, asked.request), list(table.notes), table.digest
+            scenes, notes, digest = list_scenes(table, asked.request), list(table.notes), table.digest
         name = ranking_name(given, digest, salt=execution if asked.checks_kept else "")
         if (found := await self._found(name)) is not None:
             return found
@@ -96,7 +96,7 @@ class RankingRounds:
             return found
         files = self.deployment.table_files(name)
         asked = admit_ranking(json.loads(await needed_file(files, "request.json")), self.deployment.settings)
-        state, read = await merged(await load_round(files, number), files)
+        state, read = await merge_round(await load_round(files, number), files)
         async with open_kept_statistics(self.deployment.results, asked.request) as kept:
             rounds = Rounds(asked.request, kept)
             for at in read:
@@ -122,10 +122,10 @@ class RankingRounds:
 
     def _map_round(self, state: MapState, *, n_tasks: int | None = None) -> MapRound:
         settings = self.deployment.settings
-        wanted = [Wanted(state.scenes[at], step) for at, step in state.wanted]
+        wanted = [WantedRead(state.scenes[at], step) for at, step in state.wanted]
         read = [each.cost for each in state.scenes if each.cost.requests]
         like = read[0] if read else Cost(requests=2)
-        forecast = Forecast.of_round(wanted, like=like, in_flight=settings.concurrency)
+        forecast = RoundForecast.of_round(wanted, like=like, in_flight=settings.concurrency)
         most_workers = int(settings.limits.get("workers") or 1)
         return plan_round(forecast, n_scenes=len(wanted), most_workers=most_workers, n_tasks=n_tasks)
 
@@ -168,7 +168,7 @@ class RankingRounds:
         files = self.deployment.results.below(name)
         await files.put("ranking.json", json.dumps(table).encode())
         await files.put("ranking.parquet", _parquet(ranking, table))
-        answer = add_places(answer_of(table, most_nbytes=MOST_ANSWER_NBYTES), result)
+        answer = add_places(fit_rows(table, most_nbytes=MOST_ANSWER_NBYTES), result)
         await files.put("answer.json", json.dumps(answer).encode())
         await files.put("result.json", json.dumps(result).encode())
         return {"verdict": "complete", "result": result}
@@ -182,14 +182,14 @@ class RankingRounds:
 async def _after_samples(ranker: Ranker, state: MapState) -> list[tuple[int, int | None]]:
     """Read a scene for the forecast, another if that fails, and return what is wanted then."""
     for _ in range(_SAMPLES):
-        wanted = wanted_of(state.scenes, ranker.rounds)
+        wanted = next_reads(state.scenes, ranker.rounds)
         if not wanted:
             return []
         (at, step), scenes = wanted[0], state.scenes
-        await ranker.measure([Wanted(scenes[at], step)])
+        await ranker.measure([WantedRead(scenes[at], step)])
         if scenes[at].measured is not None:
             break
-    return wanted_of(state.scenes, ranker.rounds)
+    return next_reads(state.scenes, ranker.rounds)
 
 
 def _spent_usd(state: MapState) -> float:

@@ -120,7 +120,7 @@ class OpenCatalog:
     async def _expanded(
         self, scenes: AsyncIterator[tuple[Position, dict[str, Any]]], most: int
     ) -> AsyncIterator[tuple[Position, dict[str, Any]]]:
-        """Yield the scenes of a page with their images, and the one behind it as it is."""
+        """Yield the scenes of a page with their images listed, and then the next page's first scene."""
         some = []
         async for each in scenes:
             some.append(each)

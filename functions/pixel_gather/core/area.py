@@ -44,7 +44,7 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
     if len(numbers) != 4:  # noqa: PLR2004 # as the message says
         raise RequestError("write four numbers: west, south, east, north", field=field)
     west, south, east, north = (
-        _clamped(number, most) for number, most in zip(numbers, (180, 90, 180, 90), strict=True)
+        _clamp_degrees(number, most) for number, most in zip(numbers, (180, 90, 180, 90), strict=True)
     )
     if not (-90 <= south <= north <= 90):  # noqa: PLR2004 # the poles
         raise RequestError(
@@ -81,13 +81,13 @@ def box_of_corners(lat1: float, lng1: float, lat2: float, lng2: float) -> Box:
     return (west, south, east, north)
 
 
-def unwrapped(box: Box) -> Box:
+def unwrap_box(box: Box) -> Box:
     """Return the same box with west <= east; east may be up to 540 degrees."""
     west, south, east, north = box
     return (west, south, east + 360 if west > east else east, north)
 
 
-def wrapped(longitude: float) -> float:
+def wrap_longitude(longitude: float) -> float:
     """Return a longitude of an unwrapped box or shape as it is on the map."""
     return longitude - 360 if longitude > 180 else longitude  # noqa: PLR2004 # the antimeridian
 
@@ -117,7 +117,7 @@ def sides_of_shape(shape: "BaseGeometry") -> tuple["BaseGeometry", ...]:
 
 def boxes_meet(one: Box, other: Box) -> bool:
     """Tell whether two boxes share a point; both may cross the antimeridian."""
-    a, b = unwrapped(one), unwrapped(other)
+    a, b = unwrap_box(one), unwrap_box(other)
     if a[1] > b[3] or a[3] < b[1]:
         return False
     return any(a[0] <= b[2] + shift and a[2] >= b[0] + shift for shift in SHIFTS)
@@ -125,7 +125,7 @@ def boxes_meet(one: Box, other: Box) -> bool:
 
 def is_within(inner: Box, outer: Box) -> bool:
     """Tell whether a box lies in another one; both may cross the antimeridian."""
-    a, b = unwrapped(inner), unwrapped(outer)
+    a, b = unwrap_box(inner), unwrap_box(outer)
     return b[1] <= a[1] <= a[3] <= b[3] and any(
         b[0] + shift <= a[0] and a[2] <= b[2] + shift for shift in SHIFTS
     )
@@ -169,7 +169,7 @@ class Area:
             raise RequestError("the geometry is empty; draw a point, a line or a polygon", field=field)
         found = unwrapped_shape(found)
         west, south, east, north = found.bounds
-        return cls((west, south, wrapped(east), north), found)
+        return cls((west, south, wrap_longitude(east), north), found)
 
     @cached_property
     def shape(self) -> "BaseGeometry":
@@ -178,7 +178,7 @@ class Area:
             return self.geometry
         import shapely  # noqa: PLC0415 # as above
 
-        west, south, east, north = unwrapped(self.box)
+        west, south, east, north = unwrap_box(self.box)
         if west == east and south == north:
             return shapely.Point(west, south)
         if west == east or south == north:
@@ -190,7 +190,7 @@ class Area:
         from shapely.affinity import translate  # noqa: PLC0415 # as above
 
         other = unwrapped_shape(footprint)
-        west, _, east, _ = unwrapped(self.box)
+        west, _, east, _ = unwrap_box(self.box)
         other_west, _, other_east, _ = other.bounds
         return any(
             self.shape.intersects(translate(other, shift) if shift else other)
@@ -295,7 +295,7 @@ def finite(value: object) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _clamped(degrees: float, most: float) -> float:
+def _clamp_degrees(degrees: float, most: float) -> float:
     limit = math.copysign(most, degrees)
     return limit if abs(degrees) > most and abs(degrees - limit) <= _NOISE_DEGREES else degrees
 

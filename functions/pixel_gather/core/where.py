@@ -21,7 +21,7 @@ _MOST_CONDITIONS: Final = 50
 _LONGEST_LIST: Final = 10_000
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _compare_in_order(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def holds(found: Any, wanted: Any) -> bool:
         is_text = isinstance(found, str), isinstance(wanted, str)
         is_truth = isinstance(found, bool) or isinstance(wanted, bool)
@@ -38,10 +38,10 @@ def _equal(found: Any, wanted: Any) -> bool:
 _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "eq": _equal,
     "neq": lambda found, wanted: not _equal(found, wanted),
-    "lt": _ordered(lambda found, wanted: found < wanted),
-    "lte": _ordered(lambda found, wanted: found <= wanted),
-    "gt": _ordered(lambda found, wanted: found > wanted),
-    "gte": _ordered(lambda found, wanted: found >= wanted),
+    "lt": _compare_in_order(lambda found, wanted: found < wanted),
+    "lte": _compare_in_order(lambda found, wanted: found <= wanted),
+    "gt": _compare_in_order(lambda found, wanted: found > wanted),
+    "gte": _compare_in_order(lambda found, wanted: found >= wanted),
     "startsWith": lambda found, wanted: isinstance(found, str) and found.startswith(wanted),
     "endsWith": lambda found, wanted: isinstance(found, str) and found.endswith(wanted),
     "contains": lambda found, wanted: isinstance(found, str) and wanted in found,
@@ -97,7 +97,7 @@ def parse_where(given: str | Mapping[str, Any] | None, *, field: str = "where") 
     """
     if given is None:
         return ()
-    found = tuple(_of_text(given, field) if isinstance(given, str) else _of_object(given, field))
+    found = tuple(_parse_text(given, field) if isinstance(given, str) else _parse_object(given, field))
     if len(found) > _MOST_CONDITIONS:
         raise RequestError(f"it has more than {_MOST_CONDITIONS} conditions", field=field)
     return found
@@ -125,7 +125,7 @@ def most_cloud(where: Where) -> float | None:
     return min(bounds, default=None)
 
 
-def _of_object(given: object, field: str) -> list[Condition]:
+def _parse_object(given: object, field: str) -> list[Condition]:
     if not isinstance(given, Mapping):
         raise RequestError('write an object such as {"eo:cloud_cover": {"lt": 20}}', field=field)
     found = []
@@ -139,12 +139,14 @@ def _of_object(given: object, field: str) -> list[Condition]:
                     field=f"{field}.{name}",
                 )
             found.append(
-                Condition(name=name, operator=operator, value=_checked(value, operator, f"{field}.{name}"))
+                Condition(
+                    name=name, operator=operator, value=_check_value(value, operator, f"{field}.{name}")
+                )
             )
     return found
 
 
-def _checked(value: Any, operator: str, field: str) -> Value | tuple[Value, ...]:
+def _check_value(value: Any, operator: str, field: str) -> Value | tuple[Value, ...]:
     if operator == "in":
         if not isinstance(value, list | tuple) or not 0 < len(value) <= _LONGEST_LIST:
             raise RequestError(f"write an array of 1 to {_LONGEST_LIST:,} values after in", field=field)
@@ -163,7 +165,7 @@ def _scalar(value: Any, field: str) -> Value:
     return value
 
 
-def _of_text(text: str, field: str) -> list[Condition]:
+def _parse_text(text: str, field: str) -> list[Condition]:
     found = []
     position, more = 0, bool(text.strip())
     while more:

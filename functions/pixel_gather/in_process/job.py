@@ -26,10 +26,10 @@ from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.header_index import read_index
 from pixel_gather.io.lists.source_list import SourceList, named_sources
 from pixel_gather.io.lists.source_table import SqliteSourceTable
-from pixel_gather.io.reader import CogReader, Ranges
+from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.limiter.find_limit import MOST_NEAR
-from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.object_store import Objects, Ranges
 from pixel_gather.io.store.opened_file import Check, open_list_file
 from pixel_gather.io.store.signing import Sign, Signing
 

@@ -31,14 +31,14 @@ def limit_memory(memory_mib: int) -> None:
     if not statm.exists():  # not Linux: macOS does not enforce RLIMIT_AS
         return
     mapped_nbytes = int(statm.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    limit = _allowed(resource.RLIMIT_AS, mapped_nbytes + memory_mib * _MIB)
+    limit = _cap_limit(resource.RLIMIT_AS, mapped_nbytes + memory_mib * _MIB)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def limit_cpu(seconds: float) -> None:
     """Let this process use this much more CPU time. Then the kernel ends it. Each call sets a new limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = _allowed(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + seconds) + 1)
+    soft = _cap_limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + seconds) + 1)
     resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
@@ -61,7 +61,7 @@ def lock_files() -> None:
             raise
 
 
-def _allowed(kind: int, wanted: int) -> int:
+def _cap_limit(kind: int, wanted: int) -> int:
     """Return a limit that is not above the user's own: a process may not raise that one."""
     hard = resource.getrlimit(kind)[1]
     return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -108,11 +108,11 @@ class _Interrupts:
         if self._first is not None:
             work.close()
             raise asyncio.CancelledError
-        with self._listened():
+        with self._listen_at_once():
             return await work
 
     @contextmanager
-    def _listened(self) -> Iterator[None]:
+    def _listen_at_once(self) -> Iterator[None]:
         """Let the program's own listener hear of signals at once, even while one step of the loop lasts.
 
         uvloop has taken its place, to be woken up by signals. Instead, the loop wakes up by itself.

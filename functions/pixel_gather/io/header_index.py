@@ -74,7 +74,7 @@ def write_index(entries: Iterator[Sequence[Entry]], file: IO[bytes]) -> None:
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
     schema = _schema()
-    batches = (_to_batch(batch, schema) for batch in _rebatched(entries))
+    batches = (_to_batch(batch, schema) for batch in _rebatch_entries(entries))
     write_parquet(
         RecordBatchReader.from_batches(schema, batches),
         file,
@@ -189,7 +189,7 @@ def stored_grids(content: bytes, *, without: Container[str] = ()) -> Iterator[Gr
                     yield int(width), int(height), str(crs), tuple(map(float, transform))
 
 
-def _rebatched(entries: Iterator[Sequence[Entry]]) -> Iterator[list[Entry]]:
+def _rebatch_entries(entries: Iterator[Sequence[Entry]]) -> Iterator[list[Entry]]:
     """Yield batches of equal size, so that no row group is small."""
     batch: list[Entry] = []
     for some in entries:

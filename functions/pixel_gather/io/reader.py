@@ -19,7 +19,7 @@ from pixel_gather.io.geotiff.gdals_crs import GdalsCrs
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.geotiff.unsupported import DamagedTileError, UnsupportedError
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.object_store import Ranges
 
 if TYPE_CHECKING:
     from pixel_gather.io.gdal.reader import GdalReader
@@ -27,13 +27,6 @@ if TYPE_CHECKING:
 
 _MAY_BE_STALE: Final = frozenset({Status.CHANGED, Status.CORRUPT, Status.UNSUPPORTED, Status.UNLIKE})
 """The statuses of a source that does not match its header."""
-
-
-class Ranges(Protocol):
-    """The part of ``object_store.Objects`` that is used here."""
-
-    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
-        """Read bytes [start, stop) of one version of an object."""
 
 
 class FastSource(OpenedSource, Protocol):

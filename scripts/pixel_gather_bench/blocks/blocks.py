@@ -18,10 +18,10 @@ from pixel_gather_bench.blocks.sweep import (
     Sweep,
     is_default,
     left_out,
-    settings_of,
+    list_settings,
 )
 from pixel_gather_bench.blocks.text import as_text
-from pixel_gather_bench.blocks.trial import Trials, emptied
+from pixel_gather_bench.blocks.trial import Trials, empty_at_end
 from pixel_gather_bench.experiment import put_text, rounds
 from pixel_gather_bench.machine import about_machine
 
@@ -96,7 +96,7 @@ def bench_blocks(
     place = f"{request.place}/{folder.name}-cubes"
     with _pixels(request, folder) as pixels:
         written = {codec: (each.shape, each.dtype) for codec, each in pixels.items()}
-        settings = settings_of(request.sweep, written)
+        settings = list_settings(request.sweep, written)
         for sentence in left_out(request.sweep, written):
             on_left_out(sentence)
         trials = Trials(place=place, stores=request.stores, pixels_of=lambda setting: pixels[setting.codec])
@@ -106,7 +106,7 @@ def bench_blocks(
             places=(request.place,),
             records=(),
         )
-        with emptied(place, request.stores):
+        with empty_at_end(place, request.stores):
             for number, (round_index, setting) in enumerate(rounds(settings, request.times), 1):
                 on_trial(setting, number, len(settings) * request.times)
                 result = trials.measure(setting)
@@ -162,13 +162,13 @@ def put_report(folder: Path, report: BlocksReport) -> None:
     write_figures(report.records, folder)
 
 
-def joined(folders: Sequence[Path]) -> BlocksReport:
+def join_reports(folders: Sequence[Path]) -> BlocksReport:
     """Return several runs as one report.
 
     Raises:
         RequestError: A folder holds no such run, or they are of different machines or pixels.
     """
-    reports = [_read(folder) for folder in folders]
+    reports = [_read_report(folder) for folder in folders]
     first = reports[0].machine
     for folder, report in zip(folders, reports, strict=True):
         if (report.machine["cpu"], report.machine["cores"]) != (first["cpu"], first["cores"]):
@@ -184,7 +184,7 @@ def joined(folders: Sequence[Path]) -> BlocksReport:
     )
 
 
-def _read(folder: Path) -> BlocksReport:
+def _read_report(folder: Path) -> BlocksReport:
     try:
         report = msgspec.json.decode((folder / RECORDS).read_bytes(), type=BlocksReport)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -18,7 +18,7 @@ from pixel_gather_bench.blocks.sweep import (
     curve,
     is_default,
 )
-from pixel_gather_bench.blocks.text import Medians, basis, medians_of
+from pixel_gather_bench.blocks.text import Medians, basis, take_medians
 from pixel_gather_bench.figures.axes import LINES, MARKERS, WIDTH_IN, finish_axes, new_figure
 from pixel_gather_bench.figures.legends import legend_above, log_ticks, note_below, put_in_both_themes
 
@@ -42,7 +42,7 @@ _SPREAD: Final = 10
 
 def write_figures(records: Sequence[BlockRecord], folder: Path) -> list[Path]:
     """Write each sweep's figure as PNG and SVG, light and dark. A sweep of one point has no figure."""
-    medians = medians_of(records)
+    medians = take_medians(records)
     files: list[Path] = []
     for sweep in SWEEPS:
         codecs = [codec for codec in CODECS if len(curve(list(medians), sweep, codec)) > 1]

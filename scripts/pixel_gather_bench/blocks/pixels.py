@@ -70,7 +70,7 @@ def copy_cube(
     Raises:
         RequestError: There is no such cube or measurement, or one row of it is larger than that.
     """
-    array = _measurement(cube, name, settings)
+    array = _open_measurement(cube, name, settings)
     n_rows = min(int(total_mb * MB) // (array.nbytes // array.shape[0]), array.shape[0])
     if n_rows == 0:
         raise RequestError(
@@ -100,7 +100,7 @@ def zarr_store(place: str, settings: StoreSettings) -> ZarrStore:
     return ObjectStore(open_to_read(place, settings), read_only=True)
 
 
-def _measurement(cube: str, name: str | None, settings: StoreSettings) -> zarr.Array[Any]:
+def _open_measurement(cube: str, name: str | None, settings: StoreSettings) -> zarr.Array[Any]:
     from imagecodecs.zarr import register_codecs  # noqa: PLC0415 # few cubes are of zfp
 
     register_codecs("imagecodecs_zfp")

@@ -97,7 +97,7 @@ def describe(store: Store, setting: BlockSetting) -> None:
         )
         put_metadata(store, ARRAY, array.in_shards(setting.layout.shard))
     except (BaseError, OSError) as error:
-        raise _refused(error) from error
+        raise _write_error(error) from error
 
 
 def ready_to_write(job: BlockJob) -> Callable[[], WriteAnswer]:
@@ -143,7 +143,7 @@ async def _write_all(job: BlockJob, pixels: Pixels, store: Store) -> int:
             try:
                 await obstore.put_async(store, f"{ARRAY}/c/{index}/0/0", parts, use_multipart=False)
             except (BaseError, OSError) as error:
-                raise _refused(error) from error
+                raise _write_error(error) from error
             return sum(len(part) for part in parts)
 
     depth = setting.shard[0]
@@ -154,7 +154,7 @@ async def _write_all(job: BlockJob, pixels: Pixels, store: Store) -> int:
     )
 
 
-def _refused(error: Exception) -> StoreError:
+def _write_error(error: Exception) -> StoreError:
     return StoreError(f"the cube could not be written: {str(error).partition(chr(10))[0]}")
 
 

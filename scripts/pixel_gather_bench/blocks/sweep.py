@@ -26,7 +26,7 @@ def default_layout(shape: Shape, *, itemsize: int) -> Layout:
     )
 
 
-def layout_of(block_nbytes: int, shape: Shape, *, itemsize: int) -> Layout:
+def cut_blocks(block_nbytes: int, shape: Shape, *, itemsize: int) -> Layout:
     """Return the layout whose chunks have about a size.
 
     The plan's rule makes the shards: whole windows of about 32 MiB, or one chunk where that is larger.
@@ -195,7 +195,7 @@ class Sweep:
     zfp_tolerance: float
 
 
-def settings_of(sweep: Sweep, pixels: Mapping[str, tuple[Shape, str]]) -> list[BlockSetting]:
+def list_settings(sweep: Sweep, pixels: Mapping[str, tuple[Shape, str]]) -> list[BlockSetting]:
     """Return every setting once; the default of each codec comes first and lies on all its curves.
 
     Args:
@@ -206,8 +206,8 @@ def settings_of(sweep: Sweep, pixels: Mapping[str, tuple[Shape, str]]) -> list[B
     found: dict[BlockSetting, None] = {}
     for codec in sweep.codecs:
         shape, dtype = pixels[codec]
-        default = _default(codec, shape, dtype, sweep.zfp_tolerance)
-        found |= dict.fromkeys((default, *_away(default, sweep, shape)))
+        default = _default_setting(codec, shape, dtype, sweep.zfp_tolerance)
+        found |= dict.fromkeys((default, *_settings_away_from(default, sweep, shape)))
     return list(found)
 
 
@@ -216,7 +216,7 @@ def left_out(sweep: Sweep, pixels: Mapping[str, tuple[Shape, str]]) -> list[str]
     sentences: dict[str, None] = {}
     for codec in sweep.codecs:
         shape, dtype = pixels[codec]
-        default = _default(codec, shape, dtype, sweep.zfp_tolerance)
+        default = _default_setting(codec, shape, dtype, sweep.zfp_tolerance)
         too_large = [size for size in sweep.sizes_mb if not _fills(default, size, shape)]
         too_many = [n for n in sweep.workers if n > default.n_shards]
         if "sizes" in sweep.sweeps and too_large:
@@ -251,13 +251,13 @@ def is_default(setting: BlockSetting) -> bool:
     return setting.is_default_block and _is_default_in_flight(setting) and setting.n_workers == N_WORKERS
 
 
-def _away(default: BlockSetting, sweep: Sweep, shape: Shape) -> list[BlockSetting]:
+def _settings_away_from(default: BlockSetting, sweep: Sweep, shape: Shape) -> list[BlockSetting]:
     found = []
     if "sizes" in sweep.sweeps:
         for size_mb in sweep.sizes_mb:
             if _fills(default, size_mb, shape):
-                layout = layout_of(round(size_mb * MB), shape, itemsize=default.itemsize)
-                found.append(_cut(default, layout, shape, is_default_block=False))
+                layout = cut_blocks(round(size_mb * MB), shape, itemsize=default.itemsize)
+                found.append(_cut_into_shards(default, layout, shape, is_default_block=False))
     if "in-flight" in sweep.sweeps:
         found += [replace(default, writes_in_flight=n, reads_in_flight=n) for n in sweep.in_flight]
     if "workers" in sweep.sweeps:
@@ -267,11 +267,11 @@ def _away(default: BlockSetting, sweep: Sweep, shape: Shape) -> list[BlockSettin
 
 def _fills(default: BlockSetting, size_mb: float, shape: Shape) -> bool:
     """Whether there are pixels for more than half a block of that size."""
-    layout = layout_of(round(size_mb * MB), shape, itemsize=default.itemsize)
+    layout = cut_blocks(round(size_mb * MB), shape, itemsize=default.itemsize)
     return chunk_nbytes(layout, itemsize=default.itemsize) * 2 > size_mb * MB
 
 
-def _default(codec: str, shape: Shape, dtype: str, zfp_tolerance: float) -> BlockSetting:
+def _default_setting(codec: str, shape: Shape, dtype: str, zfp_tolerance: float) -> BlockSetting:
     whole = BlockSetting(
         codec=codec,
         dtype=dtype,
@@ -284,10 +284,14 @@ def _default(codec: str, shape: Shape, dtype: str, zfp_tolerance: float) -> Bloc
         n_workers=N_WORKERS,
         is_default_block=True,
     )
-    return _cut(whole, default_layout(shape, itemsize=whole.itemsize), shape, is_default_block=True)
+    return _cut_into_shards(
+        whole, default_layout(shape, itemsize=whole.itemsize), shape, is_default_block=True
+    )
 
 
-def _cut(setting: BlockSetting, layout: Layout, shape: Shape, *, is_default_block: bool) -> BlockSetting:
+def _cut_into_shards(
+    setting: BlockSetting, layout: Layout, shape: Shape, *, is_default_block: bool
+) -> BlockSetting:
     depth = layout.shard[0]
     n_rows = max(shape[0] // depth * depth, min(depth, shape[0]))
     return replace(

@@ -42,7 +42,7 @@ class Verdict:
     """For each way, the slowest block in MB, and its speed divided by that of the fastest."""
 
 
-def medians_of(records: Sequence[BlockRecord]) -> Medians:
+def take_medians(records: Sequence[BlockRecord]) -> Medians:
     """Return the median of every figure over the rounds of each setting, in the order of measuring."""
     groups: dict[BlockSetting, list[BlockResult]] = {}
     for record in records:
@@ -128,7 +128,7 @@ def as_text(
         places: Checked hrefs of where it was written to.
         machine: From `about_machine`.
     """
-    medians = medians_of(records)
+    medians = take_medians(records)
     n_rounds = 1 + max(each.round_index for each in records)
     lines = [
         *aligned([_COLUMNS, *(_row(setting, result) for setting, result in medians.items())]),

@@ -45,11 +45,11 @@ class Trials:
         Raises:
             GatherError: The place refuses, or a process died.
         """
-        with emptied(self.place, self.stores):
+        with empty_at_end(self.place, self.stores):
             describe(open_place(self.place, self.stores), setting)
             written: list[WriteAnswer] = self._run(_WRITE, setting, WriteAnswer)
             read: list[ReadAnswer] = self._run(_READ, setting, ReadAnswer)
-        return _result(setting, written, read)
+        return _result_of_answers(setting, written, read)
 
     def _run(self, function: str, setting: BlockSetting, answer: type[Any]) -> list[Any]:
         of = f"of {setting.n_workers} ({setting.codec}, blocks of {setting.block_mb:.2f} MB)"
@@ -72,7 +72,7 @@ class Trials:
 
 
 @contextmanager
-def emptied(place: str, stores: StoreSettings) -> Iterator[None]:
+def empty_at_end(place: str, stores: StoreSettings) -> Iterator[None]:
     """Delete all that lies at a place when the block ends, however it ends.
 
     Raises:
@@ -105,7 +105,9 @@ def _delete_below(place: str, stores: StoreSettings) -> None:
         raise StoreError(f"{place} could not be emptied: {said}; delete what is left there") from error
 
 
-def _result(setting: BlockSetting, written: Sequence[WriteAnswer], read: Sequence[ReadAnswer]) -> BlockResult:
+def _result_of_answers(
+    setting: BlockSetting, written: Sequence[WriteAnswer], read: Sequence[ReadAnswer]
+) -> BlockResult:
     n_pixels = setting.shape[0] * setting.shape[1] * setting.shape[2]
     decoded_mb = n_pixels * setting.itemsize / MB
     return BlockResult(

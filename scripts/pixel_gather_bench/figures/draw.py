@@ -56,13 +56,13 @@ def draw_figures(runs: Sequence[Run], *, with_published: bool, theme: Theme) -> 
 
 def _drawable(runs: Sequence[Run]) -> list[Run]:
     """Return the runs that read anything, with unique names that are safe in a figure."""
-    known = [replace(run, timings=_known(run.timings)) for run in runs]
+    known = [replace(run, timings=_with_known_times(run.timings)) for run in runs]
     shown = [run for run in known if len(run.timings)]
     names = unique_labels([run.name for run in shown])
     return [replace(run, name=name) for run, name in zip(shown, names, strict=True)]
 
 
-def _known(timings: Timings) -> Timings:
+def _with_known_times(timings: Timings) -> Timings:
     """Leave out sources with an unknown time."""
     times = (timings.start_s, timings.end_s, timings.open_s, timings.read_s)
     is_known = np.logical_and.reduce([np.isfinite(each) for each in times])

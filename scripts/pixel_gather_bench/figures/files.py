@@ -98,7 +98,7 @@ def write_figures(folder: Path, *, light: Mapping[str, Drawn], dark: Mapping[str
             put_figure(drawn.figure, folder, f"{name}{suffix}")
 
 
-def plots_of(drawn: Mapping[str, Drawn]) -> tuple[Plot, ...]:
+def make_plots(drawn: Mapping[str, Drawn]) -> tuple[Plot, ...]:
     """Return figures of the light theme as parts of a page, in the same order."""
     return tuple(
         Plot(name=name, title=each.title, caption=each.caption, svg=themed_svg(to_svg(each.figure)))

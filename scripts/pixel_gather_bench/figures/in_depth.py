@@ -19,10 +19,16 @@ from pixel_gather_bench.figures.axes import (
     say_not_counted,
     whole_ticks,
 )
-from pixel_gather_bench.figures.choosing import fewest_of
+from pixel_gather_bench.figures.choosing import run_with_fewest
 from pixel_gather_bench.figures.files import Drawn
 from pixel_gather_bench.figures.histogram import Span, counts_in, span_of, tail_of
-from pixel_gather_bench.figures.labels import Numbers, counted, named, unit_of_sizes, unit_of_times
+from pixel_gather_bench.figures.labels import (
+    Numbers,
+    count_with_noun,
+    label_with_number,
+    unit_of_sizes,
+    unit_of_times,
+)
 from pixel_gather_bench.figures.thinning import stretches_of
 
 _MOST_DOTS: Final = 2000
@@ -38,9 +44,13 @@ _MARGIN: Final = 0.04
 
 def draw(runs: Sequence[Run], theme: Theme) -> Drawn:
     """Draw the run with the lowest concurrency."""
-    run = fewest_of(runs)
+    run = run_with_fewest(runs)
     figure, axes = new_figure(theme, n_rows=2, n_columns=3, size_in=(WIDTH_IN, 6.4))
-    head(figure, f"{named(run.name, run.concurrency)} · {counted(len(run.timings), 'source')}", theme)
+    head(
+        figure,
+        f"{label_with_number(run.name, run.concurrency)} · {count_with_noun(len(run.timings), 'source')}",
+        theme,
+    )
     _draw_sizes(axes[0], run, theme)
     unit = unit_of_times(run.timings.total_s)
     for ax, name, times_s, colour in (

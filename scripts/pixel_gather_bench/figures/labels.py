@@ -21,15 +21,15 @@ _SECONDS_FROM_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class FigureUnit:
     """A unit, and how many of it make one second or one byte."""
 
     name: str
     per_one: float
 
 
-MILLISECONDS: Final = Unit(name="ms", per_one=1e3)
-SECONDS: Final = Unit(name="s", per_one=1.0)
+MILLISECONDS: Final = FigureUnit(name="ms", per_one=1e3)
+SECONDS: Final = FigureUnit(name="s", per_one=1.0)
 
 
 def short_label(name: str, most: int = LONGEST) -> str:
@@ -55,14 +55,14 @@ def unique_labels(names: Sequence[str], most: int = LONGEST) -> tuple[str, ...]:
     return tuple(f"{label} ({next(numbers[label])})" if n_of[label] > 1 else label for label in labels)
 
 
-def named(name: str, concurrency: int) -> str:
+def label_with_number(name: str, concurrency: int) -> str:
     """Return a run's label with its concurrency, unless the name contains it: ``fast, 12``."""
     if re.search(rf"(?<![\d(]){concurrency}(?!\d)", name):
         return name
     return f"{name} · {concurrency:,} at a time"
 
 
-def counted(n: int, noun: str) -> str:
+def count_with_noun(n: int, noun: str) -> str:
     """Return a count with its noun: ``1 source``, ``1,278 sources``."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
@@ -72,15 +72,15 @@ def plain_time(time_s: float) -> str:
     return f"{plain_number(1000 * time_s)} ms" if time_s < 1 else f"{plain_number(time_s)} s"
 
 
-def unit_of_times(times_s: Numbers) -> Unit:
+def unit_of_times(times_s: Numbers) -> FigureUnit:
     """Return the unit of times: seconds for a median of 10 s or more, else milliseconds."""
     return SECONDS if len(times_s) and np.median(times_s) >= _SECONDS_FROM_S else MILLISECONDS
 
 
-def unit_of_sizes(nbytes: Numbers) -> Unit:
+def unit_of_sizes(nbytes: Numbers) -> FigureUnit:
     """Return the unit of sizes, chosen by their median."""
     typical = float(np.median(nbytes)) if len(nbytes) else 0.0
     for name, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if typical >= size:
-            return Unit(name=name, per_one=1 / size)
-    return Unit(name="bytes", per_one=1.0)
+            return FigureUnit(name=name, per_one=1 / size)
+    return FigureUnit(name="bytes", per_one=1.0)

@@ -16,7 +16,7 @@ from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, legend_below, new_figure
 from pixel_gather_bench.figures.choosing import few_and_best
 from pixel_gather_bench.figures.files import Drawn
-from pixel_gather_bench.figures.labels import MILLISECONDS, Numbers, named
+from pixel_gather_bench.figures.labels import MILLISECONDS, Numbers, label_with_number
 
 _N_FIRST: Final = 40
 _ZOOM_MS: Final = 750.0
@@ -62,7 +62,7 @@ def draw(runs: Sequence[Run], theme: Theme) -> Drawn | None:
         x_label = "ms since the first source began" if is_last else ""
         for ax, stop in ((whole, extent), (closer, zoom)):
             _draw_bars(ax, each, stop, theme)
-        title = named(run.name, run.concurrency)
+        title = label_with_number(run.name, run.concurrency)
         finish_axes(whole, title=title, x_label=x_label, y_label="source", theme=theme)
         finish_axes(
             closer, title=f"the first {plain_number(zoom)} ms", x_label=x_label, y_label="", theme=theme

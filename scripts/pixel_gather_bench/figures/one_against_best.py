@@ -16,7 +16,13 @@ from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, head, legend,
 from pixel_gather_bench.figures.choosing import fewest_and_best
 from pixel_gather_bench.figures.files import Drawn
 from pixel_gather_bench.figures.histogram import Span, counts_in, span_around, span_of, tail_of
-from pixel_gather_bench.figures.labels import MILLISECONDS, Numbers, Unit, named, unit_of_times
+from pixel_gather_bench.figures.labels import (
+    MILLISECONDS,
+    FigureUnit,
+    Numbers,
+    label_with_number,
+    unit_of_times,
+)
 
 type Part = Literal["open", "read", "total"]
 
@@ -46,10 +52,10 @@ def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn:
     groups = _groups_within(runs[0]) if len(runs) == 1 else [_all_of(run) for run in chosen]
     unit = unit_of_times(groups[0].times_s["total"])
     figure, axes = new_figure(theme, n_rows=1, n_columns=3, size_in=(WIDTH_IN, 4.3))
-    head(figure, " against ".join(named(run.name, run.concurrency) for run in chosen), theme)
+    head(figure, " against ".join(label_with_number(run.name, run.concurrency) for run in chosen), theme)
     for ax, part in zip(axes[0], _PARTS, strict=True):
         shown = [_Shown(name=group.name, times=group.times_s[part] * unit.per_one) for group in groups]
-        marks = [_published(run, part, unit) for run in published.PUBLISHED if with_published]
+        marks = [_published_value(run, part, unit) for run in published.PUBLISHED if with_published]
         span = span_around([span_of(each.times) for each in shown], marks)
         _draw_groups(ax, shown, span, unit, theme)
         _mark_published(ax, marks, unit, theme)
@@ -113,7 +119,7 @@ def _group(run: Run, chosen: Numbers, name: str) -> _Group:
     )
 
 
-def _draw_groups(ax: Axes, groups: Sequence[_Shown], span: Span, unit: Unit, theme: Theme) -> None:
+def _draw_groups(ax: Axes, groups: Sequence[_Shown], span: Span, unit: FigureUnit, theme: Theme) -> None:
     looks: tuple[dict[str, Any], ...] = (
         {"color": theme.blue, "fill": True, "alpha": 0.45},
         {"color": theme.vermilion, "fill": False, "linewidth": 1.6},
@@ -130,13 +136,13 @@ def _draw_groups(ax: Axes, groups: Sequence[_Shown], span: Span, unit: Unit, the
         ax.axvline(min(mean, span.top), linewidth=1.8, label=told, **line)
 
 
-def _mark_published(ax: Axes, medians: Sequence[float], unit: Unit, theme: Theme) -> None:
+def _mark_published(ax: Axes, medians: Sequence[float], unit: FigureUnit, theme: Theme) -> None:
     lines: tuple[dict[str, Any], ...] = ({"linestyle": (0, (1, 1.5))}, {"linestyle": (0, (5, 1.5, 1, 1.5))})
     for run, median, line in zip(published.PUBLISHED, medians, lines, strict=False):
         told = f"{run.name}: median {plain_number(median)} {unit.name}"
         ax.axvline(median, color=theme.published, linewidth=1.4, label=told, **line)
 
 
-def _published(run: published.PublishedRun, part: Part, unit: Unit) -> float:
+def _published_value(run: published.PublishedRun, part: Part, unit: FigureUnit) -> float:
     spread: published.PublishedSpread = getattr(run, f"{part}_ms")
     return spread.median / MILLISECONDS.per_one * unit.per_one

@@ -10,7 +10,7 @@ from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Floats
 from pixel_gather.features.report.in_flight import Slices
-from pixel_gather_bench.figures.choosing import fewest_of
+from pixel_gather_bench.figures.choosing import run_with_fewest
 
 type Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -45,7 +45,7 @@ def points_of_runs(runs: Sequence[Run], *, among: Sequence[Run] | None = None) -
     """
     concurrency = np.array([max(float(run.concurrency), 1.0) for run in runs])
     per_s = np.array([run.typical_per_s for run in runs])
-    base = fewest_of(among or runs)
+    base = run_with_fewest(among or runs)
     return Points(
         concurrency=concurrency,
         per_s=per_s,

@@ -21,7 +21,7 @@ from pixel_gather_bench.figures.axes import (
     new_figure,
     whole_ticks,
 )
-from pixel_gather_bench.figures.choosing import chosen_of
+from pixel_gather_bench.figures.choosing import choose_runs
 from pixel_gather_bench.figures.files import Drawn
 from pixel_gather_bench.figures.thinning import kept_indexes
 
@@ -50,7 +50,7 @@ def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | 
     shown = [run for run in runs if run.typical_per_s > 0]
     if not shown:
         return None
-    chosen = chosen_of(shown)
+    chosen = choose_runs(shown)
     figure, axes = new_figure(theme, n_rows=1, n_columns=1, size_in=(WIDTH_IN, 4.6))
     ax: Axes = axes[0, 0]
     levels = [

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
-from pixel_gather.features.report.findings import series_of
+from pixel_gather.features.report.findings import group_by_series
 from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.figures.axes import (
     MARKERS,
@@ -24,7 +24,7 @@ from pixel_gather_bench.figures.axes import (
 )
 from pixel_gather_bench.figures.files import Drawn
 from pixel_gather_bench.figures.histogram import span_of, tail_of
-from pixel_gather_bench.figures.labels import Numbers, counted, short_label, unit_of_times
+from pixel_gather_bench.figures.labels import Numbers, count_with_noun, short_label, unit_of_times
 
 _SIZE_IN: Final = (WIDTH_IN, 3.8)
 _N_FIRST: Final = 40
@@ -45,7 +45,7 @@ def _draw_many(runs: Sequence[Run], theme: Theme) -> Drawn:
     firsts = np.array([first_open_s(run.timings) for run in runs])
     unit = unit_of_times(firsts)
     handles = []
-    for index, (series, its_runs) in enumerate(series_of(runs).items()):
+    for index, (series, its_runs) in enumerate(group_by_series(runs).items()):
         look: dict[str, Any] = {
             "color": theme.series[index % len(theme.series)],
             "marker": MARKERS[index % len(MARKERS)],
@@ -90,7 +90,7 @@ def _draw_one(run: Run, theme: Theme) -> Drawn:
     unit = unit_of_times(run.timings.open_s)
     n_shards = len(np.unique(run.timings.shard))
     figure, axes = new_figure(theme, n_rows=1, n_columns=1, size_in=_SIZE_IN)
-    head(figure, f"{run.name} · {counted(n_shards, 'shard')}", theme)
+    head(figure, f"{run.name} · {count_with_noun(n_shards, 'shard')}", theme)
     ax: Axes = axes[0, 0]
     x = np.arange(1, len(orders) + 1)
     median, least, most = (

@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 
 from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
-from pixel_gather.features.report.findings import plain_number, series_of
-from pixel_gather.features.report.in_flight import Slices, slices_of
+from pixel_gather.features.report.findings import group_by_series, plain_number
+from pixel_gather.features.report.in_flight import Slices, cut_into_slices
 from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.figures.axes import (
     LINES,
@@ -46,7 +46,7 @@ _UNITS: Final = ("/s", " %", " MiB/s")
 def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | None:
     """Draw runs by concurrency, or one run's slices of time by the number of sources in flight."""
     if len(runs) == 1:
-        slices = slices_of(runs[0].timings)
+        slices = cut_into_slices(runs[0].timings)
         return None if slices is None else _draw_one(runs[0], slices, theme, with_published=with_published)
     of_2018 = {thread.n_threads for thread in published.PUBLISHED if with_published}
     if len({run.concurrency for run in runs} | of_2018) < 2:  # noqa: PLR2004 # one place is no axis
@@ -59,7 +59,7 @@ def _draw_many(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Dr
     handles: list[Artist] = []
     every: dict[str, Points] = {}
     cubes = [run for run in runs if run.is_cube]
-    for index, (series, its_runs) in enumerate(series_of(runs).items()):
+    for index, (series, its_runs) in enumerate(group_by_series(runs).items()):
         name = short_label(series)
         points = points_of_runs(its_runs, among=cubes if its_runs[0].is_cube else None)
         every[name] = points
@@ -170,7 +170,7 @@ def _mark_best(ax: Axes, every: Mapping[str, Points], panel: int, theme: Theme) 
     ax.plot(x, y, marker="o", markersize=11, color=theme.text, fillstyle="none", linestyle="none")
     whose = f"{name}: " if len(every) > 1 else ""
     ax.annotate(
-        f"{whose}{plain_number(_rounded(y))}{_UNITS[panel]} at {plain_number(_rounded(x))}",
+        f"{whose}{plain_number(_round_to_digits(y))}{_UNITS[panel]} at {plain_number(_round_to_digits(x))}",
         (x, y),
         xytext=(-4 if is_left else 4, 9),
         textcoords="offset points",
@@ -182,7 +182,7 @@ def _mark_best(ax: Axes, every: Mapping[str, Points], panel: int, theme: Theme) 
     )
 
 
-def _rounded(value: float) -> float:
+def _round_to_digits(value: float) -> float:
     return round(value, 1 if value < 100 else 0)  # noqa: PLR2004 # three digits tell enough
 
 

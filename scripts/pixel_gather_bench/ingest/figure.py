@@ -86,7 +86,7 @@ def _draw(
             ax.plot(value, row, "o", color=colour, markersize=8)
         else:
             ax.barh(row, value, height=0.62, color=colour)
-        number = plain_number(_rounded(value))
+        number = plain_number(_round_to_digits(value))
         ax.text(value, row, f"   {number}", va="center", fontsize=NOTE_PT, color=theme.text)
     highest = max(known, default=1.0)
     if is_wide:
@@ -100,5 +100,5 @@ def _draw(
     ax.grid(visible=False, axis="y")
 
 
-def _rounded(value: float) -> float:
+def _round_to_digits(value: float) -> float:
     return float(f"{value:.3g}")

@@ -14,7 +14,7 @@ from rasterio.errors import NotGeoreferencedWarning
 from rasterio.windows import Window
 
 from pixel_gather_bench.gdal_options import apply, gdal_options, gdal_path
-from pixel_gather_bench.ingest.job import IngestJob, Puller, Read, StoredObject
+from pixel_gather_bench.ingest.job import IngestJob, IngestObject, Puller, Read
 
 _ROW_NBYTES: Final = 64 * 1024
 _ANY_SOURCE: Final = "GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE"
@@ -31,7 +31,7 @@ class GdalWay(Puller):
     def __init__(self, job: IngestJob) -> None:
         """Set GDAL's options for this process."""
         super().__init__(job)
-        self._opened: dict[int, _Rows] = {}
+        self._opened: dict[int, _RawRows] = {}
         options = gdal_options(
             [each.href for each in job.objects], job.stores, header_nbytes=None, environment=os.environ
         )
@@ -49,16 +49,16 @@ class GdalWay(Puller):
         for read in reads:
             yield self._rows(read.index).read(read.start, read.stop)
 
-    def _rows(self, index: int) -> "_Rows":
+    def _rows(self, index: int) -> "_RawRows":
         if index not in self._opened:
-            self._opened[index] = _Rows(self._job.objects[index])
+            self._opened[index] = _RawRows(self._job.objects[index])
         return self._opened[index]
 
 
-class _Rows:
+class _RawRows:
     """One object as rows of equal length, and a shorter one at its end."""
 
-    def __init__(self, stored: StoredObject) -> None:
+    def __init__(self, stored: IngestObject) -> None:
         self._path = gdal_path(stored.href)
         self._n_rows, self._rest = divmod(stored.nbytes, _ROW_NBYTES)
         self._whole = self._raster(_ROW_NBYTES, self._n_rows, 0) if self._n_rows else None

@@ -17,16 +17,16 @@ from pixel_gather_bench.experiment import new_folder, removed_if_empty, rounds
 from pixel_gather_bench.ingest.advice import PATTERNS, advise, beside_the_plan, planned_parts
 from pixel_gather_bench.ingest.job import (
     IngestJob,
-    Measured,
-    StoredObject,
-    Trial,
+    IngestObject,
+    MeasuredWay,
+    WayTrial,
     one_window_each,
     random_reads,
 )
 from pixel_gather_bench.ingest.measure_way import with_random
 from pixel_gather_bench.ingest.published import OF_2022, lines_beside
-from pixel_gather_bench.ingest.summary import check_contents, refused_of, summaries_of
-from pixel_gather_bench.ingest.table import lines_of
+from pixel_gather_bench.ingest.summary import check_contents, refused_of, summarize
+from pixel_gather_bench.ingest.table import report_lines
 from pixel_gather_bench.ingest.ways import WAYS, Way, not_here
 from pixel_gather_bench.ingest.whole import free_nbytes
 from pixel_gather_bench.machine import about_machine, machine_in_words
@@ -68,7 +68,7 @@ class IngestOutcome:
 
 
 def bench_ingest(
-    request: IngestRequest, to: Path, *, on_trial: Callable[[Trial], None] = lambda _: None
+    request: IngestRequest, to: Path, *, on_trial: Callable[[WayTrial], None] = lambda _: None
 ) -> IngestOutcome:
     """Measure, and write ``list.txt``, ``records.json``, ``ingest.txt`` and the figure to a new folder.
 
@@ -76,7 +76,7 @@ def bench_ingest(
         RequestError: An object is not there, is refused, empty, or smaller than a sample.
         StoreError: Two ways read different bytes.
     """
-    objects = run(_found(request))
+    objects = run(_find_objects(request))
     folder = new_folder(to, "ingest")
     with removed_if_empty(folder):
         with tempfile.TemporaryDirectory() as downloads:
@@ -88,7 +88,7 @@ def bench_ingest(
 
 
 def missing_ways(
-    request: IngestRequest, objects: Sequence[StoredObject], *, free_nbytes: int
+    request: IngestRequest, objects: Sequence[IngestObject], *, free_nbytes: int
 ) -> dict[str, str]:
     """Return the wanted ways that cannot be measured here, each with the reason."""
     reasons = {
@@ -99,7 +99,7 @@ def missing_ways(
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
-async def _found(request: IngestRequest) -> tuple[StoredObject, ...]:
+async def _find_objects(request: IngestRequest) -> tuple[IngestObject, ...]:
     """Return the objects as they are now."""
     store = Objects(request.stores)
     found = []
@@ -117,7 +117,7 @@ async def _found(request: IngestRequest) -> tuple[StoredObject, ...]:
             )
         _check_mounted(request.mount, answer.object_nbytes)
         found.append(
-            StoredObject(href=href, nbytes=answer.object_nbytes, etag=answer.etag, mounted=request.mount)
+            IngestObject(href=href, nbytes=answer.object_nbytes, etag=answer.etag, mounted=request.mount)
         )
     return tuple(found)
 
@@ -140,11 +140,11 @@ def _check_mounted(path: str | None, object_nbytes: int) -> None:
 
 def _measure(
     request: IngestRequest,
-    objects: tuple[StoredObject, ...],
+    objects: tuple[IngestObject, ...],
     ways: Sequence[Way],
     downloads: Path,
-    on_trial: Callable[[Trial], None],
-) -> list[Trial]:
+    on_trial: Callable[[WayTrial], None],
+) -> list[WayTrial]:
     """Measure each way once a round."""
     one = len(objects) == 1
     reads = (
@@ -171,7 +171,7 @@ def _measure(
     return sorted(trials, key=lambda each: (order.index(each.way), each.round))
 
 
-def _trial(job: IngestJob, way: Way) -> Trial:
+def _trial(job: IngestJob, way: Way) -> WayTrial:
     """Do a job. Read the random ranges in another process, unless the way has the object stored."""
     trial = run_job(job)
     if trial.measured is None or job.phase != "whole" or way.downloads or way.only_forward:
@@ -182,31 +182,31 @@ def _trial(job: IngestJob, way: Way) -> Trial:
     return replace(trial, measured=with_random(trial.measured, random.measured))
 
 
-def run_job(job: IngestJob) -> Trial:
+def run_job(job: IngestJob) -> WayTrial:
     """Do a job in a fresh process, which ends with this call whatever happens."""
     try:
-        measured = run_in_child(_MEASURE, job, Measured, name=job.way, longest_s=_LONGEST_S)
+        measured = run_in_child(_MEASURE, job, MeasuredWay, name=job.way, longest_s=_LONGEST_S)
     except GatherError as error:
-        return Trial(way=job.way, round=1, refused=str(error).removeprefix(f"{job.way}: "))
-    return Trial(way=job.way, round=1, measured=measured)
+        return WayTrial(way=job.way, round=1, refused=str(error).removeprefix(f"{job.way}: "))
+    return WayTrial(way=job.way, round=1, measured=measured)
 
 
 def _write(
     request: IngestRequest,
-    objects: tuple[StoredObject, ...],
-    trials: Sequence[Trial],
+    objects: tuple[IngestObject, ...],
+    trials: Sequence[WayTrial],
     missing: dict[str, str],
     folder: Path,
 ) -> IngestOutcome:
     n, in_order = len(objects), {way.name: missing[way.name] for way in WAYS if way.name in missing}
     reads_nbytes = objects[0].nbytes if n == 1 else request.sample_nbytes * n
-    summaries = summaries_of(trials, nbytes=reads_nbytes)
+    summaries = summarize(trials, nbytes=reads_nbytes)
     advice = advise(summaries, n_random=request.n_random, n_objects=n, patterns=request.patterns)
     planned_nbytes, n_in_flight = (objects[0].nbytes, 1) if n == 1 else (request.sample_nbytes, n)
     parts = planned_parts(planned_nbytes, href=objects[0].href, n_in_flight=n_in_flight)
     plan = beside_the_plan(summaries, parts, nbytes=planned_nbytes, href=objects[0].href, n_objects=n)
     about = about_machine()
-    lines = list(lines_of(summaries, objects=objects, missing=in_order, advice=advice, plan=plan))
+    lines = list(report_lines(summaries, objects=objects, missing=in_order, advice=advice, plan=plan))
     if request.with_published and n == 1:
         lines += ["", *lines_beside(summaries, nbytes=objects[0].nbytes)]
     text = "\n".join((*lines, "", f"{request.times} rounds, medians; {machine_in_words(about)}"))

@@ -18,7 +18,7 @@ _ALIGNED = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredObject:
+class IngestObject:
     """One object of a store."""
 
     href: str
@@ -46,7 +46,7 @@ class IngestJob:
 
     way: str
     phase: Phase
-    objects: tuple[StoredObject, ...]
+    objects: tuple[IngestObject, ...]
     sample_nbytes: int
     reads: tuple[Read, ...]
     """Random ranges of one object, or one range of each of several objects."""
@@ -60,7 +60,7 @@ class IngestJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredWay:
     """What one way took once. Times are in seconds since the process was ready."""
 
     digest: str
@@ -93,14 +93,14 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class WayTrial:
     """One attempt at one way."""
 
     way: str
     round: int
     """Number of the round, from 1."""
 
-    measured: Measured | None = None
+    measured: MeasuredWay | None = None
     refused: str | None = None
     """The reason if there is no measurement."""
 
@@ -113,7 +113,7 @@ def random_reads(nbytes: int, *, sample_nbytes: int, n: int, seed: int = 1) -> t
     return tuple(Read(index=0, start=start, stop=start + sample_nbytes) for start in starts)
 
 
-def one_window_each(objects: tuple[StoredObject, ...], *, sample_nbytes: int) -> tuple[Read, ...]:
+def one_window_each(objects: tuple[IngestObject, ...], *, sample_nbytes: int) -> tuple[Read, ...]:
     """Return a range in the middle of every object. It is a sample long, or less if the object is."""
     reads = []
     for index, each in enumerate(objects):

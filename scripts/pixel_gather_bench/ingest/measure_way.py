@@ -9,7 +9,7 @@ from importlib import import_module
 import xxhash
 
 from pixel_gather.core import process_usage
-from pixel_gather_bench.ingest.job import IngestJob, Measured, Puller
+from pixel_gather_bench.ingest.job import IngestJob, MeasuredWay, Puller
 from pixel_gather_bench.ingest.ways import BY_NAME
 
 
@@ -20,7 +20,7 @@ def _puller(job: IngestJob) -> Puller:
     return made
 
 
-def measure(job: IngestJob) -> Measured:
+def measure(job: IngestJob) -> MeasuredWay:
     """Do a job and return what it took."""
     way = _puller(job)
     cpu_before_s = process_usage.cpu_s()
@@ -34,7 +34,7 @@ def measure(job: IngestJob) -> Measured:
     return found
 
 
-def with_random(whole: Measured, random: Measured) -> Measured:
+def with_random(whole: MeasuredWay, random: MeasuredWay) -> MeasuredWay:
     """Return the measurement of the whole object together with that of its random ranges."""
     return replace(
         whole,
@@ -44,7 +44,7 @@ def with_random(whole: Measured, random: Measured) -> Measured:
     )
 
 
-def _whole(job: IngestJob, way: Puller) -> Measured:
+def _whole(job: IngestJob, way: Puller) -> MeasuredWay:
     """Read the object from its beginning to its end."""
     digest = xxhash.xxh3_128()
     first_s, n_seen = 0.0, 0
@@ -56,7 +56,7 @@ def _whole(job: IngestJob, way: Puller) -> Measured:
         n_before, n_seen = n_seen, n_seen + len(content)
         if n_before < job.sample_nbytes <= n_seen:
             first_s = time.perf_counter() - began
-    return Measured(
+    return MeasuredWay(
         digest=digest.hexdigest(),
         first_sample_s=first_s,
         total_s=time.perf_counter() - began,
@@ -65,7 +65,7 @@ def _whole(job: IngestJob, way: Puller) -> Measured:
     )
 
 
-def _ranges(job: IngestJob, way: Puller) -> Measured:
+def _ranges(job: IngestJob, way: Puller) -> MeasuredWay:
     """Read the ranges one after the other."""
     digest = xxhash.xxh3_128()
     first_s = 0.0
@@ -73,7 +73,7 @@ def _ranges(job: IngestJob, way: Puller) -> Measured:
     for position, content in enumerate(way.reads(job.reads)):
         digest.update(content)
         first_s = first_s if position else time.perf_counter() - began
-    return Measured(
+    return MeasuredWay(
         digest=digest.hexdigest(),
         first_sample_s=first_s,
         total_s=time.perf_counter() - began,

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.object_store import StoreSettings, split_href
 from pixel_gather_bench.ingest.job import IngestJob, Puller, Read
-from pixel_gather_bench.ingest.ways import found
+from pixel_gather_bench.ingest.ways import find_program
 from pixel_gather_bench.ingest.whole import environment_of, options_of
 
 
@@ -141,7 +141,7 @@ def _command(job: IngestJob, folder: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def _program(name: str) -> str:
-    return found(name) or name
+    return find_program(name) or name
 
 
 def _for_rclone(stores: StoreSettings) -> dict[str, str]:

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.object_store import StoreSettings, split_href
-from pixel_gather_bench.ingest.job import MIB, IngestJob, Puller, Read, StoredObject
-from pixel_gather_bench.ingest.ways import found, pipe_program
+from pixel_gather_bench.ingest.job import MIB, IngestJob, IngestObject, Puller, Read
+from pixel_gather_bench.ingest.ways import find_program, pipe_program
 from pixel_gather_bench.ingest.whole import options_of, s3_client
 
 _PRESIGNED_S: Final = 3600
@@ -27,21 +27,21 @@ class PipeWay(Puller):
 
     def stream(self, index: int) -> Iterator[bytes]:
         """Yield all bytes in order."""
-        with self._piped(index, to_its_end=True) as pipe:
+        with self._open_pipe(index, to_its_end=True) as pipe:
             while chunk := pipe.read(_CHUNK):
                 yield chunk
 
     def reads(self, reads: Sequence[Read]) -> Iterator[bytes]:
         """Yield the bytes of one range of each object."""
         for read in reads:
-            with self._piped(read.index, to_its_end=False) as pipe:
+            with self._open_pipe(read.index, to_its_end=False) as pipe:
                 left = read.start
                 while left:
                     left -= len(pipe.read(min(left, _CHUNK))) or left
                 yield pipe.read(read.stop - read.start)
 
     @contextmanager
-    def _piped(self, index: int, *, to_its_end: bool) -> Iterator[IO[bytes]]:
+    def _open_pipe(self, index: int, *, to_its_end: bool) -> Iterator[IO[bytes]]:
         command, said = self._commands[index]
         with subprocess.Popen(  # noqa: S603 # no shell; a checked href
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -59,19 +59,19 @@ class PipeWay(Puller):
                 process.kill()
 
 
-def _command(stored: StoredObject, stores: StoreSettings, program: str | None) -> tuple[list[str], bytes]:
+def _command(stored: IngestObject, stores: StoreSettings, program: str | None) -> tuple[list[str], bytes]:
     """Return a command, and what it is told on its standard input, which no other user can see."""
     scheme = stored.href.partition("://")[0]
     if scheme == "file":
         return ["cat", "--", unquote(stored.href.removeprefix("file://"))], b""
     if program == "aws":
-        return [found("aws") or "aws", "s3", "cp", stored.href, "-", *options_of(stores)], b""
-    url = _presigned(stored, stores) if scheme == "s3" else stored.href
+        return [find_program("aws") or "aws", "s3", "cp", stored.href, "-", *options_of(stores)], b""
+    url = _presign(stored, stores) if scheme == "s3" else stored.href
     quoted = url.replace("\\", "\\\\").replace('"', '\\"')
     return ["curl", "--silent", "--show-error", "--fail", "--config", "-"], f'url = "{quoted}"\n'.encode()
 
 
-def _presigned(stored: StoredObject, stores: StoreSettings) -> str:
+def _presign(stored: IngestObject, stores: StoreSettings) -> str:
     """Return an address that needs no further signature; a plain one where requests go unsigned."""
     root, key = split_href(stored.href)
     url: str = s3_client(stores).generate_presigned_url(

@@ -54,13 +54,13 @@ class RangedWay(Puller):
     async def _answers(self, reads: Iterable[Read]) -> AsyncGenerator[memoryview]:
         under_way: deque[asyncio.Task[memoryview]] = deque()
         for read in reads:
-            under_way.append(asyncio.ensure_future(self._read(read)))
+            under_way.append(asyncio.ensure_future(self._read_one(read)))
             if len(under_way) >= self._most_ahead:
                 yield await under_way.popleft()
         while under_way:
             yield await under_way.popleft()
 
-    async def _read(self, read: Read) -> memoryview:
+    async def _read_one(self, read: Read) -> memoryview:
         stored = self._job.objects[read.index]
         answer = await self._objects.get_range(
             stored.href, read.start, read.stop, etag=stored.etag, cost=Cost()

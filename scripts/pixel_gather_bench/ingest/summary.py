@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather_bench.ingest.job import Measured, Trial
+from pixel_gather_bench.ingest.job import MeasuredWay, WayTrial
 from pixel_gather_bench.ingest.ways import BY_NAME, Way
 
 
@@ -34,21 +34,21 @@ class Summary:
         return None if self.random_s is None else self.download_s + n * self.random_s
 
 
-def summaries_of(trials: Sequence[Trial], *, nbytes: int) -> tuple[Summary, ...]:
+def summarize(trials: Sequence[WayTrial], *, nbytes: int) -> tuple[Summary, ...]:
     """Return the medians of each way that was measured, in the order of the trials.
 
     Args:
         trials: Trials of all ways.
         nbytes: Read in ``total_s``.
     """
-    runs: dict[str, list[Measured]] = {}
+    runs: dict[str, list[MeasuredWay]] = {}
     for trial in trials:
         if trial.measured is not None:
             runs.setdefault(trial.way, []).append(trial.measured)
     return tuple(_summary(BY_NAME[way], measured, nbytes) for way, measured in runs.items())
 
 
-def _summary(way: Way, runs: Sequence[Measured], nbytes: int) -> Summary:
+def _summary(way: Way, runs: Sequence[MeasuredWay], nbytes: int) -> Summary:
     total_s = median(run.total_s for run in runs)
     return Summary(
         way=way,
@@ -70,13 +70,13 @@ def _median_or_none(values: Sequence[float | None]) -> float | None:
     return median(known) if known else None
 
 
-def refused_of(trials: Sequence[Trial]) -> dict[str, str]:
+def refused_of(trials: Sequence[WayTrial]) -> dict[str, str]:
     """Return each way that was never measured, with its last message."""
     measured = {trial.way for trial in trials if trial.measured is not None}
     return {trial.way: trial.refused or "" for trial in trials if trial.way not in measured}
 
 
-def check_contents(trials: Sequence[Trial]) -> None:
+def check_contents(trials: Sequence[WayTrial]) -> None:
     """Refuse to compare ways that read different bytes.
 
     Raises:

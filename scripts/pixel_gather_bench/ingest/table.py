@@ -6,7 +6,7 @@ from typing import Final
 from pixel_gather.core.estimate.explain import size
 from pixel_gather_bench.experiment import aligned
 from pixel_gather_bench.ingest.advice import Advice
-from pixel_gather_bench.ingest.job import StoredObject
+from pixel_gather_bench.ingest.job import IngestObject
 from pixel_gather_bench.ingest.summary import Summary
 from pixel_gather_bench.ingest.ways import BY_NAME
 
@@ -14,10 +14,10 @@ _SLOW = 10
 """Below so many MB/s, two digits are shown."""
 
 
-def lines_of(
+def report_lines(
     summaries: Sequence[Summary],
     *,
-    objects: Sequence[StoredObject],
+    objects: Sequence[IngestObject],
     missing: dict[str, str],
     advice: Sequence[Advice],
     plan: str,
@@ -25,7 +25,7 @@ def lines_of(
     """Yield the report line by line."""
     yield _title(objects)
     yield ""
-    yield from table_of(summaries, n_objects=len(objects))
+    yield from table_lines(summaries, n_objects=len(objects))
     if missing:
         yield ""
         for way, reason in missing.items():
@@ -38,7 +38,7 @@ def lines_of(
     yield plan
 
 
-def _title(objects: Sequence[StoredObject]) -> str:
+def _title(objects: Sequence[IngestObject]) -> str:
     if len(objects) == 1:
         return f"{_printable(objects[0].href)}, {objects[0].nbytes:,} bytes"
     total = sum(each.nbytes for each in objects)
@@ -49,7 +49,7 @@ def _printable(text: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def table_of(summaries: Sequence[Summary], *, n_objects: int) -> Iterator[str]:
+def table_lines(summaries: Sequence[Summary], *, n_objects: int) -> Iterator[str]:
     """Yield a table with a row per way."""
     columns = _WHOLE if n_objects == 1 else _WINDOWS
     return aligned([tuple(columns), *(tuple(of(each) for of in columns.values()) for each in summaries)])

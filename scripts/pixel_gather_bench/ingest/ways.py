@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pixel_gather_bench.ingest.job import StoredObject
+from pixel_gather_bench.ingest.job import IngestObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ BY_NAME: Final = {way.name: way for way in WAYS}
 
 
 def not_here(
-    way: Way, objects: Sequence[StoredObject], *, free_nbytes: int, stores_pays: bool = False
+    way: Way, objects: Sequence[IngestObject], *, free_nbytes: int, stores_pays: bool = False
 ) -> str | None:
     """Return why a way cannot be measured here; None if it can.
 
@@ -87,7 +87,7 @@ def not_here(
 
 
 def _reasons(
-    way: Way, objects: Sequence[StoredObject], free_nbytes: int, *, stores_pays: bool
+    way: Way, objects: Sequence[IngestObject], free_nbytes: int, *, stores_pays: bool
 ) -> Iterator[str]:
     schemes = {each.href.partition("://")[0] for each in objects}
     largest = max(each.nbytes for each in objects)
@@ -106,7 +106,7 @@ def _reasons(
         yield "curl does not say that the requester pays; the AWS CLI, which does, is not on the PATH"
 
 
-def _lacking(way: Way, objects: Sequence[StoredObject]) -> Iterator[str]:
+def _lacking(way: Way, objects: Sequence[IngestObject]) -> Iterator[str]:
     """Yield what is missing for a way of another program."""
     if way.name in _PROGRAMS and not works(_PROGRAMS[way.name]):
         yield f"{_PROGRAMS[way.name]} is not on the PATH, or does not start"
@@ -140,7 +140,7 @@ def pipe_program(schemes: set[str]) -> str | None:
     return "curl" if shutil.which("curl") else None
 
 
-def found(program: str) -> str | None:
+def find_program(program: str) -> str | None:
     """Return the path of a program that is installed beside this Python, or is on the PATH."""
     beside = sysconfig.get_path("scripts")
     return shutil.which(program, path=beside) or shutil.which(program)
@@ -148,7 +148,7 @@ def found(program: str) -> str | None:
 
 def works(program: str) -> bool:
     """Return whether a program starts. A version manager may have put only a stand-in there."""
-    path = found(program)
+    path = find_program(program)
     if path is None:
         return False
     option = "version" if program == "s5cmd" else "--version"

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.object_store import StoreSettings, split_href
-from pixel_gather_bench.ingest.job import MIB, IngestJob, Puller, Read, StoredObject
-from pixel_gather_bench.ingest.ways import found
+from pixel_gather_bench.ingest.job import MIB, IngestJob, IngestObject, Puller, Read
+from pixel_gather_bench.ingest.ways import find_program
 
 _CHUNK: Final = MIB
 _PARTS_AT_A_TIME: Final = 10
@@ -19,7 +19,7 @@ _PART_NBYTES: Final = 8 * MIB
 """Both as the AWS CLI has them."""
 
 
-type Download = Callable[[StoredObject, Path], None]
+type Download = Callable[[IngestObject, Path], None]
 """Stores an object whole, in a file that is not there yet."""
 
 
@@ -62,12 +62,12 @@ def one_stream(job: IngestJob) -> WholeWay:
     is_s3 = any(each.href.startswith("s3://") for each in job.objects)
     client = s3_client(job.stores) if is_s3 else None
 
-    def chunks_of(stored: StoredObject) -> Iterator[bytes]:
+    def chunks_of(stored: IngestObject) -> Iterator[bytes]:
         if stored.href.startswith("s3://"):
             return _s3_stream(stored, client, pays=job.stores.requester_pays)
         return _file_stream(stored) if stored.href.startswith("file://") else _http_stream(stored)
 
-    def download(stored: StoredObject, path: Path) -> None:
+    def download(stored: IngestObject, path: Path) -> None:
         with path.open("xb") as file:
             for chunk in chunks_of(stored):
                 file.write(chunk)
@@ -88,7 +88,7 @@ def in_parts(job: IngestJob, *, is_threaded: bool = True) -> WholeWay:
     client = s3_client(job.stores)
     extra = {"RequestPayer": "requester"} if job.stores.requester_pays else None
 
-    def download(stored: StoredObject, path: Path) -> None:
+    def download(stored: IngestObject, path: Path) -> None:
         bucket, key = _bucket_and_key(stored.href)
         client.download_file(bucket, key, str(path), Config=config, ExtraArgs=extra)
 
@@ -105,7 +105,7 @@ def s5cmd(job: IngestJob) -> WholeWay:
     options = options_of(job.stores, leaving_out=("--region",))
     parts = ["--concurrency", str(_PARTS_AT_A_TIME)]
 
-    def download(stored: StoredObject, path: Path) -> None:
+    def download(stored: IngestObject, path: Path) -> None:
         _run("s5cmd", [*options, "cp", "--raw", *parts, stored.href, str(path)], job.stores)
 
     return WholeWay(job, download)
@@ -115,7 +115,7 @@ def aws_cp(job: IngestJob) -> WholeWay:
     """Return the way of the AWS CLI."""
     options = options_of(job.stores)
 
-    def download(stored: StoredObject, path: Path) -> None:
+    def download(stored: IngestObject, path: Path) -> None:
         _run("aws", ["s3", "cp", "--only-show-errors", stored.href, str(path), *options], job.stores)
 
     return WholeWay(job, download)
@@ -144,7 +144,7 @@ def environment_of(stores: StoreSettings) -> dict[str, str]:
 
 
 def _run(program: str, arguments: Sequence[str], stores: StoreSettings) -> None:
-    command = [found(program) or program, *arguments]
+    command = [find_program(program) or program, *arguments]
     ended = subprocess.run(command, capture_output=True, check=False, env=environment_of(stores))  # noqa: S603 # no shell; a checked href
     if ended.returncode:
         raise StoreError(f"{program}: {ended.stderr.decode(errors='replace').strip()[-500:]}")
@@ -190,13 +190,13 @@ def s3_client(stores: StoreSettings) -> Any:
     return session.client("s3", region_name=region, endpoint_url=stores.endpoint, config=config)
 
 
-def _s3_stream(stored: StoredObject, client: Any, *, pays: bool) -> Iterator[bytes]:
+def _s3_stream(stored: IngestObject, client: Any, *, pays: bool) -> Iterator[bytes]:
     bucket, key = _bucket_and_key(stored.href)
     body = client.get_object(Bucket=bucket, Key=key, **_payer(pays=pays))["Body"]
     yield from body.iter_chunks(_CHUNK)
 
 
-def _http_stream(stored: StoredObject) -> Iterator[bytes]:
+def _http_stream(stored: IngestObject) -> Iterator[bytes]:
     import urllib3  # noqa: PLC0415 # only this way needs it
 
     answer = urllib3.PoolManager().request("GET", stored.href, preload_content=False)
@@ -205,7 +205,7 @@ def _http_stream(stored: StoredObject) -> Iterator[bytes]:
     yield from answer.stream(_CHUNK, decode_content=False)
 
 
-def _file_stream(stored: StoredObject) -> Iterator[bytes]:
+def _file_stream(stored: IngestObject) -> Iterator[bytes]:
     with Path(unquote(stored.href.removeprefix("file://"))).open("rb") as file:
         while chunk := file.read(_CHUNK):
             yield chunk

@@ -19,7 +19,7 @@ from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather_bench.suite.job import Job, Raster, Target
+from pixel_gather_bench.suite.job import Raster, SuiteJob, TileTarget
 from pixel_gather_bench.suite.source_times import Lanes, Sheet
 
 _TIMEOUT_S: Final = 180.0
@@ -27,7 +27,11 @@ _TIMEOUT_S: Final = 180.0
 
 
 def read_all(
-    job: Job, out: np.ndarray[Any, Any], sheet: Sheet, *, packed_headers: Mapping[str, bytes] | None = None
+    job: SuiteJob,
+    out: np.ndarray[Any, Any],
+    sheet: Sheet,
+    *,
+    packed_headers: Mapping[str, bytes] | None = None,
 ) -> dict[str, str]:
     """Read all sources into ``out``, shape (source, y, x). Note their times in the sheet.
 
@@ -57,7 +61,9 @@ def raster_of(header: Header) -> Raster:
     )
 
 
-async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet, headers: Mapping[str, bytes]) -> None:
+async def _read_all(
+    job: SuiteJob, out: np.ndarray[Any, Any], sheet: Sheet, headers: Mapping[str, bytes]
+) -> None:
     fixed = job.configuration.concurrency
     slots = AdaptiveLimiter(fixed=fixed)
     # a limiter counts each back end apart, a pool of threads counts all together
@@ -89,7 +95,7 @@ async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet, headers: 
         sheet.stop()
 
 
-async def _warm_up(job: Job, reader: SourceReader) -> None:
+async def _warm_up(job: SuiteJob, reader: SourceReader) -> None:
     """Read the last source. Caches have most likely dropped it when its turn comes."""
     scratch = np.empty(job.target.shape, job.target.dtype)
     n_sources = len(job.hrefs)
@@ -98,7 +104,7 @@ async def _warm_up(job: Job, reader: SourceReader) -> None:
 
 
 async def _read_source(
-    job: Job,
+    job: SuiteJob,
     position: int,
     out: np.ndarray[Any, Any],
     reader: SourceReader,
@@ -123,6 +129,6 @@ async def _read_source(
     return cost
 
 
-async def _fill(source: OpenedSource, out: np.ndarray[Any, Any], target: Target) -> None:
+async def _fill(source: OpenedSource, out: np.ndarray[Any, Any], target: TileTarget) -> None:
     window = target.window_on(raster_of(source.header), href=source.header.href)
     await source.read_into(out[None], window, (target.band,), masked=False)

@@ -13,13 +13,13 @@ from rasterio.errors import RasterioError
 
 from pixel_gather.core.model.window import Window
 from pixel_gather_bench.gdal_options import apply, gdal_options, gdal_path
-from pixel_gather_bench.suite.job import Job, Raster
+from pixel_gather_bench.suite.job import Raster, SuiteJob
 from pixel_gather_bench.suite.source_times import Sheet
 
 _LONGEST_REASON: Final = 300
 
 
-def read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> dict[str, str]:
+def read_all(job: SuiteJob, out: np.ndarray[Any, Any], sheet: Sheet) -> dict[str, str]:
     """Read all sources into ``out``, shape (source, y, x). Note their times in the sheet.
 
     Returns:
@@ -49,7 +49,7 @@ def read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> dict[str, str
     return options | {"GDAL": rasterio.__gdal_version__}
 
 
-def _read_source(job: Job, position: int, out: np.ndarray[Any, Any], *, lane: int, sheet: Sheet) -> None:
+def _read_source(job: SuiteJob, position: int, out: np.ndarray[Any, Any], *, lane: int, sheet: Sheet) -> None:
     href, target = job.hrefs[position], job.target
     columns = sheet.columns
     with sheet.timed(position, lane):

@@ -22,7 +22,7 @@ class Raster(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class TileTarget:
     """What is read from every source. The first good source determines shape and dtype."""
 
     tile: tuple[int, int] | None
@@ -102,14 +102,14 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class SuiteJob:
     """All that one run needs to know."""
 
     configuration: Configuration
     round: int
     """Number of the repetition, from 1."""
 
-    target: Target
+    target: TileTarget
     stores: StoreSettings
     warm_up: bool
     """Whether the last source is read once before the clock starts."""
@@ -127,7 +127,7 @@ class Job:
         """Name of the record's file without its suffix, such as ``fast-12-1``."""
         return f"{self.configuration.engine}-{self.configuration.shown_concurrency}-{self.round}"
 
-    def without_hrefs(self) -> "Job":
+    def without_hrefs(self) -> "SuiteJob":
         """Return the job without its list. The suite's folder holds the list once for all jobs."""
         return replace(self, hrefs=())
 

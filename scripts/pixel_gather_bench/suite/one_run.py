@@ -11,12 +11,12 @@ import xxhash
 from pixel_gather.core import process_usage
 from pixel_gather.core.read.pixel_statistics import digest_of
 from pixel_gather_bench.machine import about_machine
-from pixel_gather_bench.suite.job import Job
+from pixel_gather_bench.suite.job import SuiteJob
 from pixel_gather_bench.suite.records import Record
 from pixel_gather_bench.suite.source_times import Sheet
 
 
-def do(job: Job) -> Record:
+def do(job: SuiteJob) -> Record:
     """Read all sources and return the record."""
     engine = import_module(f"pixel_gather_bench.suite.engine_{job.configuration.engine}")
     out = np.empty((len(job.hrefs), *job.target.shape), job.target.dtype)

@@ -15,15 +15,15 @@ from pixel_gather.core.results.timings import Timings
 from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.experiment import put_text, rounds
 from pixel_gather_bench.machine import machine_in_words
-from pixel_gather_bench.suite.job import ENGINES, Configuration, EngineName, Job, Target
-from pixel_gather_bench.suite.source_times import Columns, Failure
+from pixel_gather_bench.suite.job import ENGINES, Configuration, EngineName, SuiteJob, TileTarget
+from pixel_gather_bench.suite.source_times import Columns, SourceFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """The record of one run. Times are in seconds."""
 
-    job: Job
+    job: SuiteJob
     """The job without its hrefs. They are in the folder's ``list.txt``."""
 
     machine: dict[str, Any]
@@ -49,7 +49,7 @@ class Record:
     """Peak memory. It includes all pixels, which every engine holds until the end."""
 
     columns: Columns
-    failures: tuple[Failure, ...]
+    failures: tuple[SourceFailure, ...]
     """In the order of the list."""
 
     def to_run(self) -> Run:
@@ -113,7 +113,7 @@ class SuiteSettings:
     """None lets the engine find the number while it reads, if it can."""
 
     times: int
-    target: Target
+    target: TileTarget
     stores: StoreSettings
     warm_up: bool
     bucket_warm_up: bool
@@ -132,14 +132,16 @@ class SuiteSettings:
                 if concurrency is not None or engine == "fast":
                     yield Configuration(engine=engine, concurrency=concurrency)
 
-    def jobs(self, hrefs: tuple[str, ...], folder: Path) -> Iterator[Job]:
+    def jobs(self, hrefs: tuple[str, ...], folder: Path) -> Iterator[SuiteJob]:
         """Yield all runs in their order, round after round."""
         for number, configuration in rounds(list(self.configurations()), self.times):
             yield self.job(configuration, number + 1, hrefs, folder)
 
-    def job(self, configuration: Configuration, round_: int, hrefs: tuple[str, ...], folder: Path) -> Job:
+    def job(
+        self, configuration: Configuration, round_: int, hrefs: tuple[str, ...], folder: Path
+    ) -> SuiteJob:
         """Return one run."""
-        return Job(
+        return SuiteJob(
             configuration=configuration,
             round=round_,
             target=self.target,
@@ -230,7 +232,7 @@ def runs_in(folder: Path, *, best_by: BestBy | None = None) -> list[Run]:
     records = read_records(folder)
     if not records:
         raise RequestError("no run of it has ended; go on with bench --resume", field=str(folder))
-    return [best_of(repetitions, rule).to_run() for repetitions in by_configuration(records)]
+    return [best_record(repetitions, rule).to_run() for repetitions in by_configuration(records)]
 
 
 def by_configuration(records: Iterable[Record]) -> list[list[Record]]:
@@ -238,7 +240,7 @@ def by_configuration(records: Iterable[Record]) -> list[list[Record]]:
     return [list(group) for _, group in groupby(records, key=lambda each: each.job.configuration)]
 
 
-def best_of(repetitions: Iterable[Record], best_by: BestBy) -> Record:
+def best_record(repetitions: Iterable[Record], best_by: BestBy) -> Record:
     """Return the best: first by fewest failures, then by typical throughput or wall time."""
 
     def rank(record: Record) -> tuple[int, float]:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pixel_gather.features.report.report_files import comparison_files_of
+from pixel_gather.features.report.report_files import make_comparison_files
 from pixel_gather_bench.figures.draw import draw_in_both_themes
-from pixel_gather_bench.figures.files import plots_of, write_figures
+from pixel_gather_bench.figures.files import make_plots, write_figures
 from pixel_gather_bench.suite.records import runs_in
 
 
@@ -21,7 +21,7 @@ def write_suite_report(folder: Path, *, with_published: bool) -> None:
     runs = runs_in(folder)
     light, dark = draw_in_both_themes(runs, with_published=with_published)
     title = folder.absolute().name
-    files = comparison_files_of(runs, plots=plots_of(light), title=title, with_published=with_published)
+    files = make_comparison_files(runs, plots=make_plots(light), title=title, with_published=with_published)
     for name, content in files.items():
         (folder / name).write_bytes(content)
     write_figures(folder, light=light, dark=dark)

@@ -14,7 +14,7 @@ type Integers = list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class SourceFailure:
     """A source without pixels."""
 
     position: int
@@ -80,7 +80,7 @@ class Sheet:
 
     def __init__(self, n_sources: int) -> None:
         self.columns = Columns.empty(n_sources)
-        self.failures: list[Failure] = []
+        self.failures: list[SourceFailure] = []
         self.wall_s = 0.0
         self.cpu_s = 0.0
         self._lock = Lock()
@@ -120,4 +120,4 @@ class Sheet:
     def fail(self, position: int, status: str, reason: str) -> None:
         """Note that a source failed."""
         with self._lock:
-            self.failures.append(Failure(position=position, status=status, reason=reason))
+            self.failures.append(SourceFailure(position=position, status=status, reason=reason))

@@ -17,12 +17,12 @@ from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.object_store import Objects, StoreSettings
 from pixel_gather_bench.machine import free_memory_mib
 from pixel_gather_bench.suite.engine_fast import raster_of
-from pixel_gather_bench.suite.job import Raster, Target, tile_window
+from pixel_gather_bench.suite.job import Raster, TileTarget, tile_window
 
 _MOST_TRIED: Final = 20
 
 
-def hrefs_of(sources: Sources, *, first: int | None, stores: StoreSettings) -> tuple[str, ...]:
+def read_hrefs(sources: Sources, *, first: int | None, stores: StoreSettings) -> tuple[str, ...]:
     """Return the hrefs in the order of the list, or only the first ones.
 
     Raises:
@@ -35,7 +35,7 @@ def hrefs_of(sources: Sources, *, first: int | None, stores: StoreSettings) -> t
 
 def find_target(
     hrefs: Sequence[str], *, tile: tuple[int, int] | None, band: int, stores: StoreSettings
-) -> Target:
+) -> TileTarget:
     """Return what to read from every source. The first source that has the tile decides.
 
     Raises:
@@ -46,7 +46,7 @@ def find_target(
 
 async def _find_target(
     hrefs: Sequence[str], tile: tuple[int, int] | None, band: int, stores: StoreSettings
-) -> Target:
+) -> TileTarget:
     why: list[str] = []
     objects = Objects(stores)
     async with CogReader.over(objects, fast=GeoTiffSettings(), fall_back=GdalSettings()) as reader:
@@ -60,12 +60,12 @@ async def _find_target(
             window = tile_window(raster, tile)
             if window is not None and raster.n_bands >= band:
                 shape = (window.height, window.width)
-                return Target(tile=tile, band=band, shape=shape, dtype=raster.dtype)
+                return TileTarget(tile=tile, band=band, shape=shape, dtype=raster.dtype)
             why.append(f"{href}: {_what_it_lacks(raster, band)}")
     raise RequestError(f"no source among the first {len(why)} has such a tile: {why[0]}", field="LIST")
 
 
-def check_memory(target: Target, n_sources: int) -> None:
+def check_memory(target: TileTarget, n_sources: int) -> None:
     """Refuse a run that would fill more than half of the free memory.
 
     Raises:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pixel_gather.core.errors import GatherError
 from pixel_gather_bench.child import RunCrashedError, run_in_child
-from pixel_gather_bench.suite.job import Configuration, Job
+from pixel_gather_bench.suite.job import Configuration, SuiteJob
 from pixel_gather_bench.suite.records import Record, SuiteSettings, has_record, write_record
 
 
@@ -23,7 +23,7 @@ class Step:
     crash: str | None = None
 
 
-def run_job(job: Job) -> Record:
+def run_job(job: SuiteJob) -> Record:
     """Do one run in a fresh process.
 
     Raises:
@@ -38,7 +38,7 @@ def run_suite(
     hrefs: tuple[str, ...],
     *,
     on_step: Callable[[Step], None],
-    run_one: Callable[[Job], Record] = run_job,
+    run_one: Callable[[SuiteJob], Record] = run_job,
 ) -> None:
     """Do all runs that have no record in the folder yet.
 
@@ -63,17 +63,17 @@ def run_suite(
 
 
 def _run_and_keep(
-    job: Job, folder: Path, run_one: Callable[[Job], Record]
+    job: SuiteJob, folder: Path, run_one: Callable[[SuiteJob], Record]
 ) -> tuple[Record | None, str | None]:
     try:
         record = run_one(job)
     except RunCrashedError as error:
-        return None, f"{error}{_kept(error.said, folder / 'crashes' / f'{job.name}.txt')}"
+        return None, f"{error}{_keep_output(error.said, folder / 'crashes' / f'{job.name}.txt')}"
     write_record(folder, record)
     return record, None
 
 
-def _kept(said: str, file: Path) -> str:
+def _keep_output(said: str, file: Path) -> str:
     """Keep the output of a process that crashed, and return where."""
     if not said:
         return ""
@@ -82,7 +82,9 @@ def _kept(said: str, file: Path) -> str:
     return f" (its whole output: {file})"
 
 
-def _warm_bucket(settings: SuiteSettings, hrefs: tuple[str, ...], run_one: Callable[[Job], Record]) -> None:
+def _warm_bucket(
+    settings: SuiteSettings, hrefs: tuple[str, ...], run_one: Callable[[SuiteJob], Record]
+) -> None:
     """Read every tile once. So the store is as warm for the first run as for the last one.
 
     Raises:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pixel_gather_bench.suite.records import BestBy, Record, best_of, by_configuration
+from pixel_gather_bench.suite.records import BestBy, Record, best_record, by_configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class SuiteRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class FailureCause:
     """Sources that one engine could not read for one reason."""
 
     engine: str
@@ -47,12 +47,12 @@ class Cause:
     """Places in the list, from 0."""
 
 
-def rows_of(records: Sequence[Record], best_by: BestBy) -> list[SuiteRow]:
+def suite_rows(records: Sequence[Record], best_by: BestBy) -> list[SuiteRow]:
     """Return a row for each configuration, in the order of the records."""
     return [_row_of(repetitions, best_by) for repetitions in by_configuration(records)]
 
 
-def digests_of(records: Sequence[Record]) -> dict[str, list[str]]:
+def group_by_digest(records: Sequence[Record]) -> dict[str, list[str]]:
     """Return the runs' names by the digest of their pixels. With more than one digest, pixels differ."""
     found: dict[str, list[str]] = {}
     for record in records:
@@ -60,7 +60,7 @@ def digests_of(records: Sequence[Record]) -> dict[str, list[str]]:
     return found
 
 
-def causes_of(records: Sequence[Record]) -> list[Cause]:
+def group_causes(records: Sequence[Record]) -> list[FailureCause]:
     """Return why sources failed, the commonest cause first. Repeated failures of a source count once."""
     found: dict[tuple[str, str, str], set[int]] = {}
     for record in records:
@@ -68,7 +68,7 @@ def causes_of(records: Sequence[Record]) -> list[Cause]:
             cause = (record.job.configuration.engine, failure.status, failure.reason)
             found.setdefault(cause, set()).add(failure.position)
     causes = [
-        Cause(engine=engine, status=status, reason=reason, positions=tuple(sorted(positions)))
+        FailureCause(engine=engine, status=status, reason=reason, positions=tuple(sorted(positions)))
         for (engine, status, reason), positions in found.items()
     ]
     return sorted(causes, key=lambda each: -len(each.positions))
@@ -81,15 +81,15 @@ def suite_to_json(
     return {
         "folder": folder,
         "best_by": best_by,
-        "runs": [asdict(row) for row in rows_of(records, best_by)],
-        "digests": digests_of(records),
-        "failures": [asdict(cause) for cause in causes_of(records)],
+        "runs": [asdict(row) for row in suite_rows(records, best_by)],
+        "digests": group_by_digest(records),
+        "failures": [asdict(cause) for cause in group_causes(records)],
         "crashed": list(crashes),
     }
 
 
 def _row_of(repetitions: Sequence[Record], best_by: BestBy) -> SuiteRow:
-    best = best_of(repetitions, best_by)
+    best = best_record(repetitions, best_by)
     run = best.to_run()
     return SuiteRow(
         engine=best.job.configuration.engine,

@@ -9,7 +9,7 @@ from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.limiter.find_limit import Bounds
 from pixel_gather.io.store.object_store import split_href
 from pixel_gather_bench.experiment import aligned
-from pixel_gather_bench.suite.job import Job
+from pixel_gather_bench.suite.job import SuiteJob
 from pixel_gather_bench.suite.records import Record, by_configuration
 
 type BackEnd = Literal["file", "s3", "http"]
@@ -79,7 +79,7 @@ def by_back_end(hrefs: Sequence[str]) -> dict[BackEnd, tuple[str, ...]]:
     }
 
 
-def shortened(job: Job) -> Job:
+def shorten_job(job: SuiteJob) -> SuiteJob:
     """Return a run with fewer sources where it reads few at a time."""
     at_a_time = job.configuration.concurrency
     if at_a_time is None or at_a_time >= _FEW:
@@ -87,7 +87,7 @@ def shortened(job: Job) -> Job:
     return replace(job, hrefs=job.hrefs[:_FEW_SOURCES])
 
 
-def curve_of(back_end: BackEnd, root: str, records: Sequence[Record]) -> BackEndCurve:
+def make_curve(back_end: BackEnd, root: str, records: Sequence[Record]) -> BackEndCurve:
     """Return what the records of one back end tell.
 
     Args:

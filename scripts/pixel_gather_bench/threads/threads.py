@@ -10,7 +10,7 @@ from pixel_gather.core.errors import GatherError
 from pixel_gather.io.store.object_store import StoreSettings, split_href
 from pixel_gather_bench.experiment import put_text
 from pixel_gather_bench.machine import about_machine
-from pixel_gather_bench.suite.job import Job, Target
+from pixel_gather_bench.suite.job import SuiteJob, TileTarget
 from pixel_gather_bench.suite.records import Record, SuiteSettings, read_records, write_settings
 from pixel_gather_bench.suite.sources import check_memory, find_target
 from pixel_gather_bench.suite.suite import Step, run_job, run_suite
@@ -22,9 +22,9 @@ from pixel_gather_bench.threads.numbers import (
     as_text,
     basis,
     by_back_end,
-    curve_of,
     lines_beside,
-    shortened,
+    make_curve,
+    shorten_job,
     verdict,
 )
 
@@ -88,8 +88,8 @@ def bench_threads(
     folder: Path,
     *,
     on_step: Callable[[BackEnd, Step], None],
-    run_one: Callable[[Job], Record] = run_job,
-    find: Callable[..., Target] = find_target,
+    run_one: Callable[[SuiteJob], Record] = run_job,
+    find: Callable[..., TileTarget] = find_target,
 ) -> ThreadsReport:
     """Measure each back end, and write ``threads.json``, ``threads.txt`` and the figure.
 
@@ -106,7 +106,7 @@ def bench_threads(
     """
     suites = {kind: _suite(request, hrefs, find) for kind, hrefs in by_back_end(request.hrefs).items()}
     curves = tuple(
-        _measured(folder / kind, kind, settings, hrefs, on_step=on_step, run_one=run_one)
+        _measure_back_end(folder / kind, kind, settings, hrefs, on_step=on_step, run_one=run_one)
         for kind, (settings, hrefs) in suites.items()
     )
     report = ThreadsReport(curves=curves, machine=about_machine(), with_published=request.with_published)
@@ -117,7 +117,7 @@ def bench_threads(
 
 
 def _suite(
-    request: ThreadsRequest, hrefs: tuple[str, ...], find: Callable[..., Target]
+    request: ThreadsRequest, hrefs: tuple[str, ...], find: Callable[..., TileTarget]
 ) -> tuple[SuiteSettings, tuple[str, ...]]:
     target = find(hrefs, tile=request.tile, band=request.band, stores=request.stores)
     check_memory(target, len(hrefs))
@@ -137,14 +137,14 @@ def _suite(
     return settings, hrefs
 
 
-def _measured(
+def _measure_back_end(
     folder: Path,
     kind: BackEnd,
     settings: SuiteSettings,
     hrefs: tuple[str, ...],
     *,
     on_step: Callable[[BackEnd, Step], None],
-    run_one: Callable[[Job], Record],
+    run_one: Callable[[SuiteJob], Record],
 ) -> BackEndCurve:
     folder.mkdir()
     write_settings(folder, settings, hrefs)
@@ -153,13 +153,13 @@ def _measured(
         settings,
         hrefs,
         on_step=lambda step: on_step(kind, step),
-        run_one=lambda job: run_one(shortened(job)),
+        run_one=lambda job: run_one(shorten_job(job)),
     )
     return _curve(kind, hrefs, read_records(folder))
 
 
 def _curve(kind: BackEnd, hrefs: Sequence[str], records: Sequence[Record]) -> BackEndCurve:
-    curve = curve_of(kind, split_href(hrefs[0])[0], records)
+    curve = make_curve(kind, split_href(hrefs[0])[0], records)
     if not curve.fixed:
         raise GatherError(f"no run on {kind} came to its end: try fewer sources with --first")
     return curve

@@ -81,14 +81,14 @@ def bench_area_command(**options: Any) -> int:
     folder, _, key = _href(options["catalog"]).rpartition("/")
     with open_runner() as runner:
         catalog = runner.run(open_catalog(open_to_read(folder, stores_of(options)), key))
-    found = _measured(catalog, area, options)
+    found = _measure_all(catalog, area, options)
     click.echo(
         json.dumps(found, indent=2) if options["as_json"] else _text(found, is_beside=options["reference"])
     )
     return 1 if any(each["n_errors"] for each in found["clients"]) else 0
 
 
-def _measured(catalog: Catalog, area: Area, options: dict[str, Any]) -> dict[str, Any]:
+def _measure_all(catalog: Catalog, area: Area, options: dict[str, Any]) -> dict[str, Any]:
     west, south, _, _ = area.box
     with serving(Answerer(catalog, area)) as port:
         url = f"http://127.0.0.1:{port}/area"

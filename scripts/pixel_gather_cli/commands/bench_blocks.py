@@ -11,7 +11,7 @@ import click
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
 from pixel_gather.in_process.places import check_place
-from pixel_gather_bench.blocks.blocks import RECORDS, BlocksRequest, bench_blocks, joined, put_report
+from pixel_gather_bench.blocks.blocks import RECORDS, BlocksRequest, bench_blocks, join_reports, put_report
 from pixel_gather_bench.blocks.sweep import CODECS, SWEEPS, BlockSetting, Sweep
 from pixel_gather_bench.experiment import new_folder, removed_if_empty
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
@@ -125,7 +125,7 @@ def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
     """
     earlier: tuple[str, ...] = options.pop("earlier")
     if earlier:
-        report = joined([Path(each) for each in earlier])
+        report = join_reports([Path(each) for each in earlier])
         folder = new_folder(Path(to), "blocks")
         put_report(folder, report)
     else:
@@ -134,7 +134,10 @@ def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
         try:
             with ends_when_terminated(), removed_if_empty(folder):
                 report = bench_blocks(
-                    request, folder, on_trial=_shown(quiet=quiet), on_left_out=partial(click.echo, err=True)
+                    request,
+                    folder,
+                    on_trial=_show_progress(quiet=quiet),
+                    on_left_out=partial(click.echo, err=True),
                 )
         except KeyboardInterrupt:
             if not (folder / RECORDS).exists():
@@ -189,7 +192,7 @@ def _checked_cube(cube: str | None) -> str | None:
         raise RequestError(str(error), field="cube") from error
 
 
-def _shown(*, quiet: bool) -> Any:
+def _show_progress(*, quiet: bool) -> Any:
     def show(setting: BlockSetting, number: int, n: int) -> None:
         if not quiet:
             click.echo(

@@ -12,10 +12,10 @@ from pixel_gather.core.request.sources import Sources
 from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.ingest.advice import PATTERNS
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest
-from pixel_gather_bench.ingest.job import MIB, Trial
+from pixel_gather_bench.ingest.job import MIB, WayTrial
 from pixel_gather_bench.ingest.made_object import make_object
 from pixel_gather_bench.ingest.ways import WAYS
-from pixel_gather_bench.suite.sources import hrefs_of
+from pixel_gather_bench.suite.sources import read_hrefs
 from pixel_gather_cli.request_options import store_options, stores_of
 
 _NAMES = tuple(way.name for way in WAYS)
@@ -92,7 +92,7 @@ def bench_ingest_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
     request = _request(options)
     if made is not None:
         _make(request, made)
-    outcome = bench_ingest(request, Path(to), on_trial=_shown(request, quiet=quiet))
+    outcome = bench_ingest(request, Path(to), on_trial=_show_progress(request, quiet=quiet))
     click.echo(json.dumps(outcome.values, indent=2) if as_json else outcome.text)
     click.echo(f"results in {outcome.folder}", err=True)
 
@@ -137,7 +137,7 @@ def _hrefs(options: dict[str, Any], stores: StoreSettings) -> tuple[str, ...]:
     if bool(named) == bool(list_file):
         raise RequestError("give OBJECTs or --sources, not both", field="OBJECT")
     if list_file:
-        return hrefs_of(Sources(list=list_file), first=options["first"], stores=stores)
+        return read_hrefs(Sources(list=list_file), first=options["first"], stores=stores)
     policy = IN_PROCESS.within(str(Path.cwd()))
     try:
         return tuple(check_href(each, policy=policy) for each in named)
@@ -152,8 +152,8 @@ def _check_mount(path: str, *, n: int) -> None:
         raise RequestError(f"there is no file {path}: give the object's own path", field="mount")
 
 
-def _shown(request: IngestRequest, *, quiet: bool) -> Any:
-    def show(trial: Trial) -> None:
+def _show_progress(request: IngestRequest, *, quiet: bool) -> Any:
+    def show(trial: WayTrial) -> None:
         if not quiet:
             took = "refused" if trial.measured is None else f"{trial.measured.total_s:,.2f} s"
             click.echo(f"round {trial.round} of {request.times}: {trial.way}: {took}", err=True)

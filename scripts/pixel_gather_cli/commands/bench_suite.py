@@ -9,7 +9,7 @@ import click
 
 from pixel_gather_bench.suite.records import Record, read_list, read_records, read_settings
 from pixel_gather_bench.suite.suite import Step, run_suite
-from pixel_gather_bench.suite.table import digests_of, suite_to_json
+from pixel_gather_bench.suite.table import group_by_digest, suite_to_json
 from pixel_gather_cli.commands.bench_suite_options import begin_suite, check_resume, suite_options
 from pixel_gather_cli.commands.bench_suite_text import failure_lines, open_run_bar, table_text, warning_of
 from pixel_gather_cli.request_options import store_options
@@ -101,7 +101,7 @@ def _tell(folder: Path, records: Sequence[Record], crashes: Sequence[str], *, as
         click.echo(json.dumps(found, indent=2))
     elif records:
         click.echo(table_text(records, best_by))
-    warning = warning_of(digests_of(records))
+    warning = warning_of(group_by_digest(records))
     if warning is not None:
         click.echo(f"warning: {warning}", err=True)
     has_failures = any(record.failures for record in records)

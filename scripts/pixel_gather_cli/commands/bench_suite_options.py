@@ -12,7 +12,7 @@ from pixel_gather_bench.experiment import new_folder
 from pixel_gather_bench.machine import about_machine
 from pixel_gather_bench.suite.job import ENGINES, MOST, EngineName, parse_concurrencies
 from pixel_gather_bench.suite.records import BestBy, SuiteSettings, write_settings
-from pixel_gather_bench.suite.sources import check_memory, find_target, hrefs_of
+from pixel_gather_bench.suite.sources import check_memory, find_target, read_hrefs
 from pixel_gather_cli.request_options import Tile, stores_of
 from pixel_gather_cli.with_options import with_options
 
@@ -138,7 +138,7 @@ def begin_suite(options: dict[str, Any]) -> Path:
     if options["concurrencies"] == (None,) and engines == ("rasterio",):
         raise RequestError("rasterio needs numbers: only fast has auto", field="--concurrency")
     stores = stores_of(options)
-    hrefs = hrefs_of(_sources_of(options), first=options["first"], stores=stores)
+    hrefs = read_hrefs(_sources_of(options), first=options["first"], stores=stores)
     block = options["block"]
     target = find_target(
         hrefs, tile=None if block == "centre" else tuple(reversed(block)), band=options["band"], stores=stores

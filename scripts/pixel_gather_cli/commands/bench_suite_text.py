@@ -11,7 +11,7 @@ from rich.table import Table
 
 from pixel_gather_bench.suite.records import BestBy, Record
 from pixel_gather_bench.suite.suite import Step
-from pixel_gather_bench.suite.table import SuiteRow, causes_of, digests_of, rows_of
+from pixel_gather_bench.suite.table import SuiteRow, group_by_digest, group_causes, suite_rows
 
 _WIDTH = 110
 _SHOWN_NAMES = 6
@@ -39,11 +39,11 @@ def table_text(records: Sequence[Record], best_by: BestBy) -> str:
     table = Table(caption=f"best by {by}; in brackets the median of all runs", caption_justify="left")
     for head in ("engine", "at a time", "runs", "tiles/s", "by wall", "wall s", "CPU s", "MiB", "failed"):
         table.add_column(head, justify="left" if head == "engine" else "right")
-    for row in rows_of(records, best_by):
+    for row in suite_rows(records, best_by):
         table.add_row(*_cells(row))
     written = io.StringIO()
     Console(file=written, width=_WIDTH).print(table)
-    digests = digests_of(records)
+    digests = group_by_digest(records)
     agreement = (
         f"{'digest of all pixels':<22} {next(iter(digests))} in all runs\n" if len(digests) == 1 else ""
     )
@@ -60,7 +60,7 @@ def warning_of(digests: Mapping[str, Sequence[str]]) -> str | None:
 
 def failure_lines(records: Sequence[Record], hrefs: Sequence[str]) -> list[str]:
     """Return a line for each of the most frequent causes of failure."""
-    causes = causes_of(records)
+    causes = group_causes(records)
     lines = [
         f"{cause.engine}: {len(cause.positions):,} {cause.status}: {cause.reason}, "
         f"first of {hrefs[cause.positions[0]]}"

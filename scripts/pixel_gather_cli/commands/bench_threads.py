@@ -10,7 +10,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.sources import Sources
 from pixel_gather_bench.experiment import new_folder, removed_if_empty
 from pixel_gather_bench.suite.records import Record
-from pixel_gather_bench.suite.sources import hrefs_of
+from pixel_gather_bench.suite.sources import read_hrefs
 from pixel_gather_bench.suite.suite import Step
 from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEnd, by_back_end
 from pixel_gather_bench.threads.threads import ThreadsRequest, bench_threads
@@ -86,7 +86,9 @@ def bench_threads_command(
 
 def _request(lists: tuple[str, ...], options: dict[str, Any]) -> ThreadsRequest:
     stores = stores_of(options)
-    found = (hrefs_of(Sources.model_validate(each), first=options["first"], stores=stores) for each in lists)
+    found = (
+        read_hrefs(Sources.model_validate(each), first=options["first"], stores=stores) for each in lists
+    )
     block = options["block"]
     return ThreadsRequest(
         hrefs=tuple(href for hrefs in found for href in hrefs),

@@ -9,7 +9,7 @@ import click
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.plan.cube_version import CubeVersion
-from pixel_gather.features.versions.versions import forget, kept, versions_before
+from pixel_gather.features.versions.versions import forget, versions_before, versions_that_open
 from pixel_gather_cli.request_options import store_options, stores_of
 
 
@@ -29,7 +29,9 @@ def forget_command(*, cube: str, before: str, yes: bool, as_json: bool, **option
     pixel-gather forget out/bolzano.zarr --before 2026-01-01
     """
     stores = stores_of(options)
-    if not yes and not _may_go(cube, versions_before(cube, before, stores=stores), kept(cube, stores=stores)):
+    if not yes and not _may_go(
+        cube, versions_before(cube, before, stores=stores), versions_that_open(cube, stores=stores)
+    ):
         click.echo("nothing was removed", err=True)
         return 1
     removed = forget(cube, before, stores=stores)

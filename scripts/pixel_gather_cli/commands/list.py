@@ -36,7 +36,7 @@ def list_command(*, state: str | None, limit: int, of_tables: bool, as_json: boo
     pixel-gather list --state running
     """
     kind: Kind = "table" if of_tables else "gather"
-    found = _found(open_deployment(Target.taken_from(options)), limit=limit, state=state, kind=kind)
+    found = _find_gathers(open_deployment(Target.taken_from(options)), limit=limit, state=state, kind=kind)
     if as_json:
         click.echo(json.dumps(found, indent=2))
     elif found[f"{kind}s"]:
@@ -45,7 +45,9 @@ def list_command(*, state: str | None, limit: int, of_tables: bool, as_json: boo
         click.echo(f"no {kind}s", err=True)
 
 
-def _found(deployment: RemoteDeployment, *, limit: int, state: str | None, kind: Kind) -> dict[str, Any]:
+def _find_gathers(
+    deployment: RemoteDeployment, *, limit: int, state: str | None, kind: Kind
+) -> dict[str, Any]:
     """Return this many gathers or tables, read page by page."""
     lines: list[dict[str, Any]] = []
     token: str | None = None

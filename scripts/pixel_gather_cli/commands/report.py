@@ -26,7 +26,7 @@ _OTHER_BENCHMARKS = ("ingest.txt", "blocks.txt", "threads.txt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _PlaceContent:
     """The content of one place: a cube, or the runs of a benchmark."""
 
     evidence: Evidence | None
@@ -57,10 +57,10 @@ def report_command(
     """
     check_extra("report", "report pages")
     settings = stores_of(options)
-    found = [_found(place, settings) for place in places]
-    folder = _made(to)
+    found = [_find_place(place, settings) for place in places]
+    folder = _make_folder(to)
     try:
-        files, figures = _written(folder, found, places, with_published=reference)
+        files, figures = _write_report(folder, found, places, with_published=reference)
     except OSError as error:
         raise StoreError(f"{to} cannot be written to: {error.strerror}; choose another folder") from error
     click.echo(files["report.json" if as_json else "report.txt"].decode().rstrip())
@@ -71,24 +71,24 @@ def report_command(
         open_page(str(folder / "report.html"))
 
 
-def _found(place: str, settings: StoreSettings) -> _Found:
+def _find_place(place: str, settings: StoreSettings) -> _PlaceContent:
     """Read a cube, or the runs of a benchmark where the folder holds no cube.
 
     Raises:
         RequestError: Neither is there.
         StoreError: The cube is not complete, or cannot be read.
     """
-    href = _checked(place)
+    href = _check_href(place)
     root, path = split_href(href)
     if root == "file://" and (folder := Path(f"/{path}")) and not (folder / _CUBE).exists():
-        return _Found(evidence=None, runs=_benchmark(folder, place))
+        return _PlaceContent(evidence=None, runs=_runs_of_benchmark(folder, place))
     from pixel_gather.features.report.cube_evidence import read_evidence  # noqa: PLC0415 # --help is spared half a second
 
-    evidence = read_evidence(_opened(href, settings), place=shown(href))
-    return _Found(evidence=evidence, runs=(evidence.run,))
+    evidence = read_evidence(_open_store(href, settings), place=shown(href))
+    return _PlaceContent(evidence=evidence, runs=(evidence.run,))
 
 
-def _checked(place: str) -> str:
+def _check_href(place: str) -> str:
     """Return the href of a bucket's folder, or of one of this machine, however its path is written."""
     try:
         return check_place(place if "://" in place else str(Path(place).expanduser().resolve()))
@@ -98,14 +98,14 @@ def _checked(place: str) -> str:
         ) from error
 
 
-def _opened(href: str, settings: StoreSettings) -> Store:
+def _open_store(href: str, settings: StoreSettings) -> Store:
     try:
         return open_to_read(href, settings)
     except ValueError as error:
         raise StoreError(f"{href} cannot be reached: {error}") from error
 
 
-def _benchmark(folder: Path, place: str) -> tuple[Run, ...]:
+def _runs_of_benchmark(folder: Path, place: str) -> tuple[Run, ...]:
     if not folder.is_dir():
         raise RequestError("there is no such folder; name a cube or a benchmark's folder", field=place)
     for report in _OTHER_BENCHMARKS:
@@ -118,13 +118,13 @@ def _benchmark(folder: Path, place: str) -> tuple[Run, ...]:
     return tuple(runs_in(folder))
 
 
-def _written(
-    folder: Path, found: Sequence[_Found], places: Sequence[str], *, with_published: bool
+def _write_report(
+    folder: Path, found: Sequence[_PlaceContent], places: Sequence[str], *, with_published: bool
 ) -> tuple[dict[str, bytes], list[str]]:
     """Write one cube's report, or the comparison; return the texts and the figures' names."""
-    from pixel_gather.features.report.report_files import comparison_files_of, report_files_of  # noqa: PLC0415 # as above
+    from pixel_gather.features.report.report_files import make_comparison_files, report_files_of  # noqa: PLC0415 # as above
     from pixel_gather_bench.figures.draw import draw_in_both_themes  # noqa: PLC0415 # as above
-    from pixel_gather_bench.figures.files import plots_of, write_figures  # noqa: PLC0415 # as above
+    from pixel_gather_bench.figures.files import make_plots, write_figures  # noqa: PLC0415 # as above
 
     runs = [run for each in found for run in each.runs]
     evidences = [each.evidence for each in found if each.evidence is not None]
@@ -132,11 +132,11 @@ def _written(
     # One gather's report has figures only beside those of 2018.
     drawn = runs if with_published or not is_one_cube else []
     light, dark = draw_in_both_themes(drawn, with_published=with_published)
-    plots = plots_of(light)
+    plots = make_plots(light)
     if is_one_cube:
         files = report_files_of(evidences[0], plots=plots, with_published=with_published)
     else:
-        files = comparison_files_of(
+        files = make_comparison_files(
             runs,
             plots=plots,
             evidences=evidences,
@@ -149,7 +149,7 @@ def _written(
     return files, list(light)
 
 
-def _made(to: str) -> Path:
+def _make_folder(to: str) -> Path:
     folder = Path(to).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)

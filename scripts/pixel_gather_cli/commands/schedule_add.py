@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pixel_gather.core.schedule import OVERLAP_DAYS, Schedule
-from pixel_gather_cli.deployment.schedules import Schedules, stack_options
+from pixel_gather_cli.deployment.schedules import DeployedSchedules, stack_options
 from pixel_gather_cli.request_options import request_of, request_options
 
 
@@ -40,7 +40,7 @@ def schedule_add_command(*, name: str, every: str, overlap_days: int, as_json: b
     \b
     pixel-gather schedule add daily request.yaml --every 'rate(1 day)' --append-to bolzano
     """
-    schedules = Schedules.taken_from(options)
+    schedules = DeployedSchedules.taken_from(options)
     request = request_of(options).to_json()
     schedule = Schedule(name=name, every=every, request=request, overlap_days=overlap_days)
     schedules.add(schedule)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pixel_gather_cli.deployment.schedules import ScheduleLine, Schedules, stack_options
+from pixel_gather_cli.deployment.schedules import DeployedSchedules, ScheduleLine, stack_options
 
 _HEAD = ("schedule", "every", "cube", "overlap", "from")
 
@@ -20,7 +20,7 @@ def schedule_list_command(*, as_json: bool, **options: Any) -> None:
     \b
     pixel-gather schedule list
     """
-    found = Schedules.taken_from(options).list_()
+    found = DeployedSchedules.taken_from(options).list_()
     if as_json:
         click.echo(json.dumps({"schedules": [asdict(each) for each in found]}, indent=2))
     elif found:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from pixel_gather_cli.deployment.schedules import Schedules, stack_options
+from pixel_gather_cli.deployment.schedules import DeployedSchedules, stack_options
 
 
 @click.command("remove")
@@ -18,7 +18,7 @@ def schedule_remove_command(*, name: str, as_json: bool, **options: Any) -> None
     \b
     pixel-gather schedule remove daily
     """
-    Schedules.taken_from(options).remove(name)
+    DeployedSchedules.taken_from(options).remove(name)
     if as_json:
         click.echo(json.dumps({"name": name}))
     click.echo(f"removed {name}", err=True)

@@ -11,7 +11,7 @@ import click
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.scenes.folders import unlisted_folders
-from pixel_gather.core.scenes.item import asset_hrefs, asset_of, common_names, scene_key
+from pixel_gather.core.scenes.item import asset_hrefs, common_names, find_asset, scene_key
 from pixel_gather.core.scenes.scene_sources import Address, asset_choices, band_numbers
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.catalog.catalog import write_items
@@ -106,7 +106,7 @@ def search_command(**options: Any) -> int:
     if not found.items:
         click.echo("no scenes found", err=True)
     for name in _missing(found, assets):
-        click.echo(f"no scene has {name!r}; {_offered(found)}", err=True)
+        click.echo(f"no scene has {name!r}; {_list_assets(found)}", err=True)
     unlisted = [each for item in found.items for each in unlisted_folders(item)]
     for each in unlisted:
         click.echo(f"{each['href']}: {each['status']}: {each['reason']}", err=True)
@@ -127,11 +127,11 @@ def _missing(found: FoundScenes, assets: tuple[str, ...]) -> Iterator[str]:
     if not (assets and found.items):
         return
     for choice in asset_choices(assets):
-        if all(asset_of(item["assets"], choice.asset) is None for item in found.items):
+        if all(find_asset(item["assets"], choice.asset) is None for item in found.items):
             yield choice.asset
 
 
-def _offered(found: FoundScenes) -> str:
+def _list_assets(found: FoundScenes) -> str:
     """Say which names the assets of the scenes have, those that they call by common names, too."""
     keys = dict.fromkeys(key for item in found.items for key in item["assets"])
     named = dict.fromkeys(

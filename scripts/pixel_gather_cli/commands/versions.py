@@ -9,7 +9,7 @@ import click
 
 from pixel_gather.features.join.join import joined_versions
 from pixel_gather.features.join.repository import JoinedVersion
-from pixel_gather.features.versions.versions import kept, versions
+from pixel_gather.features.versions.versions import versions, versions_that_open
 from pixel_gather.in_process.joined_places import is_joined
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
@@ -31,9 +31,9 @@ def versions_command(*, cube: str, as_json: bool, **options: Any) -> None:
     """
     stores = stores_of(options)
     if is_joined(cube, stores=stores):
-        click.echo(_joined(joined_versions(cube, stores=stores), as_json=as_json))
+        click.echo(_versions_of_joined(joined_versions(cube, stores=stores), as_json=as_json))
         return
-    found, there = versions(cube, stores=stores), kept(cube, stores=stores)
+    found, there = versions(cube, stores=stores), versions_that_open(cube, stores=stores)
     if as_json:
         told = [each.to_json() | {"is_kept": each.number in there} for each in found]
         click.echo(json.dumps(told, indent=2))
@@ -48,7 +48,7 @@ def versions_command(*, cube: str, as_json: bool, **options: Any) -> None:
         click.echo(f"{each.number:>7}  {when}  {each.n_rows:>9,}  {added}  {what} {each.digest[:16]}")
 
 
-def _joined(found: Sequence[JoinedVersion], *, as_json: bool) -> str:
+def _versions_of_joined(found: Sequence[JoinedVersion], *, as_json: bool) -> str:
     """Return the versions of joined cubes, the first one first."""
     oldest_first = found[::-1]
     if as_json:

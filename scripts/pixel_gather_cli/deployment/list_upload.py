@@ -47,7 +47,7 @@ def with_list_uploaded(request: GatherRequest, deployment: RemoteDeployment) -> 
     if request.index is not None:
         path = _local_path(request.index, "index")
         if path is not None:
-            href = _uploaded(path, deployment, "index", "the index is empty")
+            href = _upload_list(path, deployment, "index", "the index is empty")
             request = request.model_copy(update={"index": href})
     return request
 
@@ -72,7 +72,7 @@ def uploaded_sources(sources: Sources, deployment: RemoteDeployment) -> Sources:
     path = _local_path(sources.list, "sources.list")
     if path is None:
         return sources
-    return Sources(list=_uploaded(path, deployment, "list", "the list names no source"))
+    return Sources(list=_upload_list(path, deployment, "list", "the list names no source"))
 
 
 def uploaded_features(place: str, deployment: RemoteDeployment) -> str:
@@ -82,11 +82,11 @@ def uploaded_features(place: str, deployment: RemoteDeployment) -> str:
         RequestError: The file cannot be read.
     """
     path = _local_path(place, "features")
-    return place if path is None else _uploaded(path, deployment, "file of features", "the file is empty")
+    return place if path is None else _upload_list(path, deployment, "file of features", "the file is empty")
 
 
 @contextmanager
-def _errors_of(field: str) -> Iterator[None]:
+def _blame_field(field: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
@@ -100,7 +100,7 @@ def _refuse_local(href: str, field: str, *, check: Callable[..., str] = check_hr
     except ValueError:
         return
     if is_local:
-        with _errors_of(field):
+        with _blame_field(field):
             check(href, policy=_ON_AWS)
 
 
@@ -114,8 +114,8 @@ def _check_sources(path: str, file: io.BufferedIOBase) -> None:
             _refuse_local(href, f"{name} line {number}")
 
 
-def _uploaded(path: str, deployment: RemoteDeployment, what: str, if_empty: str) -> str:
-    with _opened(path, what) as file:
+def _upload_list(path: str, deployment: RemoteDeployment, what: str, if_empty: str) -> str:
+    with _open_list(path, what) as file:
         nbytes = file.seek(0, 2)
         if nbytes == 0:
             raise RequestError(if_empty, field=_name_of(path))
@@ -134,13 +134,13 @@ def _local_path(place: str, field: str) -> str | None:
     """Return the path of a file on this machine, or None for any other address."""
     if place == _STDIN and field != "index":
         return place
-    with _errors_of(field):
+    with _blame_field(field):
         root, path = split_href(check_href(place, policy=IN_PROCESS.within(str(Path.cwd()))))
     return f"/{path}" if root == "file://" else None
 
 
 @contextmanager
-def _opened(path: str, what: str) -> Iterator[io.BufferedIOBase]:
+def _open_list(path: str, what: str) -> Iterator[io.BufferedIOBase]:
     if path == _STDIN:
         with tempfile.TemporaryFile() as kept:
             shutil.copyfileobj(sys.stdin.buffer, kept)

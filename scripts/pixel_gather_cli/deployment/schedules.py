@@ -49,7 +49,7 @@ def stack_options[Command: Callable[..., Any]](command: Command) -> Command:
     return with_options(command, _OPTIONS)
 
 
-class Schedules:
+class DeployedSchedules:
     """Adds, lists and removes schedules in the group of a stack."""
 
     def __init__(self, account: "AwsAccount", stack: str) -> None:
@@ -114,7 +114,7 @@ class Schedules:
         group = self._output("ScheduleGroup")
         with aws_errors_in_words():
             pages = self._scheduler.get_paginator("list_schedules").paginate(GroupName=group)
-            names = [each["Name"] for page in pages for each in page["Schedules"]]
+            names = [each["Name"] for page in pages for each in page["DeployedSchedules"]]
             found = [self._scheduler.get_schedule(GroupName=group, Name=name) for name in sorted(names)]
         return [_line(each) for each in found]
 

@@ -46,7 +46,7 @@ def list_text(lines: list[dict[str, Any]], *, kind: Kind = "gather") -> str:
     """Return gathers or tables as text, one per line."""
     rows = [(_WORDS[kind], "state", "submitted", "took")]
     rows += [
-        (each["id"], state_text(each), _moment(each["submitted_at"]), duration_text(each["seconds"]))
+        (each["id"], state_text(each), _format_moment(each["submitted_at"]), duration_text(each["seconds"]))
         for each in lines
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -111,7 +111,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     is_running = document["state"] == "running"
     yield _WORDS[kind_of(document)], document["id"]
     yield "state", f"{state_text(document)} {'for' if is_running else 'after'} {took}"
-    yield "submitted", _moment(document["submitted_at"])
+    yield "submitted", _format_moment(document["submitted_at"])
     if document.get("cube"):
         yield "cube", document["cube"]
     yield from _parts(document)
@@ -163,5 +163,5 @@ def _lines(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "lines", f"{result['lines']:,} of {counted(result['features'], 'feature')}: {statuses}"
 
 
-def _moment(text: str) -> str:
+def _format_moment(text: str) -> str:
     return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S %Z}"

@@ -82,7 +82,7 @@ def watch(
     """
     document: Mapping[str, Any] = {}
     try:
-        with _shown(quiet=quiet) as (show, say):
+        with _open_output(quiet=quiet) as (show, say):
             look = partial(deployment.status, id_)
             for document in looks(look, every_s=every_s, is_new=is_new, on_failure=say):
                 show(document)
@@ -162,7 +162,7 @@ def _pause_s(error: GatherError, n_failures: int, every_s: float) -> float:
 
 
 @contextmanager
-def _shown(*, quiet: bool) -> Iterator[tuple[Show, Callable[[str], None]]]:
+def _open_output(*, quiet: bool) -> Iterator[tuple[Show, Callable[[str], None]]]:
     """Yield two functions that write to standard error: one shows a document, one prints a sentence."""
     console = Console(stderr=True)
     if quiet:

@@ -78,7 +78,7 @@ def run_distributed_map(  # ministack calls it so
             execution, "MapRunStarted", {"mapRunStartedEventDetails": {"mapRunArn": run["mapRunArn"]}}
         )
     else:
-        run = runs[name] = _redriven(run)
+        run = runs[name] = _redrive_run(run)
         sf._add_event(
             execution,
             "MapRunRedriven",
@@ -157,7 +157,7 @@ def _child_input(selector: Any, item: Any, index: int, effective: Any, context: 
     )
 
 
-def _redriven(ended: dict[str, Any]) -> dict[str, Any]:
+def _redrive_run(ended: dict[str, Any]) -> dict[str, Any]:
     """Return a run that is ready to run again the children that did not succeed."""
     with LOCK:
         run = sf._map_runs[ended["mapRunArn"]] = again(ended)

@@ -61,10 +61,10 @@ def invoke_target(target: dict[str, Any], event: dict[str, Any], *rest: Any, **n
     if ":lambda:" in target["Arn"] and not allows(principal, "lambda:InvokeFunction", target["Arn"]):
         _log.error("%s may not invoke %s: the tick is lost", principal, target["Arn"])
         return
-    _invoke_target(timed(target, event["Time"]), event, *rest, **named)
+    _invoke_target(with_tick_time(target, event["Time"]), event, *rest, **named)
 
 
-def timed(target: dict[str, Any], at: float) -> dict[str, Any]:
+def with_tick_time(target: dict[str, Any], at: float) -> dict[str, Any]:
     """Return a schedule's target with the time of the tick in its input."""
     moment = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     given = target.get("Input")

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from bench.figures.made_runs import run_of
 from pixel_gather.core.results.run import Run
-from pixel_gather.core.results.run_table import columns_of, text_of
+from pixel_gather.core.results.run_table import run_columns, table_as_text
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.io.pictures.theme import DARK, LIGHT
 from pixel_gather_bench.figures import in_depth, warm_up
@@ -234,8 +234,8 @@ def test_bytes_that_were_not_counted_are_not_drawn_as_zero() -> None:
         "not counted"
     ] * 3
     assert [text.get_text() for text in drawn["workers"].figure.axes[2].texts] == ["not counted"]
-    assert "0 bytes" not in text_of(columns_of(uncounted, with_published=False))
-    assert "MiB/s" not in text_of(columns_of(uncounted, with_published=False))
+    assert "0 bytes" not in table_as_text(run_columns(uncounted, with_published=False))
+    assert "MiB/s" not in table_as_text(run_columns(uncounted, with_published=False))
 
 
 def test_draw_figures_leaves_out_sources_without_times() -> None:

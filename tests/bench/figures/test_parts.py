@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from bench.figures.made_runs import run_of
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.findings import plain_number
-from pixel_gather.features.report.in_flight import in_flight_at_start, slices_of
+from pixel_gather.features.report.in_flight import cut_into_slices, in_flight_at_start
 from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather_bench.figures.axes import mark_powers, new_figure
-from pixel_gather_bench.figures.choosing import chosen_of, few_and_best, fewest_and_best
+from pixel_gather_bench.figures.choosing import choose_runs, few_and_best, fewest_and_best
 from pixel_gather_bench.figures.histogram import counts_in, span_of, tail_of
-from pixel_gather_bench.figures.labels import LONGEST, named, short_label, unique_labels
+from pixel_gather_bench.figures.labels import LONGEST, label_with_number, short_label, unique_labels
 from pixel_gather_bench.figures.thinning import kept_indexes, stretches_of
 from pixel_gather_bench.figures.throughput import spread_out
 from pixel_gather_bench.figures.warm_up import opens_by_order_s
@@ -58,9 +58,9 @@ def test_unique_labels_number_those_that_many_share() -> None:
 
 def test_named_tells_the_concurrency_once() -> None:
     """A name that has the concurrency already stays unchanged."""
-    assert named("fast, 12", 12) == "fast, 12"
-    assert named("cube (1)", 1) == "cube (1) · 1 at a time"
-    assert named("cube", 1200) == "cube · 1,200 at a time"
+    assert label_with_number("fast, 12", 12) == "fast, 12"
+    assert label_with_number("cube (1)", 1) == "cube (1) · 1 at a time"
+    assert label_with_number("cube", 1200) == "cube · 1,200 at a time"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_slices_weigh_by_time() -> None:
     """Each slice has its average in flight, and the sources and bytes that ended in it."""
     n = 60
     starts = [0.1 * index for index in range(n)] + [3.0 + 0.1 * index for index in range(30)] * 3
-    slices = slices_of(timings_of(starts, [start + 0.1 for start in starts]))
+    slices = cut_into_slices(timings_of(starts, [start + 0.1 for start in starts]))
 
     assert slices is not None
     assert slices.in_flight.min() == pytest.approx(1)
@@ -136,7 +136,7 @@ def test_slices_of_even_concurrency_are_none() -> None:
     """If the number in flight never varies, there is nothing to compare."""
     starts = [0.1 * (index // 4) for index in range(400)]
 
-    assert slices_of(timings_of(starts, [start + 0.1 for start in starts])) is None
+    assert cut_into_slices(timings_of(starts, [start + 0.1 for start in starts])) is None
 
 
 def test_in_flight_at_start_counts_those_not_yet_ended() -> None:
@@ -150,7 +150,7 @@ def test_chosen_runs_are_the_best_the_fewest_and_that_of_twelve() -> None:
     """At most five runs are highlighted, among them those of the report of 2018."""
     runs = [run_of(concurrency=n) for n in range(1, 57, 1)]
 
-    chosen = chosen_of(runs)
+    chosen = choose_runs(runs)
 
     assert len(chosen) == 5
     assert {1, 12} < {run.concurrency for run in chosen}

@@ -8,11 +8,11 @@ from fuzz.mutations import mutated_json as mutated
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.duplicates import without_duplicates
-from pixel_gather.core.scenes.item import asset_hrefs, footprint_of, kept, scene_key
+from pixel_gather.core.scenes.item import asset_hrefs, footprint_shape, scene_key, without_links
 from pixel_gather.core.scenes.scene_sources import asset_choices, row_of, sources_of
 from pixel_gather.core.where import parse_where
-from pixel_gather.io.scenes.item_files import _decoded, _items_of_document
-from pixel_gather.io.scenes.json_structure import structure_of
+from pixel_gather.io.scenes.item_files import _decode_json, _items_of_document
+from pixel_gather.io.scenes.json_structure import hash_structure
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from scenes.scenes import item
 
@@ -43,7 +43,7 @@ def seeds() -> list[bytes]:
 
 def fuzz_one(content: bytes) -> None:
     """Do with a document's items what a search does. What is wrong is a RequestError."""
-    document = _decoded(content, "sources.stac")
+    document = _decode_json(content, "sources.stac")
     if not isinstance(document, dict):
         return
     with suppress(RequestError):
@@ -58,10 +58,10 @@ def fuzz_one(content: bytes) -> None:
 
 def _looked_at(each: dict[str, Any]) -> dict[str, Any]:
     key = scene_key(each, name="item")
-    scene = kept(each, key)
-    structure_of(json.dumps(scene).encode())
+    scene = without_links(each, key)
+    hash_structure(json.dumps(scene).encode())
     with suppress(RequestError):
-        _AREA.meets(footprint_of(each, key))
+        _AREA.meets(footprint_shape(each, key))
     for condition in _WHERE:
         condition.holds_for(scene["properties"])
     asset_hrefs(scene)

@@ -171,9 +171,9 @@ def _from_http(scheme: str, rest: str, policy: HrefPolicy) -> str:
         raise ValueError(f"the path is empty; write {scheme}://{server}/path")
     if "%2f" in path.lower():
         raise ValueError("an encoded slash (%2F) cannot be sent; write a plain one")
-    decoded = _decoded(path)
+    decoded = _decode_path(path)
     _refuse_odd_segments(decoded)
-    return f"{scheme}://{server}/{_encoded(decoded)}"
+    return f"{scheme}://{server}/{_encode_path(decoded)}"
 
 
 def _from_file_uri(rest: str) -> str:
@@ -181,7 +181,7 @@ def _from_file_uri(rest: str) -> str:
         raise ValueError("a file is named by its whole path, without a host; write file:///path")
     if "?" in rest or "#" in rest:
         raise ValueError("in a file:// address write %3F for ? and %23 for #, or write the plain path")
-    return _from_local(_decoded(rest))
+    return _from_local(_decode_path(rest))
 
 
 def _from_path(text: str, policy: HrefPolicy) -> str:
@@ -202,7 +202,7 @@ def _from_path(text: str, policy: HrefPolicy) -> str:
     if "file" not in policy.schemes:
         raise ValueError(f"local files are not read here: {_on_a_disk(text)}")
     is_uri = policy.base.startswith("file://")
-    folder = _decoded(policy.base.removeprefix("file://")) if is_uri else policy.base
+    folder = _decode_path(policy.base.removeprefix("file://")) if is_uri else policy.base
     return _from_local(f"{folder}/{text}")
 
 
@@ -216,7 +216,7 @@ def _from_local(path: str) -> str:
     whole = "/" + posixpath.normpath(path).lstrip("/")
     if _GDAL_PREFIX.match(whole):
         raise ValueError("GDAL's /vsi... paths are not read; write s3://bucket/key or https://host/path")
-    return "file://" + _encoded(whole)
+    return "file://" + _encode_path(whole)
 
 
 def _refuse_odd_segments(path: str) -> None:
@@ -228,7 +228,7 @@ def _refuse_odd_segments(path: str) -> None:
         raise ValueError(f"{odd} cannot be sent to a store; write the path without it")
 
 
-def _decoded(path: str) -> str:
+def _decode_path(path: str) -> str:
     if _BAD_PERCENT.search(path):
         raise ValueError("a % stands without two hexadecimal digits; write %25 for a % of the name")
     try:
@@ -240,7 +240,7 @@ def _decoded(path: str) -> str:
     return decoded
 
 
-def _encoded(path: str) -> str:
+def _encode_path(path: str) -> str:
     return quote(path, safe=_LEFT_AS_THEY_ARE)
 
 

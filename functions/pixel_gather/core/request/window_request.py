@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.request_part import Coordinate, Offset, RequestPart, Size, exactly_one
 from pixel_gather.core.request.shape_bounds import shape_bounds
-from pixel_gather.core.request.wrong_values import shown
+from pixel_gather.core.request.wrong_values import show_value
 
 WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
 
@@ -44,7 +44,7 @@ class WindowRequest(RequestPart):
             return "centre"
         if given in ("centre", None) or (isinstance(given, list | tuple) and len(given) == 2):  # noqa: PLR2004 # column, row
             return given
-        raise ValueError(f"it is {shown(given)}; write centre or [column, row]")
+        raise ValueError(f"it is {show_value(given)}; write centre or [column, row]")
 
     @model_validator(mode="before")
     @classmethod

@@ -79,10 +79,10 @@ def in_words(problem: Mapping[str, Any]) -> str:
         said = sentence(problem.get("ctx", {}))
     if kind in _SAY_THEMSELVES:
         return said
-    return f"it is {shown(problem['input'])}; {said}"
+    return f"it is {show_value(problem['input'])}; {said}"
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """Return a wrong value as text, cut if it is long."""
     text = _repr.repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -89,7 +89,7 @@ class Presence:
         return self.order[self.starts[first] : self.starts[last]]
 
 
-def names_of(by: str) -> list[str]:
+def split_names(by: str) -> list[str]:
     """Return the names of a grid's axes, which have commas between them."""
     return [name.strip() for name in by.split(",")]
 
@@ -110,7 +110,7 @@ def grid_over(
     Raises:
         RequestError: A coordinate is unsuitable, or there would be too many bins.
     """
-    names = names_of(by)
+    names = split_names(by)
     columns = read(
         list(dict.fromkeys(["status", *("time" if name in TIME_UNITS else name for name in names)]))
     )
@@ -119,8 +119,10 @@ def grid_over(
     axes = []
     for name in names:
         values = columns["time" if name in TIME_UNITS else name]
-        axes.append(axis_of(name, _by_the_sun(_plain(values), longitude()) if name == SOLAR_DAY else values))
-    return presence_of(axes, counts=(status == Status.OK).any(axis=1))
+        axes.append(
+            make_axis(name, _by_the_sun(_plain(values), longitude()) if name == SOLAR_DAY else values)
+        )
+    return cross_axes(axes, counts=(status == Status.OK).any(axis=1))
 
 
 def _plain(values: Values | NumberedTexts) -> Values:
@@ -133,7 +135,7 @@ def _by_the_sun(times: Values, longitude: "Values | float") -> Values:
     return np.where(times == NO_TIME, NO_TIME, times + (east * _US_PER_DEGREE).astype("int64"))
 
 
-def axis_of(name: str, values: Values | NumberedTexts) -> Axis:
+def make_axis(name: str, values: Values | NumberedTexts) -> Axis:
     """Return the bins of one coordinate.
 
     Args:
@@ -195,7 +197,7 @@ def _axis_of_time(name: str, values: Values) -> Axis:
     )
 
 
-def presence_of(axes: Sequence[Axis], *, counts: "np.ndarray[Any, np.dtype[np.bool_]]") -> Presence:
+def cross_axes(axes: Sequence[Axis], *, counts: "np.ndarray[Any, np.dtype[np.bool_]]") -> Presence:
     """Return the grid over all combinations of some axes' bins.
 
     Args:

@@ -34,7 +34,7 @@ class NumberedTexts:
     """Number of each row's text, from 0."""
 
 
-def numbered(values: Values) -> Values | NumberedTexts:
+def number_texts(values: Values) -> Values | NumberedTexts:
     """Return a coordinate with its texts by number, if it has one text for each row and four rows a text."""
     if values.ndim != 1 or not _is_text(values):
         return values
@@ -46,7 +46,7 @@ def numbered(values: Values) -> Values | NumberedTexts:
     return NumberedTexts(texts=np.array(list(numbers), dtype=object), numbers=found)
 
 
-def mask_of(where: Where, columns: Mapping[str, Values | NumberedTexts]) -> Mask:
+def select_rows(where: Where, columns: Mapping[str, Values | NumberedTexts]) -> Mask:
     """Return, for each row, whether it meets all conditions.
 
     A missing value (NaN, NaT, an empty text, or what stands for a missing number) meets none. A coordinate
@@ -70,7 +70,7 @@ def _meets(condition: Condition, values: Values | NumberedTexts) -> Mask:
     wanted = condition.value if isinstance(condition.value, tuple) else (condition.value,)
     is_time = condition.name == "time"
     converted = [
-        _microseconds(each) if is_time else _checked(each, values, condition.name) for each in wanted
+        _microseconds(each) if is_time else _check_value(each, values, condition.name) for each in wanted
     ]
     if condition.operator == "in":
         found = np.logical_or.reduce([values == each for each in converted])
@@ -85,7 +85,7 @@ def _is_text(values: Values) -> bool:
     return values.dtype.kind in "OTU"
 
 
-def _checked(value: Value, values: Values, name: str) -> Value:
+def _check_value(value: Value, values: Values, name: str) -> Value:
     if isinstance(value, str) != _is_text(values):
         kind, example = ("text", "'S2A'") if _is_text(values) else ("a number", "20")
         raise RequestError(f"{name} is {kind} and {value!r} is not; compare it with {example}", field=_FIELD)

@@ -121,7 +121,7 @@ def column_of_published(run: PublishedRun) -> RunColumn:
     )
 
 
-def columns_of(runs: Sequence[Run], *, with_published: bool) -> tuple[RunColumn, ...]:
+def run_columns(runs: Sequence[Run], *, with_published: bool) -> tuple[RunColumn, ...]:
     """Return one column per run, followed by the published ones if wanted."""
     reference = published.PUBLISHED if with_published else ()
     return (*map(column_of_run, runs), *map(column_of_published, reference))
@@ -145,13 +145,13 @@ def rows_of(columns: Sequence[RunColumn]) -> tuple[TableRow, ...]:
     return tuple(rows)
 
 
-def summary_of(columns: Sequence[RunColumn]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def summary_rows(columns: Sequence[RunColumn]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Return the heads and one narrow row per run, with its name and most important figures."""
     rows = tuple((column.name, *(say(column) or _UNKNOWN for say in _SUMMARY.values())) for column in columns)
     return tuple(_SUMMARY), rows
 
 
-def text_of(columns: Sequence[RunColumn]) -> str:
+def table_as_text(columns: Sequence[RunColumn]) -> str:
     """Return the table as text, with runs side by side. Long names are shortened in the middle."""
     blocks = batched(range(len(columns)), COLUMNS_ABREAST, strict=False)
     return "\n\n".join("\n".join(_text_lines(columns, places)) for places in blocks)
@@ -211,7 +211,7 @@ def _if_counted(column: RunColumn, text: str) -> str:
     return "" if column.n_read and not column.data_nbytes else text
 
 
-def _known(value: float | None, form: str) -> str:
+def _format_known(value: float | None, form: str) -> str:
     """Format a number; empty if it is None."""
     return "" if value is None else form.format(value)
 
@@ -235,10 +235,10 @@ _LINES: Final[dict[str, Callable[[RunColumn], str]]] = {
     "throughput": lambda each: f"{each.by_wall_per_s:,.1f} sources/s",
     "  typical": lambda each: f"{each.typical_per_s:,.1f} sources/s",
     "  per source in flight": _per_worker,
-    "  data": lambda each: _if_counted(each, _known(each.mib_per_s, "{:,.1f} MiB/s")),
-    "CPU": lambda each: _known(each.cpu_s, "{:,.2f} s"),
-    "peak memory": lambda each: _known(each.peak_rss_mib, "{:,.0f} MiB"),
-    "failed": lambda each: _known(each.n_failed, "{:,}"),
+    "  data": lambda each: _if_counted(each, _format_known(each.mib_per_s, "{:,.1f} MiB/s")),
+    "CPU": lambda each: _format_known(each.cpu_s, "{:,.2f} s"),
+    "peak memory": lambda each: _format_known(each.peak_rss_mib, "{:,.0f} MiB"),
+    "failed": lambda each: _format_known(each.n_failed, "{:,}"),
     "machine": lambda each: each.machine or "",
     "conditions": lambda each: each.conditions or "",
 }
@@ -248,12 +248,12 @@ _SUMMARY: Final[dict[str, Callable[[RunColumn], str]]] = {
     "at a time": lambda each: f"{each.concurrency:,}",
     "typical, sources/s": lambda each: f"{each.typical_per_s:,.1f}",
     "for each at a time": lambda each: _per_worker(each).removesuffix(" sources/s"),
-    "MiB/s": lambda each: _if_counted(each, _known(each.mib_per_s, "{:,.1f}")),
+    "MiB/s": lambda each: _if_counted(each, _format_known(each.mib_per_s, "{:,.1f}")),
     "ms a source": lambda each: f"{each.total_s.median * 1000:,.1f}",
     "opening": lambda each: f"{each.open_share:.1%}",
     "wall, s": lambda each: f"{each.wall_s:,.2f}",
-    "CPU, s": lambda each: _known(each.cpu_s, "{:,.2f}"),
-    "memory, MiB": lambda each: _known(each.peak_rss_mib, "{:,.0f}"),
-    "failed": lambda each: _known(each.n_failed, "{:,}"),
+    "CPU, s": lambda each: _format_known(each.cpu_s, "{:,.2f}"),
+    "memory, MiB": lambda each: _format_known(each.peak_rss_mib, "{:,.0f}"),
+    "failed": lambda each: _format_known(each.n_failed, "{:,}"),
 }
 """Cells of a narrow row, by the column's head."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.core.area import SHIFTS, unwrapped
+from pixel_gather.core.area import SHIFTS, unwrap_box
 from pixel_gather.core.scenes.acquisition import Acquisition
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.core.scenes.duplicates import SAME_TIME_US
@@ -212,7 +212,7 @@ def matches_in(block: Columns, query: SceneQuery, *, first_row: int, collections
     )
 
 
-def columns_of(keys: Sequence[SceneKey], collections: dict[str, int]) -> Columns:
+def stack_columns(keys: Sequence[SceneKey], collections: dict[str, int]) -> Columns:
     """Return the columns of scenes in the order given.
 
     Args:
@@ -222,7 +222,7 @@ def columns_of(keys: Sequence[SceneKey], collections: dict[str, int]) -> Columns
     Raises:
         ValueError: There are more collections than a catalog can hold.
     """
-    boxes = np.array([unwrapped(key.box) for key in keys], np.float64).reshape(-1, 4)
+    boxes = np.array([unwrap_box(key.box) for key in keys], np.float64).reshape(-1, 4)
     numbers = [collections.setdefault(key.collection, len(collections)) for key in keys]
     if len(collections) > N_COLLECTIONS:
         raise ValueError(f"there are more than {N_COLLECTIONS:,} collections; make several catalogs")
@@ -230,10 +230,10 @@ def columns_of(keys: Sequence[SceneKey], collections: dict[str, int]) -> Columns
         "start_us": np.array([key.start_us for key in keys], "<i8"),
         "stop_us": np.array([key.stop_us for key in keys], "<i8"),
         "hash": np.array([key.hash for key in keys], "<u8"),
-        "x0": _rounded(boxes[:, 0], -np.inf),
-        "y0": _rounded(boxes[:, 1], -np.inf),
-        "x1": _rounded(boxes[:, 2], np.inf),
-        "y1": _rounded(boxes[:, 3], np.inf),
+        "x0": _round_outwards(boxes[:, 0], -np.inf),
+        "y0": _round_outwards(boxes[:, 1], -np.inf),
+        "x1": _round_outwards(boxes[:, 2], np.inf),
+        "y1": _round_outwards(boxes[:, 3], np.inf),
         "acquisition": np.array([_hash(key.acquisition) for key in keys], "<u4"),
         "collection": np.array(numbers, "<u2"),
         "cloud": np.array([key.cloud_percent for key in keys], "|u1"),
@@ -241,7 +241,7 @@ def columns_of(keys: Sequence[SceneKey], collections: dict[str, int]) -> Columns
     }
 
 
-def order_of(columns: Columns) -> np.ndarray[Any, Any]:
+def order_by_place(columns: Columns) -> np.ndarray[Any, Any]:
     """Return the order in which scenes that are close in space and in time lie close in the catalog."""
     n = 1 << _CELLS_LOG2
     x = (columns["x0"].astype(np.float64) + columns["x1"]) / 2
@@ -275,7 +275,7 @@ def _meets(columns: Columns, query: SceneQuery) -> np.ndarray[Any, Any]:
     """Tell of each row or block whether its box meets the query's, whichever turn either is written in."""
     if query.area is None:
         return np.ones(len(columns["x0"]), bool)
-    west, south, east, north = unwrapped(query.area.box)
+    west, south, east, north = unwrap_box(query.area.box)
     across = np.zeros(len(columns["x0"]), bool)
     least, most = columns["x0"].min(initial=np.inf), columns["x1"].max(initial=-np.inf)
     for shift in SHIFTS:
@@ -293,7 +293,7 @@ def _is_decided(block: Columns, rows: np.ndarray[Any, Any], query: SceneQuery) -
     assert query.area is not None  # noqa: S101 # the caller's
     if query.area.geometry is not None:
         return np.zeros(len(rows), bool)
-    west, south, east, north = unwrapped(query.area.box)
+    west, south, east, north = unwrap_box(query.area.box)
     x0, x1 = block["x0"][rows].astype(np.float64), block["x1"][rows].astype(np.float64)
     y0, y1 = block["y0"][rows].astype(np.float64), block["y1"][rows].astype(np.float64)
     x_slack, y_slack = 1e-4, 1e-5  # float32 has steps of 3e-5 at 360 and 8e-6 at 90 degrees
@@ -314,7 +314,7 @@ def _hash(acquisition: Acquisition | None) -> int:
     return int.from_bytes(hashlib.blake2b(repr(acquisition).encode(), digest_size=4).digest(), "little") or 1
 
 
-def _rounded(values: np.ndarray[Any, Any], towards: float) -> np.ndarray[Any, Any]:
+def _round_outwards(values: np.ndarray[Any, Any], towards: float) -> np.ndarray[Any, Any]:
     """Return float32 that is never inside of the exact value: a hit at the edge is not to be missed."""
     narrow = values.astype("<f4")
     is_inside = narrow > values if towards < 0 else narrow < values

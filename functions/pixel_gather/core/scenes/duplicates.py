@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
-from pixel_gather.core.area import Box, unwrapped
+from pixel_gather.core.area import Box, unwrap_box
 from pixel_gather.core.scenes.acquisition import OF_ACQUISITIONS, cell_of, pass_of
 from pixel_gather.core.scenes.item import SceneKey, scene_key
 
@@ -106,12 +106,12 @@ def _is_same(one: _Scene, other: _Scene) -> bool:
         return False
     properties = one.item["properties"]
     if cell_of(properties) is None:
-        return _shared(one.key.box, other.key.box) > _SAME_SHARE
-    return pass_of(properties) is None or _shared(one.key.box, other.key.box) > _SAME_SHARE_OF_PASS
+        return _shared_share(one.key.box, other.key.box) > _SAME_SHARE
+    return pass_of(properties) is None or _shared_share(one.key.box, other.key.box) > _SAME_SHARE_OF_PASS
 
 
-def _shared(one: Box, other: Box) -> float:
-    a, b = unwrapped(one), unwrapped(other)
+def _shared_share(one: Box, other: Box) -> float:
+    a, b = unwrap_box(one), unwrap_box(other)
     width = min(a[2], b[2]) - max(a[0], b[0])
     height = min(a[3], b[3]) - max(a[1], b[1])
     if a == b:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
-from pixel_gather.core.area import Box, wrapped
+from pixel_gather.core.area import Box, wrap_longitude
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.footprints import Footprints, Ring
 from pixel_gather.core.model.scene_id import scene_id
@@ -46,7 +46,7 @@ def item_of_headers(
     source, header = found[0]
     if source.time_us is None:
         return "no time: give the list a column time, or ls --time"
-    found_footprint = footprint_of(header, projector)
+    found_footprint = lay_footprint(header, projector)
     if isinstance(found_footprint, str):
         return found_footprint
     box, ring = found_footprint
@@ -76,7 +76,7 @@ def item_of_headers(
     }
 
 
-class Placed(Protocol):
+class PlacedPixels(Protocol):
     """A rectangle of pixels: a header, a grid or a window."""
 
     @property
@@ -96,7 +96,9 @@ class Placed(Protocol):
         """The CRS, if it is known."""
 
 
-def footprints_of(window: Placed, sources: Sequence[Placed], projector: Projector) -> Footprints | None:
+def footprints_of(
+    window: PlacedPixels, sources: Sequence[PlacedPixels], projector: Projector
+) -> Footprints | None:
     """Return where a window and its sources lie, in degrees to five decimals, some 1 m.
 
     Rings of many different sources have their corners only.
@@ -120,9 +122,9 @@ def footprints_of(window: Placed, sources: Sequence[Placed], projector: Projecto
     return Footprints(window=found[0], sources=rings)
 
 
-def _ring(placed: Placed, projector: Projector) -> Ring | None:
+def _ring(placed: PlacedPixels, projector: Projector) -> Ring | None:
     """Return a ring whose longitudes go on beyond 180, or None."""
-    found = footprint_of(placed, projector)
+    found = lay_footprint(placed, projector)
     if isinstance(found, str):
         return None
     (west, _, east, _), ring = found
@@ -132,7 +134,7 @@ def _ring(placed: Placed, projector: Projector) -> Ring | None:
     )
 
 
-def footprint_of(header: Placed, projector: Projector) -> tuple[Box, list[tuple[float, float]]] | str:
+def lay_footprint(header: PlacedPixels, projector: Projector) -> tuple[Box, list[tuple[float, float]]] | str:
     """Return an image's box and the ring of its edge in longitude and latitude, or why there is none.
 
     Of an image that goes around the Earth or over a pole, the ring is that of the box.
@@ -158,8 +160,8 @@ def footprint_of(header: Placed, projector: Projector) -> tuple[Box, list[tuple[
     west, east = min(longitudes), max(longitudes)
     if east - west >= 2 * _HALF_A_TURN - 1e-9:
         return _whole_turn(south, north)
-    ring = [(wrapped(x), y) for x, y in zip(longitudes, ys, strict=True)]
-    return (wrapped(west), south, wrapped(east), north), [*ring, ring[0]]
+    ring = [(wrap_longitude(x), y) for x, y in zip(longitudes, ys, strict=True)]
+    return (wrap_longitude(west), south, wrap_longitude(east), north), [*ring, ring[0]]
 
 
 def _in_one_piece(xs: Sequence[float]) -> tuple[list[float], float]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from pixel_gather.core.area import Box, check_box, finite, unwrapped, unwrapped_shape, wrapped
+from pixel_gather.core.area import Box, check_box, finite, unwrap_box, unwrapped_shape, wrap_longitude
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.acquisition import Acquisition, acquisition_of
 from pixel_gather.core.time_range import LAST_US, parse_period
@@ -95,8 +95,8 @@ def scene_key(item: Mapping[str, Any], *, name: str) -> SceneKey:
     properties = item.get("properties")
     if not isinstance(properties, Mapping) or not isinstance(item.get("assets"), Mapping):
         raise RequestError("it has no properties or no assets, so it is no STAC item", field=name)
-    box = _box_of(item, name)
-    start_us, stop_us = _times_of(properties, name)
+    box = _parse_box(item, name)
+    start_us, stop_us = _parse_times(properties, name)
     collection = item.get("collection")
     collection = collection if isinstance(collection, str) else _NO_COLLECTION
     return SceneKey(
@@ -106,12 +106,12 @@ def scene_key(item: Mapping[str, Any], *, name: str) -> SceneKey:
         is_box=_is_box(item.get("geometry"), box),
         start_us=start_us,
         stop_us=stop_us,
-        cloud_percent=_cloud_of(properties.get(CLOUD_COVER)),
+        cloud_percent=_parse_cloud(properties.get(CLOUD_COVER)),
         acquisition=acquisition_of(properties, collection),
     )
 
 
-def kept(item: Mapping[str, Any], key: SceneKey) -> dict[str, Any]:
+def without_links(item: Mapping[str, Any], key: SceneKey) -> dict[str, Any]:
     """Return an item without its links and without what is no part of the STAC specification's item.
 
     It always has a box. An asset that is no object is left out.
@@ -122,7 +122,7 @@ def kept(item: Mapping[str, Any], key: SceneKey) -> dict[str, Any]:
     return defaults | found | {"assets": assets}
 
 
-def footprint_of(item: Mapping[str, Any], key: SceneKey) -> "BaseGeometry":
+def footprint_shape(item: Mapping[str, Any], key: SceneKey) -> "BaseGeometry":
     """Return an item's footprint as a shape: its geometry, or its box where it has none.
 
     Raises:
@@ -131,11 +131,11 @@ def footprint_of(item: Mapping[str, Any], key: SceneKey) -> "BaseGeometry":
     if (geometry := item.get("geometry")) is None:
         from shapely import box  # noqa: PLC0415 # a quarter of a function's start, seldom needed
 
-        return box(*unwrapped(key.box))
-    return _shape_of(geometry, f"item {key.id[:80]}")
+        return box(*unwrap_box(key.box))
+    return _parse_geometry(geometry, f"item {key.id[:80]}")
 
 
-def _shape_of(geometry: Any, name: str) -> "BaseGeometry":
+def _parse_geometry(geometry: Any, name: str) -> "BaseGeometry":
     import numpy as np  # noqa: PLC0415 # as shapely
     from shapely import get_coordinates  # noqa: PLC0415 # a quarter of a function's start, seldom needed
     from shapely.geometry import shape  # noqa: PLC0415 # as above
@@ -165,11 +165,11 @@ def asset_hrefs(item: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tu
     if not names:
         return [(key, each["href"]) for key, each in assets if _is_data(each)]
     by_key = dict(assets)
-    found = ((name, asset_of(by_key, name)) for name in names)
+    found = ((name, find_asset(by_key, name)) for name in names)
     return [(name, asset["href"]) for name, asset in found if asset is not None]
 
 
-def asset_of(assets: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+def find_asset(assets: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """Return the asset with this key, or with a band of this common name; None if there is none.
 
     If several have a band of the common name, it is the one with the fewest bands. So ``red`` is the asset of
@@ -197,18 +197,18 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
-def _box_of(item: Mapping[str, Any], name: str) -> Box:
+def _parse_box(item: Mapping[str, Any], name: str) -> Box:
     given = item.get("bbox")
     if isinstance(given, list | tuple):
         return check_box(tuple(given), field=f"{name}: bbox")
     geometry = item.get("geometry")
     if not isinstance(geometry, Mapping):
         raise RequestError("it has no bbox and no geometry", field=name)
-    found = unwrapped_shape(_shape_of(geometry, name))
+    found = unwrapped_shape(_parse_geometry(geometry, name))
     if found.is_empty:
         raise RequestError("its geometry has no position", field=name)
     west, south, east, north = found.bounds
-    return check_box((west, south, wrapped(east), north), field=f"{name}: geometry")
+    return check_box((west, south, wrap_longitude(east), north), field=f"{name}: geometry")
 
 
 def _is_box(geometry: object, box: Box) -> bool:
@@ -233,7 +233,7 @@ def _is_box(geometry: object, box: Box) -> bool:
     return set(ring) == corners and turns_once and west <= east
 
 
-def _times_of(properties: Mapping[str, Any], name: str) -> tuple[int, int]:
+def _parse_times(properties: Mapping[str, Any], name: str) -> tuple[int, int]:
     moment = properties.get("datetime")
     start, stop = properties.get("start_datetime"), properties.get("end_datetime")
     if isinstance(start, str) and isinstance(stop, str):
@@ -249,6 +249,6 @@ def _times_of(properties: Mapping[str, Any], name: str) -> tuple[int, int]:
     return period.start_us, period.stop_us
 
 
-def _cloud_of(value: object) -> int:
+def _parse_cloud(value: object) -> int:
     percent = finite(value)
     return UNKNOWN_CLOUD if percent is None else int(min(max(percent, 0), 100))

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from pixel_gather.core.area import unwrapped
+from pixel_gather.core.area import unwrap_box
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandClass
 from pixel_gather.core.scenes.acquisition import pass_of
 from pixel_gather.core.scenes.duplicates import OF_DUPLICATES
-from pixel_gather.core.scenes.item import asset_of, scene_key
+from pixel_gather.core.scenes.item import find_asset, scene_key
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.core.where import CLOUD_COVER
 
@@ -124,7 +124,7 @@ def sources_of(
         if isinstance(properties.get(name), str | int | float)
     }
     for choice in choices:
-        asset = _found(item, choice.asset)
+        asset = _find_asset(item, choice.asset)
         claims = {} if asset is None else _claims(asset, choice)
         if properties.get(_OFFSET_APPLIED) is True:
             claims.pop("offset_claimed", None)
@@ -151,13 +151,13 @@ def row_of(item: Item, rule: RowRule) -> str:
         return key.id
     if rule == "datatake":
         return str(pass_of(item["properties"]) or key.id)
-    west, _, east, _ = unwrapped(key.box)
+    west, _, east, _ = unwrap_box(key.box)
     longitude = ((west + east) / 2 + 180) % 360 - 180
     day = format_moment(key.start_us + int(longitude * _US_PER_DEGREE))[:10]
     return f"{key.collection} {day}".lstrip()
 
 
-def slimmed(item: Item, choices: tuple[AssetChoice, ...], *, properties: Sequence[str] = ()) -> Item:
+def slim_item(item: Item, choices: tuple[AssetChoice, ...], *, properties: Sequence[str] = ()) -> Item:
     """Return what is needed of a scene to find its sources and duplicates. So many scenes take little memory.
 
     ``all_assets`` names all assets that the scene has.
@@ -171,7 +171,9 @@ def slimmed(item: Item, choices: tuple[AssetChoice, ...], *, properties: Sequenc
         RequestError: It is no scene.
     """
     key = scene_key(item, name="item")
-    assets = {choice.asset: asset for choice in choices if (asset := _found(item, choice.asset)) is not None}
+    assets = {
+        choice.asset: asset for choice in choices if (asset := _find_asset(item, choice.asset)) is not None
+    }
     needed = {
         name: value for name, value in item["properties"].items() if name in _NEEDED or name in properties
     }
@@ -210,14 +212,14 @@ def _as_s3(href: str) -> str:
     return f"s3://{bucket}/{key}" if is_aws else href
 
 
-def _found(item: Item, name: str) -> Mapping[str, Any] | None:
-    asset = asset_of(item["assets"], name)
+def _find_asset(item: Item, name: str) -> Mapping[str, Any] | None:
+    asset = find_asset(item["assets"], name)
     return asset if asset is not None and isinstance(asset.get("href"), str) else None
 
 
 def classes_in(item: Item, choice: AssetChoice) -> tuple[BandClass, ...]:
     """Return the classes that an item names for a band by STAC's classification extension."""
-    asset = _found(item, choice.asset)
+    asset = _find_asset(item, choice.asset)
     places = [] if asset is None else _places(asset, choice)
     told = next((each["classification:classes"] for each in places if "classification:classes" in each), ())
     found = [_class(each) for each in told] if isinstance(told, list) else []

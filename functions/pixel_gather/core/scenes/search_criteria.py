@@ -7,7 +7,7 @@ from typing import Any, Final
 from pixel_gather.core.area import Area, boxes_meet, check_box, is_within
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.catalog_query import SceneQuery
-from pixel_gather.core.scenes.item import SceneKey, footprint_of
+from pixel_gather.core.scenes.item import SceneKey, footprint_shape
 from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
 from pixel_gather.core.where import Where, parse_where
 
@@ -109,4 +109,4 @@ def _meets(area: Area, item: Mapping[str, Any], key: SceneKey) -> bool:
         return False
     if area.geometry is None and (key.is_box or is_within(key.box, area.box)):
         return True
-    return area.meets(footprint_of(item, key))
+    return area.meets(footprint_shape(item, key))

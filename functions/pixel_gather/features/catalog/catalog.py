@@ -177,7 +177,7 @@ def refresh_catalog(
         RequestError: It was made from items that a program gave, which cannot be asked for again.
         StoreError: There is no catalog.
     """
-    store, key = _opened(to, settings or Settings())
+    store, key = _open_catalog_place(to, settings or Settings())
     origins = run(open_catalog(store, key, place=os.fspath(to))).header.origins
     if not origins or any(origin.kind == "items" for origin in origins):
         raise RequestError(
@@ -217,7 +217,7 @@ def remove_scenes(
             "say which scenes: by ids, collections, a place, times or conditions", field="search"
         )
     place = os.fspath(to)
-    store, key = _opened(to, settings or Settings())
+    store, key = _open_catalog_place(to, settings or Settings())
     run(open_catalog(store, key, place=place, most_in_memory=0))
 
     def stays(item: Mapping[str, Any]) -> bool:
@@ -225,7 +225,7 @@ def remove_scenes(
 
     with SpooledItems() as spooled:
         while True:
-            present = run(_copied(store, key, place, spooled, keep=stays))
+            present = run(_copy_kept_scenes(store, key, place, spooled, keep=stays))
             before = present.header
             n_before = 0 if before is None else before.n_scenes
             if n_before and not spooled.n_items:
@@ -265,14 +265,14 @@ def _made(
 ) -> MadeCatalog:
     settings = settings or Settings()
     place = os.fspath(to)
-    store, key = _opened(to, settings)
+    store, key = _open_catalog_place(to, settings)
     tally = _Tally(on_progress)
     with SpooledItems() as spooled:
         for origin in origins:
             if origin.kind == "sources":
                 run(_add_from_headers(spooled, origin, sources, settings=settings, tally=tally))
             else:
-                described = tally.counted(_described(origin, items, stac, settings, tally.skipped))
+                described = tally.counted(_items_described_by(origin, items, stac, settings, tally.skipped))
                 spooled.add(described, name="item", skipped=tally.skipped)
         if mode != "refresh":
             spooled.add(tally.in_part, name="headers")
@@ -281,9 +281,9 @@ def _made(
             _check_any(spooled, tally)
             written = write_search_files(spooled, store, key, origins=origins)
         elif mode == "add":
-            written = _added(spooled, tally, store, key, place=place, origins=origins)
+            written = _add_items(spooled, tally, store, key, place=place, origins=origins)
         else:
-            written, n_kept = _refreshed(spooled, tally, store, key, place=place, origins=origins)
+            written, n_kept = _refresh_catalog(spooled, tally, store, key, place=place, origins=origins)
         _write_parquet(spooled, store, key, place=place, etag=written.etag)
     return MadeCatalog(
         place=shown(check_place(place)),
@@ -297,23 +297,23 @@ def _made(
     )
 
 
-def _added(
+def _add_items(
     spooled: SpooledItems, tally: _Tally, store: Store, key: str, *, place: str, origins: Sequence[Origin]
 ) -> WrittenCatalog:
     """Write the new items and those of the catalog; again if somebody else was faster."""
     _check_any(spooled, tally)
     while True:
-        present = run(_copied(store, key, place, spooled))
+        present = run(_copy_kept_scenes(store, key, place, spooled))
         before = () if present.header is None else present.header.origins
         everything = dict.fromkeys(map(_as_text, (*before, *origins)))
         written = replace_version(
-            spooled, store, key, origins=[_of_text(each) for each in everything], present=present
+            spooled, store, key, origins=[_parse_origin(each) for each in everything], present=present
         )
         if written is not None:
             return written
 
 
-def _refreshed(
+def _refresh_catalog(
     spooled: SpooledItems, tally: _Tally, store: Store, key: str, *, place: str, origins: Sequence[Origin]
 ) -> tuple[WrittenCatalog, int]:
     """Write the new items, and scenes of the catalog that cannot be read today. Return how many these are."""
@@ -326,7 +326,7 @@ def _refreshed(
             kept |= {hash_of(item)} if is_kept else set()
             return is_kept
 
-        present = run(_copied(store, key, place, spooled, keep=keeps))
+        present = run(_copy_kept_scenes(store, key, place, spooled, keep=keeps))
         n_kept = spooled.n_items - n_new
         spooled.add((each for each in tally.in_part if hash_of(each) not in kept), name="headers")
         _check_any(spooled, tally)
@@ -350,11 +350,11 @@ def _as_text(origin: Origin) -> bytes:
     return msgspec.json.encode(origin, order="deterministic")
 
 
-def _of_text(content: bytes) -> Origin:
+def _parse_origin(content: bytes) -> Origin:
     return msgspec.json.decode(content, type=Origin)
 
 
-def _opened(to: str | os.PathLike[str], settings: Settings) -> tuple[Store, str]:
+def _open_catalog_place(to: str | os.PathLike[str], settings: Settings) -> tuple[Store, str]:
     folder, _, key = check_place(os.fspath(to)).rpartition("/")
     return open_place(folder, settings.stores), key
 
@@ -393,7 +393,7 @@ def write_items(
         _put_parquet(spooled, open_place(folder, stores or StoreSettings()), key)
 
 
-async def _copied(
+async def _copy_kept_scenes(
     store: Store,
     key: str,
     place: str,
@@ -417,7 +417,7 @@ async def _copied(
     return PresentVersion(etag=None)
 
 
-def _described(
+def _items_described_by(
     origin: Origin,
     items: Iterable[Any] | None,
     stac: str | None,
@@ -520,7 +520,7 @@ def _write_parquet(spooled: SpooledItems, store: Store, key: str, *, place: str,
     _put_parquet(spooled, store, key)
     while (now := run(present_etag(store, key))) not in (etag, None):
         with SpooledItems() as newest:
-            etag = run(_copied(store, key, place, newest)).etag or now
+            etag = run(_copy_kept_scenes(store, key, place, newest)).etag or now
             _put_parquet(newest, store, key)
 
 

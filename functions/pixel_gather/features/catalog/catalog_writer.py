@@ -19,8 +19,8 @@ from pixel_gather.core.scenes.columns import N_PER_BLOCK, BlockTable, Columns, b
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.catalog_format import (
     N_PER_GROUP,
+    CatalogHeader,
     CollectionExtent,
-    Header,
     Origin,
     columns_key,
     group_to_bytes,
@@ -58,7 +58,7 @@ class PresentVersion:
     etag: str | None
     """ETag of its columns; None where there is no catalog yet."""
 
-    header: Header | None = None
+    header: CatalogHeader | None = None
     """None where there is none, or none that can be read."""
 
 
@@ -179,8 +179,8 @@ def _columns_file(head: bytes, columns: Columns) -> list[bytes]:
 
 def _header(
     columns: Columns, spooled: SpooledItems, items_key: str, items_before: str, origins: Sequence[Origin]
-) -> Header:
-    return Header(
+) -> CatalogHeader:
+    return CatalogHeader(
         n_scenes=len(columns["hash"]),
         items_key=items_key,
         items_before=items_before,

@@ -16,7 +16,7 @@ from pixel_gather.core.results.row_coordinates import NO_TIME, NOT_GATHERED
 from pixel_gather.core.results.row_evidence import stored_status
 from pixel_gather.core.results.timings import Integers
 from pixel_gather.io.cube.scaling import meaning_of
-from pixel_gather.io.cube.valid_pixels import are_inside, nodata_of
+from pixel_gather.io.cube.valid_pixels import are_inside, read_nodata
 
 if TYPE_CHECKING:
     import zarr
@@ -84,16 +84,16 @@ class CubeRows:
     @property
     def shape(self) -> tuple[int, int]:
         """Height and width of a row in pixels."""
-        _, height, width = array_of(self.group, self.measurements[0]).shape
+        _, height, width = open_array(self.group, self.measurements[0]).shape
         return height, width
 
     def meaning(self, measurement: str) -> BandMeaning:
         """Return what the cube says of a measurement's classes, and of its colour."""
-        return meaning_of(array_of(self.group, measurement))
+        return meaning_of(open_array(self.group, measurement))
 
     def coordinate(self, name: str) -> Any:
         """Return a coordinate's values of the chosen rows, or None if the cube has none of this name."""
-        return np.asarray(array_of(self.group, name)[...])[self.rows] if name in self.group else None
+        return np.asarray(open_array(self.group, name)[...])[self.rows] if name in self.group else None
 
     def of_read_measurements(self) -> Iterator[dict[str, MeasurementOfRow]]:
         """Yield, for each row, what is told of each measurement whose source was read."""
@@ -104,7 +104,7 @@ class CubeRows:
             yield {
                 name: MeasurementOfRow(
                     crs=str(crs if np.ndim(crs) == 0 else crs[slot]) or None,
-                    transform=_known(transform if transform.ndim == 1 else transform[slot]),
+                    transform=_transform_or_none(transform if transform.ndim == 1 else transform[slot]),
                     nodata=nodata[name][index],
                 )
                 for name, slot in slots.items()
@@ -112,17 +112,17 @@ class CubeRows:
             }
 
     def _nodata(self, name: str, slot: int) -> list[complex | None]:
-        array = array_of(self.group, name)
+        array = open_array(self.group, name)
         has_nan = array.dtype.kind in "fc"
         return [
             None if nodata is None or (np.isnan(nodata) and not has_nan) else nodata
-            for nodata in nodata_of(self.group, array, self.rows, slot)
+            for nodata in read_nodata(self.group, array, self.rows, slot)
         ]
 
     def scalings(self) -> Iterator[dict[str, tuple[float, float]]]:
         """Yield, for each row, scale and offset of each measurement."""
         if "scale_factor" not in self.group:
-            told = {name: array_of(self.group, name).attrs for name in self.measurements}
+            told = {name: open_array(self.group, name).attrs for name in self.measurements}
             shared = {
                 name: (float(each.get("scale_factor", 1)), float(each.get("add_offset", 0)))
                 for name, each in told.items()
@@ -192,7 +192,7 @@ class CubeRows:
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of the chosen rows that lie in the same chunks."""
-        arrays = [array_of(self.group, name) for name in self.measurements]
+        arrays = [open_array(self.group, name) for name in self.measurements]
         n_chunk = max(array.chunks[0] for array in arrays)
         height, width = self.shape
         row_nbytes = height * width * max(array.dtype.itemsize for array in arrays)
@@ -206,16 +206,16 @@ class CubeRows:
             start = stop
 
     def _block(self, name: str, slot: int, rows: Integers, step: int) -> tuple[Image, Mask]:
-        array = array_of(self.group, name)
+        array = open_array(self.group, name)
         first, last = int(rows[0]), int(rows[-1])
         pixels: Image = np.asarray(array[first : last + 1, ::step, ::step])[rows - first]
-        was_read = array_of(self.group, "status")[first : last + 1].reshape(last + 1 - first, -1)[
+        was_read = open_array(self.group, "status")[first : last + 1].reshape(last + 1 - first, -1)[
             rows - first, slot
         ]
         valid = np.array(
             [
                 is_shown(each, nodata)
-                for each, nodata in zip(pixels, nodata_of(self.group, array, rows, slot), strict=True)
+                for each, nodata in zip(pixels, read_nodata(self.group, array, rows, slot), strict=True)
             ]
         )
         valid &= are_inside(self.group, rows, pixels, step, slot=slot)
@@ -230,7 +230,7 @@ class CubeRows:
     def _slots(self) -> list[int]:
         """Return the position of each measurement's source in a row: its own, or 0 if all share one."""
         known = measurements_of(self.group)
-        shares = array_of(self.group, "status").ndim == 1
+        shares = open_array(self.group, "status").ndim == 1
         return [0 if shares else known.index(name) for name in self.measurements]
 
 
@@ -240,23 +240,23 @@ def _not_read(status: int) -> str:
 
 def measurements_of(group: "zarr.Group") -> tuple[str, ...]:
     """Return the names of a cube's measurements, in the cube's order."""
-    row_dim = dims_of(array_of(group, "status"))[:1]
+    row_dim = dims_of(open_array(group, "status"))[:1]
     arrays = dict(group.arrays())
     found = [name for name, each in arrays.items() if dims_of(each) == (*row_dim, "y", "x")]
     if "measurement" in group:
-        order = [str(name) for name in np.asarray(array_of(group, "measurement")[...])]
+        order = [str(name) for name in np.asarray(open_array(group, "measurement")[...])]
         found.sort(key=order.index)
     return tuple(found)
 
 
 def _existing_rows(group: "zarr.Group") -> Integers:
     """Return the rows of a finished cube. Only rows of padding have no status."""
-    status = np.asarray(array_of(group, "status")[...])
+    status = np.asarray(open_array(group, "status")[...])
     has_status = status.reshape(len(status), -1) != NOT_GATHERED
     return np.flatnonzero(has_status.any(axis=1))
 
 
-def array_of(group: "zarr.Group", name: str) -> Any:
+def open_array(group: "zarr.Group", name: str) -> Any:
     """Return an array of a cube, without the types of Zarr's older formats."""
     return group[name]
 
@@ -266,7 +266,7 @@ def dims_of(array: Any) -> tuple[str, ...]:
     return tuple(array.metadata.dimension_names or ())
 
 
-def _known(transform: Any) -> tuple[float, ...] | None:
+def _transform_or_none(transform: Any) -> tuple[float, ...] | None:
     """Return a transform, or None if the row's source has none."""
     return None if np.isnan(transform).any() else tuple(transform.tolist())
 

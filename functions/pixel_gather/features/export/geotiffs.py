@@ -10,7 +10,7 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import BandMeaning, has_classes
-from pixel_gather.features.export.cube_rows import CubeRows, MeasurementOfRow, RowPixels, array_of
+from pixel_gather.features.export.cube_rows import CubeRows, MeasurementOfRow, RowPixels, open_array
 
 type Replacing = Callable[[Path], AbstractContextManager[Path]]
 
@@ -29,7 +29,7 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
             places.
         StoreError: No source was read.
     """
-    dtypes = {name: str(array_of(rows.group, name).dtype) for name in rows.measurements}
+    dtypes = {name: str(open_array(rows.group, name).dtype) for name in rows.measurements}
     if len(set(dtypes.values())) > 1:
         listed = ", ".join(f"{name} {dtype}" for name, dtype in dtypes.items())
         raise RequestError(
@@ -68,8 +68,10 @@ def _write(
     from rasterio.shutil import copy  # noqa: PLC0415 # as above
     from rasterio.transform import Affine  # noqa: PLC0415 # as above
 
-    crs = _shared("CRS", row.row, {name: each.crs for name, each in told.items()})
-    transform = _shared("transform", row.row, {name: each.transform for name, each in told.items()})
+    crs = _value_of_all_bands("CRS", row.row, {name: each.crs for name, each in told.items()})
+    transform = _value_of_all_bands(
+        "transform", row.row, {name: each.transform for name, each in told.items()}
+    )
     height, width = row.pixels[0].shape
     with MemoryFile(ext=".tif") as cog:
         with MemoryFile() as plain:
@@ -119,13 +121,13 @@ def _tell_meaning(file: Any, band: int, meaning: BandMeaning) -> None:
 def _nodata(row: int, values: Mapping[str, complex | None]) -> complex | None:
     """Return the nodata of all bands. A NaN is never data, whether it is declared as nodata or not."""
     is_nan = {name: each is not None and bool(np.isnan(each)) for name, each in values.items()}
-    shared = _shared(
+    shared = _value_of_all_bands(
         "nodata value", row, {name: None if is_nan[name] else each for name, each in values.items()}
     )
     return math.nan if shared is None and any(is_nan.values()) else shared
 
 
-def _shared(what: str, row: int, values: Mapping[str, Any]) -> Any:
+def _value_of_all_bands(what: str, row: int, values: Mapping[str, Any]) -> Any:
     """Return what all bands of a file have: GeoTIFF has one for all of them."""
     found = set(values.values())
     if len(found) > 1:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.features.export.cube_rows import CubeRows, array_of, dims_of, measurements_of
+from pixel_gather.features.export.cube_rows import CubeRows, dims_of, measurements_of, open_array
 
 _OF_ZARR: Final = frozenset({"_FillValue"})
 
@@ -27,7 +27,7 @@ def write_netcdf(rows: CubeRows, path: Path) -> None:
     import netCDF4  # noqa: PLC0415 # an extra
 
     for name in rows.measurements:
-        if (dtype := array_of(rows.group, name).dtype).kind == "c":
+        if (dtype := open_array(rows.group, name).dtype).kind == "c":
             raise RequestError(
                 f"netCDF has no complex numbers, and {name} is {dtype}; write GeoTIFFs", field="to"
             )
@@ -36,7 +36,7 @@ def write_netcdf(rows: CubeRows, path: Path) -> None:
         file.setncatts(
             _plain({key: value for key, value in rows.group.attrs.items() if key != "pixel_gather"})
         )
-        row_dim = dims_of(array_of(rows.group, "status"))[0]
+        row_dim = dims_of(open_array(rows.group, "status"))[0]
         for name, array in rows.group.arrays():
             if name not in left_out:
                 _write(file, name, array, rows, row_dim)

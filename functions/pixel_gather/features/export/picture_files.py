@@ -8,7 +8,7 @@ from typing import Final
 from PIL import Image
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.features.export.pictures import Drawing, sheet_of
+from pixel_gather.features.export.pictures import Drawing, make_sheet
 
 _FORMATS: Final = {".webp": "WEBP", ".gif": "GIF", ".apng": "PNG"}
 """Pillow's name for each suffix."""
@@ -84,4 +84,4 @@ def write_png(drawing: Drawing, path: Path) -> None:
             f"choose at most {n_fit:,} rows by where, or write .webp",
             field="to",
         )
-    sheet_of(list(islice(drawing.pictures(), n_rows))).save(path, format="PNG", optimize=True)
+    make_sheet(list(islice(drawing.pictures(), n_rows))).save(path, format="PNG", optimize=True)

@@ -9,9 +9,9 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.evidence import Image, Mask, Scaling
-from pixel_gather.features.export.cube_rows import CubeRows, RowPixels, array_of
-from pixel_gather.io.cube.scaling import scaling_of
-from pixel_gather.io.pictures.classes import PixelClass, classes_of, legend_of, painted_classes
+from pixel_gather.features.export.cube_rows import CubeRows, RowPixels, open_array
+from pixel_gather.io.cube.scaling import read_scaling
+from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Drawing:
         sample = _sampled(rows, step) if limits is None else []
         classes = _classes(rows, sample[0]) if n == 1 and sample and colormap is None else ()
         if limits is not None:
-            stretches = (_fixed(*limits),) * n
+            stretches = (_fixed_stretch(*limits),) * n
         else:
             stretches = () if classes else common_stretches(*zip(*sample, strict=True))
         return cls(rows=rows, title=title, stretches=stretches, classes=classes, colormap=colormap, step=step)
@@ -103,7 +103,7 @@ class Drawing:
         """Yield one picture for each row, in order. Below are its time, and the values of its colours."""
         captions = zip(self.rows.names(), self.rows.failures(), strict=True)
         for row, (name, failure) in zip(self.rows.read(step=self.step), captions, strict=True):
-            yield self._captioned(self._coloured(row), name, failure)
+            yield self._add_caption(self._colour_row(row), name, failure)
 
     @property
     def _picture_size(self) -> tuple[int, int]:
@@ -119,7 +119,7 @@ class Drawing:
         longest = ceil(max(self.rows.shape) / self.step)
         return max(1, _FEWEST_PX // longest)
 
-    def _coloured(self, row: RowPixels) -> "Picture":
+    def _colour_row(self, row: RowPixels) -> "Picture":
         from PIL import Image  # noqa: PLC0415 # an extra
 
         if self.classes:
@@ -132,7 +132,7 @@ class Drawing:
         colours[~np.logical_and.reduce(row.is_valid)] = _NO_DATA
         return Image.fromarray(np.repeat(np.repeat(colours, self._zoom, axis=0), self._zoom, axis=1))
 
-    def _captioned(self, picture: "Picture", time: str, failure: str) -> "Picture":
+    def _add_caption(self, picture: "Picture", time: str, failure: str) -> "Picture":
         """Return a picture with its caption. Where nothing was read, the reason stands in the middle."""
         from PIL import Image, ImageDraw  # noqa: PLC0415 # an extra
 
@@ -150,7 +150,7 @@ class Drawing:
         elif len(self.stretches) == 1 and not self.stretches[0].is_constant:
             self._draw_bar(whole, top + line)
         else:
-            values = "   ".join(each.in_words() for each in self._scaled())
+            values = "   ".join(each.in_words() for each in self._scale_stretches())
             canvas.text((2, top + line + 1), values, fill="black", font=_font(values, whole.width, line))
         return whole
 
@@ -159,7 +159,7 @@ class Drawing:
         from PIL import Image, ImageDraw  # noqa: PLC0415 # an extra
 
         line, width = self._line_px, whole.width // 3
-        low, high = self._scaled()[0].limits_in_words()
+        low, high = self._scale_stretches()[0].limits_in_words()
         last = f"{high} {self._scalings()[0].unit}".strip()
         font = _font(low + last, whole.width - width - 10, line)
         canvas = ImageDraw.Draw(whole)
@@ -201,9 +201,9 @@ class Drawing:
                 left += self._entry_px(each)
 
     def _scalings(self) -> list[Scaling]:
-        return [scaling_of(array_of(self.rows.group, name)) for name in self.rows.measurements]
+        return [read_scaling(open_array(self.rows.group, name)) for name in self.rows.measurements]
 
-    def _scaled(self) -> list[Stretch]:
+    def _scale_stretches(self) -> list[Stretch]:
         """Return the stretches of the values that the files mean."""
         return [
             stretch.scaled(each.scale, each.offset)
@@ -233,10 +233,10 @@ def _sampled(rows: CubeRows, step: int) -> list[tuple[Image, Mask]]:
 
 def _classes(rows: CubeRows, sample: tuple[Image, Mask]) -> tuple[PixelClass, ...]:
     (name,) = rows.measurements
-    return classes_of(name, *sample, meaning=rows.meaning(name))
+    return count_classes(name, *sample, meaning=rows.meaning(name))
 
 
-def _fixed(low: float, high: float) -> Stretch:
+def _fixed_stretch(low: float, high: float) -> Stretch:
     if not low < high:
         raise RequestError(f"black ({low}) must be less than white ({high})", field="stretch")
     return Stretch(low=low, high=high, words="as given")
@@ -261,7 +261,7 @@ def _colours(colormap: str | None) -> "np.ndarray[Any, np.dtype[np.uint8]]":
     return colours
 
 
-def sheet_of(pictures: Sequence["Picture"]) -> "Picture":
+def make_sheet(pictures: Sequence["Picture"]) -> "Picture":
     """Return one picture with all of them, in about as many lines as columns."""
     from PIL import Image  # noqa: PLC0415 # an extra
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pixel_gather.core.model.band_meaning import MOST_CLASSES, has_classes
 from pixel_gather.core.results.row_evidence import stored_status
-from pixel_gather.features.export.cube_rows import CubeRows, array_of, dims_of, measurements_of
+from pixel_gather.features.export.cube_rows import CubeRows, dims_of, measurements_of, open_array
 from pixel_gather.io.parquet.parquet_file import write_parquet_file
 
 _AFFINE: Final = "abcdef"
@@ -54,7 +54,7 @@ def write_parquet(rows: CubeRows, path: Path) -> None:
 def _columns(rows: CubeRows) -> Iterator[tuple[str, list[Any]]]:
     """Yield name and values of each column: row, time, href, then the others in alphabetical order."""
     yield "row", rows.rows.tolist()
-    row_dim = dims_of(array_of(rows.group, "status"))[:1]
+    row_dim = dims_of(open_array(rows.group, "status"))[:1]
     known = measurements_of(rows.group)
     arrays = {
         name: array

@@ -98,7 +98,7 @@ async def index_async(
     async with folders_removed_on_failure(folder), opened_job(checked, settings) as job:
         store = open_place(folder, settings.stores)
         await _check_is_free(store, name, place)
-        tally = _Tally(Progress(n_sources=job.table.n_sources), on_progress)
+        tally = _IndexTally(Progress(n_sources=job.table.n_sources), on_progress)
         with closing(listed(job.table)) as in_order:
             each = index_sources(
                 in_order,
@@ -127,7 +127,7 @@ async def index_async(
 
 
 @dataclass(slots=True)
-class _Tally:
+class _IndexTally:
     """Counts the results of sources that pass on their way into the index."""
 
     progress: Progress

@@ -30,10 +30,10 @@ from pixel_gather.features.join.describe import (
     coordinate_attributes,
     on_map_attributes,
 )
-from pixel_gather.features.join.join_rows import all_columns, dims_of, fill_of, joined_rows
+from pixel_gather.features.join.join_rows import all_columns, coordinate_dims, joined_rows, padding_value
 from pixel_gather.features.join.map_arrays import map_arrays
 from pixel_gather.features.join.read_members import IN_FLIGHT, MemberReader
-from pixel_gather.features.join.references import references_of
+from pixel_gather.features.join.references import refer_to_shards
 from pixel_gather.io.cube.array_chunks import put_array, write_small_array
 from pixel_gather.io.cube.row_table import ROWS_KEY, shards_below, write_row_table
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
@@ -187,7 +187,7 @@ async def _copy_shards(href: str, members: Sequence[Member], *, reader: MemberRe
 
     pairs = [
         (each.href, f"{href}/{each.shard.measurement}/c/{'/'.join(map(str, each.index))}")
-        for each in references_of(members, first_row=0)
+        for each in refer_to_shards(members, first_row=0)
     ]
     await all_of(one(source, target) for source, target in pairs)
 
@@ -269,7 +269,7 @@ def _write_rows(store: Store, members: Sequence[Member], name: str, values: Valu
         name,
         values,
         chunks=(CHUNK_ROWS, *values.shape[1:]),
-        fill_value=fill_of(name, values.dtype),
-        dims=dims_of(name, values, members[0].dims[0]),
+        fill_value=padding_value(name, values.dtype),
+        dims=coordinate_dims(name, values, members[0].dims[0]),
         attributes=coordinate_attributes(members, name, values),
     )

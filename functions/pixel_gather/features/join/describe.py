@@ -10,7 +10,7 @@ from pixel_gather.features.join.join_rows import holds_large
 
 FORMAT: Final = 1
 RECORD: Final = "pixel_gather_join"
-"""Attribute of a joined group that holds `record_of` as JSON text."""
+"""Attribute of a joined group that holds `describe_group` as JSON text."""
 
 SPATIAL_REF: Final = "spatial_ref"
 
@@ -82,7 +82,7 @@ def on_map_attributes(member: Member, *, any_grid: bool) -> dict[str, Any]:
     }
 
 
-def record_of(
+def describe_group(
     kind: Mapping[str, Any],
     *,
     any_grid: bool,

@@ -28,9 +28,9 @@ from pixel_gather.features.join.joined_group import (
     write_group,
     write_groups,
 )
-from pixel_gather.features.join.joined_rows import grid_of, joined_columns
+from pixel_gather.features.join.joined_rows import joined_columns, make_presence
 from pixel_gather.features.join.read_members import MemberReader
-from pixel_gather.features.join.references import folders_of
+from pixel_gather.features.join.references import innermost_folders
 from pixel_gather.features.join.repository import JoinedVersion, Repository, Transaction
 from pixel_gather.in_process.places import check_place, shown
 from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset
@@ -149,10 +149,10 @@ def join(  # noqa: PLR0913 # each option of the command has a name of its own he
     members = run(reader.read(places, columns=wanted, lists_shards=list_shards))
     if add or replace:
         repository = Repository.open(
-            href, shown(href), settings, more_folders=folders_of(places), advice=_NOTHING_THERE
+            href, shown(href), settings, more_folders=innermost_folders(places), advice=_NOTHING_THERE
         )
     else:
-        repository = Repository.create(href, shown(href), settings, folders=folders_of(places))
+        repository = Repository.create(href, shown(href), settings, folders=innermost_folders(places))
     n_rows = _n_existing(members)
     said = f"{'add' if add else 'join'} {counted(len(members), 'cube')}"
     with repository.transaction(said, {"members": len(members), "rows": n_rows}) as transaction:
@@ -166,7 +166,7 @@ def join(  # noqa: PLR0913 # each option of the command has a name of its own he
             keep=keep,
         )
     version = len(repository.history())
-    return _joined(href, members, reader=reader, groups=tuple(names), version=version)
+    return _describe_joined(href, members, reader=reader, groups=tuple(names), version=version)
 
 
 def open_joined(
@@ -196,7 +196,7 @@ def open_joined(
     """
     repository = open_repository(place, stores)
     store = repository.at(version)
-    joined = chosen(read_groups(store), group)
+    joined = choose_group(read_groups(store), group)
     store.refuse(joined.changed_shards())
     with errors_of_cube(str(place)):
         whole = open_foreign_dataset(store, joined.name)
@@ -220,7 +220,7 @@ def joined_members(
     stores: StoreSettings | None = None,
 ) -> list[JoinedMember]:
     """Return the cubes of a joined array in the order of their rows. Arguments and errors: `open_joined`."""
-    table = chosen(read_groups(open_repository(place, stores).at(version)), group).members()
+    table = choose_group(read_groups(open_repository(place, stores).at(version)), group).members()
     rows = zip(table["place"], table["version"], table["n_rows"], strict=True)
     return [JoinedMember(place=str(at), version=str(etag), n_rows=int(n)) for at, etag, n in rows]
 
@@ -235,7 +235,7 @@ def read_joined_rows(
     field: str,
 ) -> dict[str, Values | NumberedTexts]:
     """Return coordinates of the rows that exist, by name. Errors as in `open_joined`."""
-    joined = chosen(read_groups(open_repository(place, stores).at(version)), group)
+    joined = choose_group(read_groups(open_repository(place, stores).at(version)), group)
     return joined_columns(joined, names, reader=MemberReader(stores or StoreSettings()), field=field)
 
 
@@ -248,8 +248,8 @@ def joined_presence(
     stores: StoreSettings | None,
 ) -> Presence:
     """Return a grid of presence. Errors as in `open_joined`."""
-    joined = chosen(read_groups(open_repository(place, stores).at(version)), group)
-    return grid_of(joined, by, reader=MemberReader(stores or StoreSettings()))
+    joined = choose_group(read_groups(open_repository(place, stores).at(version)), group)
+    return make_presence(joined, by, reader=MemberReader(stores or StoreSettings()))
 
 
 def joined_files(
@@ -265,7 +265,7 @@ def joined_files(
         measurements = tuple(gather_of(root.attrs)["report"]["measurements"])
         store.refuse(changed_rows(root, measurements))
         return JoinedFiles(store, root, measurements)
-    joined = chosen(read_groups(store), group)
+    joined = choose_group(read_groups(store), group)
     store.refuse(joined.changed_shards())
     return JoinedFiles(store, joined.group, tuple(joined.record["kind"]["measurements"]))
 
@@ -276,7 +276,7 @@ def open_repository(place: str | os.PathLike[str], stores: StoreSettings | None)
     return Repository.open(href, shown(href), stores or StoreSettings())
 
 
-def chosen(groups: Sequence[JoinedGroup], name: str | None) -> JoinedGroup:
+def choose_group(groups: Sequence[JoinedGroup], name: str | None) -> JoinedGroup:
     """Return the named group, or the only one.
 
     Raises:
@@ -306,7 +306,7 @@ def _copy(
     places = find_members(cubes, reader.settings)
     members = run(reader.read(places, columns=None, lists_shards=list_shards))
     run(copy_cubes(href, members, place=shown(href), any_grid=any_grid, reader=reader))
-    return _joined(href, members, reader=reader, groups=(), version=None)
+    return _describe_joined(href, members, reader=reader, groups=(), version=None)
 
 
 def _refuse_for_copy(*, add: bool, replace: bool, keep: Sequence[str]) -> None:
@@ -319,7 +319,7 @@ def _refuse_for_copy(*, add: bool, replace: bool, keep: Sequence[str]) -> None:
         )
 
 
-def _joined(
+def _describe_joined(
     href: str,
     members: Sequence[Member],
     *,

@@ -46,7 +46,7 @@ def joined_rows(
         RequestError: No member has a column, or it is text in one member and numbers in another.
     """
     found: dict[str, Values] = {
-        PRESENCE: _padded(members, [each.exists for each in members], fill=0),
+        PRESENCE: _pad_missing(members, [each.exists for each in members], fill=0),
         MEMBER: np.repeat(
             np.arange(first_member, first_member + len(members), dtype="int32"),
             [each.n_padded for each in members],
@@ -70,7 +70,7 @@ def all_columns(members: Sequence[Member]) -> tuple[str, ...]:
     return tuple(name for name in found if name not in (PRESENCE, MEMBER))
 
 
-def dims_of(name: str, values: Values, dim: str) -> tuple[str, ...]:
+def coordinate_dims(name: str, values: Values, dim: str) -> tuple[str, ...]:
     """Return the names of a coordinate's axes.
 
     Args:
@@ -82,7 +82,7 @@ def dims_of(name: str, values: Values, dim: str) -> tuple[str, ...]:
     return (dim, *(("measurement",) if several else ()), *(("affine",) if name == "transform" else ()))
 
 
-def fill_of(name: str, dtype: np.dtype[Any]) -> Any:
+def padding_value(name: str, dtype: np.dtype[Any]) -> Any:
     """Return the value of a row of padding."""
     if name == "time":
         return NO_TIME
@@ -93,7 +93,7 @@ def fill_of(name: str, dtype: np.dtype[Any]) -> Any:
     return np.array(float("nan") if dtype.kind == "f" and name != "valid_fraction" else 0, dtype=dtype)[()]
 
 
-def united(name: str, parts: Sequence[Values | None], lengths: Sequence[int]) -> list[Values]:
+def unite_values(name: str, parts: Sequence[Values | None], lengths: Sequence[int]) -> list[Values]:
     """Return the values of a coordinate in several cubes, in the one dtype that holds all of them.
 
     Args:
@@ -123,7 +123,7 @@ def united(name: str, parts: Sequence[Values | None], lengths: Sequence[int]) ->
         )
     is_of_list = name != "time" and name not in OWN
     missing = _MISSING.get(dtype) if is_of_list else None
-    missing = fill_of(name, dtype) if missing is None else missing
+    missing = padding_value(name, dtype) if missing is None else missing
 
     def converted(values: Values) -> Values:
         found = values.astype(dtype)
@@ -159,11 +159,13 @@ def numbered_texts(values: Values, known: Sequence[str]) -> tuple[Values, Values
 def _column(members: Sequence[Member], name: str) -> Values:
     if not any(name in each.columns for each in members):
         raise RequestError(f"no member's rows have a column {name!r}", field=_FIELD)
-    parts = united(name, [each.columns.get(name) for each in members], [each.n_rows for each in members])
-    return _padded(members, parts, fill=fill_of(name, parts[0].dtype))
+    parts = unite_values(
+        name, [each.columns.get(name) for each in members], [each.n_rows for each in members]
+    )
+    return _pad_missing(members, parts, fill=padding_value(name, parts[0].dtype))
 
 
-def _padded(members: Sequence[Member], parts: Sequence[Values], *, fill: Any) -> Values:
+def _pad_missing(members: Sequence[Member], parts: Sequence[Values], *, fill: Any) -> Values:
     first = parts[0]
     found = np.full((sum(each.n_padded for each in members), *first.shape[1:]), fill, dtype=first.dtype)
     at = 0

@@ -27,29 +27,29 @@ class JoinedFiles:
 
     def __post_init__(self) -> None:
         """Consolidate the metadata."""
-        object.__setattr__(self, "_root", self._consolidated())
+        object.__setattr__(self, "_root", self._consolidate_metadata())
 
     def part(self, key: str, wanted: Range | None) -> FilePart:
         """Return a part of a file."""
         is_root = key == _ROOT_KEY
         nbytes = len(self._root) if is_root else sync(self.store.getsize(self._path(key)))
         start, stop = _edges(wanted, nbytes)
-        content = self._root[start:stop] if is_root else self._read(key, wanted)
+        content = self._root[start:stop] if is_root else self._read_bytes(key, wanted)
         return FilePart(start=start, stop=stop, file_nbytes=nbytes, content=[content])
 
     def _path(self, key: str) -> str:
         return f"{self.group.path}/{key}" if self.group.path else key
 
-    def _read(self, key: str, wanted: Range | None) -> bytes:
+    def _read_bytes(self, key: str, wanted: Range | None) -> bytes:
         found = sync(self.store.get(self._path(key), default_buffer_prototype(), _request_of(wanted)))
         if found is None:
             raise FileNotFoundError(key)
         return found.to_bytes()
 
-    def _consolidated(self) -> bytes:
+    def _consolidate_metadata(self) -> bytes:
         others = sorted(set(self.group.array_keys()) - set(self.measurements))
         names = (*self.measurements, *others)
-        arrays = {name: json.loads(self._read(f"{name}/{_ROOT_KEY}", None)) for name in names}
+        arrays = {name: json.loads(self._read_bytes(f"{name}/{_ROOT_KEY}", None)) for name in names}
         content: dict[str, Any] = {
             "zarr_format": 3,
             "node_type": "group",

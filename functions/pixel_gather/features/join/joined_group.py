@@ -20,26 +20,26 @@ from pixel_gather.features.join.describe import (
     array_metadata,
     centre_of,
     coordinate_attributes,
+    describe_group,
     group_attributes,
-    record_of,
     with_gaps,
 )
 from pixel_gather.features.join.join_rows import (
     MEMBER,
     OWN,
-    dims_of,
-    fill_of,
+    coordinate_dims,
     joined_rows,
     numbered_texts,
+    padding_value,
     repeats_texts,
     shown_columns,
-    united,
+    unite_values,
 )
 from pixel_gather.features.join.map_arrays import map_arrays
 from pixel_gather.features.join.read_members import is_same_file
-from pixel_gather.features.join.references import references_of
+from pixel_gather.features.join.references import refer_to_shards
 from pixel_gather.features.join.repository import Transaction
-from pixel_gather.io.cube.bounded_codecs import bounded
+from pixel_gather.io.cube.bounded_codecs import with_bounded_codecs
 
 CHUNK_ROWS: Final = 65_536
 """Rows in one chunk of every coordinate. A reader loads `time` of a million rows with 16 requests."""
@@ -60,7 +60,7 @@ class JoinedGroup:
 
     name: str
     record: Mapping[str, Any]
-    """From `record_of`."""
+    """From `describe_group`."""
 
     group: "zarr.Group"
 
@@ -86,7 +86,7 @@ class JoinedGroup:
         return {name: self._values(f"{_MEMBERS}/{name}") for name in _member_columns([])}
 
     def _values(self, path: str) -> Values:
-        with bounded():
+        with with_bounded_codecs():
             array: Any = self.group[path]
         return np.asarray(array[...])
 
@@ -153,7 +153,7 @@ def write_group(
     rows = joined_rows(members, columns)
     texts = [column for column, values in rows.items() if repeats_texts(values)]
     kind = first.kind(any_grid=any_grid)
-    record = record_of(kind, any_grid=any_grid, columns=columns, texts=texts)
+    record = describe_group(kind, any_grid=any_grid, columns=columns, texts=texts)
     put_object(store, f"{name}/zarr.json", group_document(group_attributes(first, record, any_grid=any_grid)))
     put_object(store, f"{name}/{_MEMBERS}/zarr.json", group_document({}))
     _create_rows(store, name, members, rows)
@@ -202,7 +202,7 @@ def _refer(
     transaction: Transaction, name: str, members: Sequence[Member], *, first_row: int, beside: Sequence[str]
 ) -> None:
     n_rows = first_row + sum(each.n_padded for each in members)
-    found = list(references_of(members, first_row=first_row))
+    found = list(refer_to_shards(members, first_row=first_row))
     for measurement in members[0].measurements:
         array = f"{name}/{measurement}"
         put_object(
@@ -224,7 +224,7 @@ def _note_local_shards(
     """Write, or extend, the table of shards in local files."""
     found = [
         (f"{each.shard.measurement}/c/{'/'.join(map(str, each.index))}", each.href, each.shard.etag)
-        for each in references_of(members, first_row=first_row)
+        for each in refer_to_shards(members, first_row=first_row)
         if each.href.startswith("file://")
     ]
     if not found:
@@ -254,7 +254,7 @@ def _write_numbers(store: ZarrStore, folder: str, values: Values, *, known: Valu
 
 def _create_rows(store: ZarrStore, name: str, members: Sequence[Member], rows: Mapping[str, Values]) -> None:
     for column, values in rows.items():
-        dims = dims_of(column, values, members[0].dims[0])
+        dims = coordinate_dims(column, values, members[0].dims[0])
         create_array(store, f"{name}/{column}", values, dims, coordinate_attributes(members, column, values))
 
 
@@ -289,7 +289,7 @@ def create_array(
         shape=values.shape,
         chunks=(CHUNK_ROWS, *values.shape[1:]) if values.shape else (),
         dtype=str if is_text else values.dtype,
-        fill_value=fill_of(path.rpartition("/")[2], values.dtype),
+        fill_value=padding_value(path.rpartition("/")[2], values.dtype),
         dimension_names=tuple(dims),
         attributes=dict(attributes),
         overwrite=True,
@@ -305,7 +305,7 @@ def _extend_column(store: ZarrStore, joined: JoinedGroup, name: str, values: Val
         _extend(array, values)
         return
     before = joined.array(name)
-    whole = np.concatenate(united(name, [before, values], [len(before), len(values)]))
+    whole = np.concatenate(unite_values(name, [before, values], [len(before), len(values)]))
     attributes = with_gaps(dict(array.attrs), name, whole)
     if whole.dtype == before.dtype and attributes == dict(array.attrs):
         _extend(array, values)

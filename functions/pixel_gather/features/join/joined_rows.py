@@ -11,7 +11,7 @@ from pixel_gather.core.results.member import PRESENCE
 from pixel_gather.core.results.presence import SOLAR_DAY, Presence, grid_over
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
-from pixel_gather.features.join.join_rows import MEMBER, united
+from pixel_gather.features.join.join_rows import MEMBER, unite_values
 from pixel_gather.features.join.joined_group import JoinedGroup
 from pixel_gather.features.join.read_members import MemberReader
 from pixel_gather.in_process.places import shown
@@ -57,7 +57,7 @@ def member_places(joined: JoinedGroup) -> Values:
     return np.array([shown(str(place)) for place in joined.members()["place"]], dtype=object)
 
 
-def grid_of(joined: JoinedGroup, by: str, *, reader: MemberReader) -> Presence:
+def make_presence(joined: JoinedGroup, by: str, *, reader: MemberReader) -> Presence:
     """Return a grid of presence of joined rows, made from their coordinates."""
 
     def read(names: list[str]) -> dict[str, Values | NumberedTexts]:
@@ -107,5 +107,5 @@ def _from_tables(
                 field=field,
             )
         lengths = [int(there.sum()) for there in existing]
-        found[name] = np.concatenate(united(name, [table.get(name) for table in tables], lengths))
+        found[name] = np.concatenate(unite_values(name, [table.get(name) for table in tables], lengths))
     return found

@@ -65,7 +65,7 @@ class MemberReader:
             table, values = read_table(content, columns, place=place)
             found = member_of(place, root, version=version, table=table, columns=values)
             if lists_shards:
-                return replace(found, shards=self._listed(found))
+                return replace(found, shards=self._list_shards(found))
             _check_local_shards(found)
             return found
 
@@ -117,7 +117,7 @@ class MemberReader:
             if member.place.startswith("file://"):
                 _check_local_shards(member)
                 continue
-            for told, found in zip(member.shards, self._listed(member), strict=True):
+            for told, found in zip(member.shards, self._list_shards(member), strict=True):
                 if (told.nbytes, told.etag) != (found.nbytes, found.etag):
                     raise StoreError(f"{member.place}: it has changed since it was finished: {told.key}")
 
@@ -134,7 +134,7 @@ class MemberReader:
         self.fetched_nbytes += len(content)
         return content, answer.meta["e_tag"] or ""
 
-    def _listed(self, member: Member) -> tuple[StoredShard, ...]:
+    def _list_shards(self, member: Member) -> tuple[StoredShard, ...]:
         """Return the shards that are there now."""
         store, path = self.store(member.place)
         there: dict[str, Any] = {}

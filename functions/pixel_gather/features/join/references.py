@@ -36,7 +36,7 @@ class RangeReference:
     nbytes: int
 
 
-def references_of(members: Sequence[Member], *, first_row: int) -> Iterator[Reference]:
+def refer_to_shards(members: Sequence[Member], *, first_row: int) -> Iterator[Reference]:
     """Yield the shards of members whose rows follow each other.
 
     Args:
@@ -52,13 +52,13 @@ def references_of(members: Sequence[Member], *, first_row: int) -> Iterator[Refe
         at += each.n_padded
 
 
-def address_of(href: str) -> str:
+def percent_encode(href: str) -> str:
     """Return an href as an address: keys of S3 are percent-encoded there, as paths of files are."""
     scheme, _, path = href.partition("://")
     return f"s3://{quote(path)}" if scheme == "s3" else href
 
 
-def folders_of(places: Iterable[str]) -> tuple[str, ...]:
+def innermost_folders(places: Iterable[str]) -> tuple[str, ...]:
     """Return, for each bucket and for the local files, the innermost folder that holds all its cubes.
 
     Each ends in a slash. Icechunk compares folders wrongly if their names have characters that are encoded in

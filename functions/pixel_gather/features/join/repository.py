@@ -18,7 +18,7 @@ from zarr.storage import WrapperStore
 from pixel_gather.core.errors import ArrayExistsError, BusyError, RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.features.join.read_members import mtime_of
-from pixel_gather.features.join.references import RangeReference, Reference, address_of, not_within
+from pixel_gather.features.join.references import RangeReference, Reference, not_within, percent_encode
 from pixel_gather.io.store.object_store import (
     StoreSettings,
     endpoint_of,
@@ -149,7 +149,7 @@ class Repository:
             found = ic.Repository.open(
                 _storage(href, settings),
                 _config(folders, settings),
-                authorize_virtual_chunk_access=_authorized(folders, settings),
+                authorize_virtual_chunk_access=_authorize_folders(folders, settings),
             )
             if new:
                 found.save_config()
@@ -191,7 +191,7 @@ class Repository:
         with _in_words(self.place, "read"):
             if version is None:
                 return ReferringStore(self.repository.readonly_session(_BRANCH).store, changed)
-            found = _chosen(self.history(), version)
+            found = _choose_version(self.history(), version)
             return ReferringStore(self.repository.readonly_session(snapshot_id=found.id).store, changed)
 
     @contextmanager
@@ -244,7 +244,7 @@ class Transaction:
         specs = [
             ic.VirtualChunkSpec(
                 list(each.index),
-                address_of(each.href),
+                percent_encode(each.href),
                 each.start,
                 each.nbytes,
                 *_version_of(each.href, each.etag),
@@ -318,8 +318,8 @@ def _in_words(place: str, verb: str, *, changed: str = SHARD_CHANGED) -> Iterato
         raise StoreError(f"{place} could not be {verb}: {said}") from error
 
 
-def _chosen(history: Sequence[JoinedVersion], version: str | int | datetime) -> JoinedVersion:
-    moment = version if isinstance(version, datetime) else _moment(version)
+def _choose_version(history: Sequence[JoinedVersion], version: str | int | datetime) -> JoinedVersion:
+    moment = version if isinstance(version, datetime) else _moment_of_version(version)
     if moment is not None:
         moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         found = next((each for each in history if each.at <= moment), None)
@@ -334,7 +334,7 @@ def _chosen(history: Sequence[JoinedVersion], version: str | int | datetime) -> 
     return found
 
 
-def _moment(version: str | int) -> datetime | None:
+def _moment_of_version(version: str | int) -> datetime | None:
     text = str(version)
     try:
         return datetime.fromisoformat(text) if "-" in text else None
@@ -360,7 +360,7 @@ def _check_reach(href: str, folders: Iterable[str]) -> None:
 
     Icechunk 2.3 cannot replace its own files under keys that are encoded in addresses, so these are refused.
     """
-    if href.startswith("s3://") and address_of(href) != href:
+    if href.startswith("s3://") and percent_encode(href) != href:
         raise RequestError(
             f"{href}: choose a name of letters, digits and . _ - for it: Icechunk cannot write to this one",
             field="to",
@@ -379,7 +379,7 @@ def _create_repository(
     made: icechunk.Repository = _icechunk().Repository.create(
         _storage(href, settings),
         _config(folders, settings),
-        authorize_virtual_chunk_access=_authorized(folders, settings),
+        authorize_virtual_chunk_access=_authorize_folders(folders, settings),
         check_clean_root=is_clean,
     )
     return made
@@ -424,7 +424,7 @@ def _config(folders: Iterable[str], settings: StoreSettings) -> Any:
     return config
 
 
-def _authorized(folders: Iterable[str], settings: StoreSettings) -> Any:
+def _authorize_folders(folders: Iterable[str], settings: StoreSettings) -> Any:
     ic = _icechunk()
     return {
         folder: ic.Credentials.LocalFileSystemAccess()

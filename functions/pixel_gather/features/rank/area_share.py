@@ -11,7 +11,7 @@ from pixel_gather.features.rank.sampling_error import (
     Mask,
     Resampling,
     estimate,
-    widened,
+    widen_mask,
 )
 from pixel_gather.features.rank.statistic import Statistic
 from pixel_gather.tables.expression import Expression
@@ -57,8 +57,8 @@ def counted_on(is_valid: Mask, weights: Grid, *, resampling: Resampling, factor:
         margin = INTERVAL * estimate(sample, SHARE, Statistic("mean")).error * weights.size
         low, high = max(n - margin, 0.0), n + margin
     else:
-        low = n - float(weights[is_valid & widened(~is_valid, 1)].sum())
-        lost = ~is_valid & widened(is_valid, 1) if resampling != "average" else np.zeros_like(is_valid)
+        low = n - float(weights[is_valid & widen_mask(~is_valid, 1)].sum())
+        lost = ~is_valid & widen_mask(is_valid, 1) if resampling != "average" else np.zeros_like(is_valid)
         high = n + float(weights[lost].sum())
     return Counted(n * cell, low * cell, high * cell)
 

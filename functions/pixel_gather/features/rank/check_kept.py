@@ -7,9 +7,9 @@ from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.ports import SourceLimiter
 from pixel_gather.core.task_group import all_of
-from pixel_gather.features.rank.kept_ranges import Ranges
 from pixel_gather.features.rank.kept_statistics import SqliteStatistics
 from pixel_gather.features.rank.scenes import RankScene
+from pixel_gather.io.store.object_store import Ranges
 
 
 async def drop_replaced(

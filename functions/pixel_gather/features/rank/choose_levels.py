@@ -84,7 +84,7 @@ def worst_resampling(files: Iterable[LevelledSource]) -> Resampling:
     return "moves means" if "moves means" in made else "unknown"
 
 
-async def levels_of(
+async def choose_levels(
     opened: LevelledSource,
     overviews: Sequence[LevelledSource],
     window: Window,

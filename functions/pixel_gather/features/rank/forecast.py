@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pixel_gather.core.model.source import Cost
-from pixel_gather.features.rank.rounds import Wanted
+from pixel_gather.features.rank.rounds import WantedRead
 from pixel_gather.tables.forecast import ReadForecast
 
 _CPU_PER_SCENE_S: Final = 9e-3
@@ -19,13 +19,13 @@ _NEXT_LEVEL: Final = 4.0
 _MOST_TIMES: Final = 4096.0
 
 
-class Forecast(ReadForecast):
+class RoundForecast(ReadForecast):
     """What reading scenes takes."""
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, first: Cost, *, n_scenes: int, in_flight: int, reads_on: bool) -> "Forecast":
+    def of(cls, first: Cost, *, n_scenes: int, in_flight: int, reads_on: bool) -> "RoundForecast":
         """Return the forecast for scenes that are like the first one.
 
         Args:
@@ -40,7 +40,7 @@ class Forecast(ReadForecast):
         )
 
     @classmethod
-    def of_round(cls, wanted: Iterable[Wanted], *, like: Cost, in_flight: int) -> "Forecast":
+    def of_round(cls, wanted: Iterable[WantedRead], *, like: Cost, in_flight: int) -> "RoundForecast":
         """Return the forecast for one round.
 
         The bytes of a scene that was read before are forecast from its bytes so far. They grow as the pixels
@@ -67,7 +67,7 @@ class Forecast(ReadForecast):
         )
 
 
-def _times(wanted: Wanted) -> float:
+def _times(wanted: WantedRead) -> float:
     """Return how many times more pixels the wanted level of a scene has than its last one."""
     measured = wanted.ranked.measured
     if measured is None or measured.level is None:

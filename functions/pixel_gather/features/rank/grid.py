@@ -15,7 +15,7 @@ type Positions = np.ndarray[Any, np.dtype[np.floating[Any]]]
 type Indexes = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 
-def placed(header: Header) -> Transform:
+def transform_or_square(header: Header) -> Transform:
     """Return an image's transform; without a georeference, that of a square of side 1."""
     if header.transform is not None and header.transform.is_usable:
         return header.transform
@@ -24,7 +24,7 @@ def placed(header: Header) -> Transform:
 
 def pixel_size(header: Header) -> float:
     """Return the side of a pixel in units of the map."""
-    a, b, _, d, e, _ = placed(header)
+    a, b, _, d, e, _ = transform_or_square(header)
     return math.sqrt(abs(a * e - b * d))
 
 
@@ -84,7 +84,7 @@ def lookup(cols: Positions, rows: Positions, *, of: Header, on: Header) -> tuple
     Raises:
         SourceError: Its grid is turned against this one, or in another CRS.
     """
-    a, b = placed(of), placed(on)
+    a, b = transform_or_square(of), transform_or_square(on)
     if (of.transform is None) != (on.transform is None) or of.crs != on.crs:
         raise _unlike(on, "its CRS is not that of the scene's finest band")
     if not (a.is_rectilinear and b.is_rectilinear):
@@ -102,7 +102,7 @@ def nearest(positions: Positions, n: int) -> tuple[Indexes, slice]:
     return found, slice(int(used.min()), int(used.max()) + 1) if used.size else slice(0, 0)
 
 
-def reduced(
+def mean_by_cell(
     shares: np.ndarray[Any, Any], cols: Positions, rows: Positions
 ) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
     """Return the mean of an array of shares within each cell of another grid, (y, x).

@@ -2,10 +2,10 @@
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from pixel_gather.core.model.source import Cost
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.object_store import Fetched, Ranges
 
 _LONGEST_KEPT: Final = 64 << 10
 """Headers are shorter. What begins at a file's first byte is kept at any length."""
@@ -21,13 +21,6 @@ _MARGIN: Final = 1.125
 """Files of one kind compress a little better or worse than those before."""
 
 _STEP: Final = 16 << 10
-
-
-class Ranges(Protocol):
-    """The part of ``object_store.Objects`` that is used here."""
-
-    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
-        """Read bytes [start, stop) of one version of an object."""
 
 
 @dataclass(slots=True)

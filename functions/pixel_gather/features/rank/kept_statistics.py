@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, Final, Self
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.features.rank.measure import Measured
+from pixel_gather.features.rank.measure import MeasuredScene
 from pixel_gather.features.rank.scenes import RankScene
 
 _LISTS: Final = ("etags", "levels", "level_nbytes", "valid_range", "clear_range")
@@ -56,7 +56,7 @@ class SqliteStatistics:
     def __exit__(self, *_exception: object) -> None:
         self._database.close()
 
-    def get(self, scene: RankScene, *, step: str) -> Measured | None:
+    def get(self, scene: RankScene, *, step: str) -> MeasuredScene | None:
         """Return what was measured of a scene at a step, if its files are still those; None otherwise."""
         row = self._one(
             "SELECT etags, measured FROM statistic WHERE inputs = ? AND parts = ? AND step = ?",
@@ -64,9 +64,9 @@ class SqliteStatistics:
         )
         if row is None or json.loads(row[0]) != [self._etag(href) for href in scene.hrefs]:
             return None
-        return _measured(json.loads(row[1]))
+        return _restore_measured(json.loads(row[1]))
 
-    def put(self, scene: RankScene, *, step: str, measured: Measured) -> None:
+    def put(self, scene: RankScene, *, step: str, measured: MeasuredScene) -> None:
         """Keep what was measured, and note the versions of the scene's files."""
         try:
             self._database.execute("BEGIN")
@@ -106,7 +106,7 @@ class SqliteStatistics:
             raise StoreError(f"{self._path}: the kept statistics cannot be read: {error}") from error
 
 
-def _plain(measured: Measured) -> dict[str, Any]:
+def _plain(measured: MeasuredScene) -> dict[str, Any]:
     """Return a measure as JSON values: what is not finite is a text."""
     return {
         name: repr(value) if isinstance(value, float) and not math.isfinite(value) else value
@@ -114,7 +114,7 @@ def _plain(measured: Measured) -> dict[str, Any]:
     }
 
 
-def _measured(given: dict[str, Any]) -> Measured:
+def _restore_measured(given: dict[str, Any]) -> MeasuredScene:
     numbers = {name: float(value) for name, value in given.items() if value in ("nan", "inf")}
     lists = {name: tuple(given[name]) for name in _LISTS}
-    return Measured(**(given | numbers | lists))
+    return MeasuredScene(**(given | numbers | lists))

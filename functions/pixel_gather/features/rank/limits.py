@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.forecast import RoundForecast
 from pixel_gather.features.rank.rounds import RankedScene
 from pixel_gather.tables.table_limits import TableLimits
 
@@ -28,7 +28,7 @@ class FirstScene:
     n_scenes: int
     in_flight: int
     reads_on: bool
-    on_forecast: Callable[[Forecast], None]
+    on_forecast: Callable[[RoundForecast], None]
     """May refuse the ranking."""
 
     _is_done: bool = False
@@ -39,5 +39,7 @@ class FirstScene:
             return
         self._is_done = True
         self.on_forecast(
-            Forecast.of(ranked.cost, n_scenes=self.n_scenes, in_flight=self.in_flight, reads_on=self.reads_on)
+            RoundForecast.of(
+                ranked.cost, n_scenes=self.n_scenes, in_flight=self.in_flight, reads_on=self.reads_on
+            )
         )

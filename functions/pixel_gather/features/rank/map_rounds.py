@@ -14,7 +14,7 @@ import msgspec
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.stores import ControlStore, needed_file
-from pixel_gather.features.rank.rounds import RankedScene, Rounds, Wanted
+from pixel_gather.features.rank.rounds import RankedScene, Rounds, WantedRead
 from pixel_gather.tables.map_round import usd_of_round
 from pixel_gather.tables.map_tasks import (
     LOST,
@@ -73,7 +73,7 @@ class MapState:
     """Spent so far besides the requests for sources."""
 
 
-type Measure = Callable[[Sequence[Wanted], Callable[[RankedScene], None]], Awaitable[None]]
+type Measure = Callable[[Sequence[WantedRead], Callable[[RankedScene], None]], Awaitable[None]]
 """Measures scenes, and tells of each when it is done."""
 
 
@@ -125,7 +125,7 @@ async def measure_task(
     done: set[int] = set()
     try:
         async with asyncio.timeout(longest_s):
-            wanted = [Wanted(each.ranked, each.step) for each in positions]
+            wanted = [WantedRead(each.ranked, each.step) for each in positions]
             await measure(wanted, lambda ranked: done.add(id(ranked)))
     except TimeoutError:
         for each in positions:
@@ -136,7 +136,7 @@ async def measure_task(
     return len(positions)
 
 
-async def merged(state: MapState, control: ControlStore) -> tuple[MapState, list[int]]:
+async def merge_round(state: MapState, control: ControlStore) -> tuple[MapState, list[int]]:
     """Return the state after a round, and the places of the scenes that it has read.
 
     Raises:
@@ -165,7 +165,7 @@ def next_round(state: MapState, read: Sequence[int], rounds: Rounds) -> MapState
     get the status lost.
 
     Args:
-        state: What `merged` has returned. Its scenes are changed.
+        state: What `merge_round` has returned. Its scenes are changed.
         read: Places of the scenes that the round has read.
         rounds: Decides, with the statistics that are kept.
     """
@@ -176,10 +176,10 @@ def next_round(state: MapState, read: Sequence[int], rounds: Rounds) -> MapState
         return replace(following, wanted=lost, n_tries=state.n_tries + 1)
     for at, _ in lost:
         state.scenes[at].fail(Status.LOST, LOST)
-    return replace(following, wanted=wanted_of(following.scenes, rounds))
+    return replace(following, wanted=next_reads(following.scenes, rounds))
 
 
-def wanted_of(scenes: Sequence[RankedScene], rounds: Rounds) -> list[tuple[int, int | None]]:
+def next_reads(scenes: Sequence[RankedScene], rounds: Rounds) -> list[tuple[int, int | None]]:
     """Return what has to be read next, by places."""
     places = {id(each): at for at, each in enumerate(scenes)}
     return [(places[id(each.ranked)], each.step) for each in rounds.wanted(scenes)]

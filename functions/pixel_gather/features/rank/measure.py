@@ -20,14 +20,14 @@ from pixel_gather.features.rank.choose_levels import (
     Level,
     LevelBytes,
     LevelCost,
-    levels_of,
+    choose_levels,
     resampling_of,
     stored_nbytes,
     worst_resampling,
 )
-from pixel_gather.features.rank.grid import LevelGrid, lookup, nearest, pixel_size, reduced
+from pixel_gather.features.rank.grid import LevelGrid, lookup, mean_by_cell, nearest, pixel_size
 from pixel_gather.features.rank.ranking_request import RankingRequest
-from pixel_gather.features.rank.sampling_error import Estimate, LevelSample, Resampling, estimate, shows
+from pixel_gather.features.rank.sampling_error import ErrorEstimate, LevelSample, Resampling, estimate, shows
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.tables.find_bands import BandOf
 from pixel_gather.tables.indexes import NORMALISED
@@ -55,7 +55,7 @@ type OnLevel = Callable[[int, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredScene:
     """What one scene showed at one level."""
 
     value: float
@@ -138,7 +138,7 @@ class SceneReader:
     gate: PixelGate = field(default_factory=PixelGate)
     """Bounds the pixels of all scenes that are in memory."""
 
-    async def measure(self, scene: RankScene, *, step: int | None, cost: Cost) -> Measured:
+    async def measure(self, scene: RankScene, *, step: int | None, cost: Cost) -> MeasuredScene:
         """Measure a scene.
 
         Args:
@@ -164,7 +164,7 @@ class SceneReader:
         if self.request.by in NORMALISED and abs(measured.estimate.value) > 1:
             said.append(_IMPOSSIBLE)
         valid, clear = (view.share(each, measured.n_area) for each in (measured.valid, measured.clear))
-        return Measured(
+        return MeasuredScene(
             value=measured.estimate.value,
             error=measured.estimate.error,
             level=level,
@@ -182,7 +182,7 @@ class SceneReader:
 
     async def _view(
         self, scene: RankScene, *, step: int | None, cost: Cost
-    ) -> tuple["_View", tuple[str | None, ...]]:
+    ) -> tuple["_SceneView", tuple[str | None, ...]]:
         """Open a scene's files, and lay the area on them. Return the files' versions, too."""
         opened = {href: await self.reader.open_(href, overview=None, cost=cost) for href in scene.hrefs}
         overviews = {href: await _overviews_of(each, step=step) for href, each in opened.items()}
@@ -200,7 +200,7 @@ class SceneReader:
         finest = min(
             [*bands.values(), *([mask] if mask else [])], key=lambda each: pixel_size(each.opened.header)
         )
-        view = _View(
+        view = _SceneView(
             request=self.request,
             bands=bands,
             mask=mask,
@@ -260,7 +260,7 @@ async def _overviews_of(opened: LevelledSource, *, step: int | None) -> Sequence
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    estimate: Estimate
+    estimate: ErrorEstimate
     valid: Counted
     """Pixels of full resolution with data in the area."""
 
@@ -273,7 +273,7 @@ class _Measure:
 
 
 @dataclass(slots=True, kw_only=True)
-class _View:
+class _SceneView:
     """The area on one scene."""
 
     request: RankingRequest
@@ -304,7 +304,7 @@ class _View:
 
     async def level_nbytes(self) -> dict[Level, float]:
         """Return the levels that this scene may be read at, coarsest first, and the bytes of each."""
-        compared = await self._compared(compares_all=False)
+        compared = await self._compare_levels(compares_all=False)
         read = [each for each in compared if each.level is None or (each.why_not or self._only_full) is None]
         return {each.level: await self._all_nbytes(each) for each in read}
 
@@ -319,7 +319,7 @@ class _View:
                 decoded_nbytes=each.part.n_pixels * self._itemsize,
                 why_not=each.why_not if each.level is None else self._only_full or each.why_not,
             )
-            for each in await self._compared(compares_all=True)
+            for each in await self._compare_levels(compares_all=True)
         ]
 
     @property
@@ -353,8 +353,8 @@ class _View:
         """The mask, if a share of its classes is all that is wanted."""
         return [] if self.bands or self.mask is None else [self.mask]
 
-    async def _compared(self, *, compares_all: bool) -> list[LevelBytes]:
-        return await levels_of(
+    async def _compare_levels(self, *, compares_all: bool) -> list[LevelBytes]:
+        return await choose_levels(
             self.finest.opened,
             self.finest.overviews,
             self.shape.window,
@@ -375,7 +375,7 @@ class _View:
         if self.mask is not None and self.mask is not self.finest:
             others.append((self.mask, self._level_of_mask(self.mask, size)))
         for band, level in others:
-            part = _around(*_edges_on(level, at.part, of=grid))
+            part = _window_around(*_edges_on(level, at.part, of=grid))
             total += await stored_nbytes(band.opened, level, part, band.of.number)
         return total
 
@@ -388,13 +388,13 @@ class _View:
         """Measure at a level."""
         return await (self.exact() if level is None else self.at(level))
 
-    def without_claims(self) -> "_View":
+    def without_claims(self) -> "_SceneView":
         """Return the same view without the offsets that a catalog claims."""
         bands = {
             name: replace(band, scaling=band.scaling.without_claim()) for name, band in self.bands.items()
         }
         finest = next((bands[name] for name, band in self.bands.items() if band is self.finest), self.finest)
-        return _View(
+        return _SceneView(
             request=self.request,
             bands=bands,
             mask=self.mask,
@@ -487,7 +487,7 @@ class _View:
         """Return a band's values on the pixels of a level of the finest band."""
         level = band.near(pixel_size(grid.level))
         cols, rows = _centres(part)
-        return await _laid(band, level, cols, rows, of=grid)
+        return await _lay_on_finest(band, level, cols, rows, of=grid)
 
     async def _kept_shares(self, mask: _Band, grid: LevelGrid, part: Window) -> Grid:
         """Return which share of each of a level's pixels the mask keeps. It is read in strips."""
@@ -498,14 +498,16 @@ class _View:
         for start in range(0, part.height, n_rows):
             strip = part.rows(start, min(start + n_rows, part.height))
             cols, rows = _edges_on(wanted, strip, of=grid)
-            window = _around(cols, rows).clipped(width=wanted.header.width, height=wanted.header.height)
+            window = _window_around(cols, rows).clipped(
+                width=wanted.header.width, height=wanted.header.height
+            )
             if window is None:
                 shares.append(np.zeros((strip.height, strip.width)))
                 continue
             stored, is_valid = await read_stored(wanted, window, mask.of.number)
             kept = is_valid & ~self.request.mask.drops(stored)
             cols, rows = cols - window.col_off, rows - window.row_off
-            shares.append(await asyncio.to_thread(partial(reduced, kept, cols, rows)))
+            shares.append(await asyncio.to_thread(partial(mean_by_cell, kept, cols, rows)))
         return np.asarray(np.clip(np.concatenate(shares), 0.0, 1.0))
 
     async def picture(self, side: int) -> dict[str, Grid]:
@@ -533,7 +535,7 @@ class _View:
         header = self.finest.opened.header
         inside = self.shape.window.clipped(width=header.width, height=header.height)
         if inside is None:
-            return _Measure(Estimate(math.nan, 0.0, 0), Counted.exactly(0), Counted.exactly(0), 1.0)
+            return _Measure(ErrorEstimate(math.nan, 0.0, 0), Counted.exactly(0), Counted.exactly(0), 1.0)
         for strip in _strips(inside, header.tile_height):
             async with self.gate.hold(strip.n_pixels):
                 await self._add_strip(strip, first=(inside.col_off, inside.row_off))
@@ -561,7 +563,10 @@ class _View:
             return
         grid = LevelGrid(window=strip, full=header, level=header)
         centres = cols + 0.5, rows + 0.5
-        bands = {name: await _laid(band, band.opened, *centres, of=grid) for name, band in self.bands.items()}
+        bands = {
+            name: await _lay_on_finest(band, band.opened, *centres, of=grid)
+            for name, band in self.bands.items()
+        }
         kept, known = area.copy(), area.copy()
         if self.mask is not None and self.request.mask is not None:
             stored, is_valid = await _laid_stored(self.mask, self.mask.opened, *centres, of=grid)
@@ -631,7 +636,7 @@ class _Totals:
     def measure(self, request: RankingRequest, every: int) -> _Measure:
         """Return the statistic of all strips."""
         if request.precision.kind == "every":
-            counts = self._counted(every)
+            counts = self._count_pixels(every)
             return _Measure(self._estimate(request, every), *counts, float(self.n_whole), float(every))
         if request.expression is None:
             n, of = {
@@ -639,16 +644,18 @@ class _Totals:
                 "clear": (self.n_kept, self.n_area),
                 "cloud": (self.n_valid - self.n_kept, self.n_valid),
             }[request.by]
-            found = Estimate(n / of if of else math.nan, 0.0, of)
+            found = ErrorEstimate(n / of if of else math.nan, 0.0, of)
         elif request.statistic.kind == "quantile":
             values = np.concatenate(self.values) if self.values else np.zeros(0)
-            found = Estimate(request.statistic.of(values), 0.0, self.n_values)
+            found = ErrorEstimate(request.statistic.of(values), 0.0, self.n_values)
         else:
-            found = Estimate(self.total / self.n_values if self.n_values else math.nan, 0.0, self.n_values)
+            found = ErrorEstimate(
+                self.total / self.n_values if self.n_values else math.nan, 0.0, self.n_values
+            )
         counts = Counted.exactly(self.n_valid), Counted.exactly(self.n_kept)
         return _Measure(found, *counts, float(self.n_area))
 
-    def _counted(self, every: int) -> tuple[Counted, Counted]:
+    def _count_pixels(self, every: int) -> tuple[Counted, Counted]:
         """Return how many pixels have data and count, by every n-th pixel."""
         if not self.n_area:
             return Counted.exactly(0), Counted.exactly(0)
@@ -660,9 +667,9 @@ class _Totals:
         ]
         return tuple(Counted(*(n / every**2 * cell for n in each)) for each in found)  # type: ignore[return-value] # two
 
-    def _estimate(self, request: RankingRequest, every: int) -> Estimate:
+    def _estimate(self, request: RankingRequest, every: int) -> ErrorEstimate:
         if not self.grids:
-            return Estimate(math.nan, math.inf, 0)
+            return ErrorEstimate(math.nan, math.inf, 0)
         names = self.grids[0][0]
         sample = LevelSample(
             bands={name: np.concatenate([bands[name] for bands, _ in self.grids]) for name in names},
@@ -694,7 +701,7 @@ def _centres(part: Window) -> tuple[Grid, Grid]:
     )
 
 
-def _around(cols: Grid, rows: Grid) -> Window:
+def _window_around(cols: Grid, rows: Grid) -> Window:
     """Return the whole pixels around positions."""
     left, top = math.floor(cols.min()), math.floor(rows.min())
     return Window(
@@ -714,7 +721,9 @@ def _edges_on(other: LevelledSource, part: Window, *, of: LevelGrid) -> tuple[Gr
     return lookup(*edges, of=of.level, on=other.header)
 
 
-async def _laid(band: _Band, level: LevelledSource, cols: Grid, rows: Grid, *, of: LevelGrid) -> Grid:
+async def _lay_on_finest(
+    band: _Band, level: LevelledSource, cols: Grid, rows: Grid, *, of: LevelGrid
+) -> Grid:
     """Return a band's scaled values at positions on the finest band's level; NaN outside."""
     stored, is_valid = await _laid_stored(band, level, cols, rows, of=of)
     band.scaling.check(stored, is_valid)

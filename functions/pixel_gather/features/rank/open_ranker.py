@@ -11,7 +11,7 @@ from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.pixel_gate import MOST_PIXELS, PixelGate
 
 
-def ranker_of(
+def make_ranker(
     request: RankingRequest,
     *,
     reader: LevelReader,

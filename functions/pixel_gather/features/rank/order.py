@@ -13,7 +13,7 @@ _DOUBT: Final = 0.05
 """Share of rankings in which any rank may lie outside of its range."""
 
 
-class Place(NamedTuple):
+class RankPlace(NamedTuple):
     """A scene's place in a ranking, from 1."""
 
     rank: int
@@ -24,7 +24,7 @@ class Place(NamedTuple):
     """The worst one."""
 
 
-def places(values: Sequence[float], errors: Sequence[float], *, descending: bool) -> list[Place | None]:
+def places(values: Sequence[float], errors: Sequence[float], *, descending: bool) -> list[RankPlace | None]:
     """Return each scene's place; None where it has no value.
 
     A scene is surely before another if their intervals do not touch. The intervals are so wide that all of
@@ -45,9 +45,9 @@ def places(values: Sequence[float], errors: Sequence[float], *, descending: bool
     after = n - np.searchsorted(np.sort(low), high, side="right")
     ranks = np.empty(n, int)
     ranks[np.argsort(value[has_value], kind="stable")] = np.arange(1, n + 1)
-    found: list[Place | None] = [None] * len(values)
+    found: list[RankPlace | None] = [None] * len(values)
     for at, rank, n_before, n_after in zip(np.flatnonzero(has_value), ranks, before, after, strict=True):
-        found[int(at)] = Place(int(rank), int(n_before) + 1, n - int(n_after))
+        found[int(at)] = RankPlace(int(rank), int(n_before) + 1, n - int(n_after))
     return found
 
 
@@ -60,7 +60,7 @@ def joint_interval(errors: Sequence[float]) -> float:
     return INTERVAL if n < 2 else NormalDist().inv_cdf(1 - _DOUBT / (2 * n))  # noqa: PLR2004 # one needs no correction
 
 
-def spread(values: Sequence[float]) -> float:
+def robust_deviation(values: Sequence[float]) -> float:
     """Return half the range of the middle 68 % of the values: of normal ones, the standard deviation."""
     finite = np.asarray(values, float)
     finite = finite[np.isfinite(finite)]
@@ -89,8 +89,8 @@ def needed_errors(values: Sequence[float], errors: Sequence[float], *, bound: fl
     return [float(each) for each in np.maximum(parted, bound)]
 
 
-def undecided(
-    found: Sequence[Place | None], errors: Sequence[float], *, top: int | None, bound: float
+def scenes_to_refine(
+    found: Sequence[RankPlace | None], errors: Sequence[float], *, top: int | None, bound: float
 ) -> list[int]:
     """Return the scenes to read at a finer level: their rank is open, may be a top one, and has an error.
 

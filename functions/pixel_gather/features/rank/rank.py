@@ -15,16 +15,16 @@ from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.task_group import all_of
 from pixel_gather.features.rank.catalog_sources import catalog_sources
 from pixel_gather.features.rank.check_kept import drop_replaced
-from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.forecast import RoundForecast
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.kept_statistics import SqliteStatistics
 from pixel_gather.features.rank.limits import FirstScene, check_ranking
-from pixel_gather.features.rank.open_ranker import ranker_of
+from pixel_gather.features.rank.open_ranker import make_ranker
 from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.features.rank.ranking_plan import RankingPlan
 from pixel_gather.features.rank.ranking_request import DEFAULT_PRECISION, RankingRequest
 from pixel_gather.features.rank.rounds import NothingKept, RankedScene
-from pixel_gather.features.rank.scenes import scenes_of
+from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking
 from pixel_gather.in_process.job import Job, opened_job
 from pixel_gather.in_process.progress import Progress
@@ -146,12 +146,12 @@ async def rank_async(
         The ranking, and the bands of the first scenes in the area, by name.
     """
     started = time.perf_counter()
-    async with _opened(sources, request, settings or Settings()) as (asked, job, ranges):
+    async with _open_ranking(sources, request, settings or Settings()) as (asked, job, ranges):
         with ExitStack() as stack:
             kept = None
             if statistics is not None:
                 kept = stack.enter_context(SqliteStatistics(statistics, inputs=asked.inputs_digest()))
-            scenes = scenes_of(job.table, asked)
+            scenes = list_scenes(job.table, asked)
             if kept is not None and check_kept:
                 await drop_replaced(
                     scenes,
@@ -163,7 +163,7 @@ async def rank_async(
             counter = _Counter(on_progress)
             asked_limits = limits or TableLimits()
 
-            def check(forecast: Forecast) -> None:
+            def check(forecast: RoundForecast) -> None:
                 check_ranking(asked_limits, len(scenes), seconds=forecast.seconds, usd=forecast.usd)
 
             first = FirstScene(
@@ -177,7 +177,7 @@ async def rank_async(
                 first.look(ranked)
                 counter.count(ranked)
 
-            ranker = ranker_of(
+            ranker = make_ranker(
                 asked,
                 reader=job.reader,
                 limiter=job.limiter,
@@ -208,9 +208,9 @@ async def plan_ranking(
     Raises:
         SourceError: None of the first scenes can be read.
     """
-    async with _opened(sources, request, settings or Settings()) as (asked, job, ranges):
-        scenes = scenes_of(job.table, asked)
-        ranker = ranker_of(
+    async with _open_ranking(sources, request, settings or Settings()) as (asked, job, ranges):
+        scenes = list_scenes(job.table, asked)
+        ranker = make_ranker(
             asked,
             reader=job.reader,
             limiter=job.limiter,
@@ -239,7 +239,7 @@ async def plan_ranking(
 
 
 @asynccontextmanager
-async def _opened(
+async def _open_ranking(
     sources: Any, request: RankingRequest, settings: Settings
 ) -> AsyncIterator[tuple[RankingRequest, Job, KeptRanges]]:
     """Open the list and what reads it. The request is returned as it holds for this list."""

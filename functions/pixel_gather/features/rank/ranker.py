@@ -10,8 +10,8 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.ports import SourceLimiter
 from pixel_gather.core.task_group import all_of
-from pixel_gather.features.rank.measure import Measured, SceneReader
-from pixel_gather.features.rank.rounds import RankedScene, Rounds, Wanted, begun
+from pixel_gather.features.rank.measure import MeasuredScene, SceneReader
+from pixel_gather.features.rank.rounds import RankedScene, Rounds, WantedRead, begun
 from pixel_gather.features.rank.scenes import RankScene
 
 _ONE_FIRST: Final = 1
@@ -47,11 +47,11 @@ class Ranker:
             await self.measure(wanted)
         return self.rounds.ordered(ranked)
 
-    async def measure(self, wanted: Sequence[Wanted]) -> None:
+    async def measure(self, wanted: Sequence[WantedRead]) -> None:
         """Measure scenes, each at its step; only ``most_ahead`` of them at one time."""
         ahead = asyncio.Semaphore(self.most_ahead)
 
-        async def one(each: Wanted) -> None:
+        async def one(each: WantedRead) -> None:
             async with ahead:
                 await self._measure_one(each.ranked, each.step)
             self.on_scene(each.ranked)
@@ -67,7 +67,7 @@ class Ranker:
         try:
             async with self.limiter.permit(ranked.scene.hrefs[0], weight=len(ranked.scene.hrefs)) as permit:
                 async with asyncio.timeout(self.source_timeout_s):
-                    ranked.measured = await self._read(ranked.scene, step, cost)
+                    ranked.measured = await self._read_scene(ranked.scene, step, cost)
                 if cost.needed_requests > n_before:
                     permit.was_read(n_requests=cost.needed_requests - n_before)
             self.rounds.keep(ranked)
@@ -79,7 +79,7 @@ class Ranker:
             ranked.fail(Status.TIMED_OUT, f"not read within {self.source_timeout_s:g} s")
         ranked.seconds += asyncio.get_running_loop().time() - started
 
-    async def _read(self, scene: RankScene, step: int | None, cost: Cost) -> Measured:
+    async def _read_scene(self, scene: RankScene, step: int | None, cost: Cost) -> MeasuredScene:
         try:
             return await self.scenes.measure(scene, step=step, cost=cost)
         except SourceError as error:

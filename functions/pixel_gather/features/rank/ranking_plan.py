@@ -8,7 +8,7 @@ from pixel_gather.core.estimate.assumptions import DECODING
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost
 from pixel_gather.features.rank.choose_levels import LevelCost
-from pixel_gather.features.rank.forecast import Forecast
+from pixel_gather.features.rank.forecast import RoundForecast
 
 _GETS_PER_FILE: Final = 2
 """One for the header, one for the tiles. If the coarsest overview follows the header, one is enough."""
@@ -44,14 +44,14 @@ class RankingPlan:
     in_flight: int
     """Requests at one time."""
 
-    def forecast(self, level: LevelCost) -> Forecast:
+    def forecast(self, level: LevelCost) -> RoundForecast:
         """Return what all scenes take at one level."""
         like = Cost(
             requests=_GETS_PER_FILE * self.n_files,
             nbytes=level.nbytes,
             decode_s=level.decoded_nbytes / DECODING.value,
         )
-        return Forecast.of(like, n_scenes=self.n_scenes, in_flight=self.in_flight, reads_on=False)
+        return RoundForecast.of(like, n_scenes=self.n_scenes, in_flight=self.in_flight, reads_on=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -76,7 +76,7 @@ class RankingPlan:
         }
 
 
-def _all_scenes(forecast: Forecast) -> dict[str, Any]:
+def _all_scenes(forecast: RoundForecast) -> dict[str, Any]:
     return {
         "bytes": round(forecast.nbytes),
         "requests": round(forecast.requests),

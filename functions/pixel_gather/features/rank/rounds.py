@@ -9,8 +9,14 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.rank.choose_levels import Level
-from pixel_gather.features.rank.measure import Measured
-from pixel_gather.features.rank.order import Place, needed_errors, places, spread, undecided
+from pixel_gather.features.rank.measure import MeasuredScene
+from pixel_gather.features.rank.order import (
+    RankPlace,
+    needed_errors,
+    places,
+    robust_deviation,
+    scenes_to_refine,
+)
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.scenes import RankScene
 
@@ -24,22 +30,22 @@ _SHRINKS: Final = 4.0
 class KeptStatistics(Protocol):
     """Statistics of earlier rankings."""
 
-    def get(self, scene: RankScene, *, step: str) -> Measured | None:
+    def get(self, scene: RankScene, *, step: str) -> MeasuredScene | None:
         """Return what was measured of a scene at a step, or None."""
 
-    def put(self, scene: RankScene, *, step: str, measured: Measured) -> None:
+    def put(self, scene: RankScene, *, step: str, measured: MeasuredScene) -> None:
         """Keep what was measured. Drops what is kept of other versions of the scene's files."""
 
 
 class NothingKept:
     """Keeps no statistics."""
 
-    def get(self, scene: RankScene, *, step: str) -> Measured | None:
+    def get(self, scene: RankScene, *, step: str) -> MeasuredScene | None:
         """Return None."""
         del scene, step
         return None  # mypy wants to see it
 
-    def put(self, scene: RankScene, *, step: str, measured: Measured) -> None:
+    def put(self, scene: RankScene, *, step: str, measured: MeasuredScene) -> None:
         """Do nothing."""
 
 
@@ -52,8 +58,8 @@ class RankedScene:
     reason: str | None = None
     """Why it has no value, or why it was not read finer."""
 
-    measured: Measured | None = None
-    place: Place | None = None
+    measured: MeasuredScene | None = None
+    place: RankPlace | None = None
     cost: Cost = field(default_factory=Cost)
     seconds: float = 0.0
     """Wall time of measuring it, at all levels."""
@@ -102,7 +108,7 @@ class RankedScene:
             self.status, self.reason, self.measured = status, reason, None
 
 
-class Wanted(NamedTuple):
+class WantedRead(NamedTuple):
     """A scene that has to be read, and at which of its levels."""
 
     ranked: RankedScene
@@ -126,7 +132,7 @@ class Rounds:
     request: RankingRequest
     kept: KeptStatistics
 
-    def wanted(self, ranked: Sequence[RankedScene]) -> list[Wanted]:
+    def wanted(self, ranked: Sequence[RankedScene]) -> list[WantedRead]:
         """Return what the next round has to read; nothing if the ranking is decided."""
         while found := self._next(ranked):
             unknown = [each for each in found if not self._is_kept(each)]
@@ -150,29 +156,33 @@ class Rounds:
                 each.reason = "no pixel of the area has data that the mask keeps"
         return sorted(ranked, key=_in_order)
 
-    def _next(self, ranked: Sequence[RankedScene]) -> list[Wanted]:
+    def _next(self, ranked: Sequence[RankedScene]) -> list[WantedRead]:
         first_step = 0 if self.request.precision.kind in ("bound", "coarse") else None
         unread = [
-            Wanted(each, first_step) for each in ranked if each.measured is None and each.status is Status.OK
+            WantedRead(each, first_step)
+            for each in ranked
+            if each.measured is None and each.status is Status.OK
         ]
         return unread or self._within_budget(self._to_refine(ranked), ranked)
 
-    def _to_refine(self, ranked: Sequence[RankedScene]) -> list[Wanted]:
+    def _to_refine(self, ranked: Sequence[RankedScene]) -> list[WantedRead]:
         """Return the scenes to be read at a finer level; those that nothing is known of come first."""
         self._place(ranked)
         unknown = [
-            Wanted(each, self._step_of_unknown(each))
+            WantedRead(each, self._step_of_unknown(each))
             for each in ranked
             if not each.is_final and not each.is_known
         ]
         if unknown or self.request.precision.kind != "bound":
             return unknown
-        bound = self._bound(ranked)
+        bound = self._error_bound(ranked)
         values, errors = [each.value for each in ranked], [each.error for each in ranked]
         needed = needed_errors(values, errors, bound=bound)
-        found = undecided([each.place for each in ranked], errors, top=self.request.top, bound=bound)
+        found = scenes_to_refine([each.place for each in ranked], errors, top=self.request.top, bound=bound)
         return [
-            Wanted(ranked[at], _step_for(ranked[at], needed[at])) for at in found if not ranked[at].is_final
+            WantedRead(ranked[at], _step_for(ranked[at], needed[at]))
+            for at in found
+            if not ranked[at].is_final
         ]
 
     def _step_of_unknown(self, ranked: RankedScene) -> int:
@@ -180,12 +190,14 @@ class Rounds:
         helps = self.request.mask is not None or self.request.precision.kind == "coarse"
         return _next_step(ranked) if helps else len(_levels(ranked)) - 1
 
-    def _bound(self, ranked: Sequence[RankedScene]) -> float:
+    def _error_bound(self, ranked: Sequence[RankedScene]) -> float:
         """Return the standard error that is small enough."""
         precision = self.request.precision
-        return precision.bound * (spread([each.value for each in ranked]) if precision.is_relative else 1.0)
+        return precision.bound * (
+            robust_deviation([each.value for each in ranked]) if precision.is_relative else 1.0
+        )
 
-    def _within_budget(self, wanted: list[Wanted], ranked: Sequence[RankedScene]) -> list[Wanted]:
+    def _within_budget(self, wanted: list[WantedRead], ranked: Sequence[RankedScene]) -> list[WantedRead]:
         """Return as much of a round as costs, with all before it, no more than full resolution of all.
 
         Scenes of which nothing is known yet are read in any case.
@@ -217,7 +229,7 @@ class Rounds:
         for each, place in zip(ranked, found, strict=True):
             each.place = place
 
-    def _is_kept(self, wanted: Wanted) -> bool:
+    def _is_kept(self, wanted: WantedRead) -> bool:
         """Take what is kept of a scene at a level. Return whether there is something."""
         ranked, step = wanted
         kept = self.kept.get(ranked.scene, step=self._name_of(step))

@@ -104,7 +104,7 @@ class LevelSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class ErrorEstimate:
     """A statistic and its standard error."""
 
     value: float
@@ -127,14 +127,14 @@ def shows(resampling: Resampling, *, is_mean: bool) -> bool:
     return resampling == "nearest" or (is_mean and resampling != "moves means")
 
 
-def estimate(sample: LevelSample, expression: Expression, statistic: Statistic) -> Estimate:
+def estimate(sample: LevelSample, expression: Expression, statistic: Statistic) -> ErrorEstimate:
     """Return a statistic of a level, and how far that of full resolution may be."""
     all_values = expression.evaluate(sample.bands)
     has_data = _counts(all_values, sample.weights)
     values = np.where(_is_mixed(sample), np.nan, all_values)
     value, n = _statistic(values, sample.weights, statistic)
     if n == 0:
-        return Estimate(math.nan, math.inf, 0)
+        return ErrorEstimate(math.nan, math.inf, 0)
     is_mean = statistic.kind == "mean" and not sample.is_indicator
     inside = values[_counts(values, sample.weights)]
     is_constant = inside.min() == inside.max() and not sample.is_indicator
@@ -147,7 +147,7 @@ def estimate(sample: LevelSample, expression: Expression, statistic: Statistic) 
         or (is_mean and not expression.is_linear and _is_of_few(inside))
         or _is_scattered(sample, all_values)
     ):
-        return Estimate(value, math.inf, n)
+        return ErrorEstimate(value, math.inf, n)
     edges = _edges(values, sample.weights, statistic, value, has_data=has_data)
     parts = [
         edges * (_EDGES_OF_UNKNOWN if sample.resampling == "unknown" else 1.0),
@@ -162,7 +162,7 @@ def estimate(sample: LevelSample, expression: Expression, statistic: Statistic) 
         parts.append(_position(values, sample.weights, statistic, value))
     if sample.resampling != "average" or not expression.is_linear:
         parts.append(_sampling(values, sample.weights, statistic, value))
-    return Estimate(value, _SAFETY * math.hypot(*parts), n)
+    return ErrorEstimate(value, _SAFETY * math.hypot(*parts), n)
 
 
 def _is_of_few(values: Grid) -> bool:
@@ -175,7 +175,7 @@ def _is_mixed(sample: LevelSample) -> Mask:
     """Return the pixels that may hold something of what the mask drops."""
     if sample.kept is None:
         return np.zeros(sample.weights.shape, np.bool_)
-    return widened(sample.kept < _WHOLE, _RINGS_OF_UNKNOWN if sample.resampling == "unknown" else 0)
+    return widen_mask(sample.kept < _WHOLE, _RINGS_OF_UNKNOWN if sample.resampling == "unknown" else 0)
 
 
 def _unseen(sample: LevelSample, has_data: Mask) -> float:
@@ -192,11 +192,11 @@ def _unseen(sample: LevelSample, has_data: Mask) -> float:
     unseen = total - float(wanted[seen].sum())
     if sample.resampling != "nearest":
         is_hole = (sample.weights > 0) & ~has_data
-        beside = float(wanted[seen & widened(is_hole, 1)].sum())
+        beside = float(wanted[seen & widen_mask(is_hole, 1)].sum())
         if sample.resampling == "average":
             beside /= 2
         else:
-            beside += float(sample.weights[is_hole & widened(has_data, 1)].sum())
+            beside += float(sample.weights[is_hole & widen_mask(has_data, 1)].sum())
         unseen += beside
     return unseen / total
 
@@ -215,7 +215,7 @@ def _is_scattered(sample: LevelSample, values: Grid) -> bool:
     return alone >= _FEWEST_SCATTERED and alone > _SCATTERED * int(np.count_nonzero(is_hole))
 
 
-def widened(mask: Mask, rings: int) -> Mask:
+def widen_mask(mask: Mask, rings: int) -> Mask:
     """Return a mask with so many rings of pixels around it."""
     for _ in range(rings):
         wide = mask.copy()
@@ -267,14 +267,14 @@ def _correlation(centred: Grid, variance: float) -> float:
     return min(max(sum(found) / len(found), 0.0), 1.0) if found else 0.0
 
 
-def _moved(values: Grid, weights: Grid, statistic: Statistic, value: float) -> float:
+def _move_statistic(values: Grid, weights: Grid, statistic: Statistic, value: float) -> float:
     other, n = _statistic(values, weights, statistic)
     return abs(other - value) if n else math.nan
 
 
 def _position(values: Grid, weights: Grid, statistic: Statistic, value: float) -> float:
     quarters = [np.s_[row::2, col::2] for row in (0, 1) for col in (0, 1)]
-    moves = [_moved(values[part], weights[part], statistic, value) for part in quarters]
+    moves = [_move_statistic(values[part], weights[part], statistic, value) for part in quarters]
     return max((each for each in moves if math.isfinite(each)), default=0.0)
 
 
@@ -283,7 +283,7 @@ def _averaging(sample: LevelSample, values: Grid, expression: Expression, value:
     moves = []
     bands, weights, before = dict(sample.bands), np.where(np.isfinite(values), sample.weights, 0.0), value
     for halving in range(_N_HALVINGS):
-        bands, weights = _halved(bands, weights)
+        bands, weights = _halve_level(bands, weights)
         after, n = _statistic(expression.evaluate(bands), weights, _MEAN)
         if not n:
             break
@@ -295,22 +295,22 @@ def _averaging(sample: LevelSample, values: Grid, expression: Expression, value:
     return max(moves, default=math.inf) * levels / INTERVAL
 
 
-def _halved(bands: dict[str, Grid], weights: Grid) -> tuple[dict[str, Grid], Grid]:
+def _halve_level(bands: dict[str, Grid], weights: Grid) -> tuple[dict[str, Grid], Grid]:
     """Return a level averaged once more, and the weights of its pixels."""
     halved: dict[str, Grid] = {}
-    weights = _trimmed(weights)
+    weights = _trim_to_even(weights)
     for name, band in bands.items():
-        known = np.where(np.isfinite(_trimmed(band)), weights, 0.0)
+        known = np.where(np.isfinite(_trim_to_even(band)), weights, 0.0)
         with np.errstate(all="ignore"):
-            halved[name] = _summed(known * np.nan_to_num(_trimmed(band))) / _summed(known)
-    return halved, _summed(weights)
+            halved[name] = _sum_blocks(known * np.nan_to_num(_trim_to_even(band))) / _sum_blocks(known)
+    return halved, _sum_blocks(weights)
 
 
-def _trimmed(grid: Grid) -> Grid:
+def _trim_to_even(grid: Grid) -> Grid:
     return grid[: grid.shape[0] // 2 * 2, : grid.shape[1] // 2 * 2]
 
 
-def _summed(grid: Grid) -> Grid:
+def _sum_blocks(grid: Grid) -> Grid:
     """Return the sums of blocks of 2 x 2."""
     return np.asarray(grid.reshape(grid.shape[0] // 2, 2, grid.shape[1] // 2, 2).sum(axis=(1, 3)))
 
@@ -319,8 +319,8 @@ def _edges(values: Grid, weights: Grid, statistic: Statistic, value: float, *, h
     is_edge = ~(has_data & (weights > _WHOLE))
     if not is_edge.any():
         return 0.0
-    wide = widened(is_edge, 1)
-    move = _moved(np.where(wide, np.nan, values), weights, statistic, value)
+    wide = widen_mask(is_edge, 1)
+    move = _move_statistic(np.where(wide, np.nan, values), weights, statistic, value)
     if math.isfinite(move):
         return move
     counts = _counts(values, weights)  # every pixel is at an edge

@@ -39,16 +39,16 @@ class RankScene:
         return "\n".join([*named, mask])
 
 
-def scenes_of(table: SourceTable, request: RankingRequest) -> list[RankScene]:
+def list_scenes(table: SourceTable, request: RankingRequest) -> list[RankScene]:
     """Return the scenes of a list.
 
     Raises:
         RequestError: The list has no such band.
     """
-    return [scene_of(row, bands=table.bands, request=request) for row in table.rows(0, table.n_rows)]
+    return [make_scene(row, bands=table.bands, request=request) for row in table.rows(0, table.n_rows)]
 
 
-def scene_of(row: CubeRow, *, bands: Sequence[str], request: RankingRequest) -> RankScene:
+def make_scene(row: CubeRow, *, bands: Sequence[str], request: RankingRequest) -> RankScene:
     """Return the scene of one row of the list.
 
     Args:

@@ -47,7 +47,7 @@ class AreaShapes:
             return WholeWindow(Window(col_off=0, row_off=0, width=header.width, height=header.height))
         if self.area.geometry is None:
             return self._box(self.area.box, header)
-        sides = _shown(sides_of_shape(self.area.geometry), lambda side: self._shape(side, header))
+        sides = _lay_visible_sides(sides_of_shape(self.area.geometry), lambda side: self._shape(side, header))
         return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
 
     def _box(self, box: Box, header: Header) -> ShapeOnImage:
@@ -56,11 +56,11 @@ class AreaShapes:
 
         def lay(side: Box) -> ShapeOnImage:
             window = self._window(side, header)
-            polygon = self._laid(shapely.box(*side), header)
+            polygon = self._lay_shape(shapely.box(*side), header)
             # A box that is too large for the image's CRS holds all that the image shows
             return WholeWindow(window) if polygon is None else polygon
 
-        sides = _shown(sides_of(box), lay)
+        sides = _lay_visible_sides(sides_of(box), lay)
         return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
 
     def _window(self, box: Box, header: Header) -> Window:
@@ -69,14 +69,14 @@ class AreaShapes:
 
     def _shape(self, geometry: "BaseGeometry", header: Header) -> ShapeOnImage:
         self._window(geometry.bounds, header)
-        polygon = self._laid(geometry, header)
+        polygon = self._lay_shape(geometry, header)
         if polygon is None:
             raise SourceError(
                 "the area's coordinates do not exist in its CRS", href=header.href, status=Status.OUTSIDE
             )
         return polygon
 
-    def _laid(self, geometry: "BaseGeometry", header: Header) -> "_Polygon | None":
+    def _lay_shape(self, geometry: "BaseGeometry", header: Header) -> "_Polygon | None":
         """Return a shape in an image's pixels; None if the image's CRS does not have all of it."""
         import shapely  # noqa: PLC0415 # a ranking of whole scenes needs none of it
 
@@ -108,7 +108,7 @@ class AreaShapes:
         return _Polygon(window, in_pixels)
 
 
-def _shown[Side, Laid](sides: Sequence[Side], lay: Callable[[Side], Laid]) -> list[Laid]:
+def _lay_visible_sides[Side, Laid](sides: Sequence[Side], lay: Callable[[Side], Laid]) -> list[Laid]:
     """Lay the sides of an area across 180 degrees on an image. Return those that the image shows.
 
     Raises:
@@ -151,17 +151,17 @@ class _Polygon:
 
     def mask(self, part: Window) -> Mask:
         """Return for a part of the image which pixels have their centre in the polygon, (y, x)."""
-        return self._rasterised((part.col_off, part.row_off), (1.0, 1.0), (part.height, part.width))
+        return self._rasterise((part.col_off, part.row_off), (1.0, 1.0), (part.height, part.width))
 
     def shares(self, cols: Positions, rows: Positions) -> Positions:
         """Return which share of each pixel of an overview lies in the polygon, by parts of each pixel."""
         across, down = (float(edges[1] - edges[0]) for edges in (cols, rows))
         n = min(math.ceil(max(across, down)), _MOST_PARTS)
         height, width = len(rows) - 1, len(cols) - 1
-        found = self._rasterised((cols[0], rows[0]), (across / n, down / n), (height * n, width * n))
+        found = self._rasterise((cols[0], rows[0]), (across / n, down / n), (height * n, width * n))
         return np.asarray(found.reshape(height, n, width, n).mean(axis=(1, 3)))
 
-    def _rasterised(
+    def _rasterise(
         self, first: tuple[float, float], size: tuple[float, float], shape: tuple[int, int]
     ) -> Mask:
         """Return which cells of a grid have their centre in the polygon, (y, x)."""

@@ -11,9 +11,9 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.band_meaning import NO_MEANING, true_colour
 from pixel_gather.core.model.band_names import COLOURS, is_of_classes
 from pixel_gather.features.rank.table import Ranking
-from pixel_gather.io.pictures.classes import PixelClass, classes_of, legend_of, painted_classes
+from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
 from pixel_gather.io.pictures.page_style import page_style
-from pixel_gather.io.pictures.pictures import Channel, Rgba, painted, picture_uri
+from pixel_gather.io.pictures.pictures import ColourChannel, Rgba, paint_channels, picture_uri
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
 
 type Picture = Mapping[str, np.ndarray[Any, np.dtype[np.floating[Any]]]]
@@ -197,7 +197,7 @@ def painted_pictures(
         images = [_painted_classes(layer_of[0], classes) if layer_of else None for layer_of in layers]
         return images, (), classes
     stretches = common_stretches(bands, [np.isfinite(band) for band in bands])
-    return [_painted(layer_of, stretches) if layer_of else None for layer_of in layers], stretches, ()
+    return [_paint_layers(layer_of, stretches) if layer_of else None for layer_of in layers], stretches, ()
 
 
 def _classes_of(
@@ -210,7 +210,7 @@ def _classes_of(
     if not is_of_classes(name) or (expression is not None and expression.text.strip() != name):
         return ()
     is_valid = np.isfinite(values)
-    return classes_of(name, _as_whole(values), is_valid)
+    return count_classes(name, _as_whole(values), is_valid)
 
 
 def _painted_classes(layer: np.ndarray[Any, Any], classes: tuple[PixelClass, ...]) -> Rgba:
@@ -228,9 +228,9 @@ def picture_values(ranking: Ranking, picture: Picture) -> np.ndarray[Any, np.dty
     return next(iter(picture.values())) if expression is None else expression.evaluate(picture)
 
 
-def _painted(layers: Sequence[np.ndarray[Any, Any]], stretches: Sequence[Stretch]) -> Rgba:
-    channels = [Channel(pixels=layer, is_valid=np.isfinite(layer)) for layer in layers]
-    image = painted(channels, stretches)
+def _paint_layers(layers: Sequence[np.ndarray[Any, Any]], stretches: Sequence[Stretch]) -> Rgba:
+    channels = [ColourChannel(pixels=layer, is_valid=np.isfinite(layer)) for layer in layers]
+    image = paint_channels(channels, stretches)
     if len(layers) == 1:
         at = np.linspace(0, 255, len(_VIRIDIS))
         greys = image[..., 0].copy()

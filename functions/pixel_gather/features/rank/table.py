@@ -66,7 +66,7 @@ _GB_OF_A_FUNCTION: Final = 1769 / 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Scenes in their order, and what it took to find that."""
+    """Scenes in the order of their values, and what ranking them took: bytes, requests, seconds, dollars."""
 
     request: RankingRequest
     scenes: tuple[RankedScene, ...]
@@ -139,7 +139,7 @@ class Ranking:
         }
 
 
-def answer_of(table: dict[str, Any], *, most_nbytes: int) -> dict[str, Any]:
+def fit_rows(table: dict[str, Any], *, most_nbytes: int) -> dict[str, Any]:
     """Return a table of `Ranking.to_json` with as many of its first rows as fit.
 
     A note says how many rows are left out.

@@ -21,7 +21,7 @@ from pixel_gather.core.task_group import all_of
 from pixel_gather.features.replay.same_pixels import rows_are_same
 from pixel_gather.in_process.job import Job
 from pixel_gather.io.cube.stored_cube import StoredCube
-from pixel_gather.io.reader import Ranges
+from pixel_gather.io.store.object_store import Ranges
 
 _N_AHEAD: Final = 2
 """Ranges of rows that are looked at at one time: one is read while another is compared."""

@@ -31,7 +31,7 @@ def searches_of(requests: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any
         ranges.setdefault(key, []).append(times)
     for key, found in ranges.items():
         sources, window = json.loads(key)
-        for times in _merged(found):
+        for times in _merge_ranges(found):
             yield {"sources": _with_times(sources, times), "window": window}
 
 
@@ -53,7 +53,7 @@ def _with_times(sources: dict[str, Any], times: TimeRange) -> dict[str, Any]:
     return sources
 
 
-def _merged(ranges: Sequence[TimeRange]) -> Iterator[TimeRange]:
+def _merge_ranges(ranges: Sequence[TimeRange]) -> Iterator[TimeRange]:
     """Yield the union of time ranges, those that overlap as one."""
     in_order = sorted(ranges, key=lambda each: each.start_us)
     start_us, stop_us = in_order[0].start_us, in_order[0].stop_us

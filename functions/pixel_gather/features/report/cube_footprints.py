@@ -66,14 +66,14 @@ def footprints_of_grids(grids: Iterable[Grid]) -> SourceFootprints | None:
         project = to_lonlat(crs)
         if project is not None:
             with np.errstate(all="ignore"):  # what becomes NaN is left out
-                placed = _turned(project(_corners(np.array(list(of_crs), dtype="float64"))))
+                placed = _turn_rings(project(_corners(np.array(list(of_crs), dtype="float64"))))
             is_on_earth = _are_on_earth(placed)
             corners.append(placed[is_on_earth])
             counts.append(np.array(list(of_crs.values()))[is_on_earth])
     n_sources = int(np.concatenate(counts).sum())
     if not n_sources:
         return None
-    rings, step = _rounded(np.concatenate(corners), _FINEST), _FINEST
+    rings, step = _round_rings(np.concatenate(corners), _FINEST), _FINEST
     n_different = len(rings)
     different = rings
     while len(rings) > _MOST_RINGS:
@@ -94,7 +94,7 @@ def _corners(grids: Points) -> Points:
     return np.stack([a * col + b * row + c, d * col + e * row + f], axis=-1)
 
 
-def _turned(corners: Points) -> Points:
+def _turn_rings(corners: Points) -> Points:
     """Return rings without those that begin west of -180: they are moved by a turn."""
     is_west = corners[..., 0].min(axis=1) < -180 - _SLACK
     turned: Points = corners + np.where(is_west, 360.0, 0.0)[:, None, None] * np.array([1.0, 0.0])
@@ -113,7 +113,7 @@ def _are_on_earth(rings: Points) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return found
 
 
-def _rounded(rings: Points, step: float) -> Points:
+def _round_rings(rings: Points, step: float) -> Points:
     """Return the different rings with corners at multiples of a step, in degrees, and on the Earth."""
     in_steps = np.unique(np.round(rings / step).astype("int64").reshape(-1, 8), axis=0)
     return np.clip(in_steps.reshape(-1, 4, 2) * step, (-180.0, -90.0), (540.0, 90.0))

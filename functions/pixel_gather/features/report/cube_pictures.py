@@ -21,8 +21,8 @@ from pixel_gather.core.results.evidence import (
 from pixel_gather.core.results.timings import Integers
 from pixel_gather.features.report.cube_sources import CubeSources
 from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY
-from pixel_gather.io.cube.scaling import meaning_of, scaling_of
-from pixel_gather.io.cube.valid_pixels import are_inside, nodata_of
+from pixel_gather.io.cube.scaling import meaning_of, read_scaling
+from pixel_gather.io.cube.valid_pixels import are_inside, read_nodata
 from pixel_gather.io.store.object_store import Store
 
 if TYPE_CHECKING:  # as in cube_sources
@@ -50,13 +50,13 @@ def looks_in(
     Raises:
         StoreError: The file of quicklooks is broken.
     """
-    content = _stored(store)
+    content = _fetch_quicklooks(store)
     if content is None:
         return ()
     try:
-        arrays = _unpacked(content)
+        arrays = _unpack_arrays(content)
         found = {
-            name: _masked(group, name, arrays, slot=slot)
+            name: _mask_quicklooks(group, name, arrays, slot=slot)
             for name, slot in _slots_of(measurements, sources)
             if f"rows/{name}" in arrays
         }
@@ -76,11 +76,11 @@ def quicklooks_in(
         group: The cube, opened.
         measurements: Names, each with the position of its source in a row.
     """
-    content = _stored(store)
-    arrays = {} if content is None else _unpacked(content)
+    content = _fetch_quicklooks(store)
+    arrays = {} if content is None else _unpack_arrays(content)
     if not all(f"rows/{name}" in arrays for name in measurements):
         return ()
-    return tuple(_masked(group, name, arrays, slot=slot) for name, slot in measurements.items())
+    return tuple(_mask_quicklooks(group, name, arrays, slot=slot) for name, slot in measurements.items())
 
 
 def _slots_of(measurements: Sequence[str], sources: CubeSources) -> list[tuple[str, int]]:
@@ -88,7 +88,7 @@ def _slots_of(measurements: Sequence[str], sources: CubeSources) -> list[tuple[s
     return [(name, index if sources.n_abreast > 1 else 0) for index, name in enumerate(measurements)]
 
 
-def _stored(store: Store) -> bytes | None:
+def _fetch_quicklooks(store: Store) -> bytes | None:
     try:
         answer = obstore.get(store, QUICKLOOKS_KEY)
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def _stored(store: Store) -> bytes | None:
     return bytes(answer.bytes()) if answer.meta["size"] <= _MOST_QUICKLOOKS_NBYTES else b""
 
 
-def _unpacked(content: bytes) -> dict[str, Any]:
+def _unpack_arrays(content: bytes) -> dict[str, Any]:
     """Unpack all arrays, unless they would be larger than any that a gather writes."""
     with zipfile.ZipFile(io.BytesIO(content)) as held:
         n_unpacked = sum(each.file_size for each in held.infolist())
@@ -106,14 +106,16 @@ def _unpacked(content: bytes) -> dict[str, Any]:
         return dict(arrays)
 
 
-def _masked(group: "zarr.Group", name: str, arrays: Mapping[str, Any], *, slot: int) -> MaskedQuicklooks:
+def _mask_quicklooks(
+    group: "zarr.Group", name: str, arrays: Mapping[str, Any], *, slot: int
+) -> MaskedQuicklooks:
     rows, pixels = arrays[f"rows/{name}"].astype("int64"), arrays[f"pixels/{name}"]
     step = int(arrays["step"])
     array: Any = group[name]
     _check(rows, pixels, step, array)
     valid = [
         is_shown(each, nodata)
-        for each, nodata in zip(pixels, nodata_of(group, array, rows, slot), strict=True)
+        for each, nodata in zip(pixels, read_nodata(group, array, rows, slot), strict=True)
     ]
     return MaskedQuicklooks(
         measurement=name,
@@ -153,7 +155,7 @@ def _looks(
                 quicklooks=quicklooks,
                 frames=sources.described(quicklooks.rows * n_abreast + slot),
                 contact_sheet=_sheet(sources, quicklooks, rows * n_abreast + slot),
-                scaling=scaling_of(array),
+                scaling=read_scaling(array),
                 meaning=meaning_of(array),
                 chunk_rows=int(array.chunks[0]),
             )

@@ -97,7 +97,7 @@ class CubeSources:
         if not len(wanted):
             return ()
         rows = wanted // self.n_abreast
-        hrefs = self._picked("href", rows)
+        hrefs = self._read_rows("href", rows)
         if hrefs.ndim > 1:
             hrefs = hrefs[np.arange(len(wanted)), wanted % self.n_abreast]
         labels = self._labels(rows)
@@ -117,10 +117,10 @@ class CubeSources:
     def _labels(self, rows: Integers) -> list[str]:
         if "time" not in self.group:
             return [f"row {row}" for row in rows]
-        times = self._picked("time", rows)
+        times = self._read_rows("time", rows)
         return [_time_in_words(int(time), int(row)) for time, row in zip(times, rows, strict=True)]
 
-    def _picked(self, name: str, rows: Integers) -> np.ndarray[Any, Any]:
+    def _read_rows(self, name: str, rows: Integers) -> np.ndarray[Any, Any]:
         """Return a coordinate at some rows. Each chunk is read once."""
         distinct, back = np.unique(rows, return_inverse=True)
         array: Any = self.group[name]

@@ -8,7 +8,7 @@ import numpy as np
 from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
-from pixel_gather.features.report.in_flight import slices_of
+from pixel_gather.features.report.in_flight import cut_into_slices
 
 _FEWEST: Final = 30
 """With fewer sources, nothing is said about window sizes and slow sources."""
@@ -25,7 +25,7 @@ _LATE: Final = 10
 """A source is late if it takes so many times the median."""
 
 
-def findings_of(runs: Sequence[Run], *, with_published: bool = False) -> tuple[str, ...]:
+def state_findings(runs: Sequence[Run], *, with_published: bool = False) -> tuple[str, ...]:
     """Return sentences that a reader can compare with the published ones.
 
     Args:
@@ -35,21 +35,21 @@ def findings_of(runs: Sequence[Run], *, with_published: bool = False) -> tuple[s
     shown = [run for run in runs if len(run.timings)]
     said: list[str] = []
     if shown:
-        best = best_of(shown)
-        said += _of_one(best, "" if len(shown) == 1 else f" ({best.name})")
-        for name, its_runs in series_of(shown).items():
-            said += _of_many(name, its_runs)
+        best = best_run(shown)
+        said += _say_of_one_run(best, "" if len(shown) == 1 else f" ({best.name})")
+        for name, its_runs in group_by_series(shown).items():
+            said += _say_of_series(name, its_runs)
     if len(shown) == 1:
         said += _within(shown[0])
     return (*said, *(_OF_2018 if with_published else ()))
 
 
-def best_of(runs: Iterable[Run]) -> Run:
+def best_run(runs: Iterable[Run]) -> Run:
     """Return the first run with the highest typical throughput."""
     return max(runs, key=lambda run: run.typical_per_s)
 
 
-def series_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
+def group_by_series(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return each engine's runs by rising concurrency. Each cube is a series of its own."""
     by_series: dict[str, list[Run]] = {}
     for run in runs:
@@ -64,7 +64,7 @@ def plain_number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _of_one(run: Run, whose: str) -> Iterator[str]:
+def _say_of_one_run(run: Run, whose: str) -> Iterator[str]:
     timings = run.timings
     open_s, read_s = float(np.median(timings.open_s)), float(np.median(timings.read_s))
     both_s = open_s + read_s
@@ -97,7 +97,7 @@ def _correlation(timings: Timings) -> float | None:
     return float(np.corrcoef(sizes, timings.read_s)[0, 1])
 
 
-def _of_many(name: str, runs: Sequence[Run]) -> Iterator[str]:
+def _say_of_series(name: str, runs: Sequence[Run]) -> Iterator[str]:
     """Say where one series over concurrency flattens, and where it is most efficient."""
     found: dict[int, float] = {}
     for run in runs:
@@ -127,7 +127,7 @@ def _flattening(found: dict[int, float], most: int, what: str) -> str:
 
 def _within(run: Run) -> Iterator[str]:
     """Say where throughput flattens within one run, if its number of sources in flight varied enough."""
-    slices = slices_of(run.timings)
+    slices = cut_into_slices(run.timings)
     if slices is None or len(slices.in_flight) < _FEWEST_SLICES:
         return
     in_flight = np.round(slices.in_flight).astype(int)

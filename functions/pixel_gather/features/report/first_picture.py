@@ -8,8 +8,8 @@ import numpy as np
 
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning, true_colour
 from pixel_gather.core.results.evidence import Look, MaskedQuicklooks
-from pixel_gather.io.pictures.classes import PixelClass, classes_of, painted_classes
-from pixel_gather.io.pictures.pictures import Channel, Rgba, painted, picture_file
+from pixel_gather.io.pictures.classes import PixelClass, count_classes, painted_classes
+from pixel_gather.io.pictures.pictures import ColourChannel, Rgba, paint_channels, picture_file
 from pixel_gather.io.pictures.stretch import common_stretches
 
 _MOST_STRETCHED_ROWS: Final = 9
@@ -53,12 +53,12 @@ def first_picture_of(
     classes: tuple[PixelClass, ...] = ()
     if len(quicklooks) == 1:
         (name,), (one,) = [each.measurement for each in quicklooks], around
-        classes = classes_of(name, one.pixels, one.is_valid, meaning=meaning)
+        classes = count_classes(name, one.pixels, one.is_valid, meaning=meaning)
     if classes:
         image = painted_classes(shown[0].pixels, shown[0].is_valid, classes)
     else:
         stretches = common_stretches([each.pixels for each in around], [each.is_valid for each in around])
-        image = painted(shown, stretches)
+        image = paint_channels(shown, stretches)
     return FirstPicture(
         row=int(rows[0]),
         names=tuple(each.measurement for each in quicklooks),
@@ -91,6 +91,6 @@ def preview_file(looks: Sequence[Look], measurements: Sequence[str]) -> bytes | 
     return picture_file(found.image, is_lossless=found.is_of_classes)
 
 
-def _channel(quicklooks: MaskedQuicklooks, rows: Sequence[Any]) -> Channel:
+def _channel(quicklooks: MaskedQuicklooks, rows: Sequence[Any]) -> ColourChannel:
     at = np.searchsorted(quicklooks.rows, rows)
-    return Channel(pixels=quicklooks.pixels[at], is_valid=quicklooks.is_valid[at])
+    return ColourChannel(pixels=quicklooks.pixels[at], is_valid=quicklooks.is_valid[at])

@@ -28,7 +28,7 @@ class Slices:
     slice_s: float
 
 
-def slices_of(timings: Timings) -> Slices | None:
+def cut_into_slices(timings: Timings) -> Slices | None:
     """Cut a run into slices of time. None if it is too short or its sources in flight hardly varied."""
     typical_s = float(np.median(timings.end_s - timings.start_s)) if len(timings) else 0.0
     if timings.wall_s <= 0 or typical_s <= 0:
@@ -38,7 +38,7 @@ def slices_of(timings: Timings) -> Slices | None:
         return None
     edges = np.linspace(timings.began_s, timings.began_s + timings.wall_s, n_slices + 1)
     slice_s = timings.wall_s / n_slices
-    in_flight = np.diff(_spent(timings.start_s, edges) - _spent(timings.end_s, edges)) / slice_s
+    in_flight = np.diff(_time_spent(timings.start_s, edges) - _time_spent(timings.end_s, edges)) / slice_s
     n_ended, _ = np.histogram(timings.end_s, edges)
     nbytes, _ = np.histogram(timings.end_s, edges, weights=timings.nbytes)
     is_busy = in_flight >= 1
@@ -61,7 +61,7 @@ def in_flight_at_start(timings: Timings) -> np.ndarray[Any, np.dtype[np.int64]]:
     return begun - np.searchsorted(np.sort(timings.end_s), timings.start_s, side="right")
 
 
-def _spent(moments: Floats, edges: Floats) -> Floats:
+def _time_spent(moments: Floats, edges: Floats) -> Floats:
     """Return, for each edge, the sum of the times from all earlier moments to the edge."""
     ordered = np.sort(moments)
     sums = np.concatenate(([0.0], np.cumsum(ordered - edges[0])))

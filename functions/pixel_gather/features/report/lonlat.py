@@ -43,19 +43,19 @@ def to_lonlat(crs: str) -> Callable[[Points], Points] | None:
     if code in _GEOGRAPHIC:
         return lambda points: points
     if code == _MERCATOR:
-        return _of_mercator
+        return _from_mercator
     for first, n_zones, is_south in _UTM:
         if 0 < code - first <= n_zones:
-            return lambda points: _of_utm(points, zone=code - first, is_south=is_south)
+            return lambda points: _from_utm(points, zone=code - first, is_south=is_south)
     return None
 
 
-def _of_mercator(points: Points) -> Points:
+def _from_mercator(points: Points) -> Points:
     x, y = points[..., 0] / _RADIUS, points[..., 1] / _RADIUS
     return np.degrees(np.stack([x, np.arctan(np.sinh(y))], axis=-1))
 
 
-def _of_utm(points: Points, *, zone: int, is_south: bool) -> Points:
+def _from_utm(points: Points, *, zone: int, is_south: bool) -> Points:
     xi = (points[..., 1] - (10_000_000 if is_south else 0)) / _MERIDIAN
     eta = (points[..., 0] - 500_000) / _MERIDIAN
     north, east = xi, eta

@@ -8,8 +8,8 @@ from typing import Any
 from pixel_gather.core.results.evidence import Evidence
 from pixel_gather.core.results.report import own_lines
 from pixel_gather.core.results.run import Run
-from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, columns_of, text_of
-from pixel_gather.features.report.findings import findings_of
+from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, run_columns, table_as_text
+from pixel_gather.features.report.findings import state_findings
 from pixel_gather.features.report.page import Plot, comparison_of, page_of
 from pixel_gather.io.cube.written_report import PAGE_KEY, REPORT_KEY, TEXT_KEY
 
@@ -29,17 +29,21 @@ def report_files_of(
         with_published: Add the figures published in 2018 for comparison.
         viewer: The page beside the report that shows the cube's pixels; None if there is none.
     """
-    columns = columns_of([evidence.run], with_published=with_published)
-    findings = findings_of([evidence.run], with_published=with_published)
+    columns = run_columns([evidence.run], with_published=with_published)
+    findings = state_findings([evidence.run], with_published=with_published)
     values = {"findings": findings, "table": [asdict(each) for each in columns]}
     return {
-        REPORT_KEY: _encoded(evidence_to_json(evidence) | values),
-        TEXT_KEY: _text(_for_terminals(f"{report_to_text(evidence, columns)}\n{_listed(findings)}")),
-        PAGE_KEY: _text(page_of(evidence, columns=columns, plots=plots, findings=findings, viewer=viewer)),
+        REPORT_KEY: _encode_json(evidence_to_json(evidence) | values),
+        TEXT_KEY: _encode_text(
+            _for_terminals(f"{report_to_text(evidence, columns)}\n{_list_findings(findings)}")
+        ),
+        PAGE_KEY: _encode_text(
+            page_of(evidence, columns=columns, plots=plots, findings=findings, viewer=viewer)
+        ),
     }
 
 
-def comparison_files_of(
+def make_comparison_files(
     runs: Sequence[Run],
     *,
     plots: Sequence[Plot],
@@ -56,22 +60,22 @@ def comparison_files_of(
         title: Title of the page.
         with_published: Add the figures published in 2018 for comparison.
     """
-    columns = columns_of(runs, with_published=with_published)
+    columns = run_columns(runs, with_published=with_published)
     gathers = [evidence_to_json(each) for each in evidences]
-    findings = findings_of(runs, with_published=with_published)
+    findings = state_findings(runs, with_published=with_published)
     page = comparison_of(evidences, title=title, columns=columns, plots=plots, findings=findings)
     values = {"findings": findings, "table": [asdict(each) for each in columns], "gathers": gathers}
     return {
-        REPORT_KEY: _encoded(values),
-        TEXT_KEY: _text(_for_terminals(f"{text_of(columns)}\n{_listed(findings)}")),
-        PAGE_KEY: _text(page),
+        REPORT_KEY: _encode_json(values),
+        TEXT_KEY: _encode_text(_for_terminals(f"{table_as_text(columns)}\n{_list_findings(findings)}")),
+        PAGE_KEY: _encode_text(page),
     }
 
 
 def report_to_text(evidence: Evidence, columns: Sequence[RunColumn]) -> str:
     """Return the text report of one gather: the table, then lines about the gather."""
     where = f"{'cube':<{LABEL_WIDTH}} {evidence.place}"
-    return "\n".join([text_of(columns), *own_lines(evidence.report), where])
+    return "\n".join([table_as_text(columns), *own_lines(evidence.report), where])
 
 
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
@@ -90,11 +94,11 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _listed(findings: Sequence[str]) -> str:
+def _list_findings(findings: Sequence[str]) -> str:
     return "".join(f"\n- {each}" for each in findings) + ("\n" if findings else "")
 
 
-def _text(content: str) -> bytes:
+def _encode_text(content: str) -> bytes:
     """Encode text as UTF-8. Lone surrogates, which JSON and file names may hold, become ``?``."""
     return content.encode(errors="replace")
 
@@ -104,5 +108,5 @@ def _for_terminals(content: str) -> str:
     return "".join(each if each.isprintable() or each == "\n" else "?" for each in content)
 
 
-def _encoded(content: Mapping[str, Any]) -> bytes:
+def _encode_json(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, indent=2, allow_nan=False).encode()

@@ -14,7 +14,7 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.results.copied_receipt import JOINED
 from pixel_gather.core.results.member import PRESENCE
 from pixel_gather.core.results.row_coordinates import Values
-from pixel_gather.core.results.rows_where import Mask, NumberedTexts, numbered
+from pixel_gather.core.results.rows_where import Mask, NumberedTexts, number_texts
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.io.cube.open_group import finished_group, why_not_finished
 from pixel_gather.io.store.object_store import Store
@@ -91,7 +91,7 @@ class RowColumns:
                         field=field,
                     )
             for name in keys.keys() - found.keys():
-                found[name] = numbered(np.asarray(arrays[name][...]))
+                found[name] = number_texts(np.asarray(arrays[name][...]))
                 _keep(keys[name], found[name])
         return found
 

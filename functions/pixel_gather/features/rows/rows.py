@@ -11,7 +11,7 @@ import numpy as np
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.presence import SOLAR_DAY, Presence, grid_over
 from pixel_gather.core.results.row_coordinates import Values
-from pixel_gather.core.results.rows_where import Mask, NumberedTexts, mask_of
+from pixel_gather.core.results.rows_where import Mask, NumberedTexts, select_rows
 from pixel_gather.core.where import parse_where
 from pixel_gather.features.join.describe import centre_of
 from pixel_gather.features.rows.read_rows import RowColumns
@@ -67,7 +67,7 @@ def rows_where(
         refuse_choice(group, version)
         rows = RowColumns(store, place=place)
         columns, exist = rows.columns(names, field=_FIELD), rows.exist()
-    found = mask_of(conditions, columns)
+    found = select_rows(conditions, columns)
     return np.flatnonzero(found if exist is None else found & exist)
 
 

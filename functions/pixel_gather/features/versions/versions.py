@@ -38,7 +38,7 @@ def versions(cube: str | os.PathLike[str], *, stores: StoreSettings | None = Non
         RequestError: There is no complete cube.
         StoreError: The folder is missing, or the store failed.
     """
-    return _found(_growing(cube, stores)).versions
+    return _find_version(_growing(cube, stores)).versions
 
 
 def open_cube(
@@ -64,7 +64,7 @@ def open_cube(
     from pixel_gather.io.cube.version_store import VersionStore  # noqa: PLC0415 # as above
 
     growing = _growing(cube, stores)
-    found = _found(growing)
+    found = _find_version(growing)
     number = found.version if version is None else _number_of(found, version)
     store = ObjectStore(growing.store, read_only=True)
     if number == found.version:
@@ -126,16 +126,18 @@ def versions_before(
 
 
 def _versions_before(growing: ZarrCube, before: int | str) -> tuple[CubeVersion, ...]:
-    found = _found(growing)
+    found = _find_version(growing)
     is_before = _before(before)
     there = kept_versions(growing, found)
     return tuple(each for each in found.versions[:-1] if is_before(each) and each.number in there)
 
 
-def kept(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> frozenset[int]:
+def versions_that_open(
+    cube: str | os.PathLike[str], *, stores: StoreSettings | None = None
+) -> frozenset[int]:
     """Return the numbers of the versions that can be opened."""
     growing = _growing(cube, stores)
-    return kept_versions(growing, _found(growing))
+    return kept_versions(growing, _find_version(growing))
 
 
 def _growing(
@@ -144,7 +146,7 @@ def _growing(
     return ZarrCube(*open_existing(cube, stores, to_write=to_write))
 
 
-def _found(growing: ZarrCube) -> FoundCube:
+def _find_version(growing: ZarrCube) -> FoundCube:
     try:
         return run(find_finished_cube(growing, field="cube"))
     except RequestError:

@@ -22,7 +22,7 @@ from pixel_gather.core.results.row_coordinates import (
 )
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.features.join.joined_group import put_object
-from pixel_gather.features.join.references import RangeReference, folders_of
+from pixel_gather.features.join.references import RangeReference, innermost_folders
 from pixel_gather.features.join.repository import Transaction
 from pixel_gather.features.virtual.refer_tiles import ReferredRows
 from pixel_gather.features.virtual.referred_tiles import ReferredTiles
@@ -72,7 +72,7 @@ class VirtualCube:
     @property
     def folders(self) -> tuple[str, ...]:
         """The innermost folders that hold all sources that are referred to."""
-        return folders_of(f"{folder}/" for folder in self._folders)
+        return innermost_folders(f"{folder}/" for folder in self._folders)
 
     async def add(self, batch: ReferredRows) -> None:
         """Add the next rows."""

@@ -94,9 +94,9 @@ def aws_errors_in_words() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise _of_answer(error) from error
+        raise _translate_answer(error) from error
     except BotoCoreError as error:
-        raise _of_client(error) from error
+        raise _translate_client_error(error) from error
 
 
 def code_of(error: ClientError) -> str:
@@ -104,7 +104,7 @@ def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _of_answer(error: ClientError) -> GatherError:
+def _translate_answer(error: ClientError) -> GatherError:
     code, call = code_of(error), error.operation_name
     said = str(error.response.get("Error", {}).get("Message", "")).strip().rstrip(".") or code
     if code in _BUSY:
@@ -124,7 +124,7 @@ def _of_answer(error: ClientError) -> GatherError:
     )
 
 
-def _of_client(error: BotoCoreError) -> GatherError:
+def _translate_client_error(error: BotoCoreError) -> GatherError:
     said = " ".join(str(error).split()).rstrip(".")
     for kinds, meaning, sentence in _BY_CLASS:
         if isinstance(error, kinds):

@@ -80,7 +80,7 @@ def put_array(
     if values.shape:
         put_rows(store, name, 0, values, chunk_rows=chunks[0], fill_value=fill)
     else:
-        obstore.put(store, f"{name}/c", encoded(values), use_multipart=False)
+        obstore.put(store, f"{name}/c", encode_chunk(values), use_multipart=False)
 
 
 def put_rows(
@@ -104,10 +104,10 @@ def put_rows(
         rows = values[first : first + chunk_rows]
         chunk = np.full((chunk_rows, *values.shape[1:]), fill_value, dtype=values.dtype)
         chunk[: len(rows)] = rows
-        obstore.put(store, f"{name}/c/{number}{others}", encoded(chunk), use_multipart=False)
+        obstore.put(store, f"{name}/c/{number}{others}", encode_chunk(chunk), use_multipart=False)
 
 
-def encoded(chunk: "Values") -> bytes:
+def encode_chunk(chunk: "Values") -> bytes:
     """Return the bytes of a chunk of numbers or (dtype ``object``) texts."""
     content = _with_lengths(chunk.ravel().tolist()) if chunk.dtype == object else _little_endian(chunk)
     return _with_checksum(bytes(imagecodecs.zstd_encode(content, level=_LEVEL)), content)

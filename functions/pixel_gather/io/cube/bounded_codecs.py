@@ -117,7 +117,7 @@ class VLenUTF8Codec(Texts):
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
+def with_bounded_codecs() -> Iterator[None]:
     """Let arrays that are opened now have the codecs above.
 
     Arrays that are opened at other times have zarr-python's own.
@@ -153,7 +153,7 @@ def open_foreign_group(store: Store, *, is_consolidated: bool = True) -> zarr.Gr
         ValueError: A codec is unknown, or its chunks are too large. zarr-python raises more types where
             metadata are damaged.
     """
-    with bounded():
+    with with_bounded_codecs():
         group = zarr.open_group(
             ObjectStore(store, read_only=True), mode="r", use_consolidated=None if is_consolidated else False
         )
@@ -177,7 +177,7 @@ def open_foreign_dataset(store: ZarrStore, group: str = "") -> "xr.Dataset":
     """
     import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
 
-    with bounded():
+    with with_bounded_codecs():
         arrays = zarr.open_group(store, path=group, mode="r")
         for name, each in arrays.arrays():
             _check(name, each.metadata)

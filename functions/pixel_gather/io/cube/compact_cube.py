@@ -21,7 +21,7 @@ from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table, write_row_t
 from pixel_gather.io.cube.stored_receipt import parse_receipt
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY, ZarrCube
 from pixel_gather.io.cube.zarr_metadata import changed_group
-from pixel_gather.io.parquet.parquet_batches import damage_of
+from pixel_gather.io.parquet.parquet_batches import blame_file
 from pixel_gather.io.store.listed import listed
 
 
@@ -56,7 +56,7 @@ async def _row_arrays(cube: ZarrCube, root: bytes, n_rows: int) -> list[int]:
 
 def _n_rows(cube: ZarrCube, content: bytes) -> int:
     """Count the rows of a table. All of it can be read then, so its writer meets no error."""
-    with damage_of(f"{cube.place}: {ROWS_KEY}"):
+    with blame_file(f"{cube.place}: {ROWS_KEY}"):
         return sum(len(batch["href"]) for batch in read_row_table(content)[1])
 
 

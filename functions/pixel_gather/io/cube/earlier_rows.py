@@ -12,17 +12,17 @@ from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY, ZarrCube
 from pixel_gather.io.header_index import HEADERS_KEY, stored_entries
-from pixel_gather.io.parquet.parquet_batches import damage_of
+from pixel_gather.io.parquet.parquet_batches import blame_file
 
 
 async def read_table_of_rows(cube: ZarrCube) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Values]]]:
     """Return the metadata and the rows of ``rows.parquet``; see `pixel_gather.core.stores.CubeStore`."""
     content = (await cube.needed(ROWS_KEY)).content
-    with damage_of(f"{cube.place}: {ROWS_KEY}"):
+    with blame_file(f"{cube.place}: {ROWS_KEY}"):
         metadata, batches = read_row_table(content)
 
     def rows() -> Iterator[Mapping[str, Values]]:
-        with damage_of(f"{cube.place}: {ROWS_KEY}"):
+        with blame_file(f"{cube.place}: {ROWS_KEY}"):
             yield from batches
 
     return metadata, rows()
@@ -48,7 +48,7 @@ async def read_earlier_rows(cube: ZarrCube, plan: CubePlan) -> EarlierRows:
     def rows() -> Iterator[Mapping[str, Values]]:
         """Yield the rows of the cube. The table of an append that was not committed has more."""
         left = plan.first_row
-        with damage_of(f"{cube.place}: {ROWS_KEY}"):
+        with blame_file(f"{cube.place}: {ROWS_KEY}"):
             for batch in read_row_table(table.content)[1]:
                 yield {name: values[:left] for name, values in batch.items()}
                 left -= min(len(batch["href"]), left)
@@ -57,7 +57,7 @@ async def read_earlier_rows(cube: ZarrCube, plan: CubePlan) -> EarlierRows:
 
     def entries() -> Iterator[Sequence[tuple[str, bytes]]]:
         if headers is not None:
-            with damage_of(f"{cube.place}: {HEADERS_KEY}"):
+            with blame_file(f"{cube.place}: {HEADERS_KEY}"):
                 yield from stored_entries(headers.content)
 
     return EarlierRows(

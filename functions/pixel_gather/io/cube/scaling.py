@@ -6,7 +6,7 @@ from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.results.evidence import Scaling
 
 
-def scaling_of(array: Any) -> Scaling:
+def read_scaling(array: Any) -> Scaling:
     """Return what an array's attributes say of its values. Attributes of other types do not count."""
     told = dict(array.attrs)
     scale, offset, unit = (told.get(name) for name in ("scale_factor", "add_offset", "units"))

@@ -56,12 +56,12 @@ class StoredTable:
     @property
     def n_sources(self) -> int:
         """Sources that the rows name."""
-        return self._counted[0]
+        return self._count_sources[0]
 
     @property
     def n_by_bucket(self) -> Mapping[str, int]:
         """Number of sources by S3 bucket."""
-        return self._counted[1]
+        return self._count_sources[1]
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class StoredTable:
         return tuple(each for each in found if each is not None)
 
     @cached_property
-    def _counted(self) -> tuple[int, Counter[str]]:
+    def _count_sources(self) -> tuple[int, Counter[str]]:
         n, by_bucket = 0, Counter[str]()
         for row in self.rows(0, self.n_rows):
             for each in row.sources:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import zarr
 
 
-def nodata_of(group: "zarr.Group", array: Any, rows: Integers, slot: int) -> list[complex | None]:
+def read_nodata(group: "zarr.Group", array: Any, rows: Integers, slot: int) -> list[complex | None]:
     """Return the nodata of some rows. Rows may differ. None and NaN stand for no nodata.
 
     Args:
@@ -21,7 +21,7 @@ def nodata_of(group: "zarr.Group", array: Any, rows: Integers, slot: int) -> lis
         slot: Position of the measurement in a row. Not used if one source holds all of a row.
     """
     if "nodata" in group:
-        return [float(each) for each in _of_slot(group["nodata"], rows, slot)]
+        return [float(each) for each in _values_of_slot(group["nodata"], rows, slot)]
     return [array.fill_value if "_FillValue" in array.attrs else None] * len(rows)
 
 
@@ -40,7 +40,7 @@ def are_inside(group: "zarr.Group", rows: Integers, pixels: Image, step: int, *,
     _, height, width = pixels.shape
 
     def edge(name: str) -> Integers:
-        found: Integers = _of_slot(group[f"inside_{name}"], rows, slot)[:, None]
+        found: Integers = _values_of_slot(group[f"inside_{name}"], rows, slot)[:, None]
         return found
 
     cols, lines = np.arange(width) * step, np.arange(height) * step
@@ -50,7 +50,7 @@ def are_inside(group: "zarr.Group", rows: Integers, pixels: Image, step: int, *,
     return are_inside
 
 
-def _of_slot(coordinate: Any, rows: Integers, slot: int) -> Any:
+def _values_of_slot(coordinate: Any, rows: Integers, slot: int) -> Any:
     """Return the values of one measurement, or those of the rows if the coordinate has one for each row."""
     values = np.asarray(coordinate.oindex[rows])
     return values if values.ndim == 1 else values[:, slot]

@@ -76,7 +76,7 @@ class _Worker:
             if request["op"] == "open":
                 self._open(request)
             else:
-                self._read(request)
+                self._read_pixels(request)
         except Exception as error:  # noqa: BLE001 # GDAL's, rasterio's and NumPy's have no common base
             self._close()
             status, reason = _classify(error)
@@ -104,7 +104,7 @@ class _Worker:
         }
         self._channel.send(Kind.HEADER, json.dumps(header).encode())
 
-    def _read(self, request: dict[str, Any]) -> None:
+    def _read_pixels(self, request: dict[str, Any]) -> None:
         dataset = self._dataset(request)
         col_off, row_off, width, height = request["window"]
         row_nbytes = width * len(request["bands"]) * array_dtype(dataset).itemsize

@@ -68,9 +68,9 @@ class Child:
         """Send one frame."""
         loop = asyncio.get_running_loop()
         nbytes = sum(len(part) for part in parts)
-        await self._timed(loop.sock_sendall(self.channel, HEAD.pack(kind, nbytes)))
+        await self._await_in_time(loop.sock_sendall(self.channel, HEAD.pack(kind, nbytes)))
         for part in parts:
-            await self._timed(loop.sock_sendall(self.channel, part))
+            await self._await_in_time(loop.sock_sendall(self.channel, part))
 
     async def receive(self) -> tuple[Kind, int]:
         """Wait for the head of a frame. Return its kind, and the size of the payload to take next."""
@@ -91,12 +91,12 @@ class Child:
         loop = asyncio.get_running_loop()
         view = memoryview(target).cast("B")
         while view.nbytes:
-            n_received = await self._timed(loop.sock_recv_into(self.channel, view))
+            n_received = await self._await_in_time(loop.sock_recv_into(self.channel, view))
             if n_received == 0:
                 raise ChildDiedError("ended")
             view = view[n_received:]
 
-    async def _timed[T](self, step: Awaitable[T]) -> T:
+    async def _await_in_time[T](self, step: Awaitable[T]) -> T:
         """Await one step, for no longer than the time that is left."""
         started = time.perf_counter()
         try:

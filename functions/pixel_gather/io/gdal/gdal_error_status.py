@@ -28,21 +28,21 @@ _COMPRESSIONS: Final = {
 type _Sentence = Callable[[re.Match[str]], str]
 
 
-def _of_codec(found: re.Match[str]) -> str:
+def _say_codec(found: re.Match[str]) -> str:
     name = found[1]
     known = _COMPRESSIONS.get(name, f"code {name}" if name.isdigit() else name)
     return f"its compression ({known}) is not read here{_CONVERT}"
 
 
-def _of_numbers(found: re.Match[str]) -> str:
+def _say_numbers(found: re.Match[str]) -> str:
     return f"its numbers (of {found[1]} bits, sample format {found[2]}) are not read here{_CONVERT}"
 
 
-def _of_predictor(found: re.Match[str]) -> str:
+def _say_predictor(found: re.Match[str]) -> str:
     return f"its predictor ({found[1]}) is not read here{_CONVERT}"
 
 
-def _of_tile(found: re.Match[str]) -> str:
+def _say_tile(found: re.Match[str]) -> str:
     return f"the tile in column {found[2]} and row {found[3]} of band {found[1]} is damaged"
 
 
@@ -51,9 +51,9 @@ def _always(sentence: str) -> _Sentence:
 
 
 _RULES: Final[tuple[tuple[str, str, _Sentence], ...]] = (
-    (r"missing codec(?: of code)? (\w+)", "UNSUPPORTED", _of_codec),
-    (r"BitsPerSample\(=(\d+)\) and SampleType\(=(\d+)\)", "UNSUPPORTED", _of_numbers),
-    (r"\"Predictor\" value (\d+) not supported", "UNSUPPORTED", _of_predictor),
+    (r"missing codec(?: of code)? (\w+)", "UNSUPPORTED", _say_codec),
+    (r"BitsPerSample\(=(\d+)\) and SampleType\(=(\d+)\)", "UNSUPPORTED", _say_numbers),
+    (r"\"Predictor\" value (\d+) not supported", "UNSUPPORTED", _say_predictor),
     (
         r"Old-JPEG",
         "UNSUPPORTED",
@@ -74,7 +74,7 @@ _RULES: Final[tuple[tuple[str, str, _Sentence], ...]] = (
         "CORRUPT",
         _always("its header contradicts itself: it does not say where each tile lies"),
     ),
-    (r"band (\d+): IReadBlock failed at X offset (\d+), Y offset (\d+)", "CORRUPT", _of_tile),
+    (r"band (\d+): IReadBlock failed at X offset (\d+), Y offset (\d+)", "CORRUPT", _say_tile),
     (
         r"Cannot read TIFF header|Not a TIFF|TIFFReadDirectory|TIFFFetch|No code-stream|(?i:jp2 file)",
         "CORRUPT",

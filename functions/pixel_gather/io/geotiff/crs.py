@@ -51,7 +51,7 @@ GDAL writes them beside the code. Where they differ from the code, GDAL uses the
 """
 
 
-def crs_of(keys: GeoKeys) -> str | None:
+def parse_crs(keys: GeoKeys) -> str | None:
     """Return ``EPSG:n``, or None where there are no keys.
 
     Raises:

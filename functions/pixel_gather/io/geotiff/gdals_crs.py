@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.io.geotiff.ifd import Ifd
 from pixel_gather.io.geotiff.tags import Tag
-from pixel_gather.io.geotiff.transform import heights_of
+from pixel_gather.io.geotiff.transform import parse_heights
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 _MOST_ANSWERS: Final = 1024
@@ -38,7 +38,7 @@ def crs_digest(ifd: Ifd, header: Header) -> bytes:
     """
     tags = (Tag.GEO_KEY_DIRECTORY, Tag.GEO_DOUBLE_PARAMS, Tag.GEO_ASCII_PARAMS)
     keys = [ifd.raw(tag, most_nbytes=_MAX_NBYTES) for tag in tags]
-    parts = (ifd.format.byte_order, keys, heights_of(ifd), header.scales, header.offsets)
+    parts = (ifd.format.byte_order, keys, parse_heights(ifd), header.scales, header.offsets)
     return blake2b(repr(parts).encode(), digest_size=16).digest()
 
 

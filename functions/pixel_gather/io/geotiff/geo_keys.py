@@ -17,7 +17,7 @@ _REVISIONS: Final = ((1, 1, 0), (1, 1, 1))
 type GeoKeys = dict[int, int | tuple[float, ...] | str]
 
 
-def geo_keys_of(ifd: Ifd) -> GeoKeys:
+def parse_geo_keys(ifd: Ifd) -> GeoKeys:
     """Return the GeoKeys, or an empty dictionary.
 
     Raises:
@@ -40,12 +40,14 @@ def geo_keys_of(ifd: Ifd) -> GeoKeys:
         key, location, count, value = values[first : first + _PER_KEY]
         if key <= last:
             raise UnsupportedError("GeoKeys are out of order")
-        keys[key] = value if location == 0 and count == 1 else _stored(location, value, count, doubles, text)
+        keys[key] = (
+            value if location == 0 and count == 1 else _read_stored_key(location, value, count, doubles, text)
+        )
         last = key
     return keys
 
 
-def _stored(
+def _read_stored_key(
     location: int, index: int, count: int, doubles: tuple[float, ...], text: str
 ) -> tuple[float, ...] | str:
     """Return a value that is stored in another tag."""

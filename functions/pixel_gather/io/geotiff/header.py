@@ -8,10 +8,10 @@ from pixel_gather.io.geotiff.band_meanings import meanings_of
 from pixel_gather.io.geotiff.gdal_metadata import scales_and_offsets
 from pixel_gather.io.geotiff.geo_keys import GeoKeys
 from pixel_gather.io.geotiff.ifd import Ifd, following_ifds
-from pixel_gather.io.geotiff.layout import Layout, layout_of
-from pixel_gather.io.geotiff.nodata_tag import nodata_of
+from pixel_gather.io.geotiff.layout import Layout, parse_layout
+from pixel_gather.io.geotiff.nodata_tag import parse_nodata
 from pixel_gather.io.geotiff.tags import Tag
-from pixel_gather.io.geotiff.transform import transform_of
+from pixel_gather.io.geotiff.transform import parse_transform
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 _REDUCED, _MASK = 1, 4
@@ -29,7 +29,7 @@ def overviews_of(first: Ifd, full: Layout) -> list[tuple[Ifd, Layout]]:
     for ifd in following_ifds(first):
         if ifd.integer(Tag.NEW_SUBFILE_TYPE, 0) & (_REDUCED | _MASK) != _REDUCED:
             continue
-        layout = layout_of(ifd)
+        layout = parse_layout(ifd)
         is_smaller = layout.width <= last.width and layout.height <= last.height
         if not is_smaller or (layout.n_bands, layout.dtype) != (full.n_bands, full.dtype):
             raise UnsupportedError("overviews of other kinds or sizes")
@@ -58,7 +58,7 @@ def has_mask(first: Ifd) -> bool:
     return any(ifd.integer(Tag.NEW_SUBFILE_TYPE, 0) & _MASK for ifd in following_ifds(first))
 
 
-def header_of(
+def build_header(
     ifd: Ifd,
     layout: Layout,
     *,
@@ -85,7 +85,7 @@ def header_of(
         UnsupportedError: Only GDAL can tell what the tags mean.
         NeedBytes: Values have not been fetched yet.
     """
-    transform = transform_of(ifd, keys)
+    transform = parse_transform(ifd, keys)
     scales, offsets = scales_and_offsets(ifd, layout.n_bands)
     if transform is not None and shown is not layout:
         transform = transform.scaled(layout.width / shown.width, layout.height / shown.height)
@@ -98,7 +98,7 @@ def header_of(
         height=shown.height,
         n_bands=layout.n_bands,
         dtype=layout.dtype_name,
-        nodata=nodata_of(ifd, layout.dtype),
+        nodata=parse_nodata(ifd, layout.dtype),
         scales=scales,
         offsets=offsets,
         transform=transform,

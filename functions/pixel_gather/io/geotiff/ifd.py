@@ -165,7 +165,7 @@ _LAYOUTS: Final = {(order, big): _layouts(order, big=big) for order in "<>" for 
 _MAGIC: Final = {b"II*\0": ("<", False), b"MM\0*": (">", False), b"II+\0": ("<", True), b"MM\0+": (">", True)}
 
 
-def format_of(byte_order: str, *, is_big: bool, first_ifd: int) -> Format:
+def make_format(byte_order: str, *, is_big: bool, first_ifd: int) -> Format:
     """Return the format of a file whose first bytes were parsed earlier."""
     return Format(byte_order, *_LAYOUTS[byte_order, is_big], first_ifd)
 

@@ -178,7 +178,7 @@ class Layout:
         return min(self.tile_height, self.height - tile_row * self.tile_height)
 
 
-def layout_of(ifd: Ifd) -> Layout:
+def parse_layout(ifd: Ifd) -> Layout:
     """Read the layout of a directory.
 
     Raises:

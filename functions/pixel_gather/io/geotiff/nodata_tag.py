@@ -53,7 +53,7 @@ def is_near_nodata(pixels: np.ndarray[Any, Any], nodata: float | None) -> bool:
     return bool((is_close & (pixels != nodata)).any())
 
 
-def nodata_of(ifd: Ifd, dtype: np.dtype[Any]) -> float | int | None:
+def parse_nodata(ifd: Ifd, dtype: np.dtype[Any]) -> float | int | None:
     """Return the nodata value, or None where there is none that the dtype can hold.
 
     It is exact for 64-bit integers. For float32 it is the nearest float32, as in GDAL.

@@ -65,9 +65,9 @@ def packed_run(run: OffsetRun) -> PackedRun | None:
     return PackedRun(
         first=run.first,
         n_tiles=run.byte_counts.size,
-        byte_counts=_packed(run.byte_counts),
+        byte_counts=_pack_integers(run.byte_counts),
         offset=int(offsets[0]) if offsets.size else 0,
-        gaps=_packed(offsets[1:] - offsets[:-1] - counts[:-1]),
+        gaps=_pack_integers(offsets[1:] - offsets[:-1] - counts[:-1]),
     )
 
 
@@ -79,13 +79,13 @@ def unpacked_run(packed: PackedRun, *, object_nbytes: int) -> OffsetRun:
     """
     if packed.byte_counts.smallest < 0:
         raise ValueError("a tile with a negative byte count")
-    all_counts = _unpacked(packed.byte_counts, packed.n_tiles)
+    all_counts = _unpack_integers(packed.byte_counts, packed.n_tiles)
     stored = all_counts != 0 if packed.byte_counts.smallest == 0 else None
     counts = all_counts if stored is None else all_counts[stored]
     offsets = np.empty(counts.size, np.int64)
     if counts.size:
         offsets[0] = packed.offset
-        np.add(counts[:-1], _unpacked(packed.gaps, counts.size - 1), out=offsets[1:])
+        np.add(counts[:-1], _unpack_integers(packed.gaps, counts.size - 1), out=offsets[1:])
         np.cumsum(offsets, out=offsets)
         _check_inside(offsets, counts, in_order=packed.gaps.smallest >= 0, object_nbytes=object_nbytes)
     if stored is None:
@@ -103,7 +103,7 @@ def _check_inside(offsets: Integers, counts: Integers, *, in_order: bool, object
         raise ValueError("a tile lies outside the object")
 
 
-def _packed(values: Integers) -> PackedIntegers:
+def _pack_integers(values: Integers) -> PackedIntegers:
     if not values.size:
         return PackedIntegers(0, b"")
     smallest, largest = int(np.minimum.reduce(values)), int(np.maximum.reduce(values))
@@ -115,7 +115,7 @@ def _packed(values: Integers) -> PackedIntegers:
     return PackedIntegers(smallest, planes[:, :width].T.tobytes())
 
 
-def _unpacked(packed: PackedIntegers, n: int) -> Integers:
+def _unpack_integers(packed: PackedIntegers, n: int) -> Integers:
     content = packed.content
     if not content or not n:
         return np.full(n, packed.smallest, np.int64)

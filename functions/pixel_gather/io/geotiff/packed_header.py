@@ -16,7 +16,7 @@ from pixel_gather.core.model.band_meaning import MOST_CLASSES, BandClass, BandMe
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.window import Transform
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
-from pixel_gather.io.geotiff.ifd import Entry, Ifd, format_of
+from pixel_gather.io.geotiff.ifd import Entry, Ifd, make_format
 from pixel_gather.io.geotiff.layout import (
     MAX_BANDS,
     MAX_SIDE,
@@ -206,7 +206,7 @@ def unpack(packed: bytes, *, href: str, overview: int | None) -> Restored | None
         decoded = _decoder.decode(packed)
         if decoded.overview != overview:
             return None
-        return _restored(decoded, href)
+        return _restore_parsed(decoded, href)
     except (msgspec.MsgspecError, ValueError, KeyError, OverflowError):
         return None
 
@@ -260,7 +260,7 @@ def _array(ifd: Ifd, tag: Tag) -> _Array:
 def _runs(ifd: Ifd, layout: Layout, wanted: tuple[tuple[int, int], ...]) -> tuple[PackedRun, ...]:
     """Pack the wanted tiles whose offsets and byte counts have both been fetched, in few runs."""
     arrays = ifd.entries[layout.offsets_tag], ifd.entries[layout.counts_tag]
-    of_offsets, of_counts = (_fetched(ifd, entry) for entry in arrays)
+    of_offsets, of_counts = (_fetched_spans(ifd, entry) for entry in arrays)
     packed: list[PackedRun] = []
     done, left = 0, MAX_TILES
     for low, high in sorted(
@@ -289,7 +289,7 @@ def _lowest(values: np.ndarray[Any, Any]) -> int:
     return int(np.minimum.reduce(values))
 
 
-def _fetched(ifd: Ifd, entry: Entry) -> list[tuple[int, int]]:
+def _fetched_spans(ifd: Ifd, entry: Entry) -> list[tuple[int, int]]:
     """Return the spans [first, stop) of a tag's values that have been fetched."""
     size = _SIZES[entry.kind]
     spans = []
@@ -301,7 +301,7 @@ def _fetched(ifd: Ifd, entry: Entry) -> list[tuple[int, int]]:
     return spans
 
 
-def _restored(decoded: PackedHeader, href: str) -> Restored:
+def _restore_parsed(decoded: PackedHeader, href: str) -> Restored:
     """Rebuild what the parser returned when the header was packed.
 
     Raises:
@@ -312,7 +312,7 @@ def _restored(decoded: PackedHeader, href: str) -> Restored:
     n_tiles = layout.n_across * layout.n_down * layout.n_planes
     if n_tiles > decoded.nbytes or decoded.n_known_tiles > MAX_TILES:
         raise ValueError("more tiles than bytes, or than a packed header may hold")
-    tiff_format = format_of(decoded.byte_order, is_big=decoded.is_big, first_ifd=decoded.first_ifd)
+    tiff_format = make_format(decoded.byte_order, is_big=decoded.is_big, first_ifd=decoded.first_ifd)
     header_bytes = HeaderBytes(decoded.nbytes)
     for packed in decoded.runs:
         if packed.first + packed.n_tiles > n_tiles:

@@ -68,7 +68,7 @@ class ParsedHeaders:
         header_bytes = opened.file.header_bytes
         try:
             places = tuple(
-                (start, stop, bytes(header_bytes.view(start, stop))) for start, stop in _joined(viewed)
+                (start, stop, bytes(header_bytes.view(start, stop))) for start, stop in _join_touching(viewed)
             )
         except NeedBytes:  # two neighbouring places were fetched apart
             return
@@ -78,7 +78,7 @@ class ParsedHeaders:
         del self._known[_MOST:]
 
 
-def _joined(viewed: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _join_touching(viewed: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the places with those joined that touch each other."""
     start = stop = -1
     for each_start, each_stop in sorted(viewed):

@@ -4,21 +4,22 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from pixel_gather.core.model.source import Cost
-from pixel_gather.io.geotiff.crs import crs_of
+from pixel_gather.io.geotiff.crs import parse_crs
 from pixel_gather.io.geotiff.gdals_crs import GdalsCrs, crs_digest
-from pixel_gather.io.geotiff.geo_keys import geo_keys_of
-from pixel_gather.io.geotiff.header import header_of, overviews_of
+from pixel_gather.io.geotiff.geo_keys import parse_geo_keys
+from pixel_gather.io.geotiff.header import build_header, overviews_of
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
 from pixel_gather.io.geotiff.header_read_size import FirstRead
 from pixel_gather.io.geotiff.ifd import parse_format, parse_ifd
-from pixel_gather.io.geotiff.layout import layout_of
+from pixel_gather.io.geotiff.layout import parse_layout
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.io.geotiff.packed_header import Restored, unpack
 from pixel_gather.io.geotiff.parsed_headers import Parsed, ParsedHeaders
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
-from pixel_gather.io.geotiff.tiff_file import Ranges, TiffFile
+from pixel_gather.io.geotiff.tiff_file import TiffFile
 from pixel_gather.io.geotiff.transform import has_only_control_points
 from pixel_gather.io.geotiff.unsupported import UnknownCrsError, UnsupportedError
+from pixel_gather.io.store.object_store import Ranges
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class GeoTiffReader:
         if packed_header is not None:
             restored = unpack(packed_header, href=href, overview=overview)
             if restored is not None:
-                return self._restored(restored, packed_header, overview=overview, cost=cost)
+                return self._open_restored(restored, packed_header, overview=overview, cost=cost)
         opened, digest = await self._parse(href, overview=overview, cost=cost)
         if digest is not None:
             if self.gdals_crs is None:
@@ -61,7 +62,7 @@ class GeoTiffReader:
             opened.header = replace(opened.header, crs=crs)
         return opened
 
-    def _restored(
+    def _open_restored(
         self, restored: Restored, packed_header: bytes, *, overview: int | None, cost: Cost
     ) -> OpenedGeoTiff:
         header = restored.header
@@ -129,21 +130,21 @@ def _parse(file: TiffFile, overview: int | None, first_read: FirstRead) -> tuple
     """
     tiff_format = parse_format(file.header_bytes)
     first = parse_ifd(file.header_bytes, tiff_format, tiff_format.first_ifd)
-    full = layout_of(first)
+    full = parse_layout(first)
     overviews = [] if overview is None else overviews_of(first, full)
     ifd, layout = first, full
     if overview is not None:
         if not 0 <= overview < len(overviews):
             raise UnsupportedError("no such overview")
         ifd, layout = overviews[overview]
-    keys = geo_keys_of(first)
+    keys = parse_geo_keys(first)
     crs, is_known = None, True
     if not has_only_control_points(first):
         try:
-            crs = crs_of(keys)
+            crs = parse_crs(keys)
         except UnknownCrsError:
             is_known = False
-    header = header_of(
+    header = build_header(
         first,
         full,
         href=file.href,

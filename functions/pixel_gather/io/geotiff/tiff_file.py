@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
@@ -10,17 +10,10 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes, NeedBytes
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.object_store import Ranges
 
 _BEFORE_NBYTES: Final = 4096
 """Bytes to read before a directory: many writers put its values there."""
-
-
-class Ranges(Protocol):
-    """The part of ``object_store.Objects`` that is used here."""
-
-    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
-        """Read bytes [start, stop) of one version of an object."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,14 +50,14 @@ class TiffFile:
             try:
                 return parse()
             except NeedBytes as need:
-                start, stop = self._widened(need)
+                start, stop = self._widen_range(need)
             self.header_bytes.add(start, await self.get(start, stop))
         try:
             return parse()
         except NeedBytes as need:
             raise UnsupportedError("a header in too many places") from need
 
-    def _widened(self, need: NeedBytes) -> tuple[int, int]:
+    def _widen_range(self, need: NeedBytes) -> tuple[int, int]:
         """Return a wider range, which most likely holds what the parser needs next."""
         if need.stop - need.start > self.settings.max_header_nbytes:
             raise UnsupportedError("a header over the size limit") from need

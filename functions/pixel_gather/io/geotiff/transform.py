@@ -33,7 +33,7 @@ def has_only_control_points(ifd: Ifd) -> bool:
     return True
 
 
-def transform_of(ifd: Ifd, keys: GeoKeys) -> Transform | None:
+def parse_transform(ifd: Ifd, keys: GeoKeys) -> Transform | None:
     """Return the transform of pixel corners, or None where there is none or there are only control points.
 
     Raises:
@@ -78,7 +78,7 @@ def _from_matrix(matrix: tuple[float, ...] | None) -> Transform:
     return Transform(matrix[0], matrix[1], matrix[3], matrix[4], matrix[5], matrix[7])
 
 
-def heights_of(ifd: Ifd) -> tuple[tuple[float, ...], ...]:
+def parse_heights(ifd: Ifd) -> tuple[tuple[float, ...], ...]:
     """Return the values of pixel scale, tiepoints and matrix that concern the third axis.
 
     Raises:

@@ -18,7 +18,7 @@ from pixel_gather.core.request.sources import Sources
 from pixel_gather.core.scenes.scene_sources import asset_choices, band_numbers
 from pixel_gather.io.lists.list_columns import Scalar
 from pixel_gather.io.lists.source_list import SourceList
-from pixel_gather.io.parquet.parquet_batches import damage_of, parquet_batches
+from pixel_gather.io.parquet.parquet_batches import blame_file, parquet_batches
 
 if TYPE_CHECKING:
     from arro3.core import RecordBatch, Schema
@@ -110,7 +110,7 @@ def _sources(
 
 
 def _records(content: bytes, classes: dict[str, tuple[BandClass, ...]]) -> Iterator[dict[str, Any]]:
-    with damage_of("the list that was found (sources.parquet)"):
+    with blame_file("the list that was found (sources.parquet)"):
         schema, batches = parquet_batches(io.BytesIO(content), batch_size=_N_PER_BATCH)
         told = schema.metadata.get(_CLASSES.encode(), b"{}")  # of no file of an earlier version
         classes |= msgspec.json.decode(told, type=dict[str, tuple[BandClass, ...]])

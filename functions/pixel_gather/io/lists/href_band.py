@@ -13,7 +13,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.scene_id import scene_id
 from pixel_gather.io.lists.href_time import AUTO
 from pixel_gather.io.lists.list_columns import check_name
-from pixel_gather.io.lists.listing import compiled, search
+from pixel_gather.io.lists.listing import compile_pattern, search
 
 
 class BandOfScene(NamedTuple):
@@ -72,7 +72,7 @@ def band_finder(pattern: str, *, field: str = "sources.band") -> FindBand:
     Raises:
         RequestError: The pattern is wrong. The function raises it for a band that no array can be called.
     """
-    patterns = [compiled(each, field) for each in (_PRODUCTS if pattern == AUTO else (pattern,))]
+    patterns = [compile_pattern(each, field) for each in (_PRODUCTS if pattern == AUTO else (pattern,))]
     if any(each.groups - (_SCENE in each.groupindex) != 1 for each in patterns):
         raise RequestError(
             r"put the band, and only the band, in parentheses, such as _(B\d+)\.tif", field=field
@@ -87,14 +87,14 @@ def band_finder(pattern: str, *, field: str = "sources.band") -> FindBand:
                 start, stop = match.span(group)
                 scene = match[_SCENE] if _SCENE in each.groupindex else scene_id(href[:start] + href[stop:])
                 return BandOfScene(
-                    _checked(match[group].replace("/", "_"), href, field), scene.replace("/", "_")
+                    _check_band(match[group].replace("/", "_"), href, field), scene.replace("/", "_")
                 )
         return None
 
     return find
 
 
-def _checked(band: str, href: str, field: str) -> str:
+def _check_band(band: str, href: str, field: str) -> str:
     try:
         check_name(band, what="band")
     except ValueError as error:

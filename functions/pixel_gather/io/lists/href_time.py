@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.io.lists.listing import compiled, search
+from pixel_gather.io.lists.listing import compile_pattern, search
 
 type FindTime = Callable[[str], int | None]
 """Returns the time in a href as microseconds since 1970-01-01 UTC, or None if it has none."""
@@ -55,7 +55,8 @@ def time_finder(pattern: str, *, field: str = "sources.time") -> FindTime:
         RequestError: The pattern is wrong.
     """
     patterns = [
-        compiled(_as_regex(each, field), field) for each in (_PRODUCTS if pattern == AUTO else (pattern,))
+        compile_pattern(_as_regex(each, field), field)
+        for each in (_PRODUCTS if pattern == AUTO else (pattern,))
     ]
 
     def find(href: str) -> int | None:

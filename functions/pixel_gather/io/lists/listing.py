@@ -83,8 +83,8 @@ def list_objects(
     """
     folder = _check_folder(prefix, policy)
     glob = glob and glob.lstrip("/")
-    below_matches = compiled(_as_regex(glob), "sources.glob") if glob else None
-    whole_matches = None if regex is None else compiled(regex, "sources.regex")
+    below_matches = compile_pattern(_as_regex(glob), "sources.glob") if glob else None
+    whole_matches = None if regex is None else compile_pattern(regex, "sources.regex")
     literal = _WILDCARD.split(glob, maxsplit=1)[0] if glob else ""
     below, _, _ = literal.rpartition("/")
     start = f"{folder}/{below}" if below and ".." not in below else folder
@@ -129,7 +129,7 @@ def _as_regex(glob: str) -> str:
     return r"\A" + translate(glob, recursive=True, include_hidden=True, seps="/")
 
 
-def compiled(pattern: str, field: str) -> Pattern:
+def compile_pattern(pattern: str, field: str) -> Pattern:
     """Compile a regular expression. An error names the request's field."""
     if len(pattern) > _LONGEST_PATTERN:
         raise RequestError(f"the pattern is longer than {_LONGEST_PATTERN} characters", field=field)

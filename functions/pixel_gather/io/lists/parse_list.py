@@ -173,10 +173,10 @@ def _kind_of_line(text: str, name: str) -> str:
 def _text_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:  # noqa: ARG001 # same signature as the other readers
     for line in lines:
         if line.is_content:
-            yield line.number, {"href": _unquoted(line.text.strip())}
+            yield line.number, {"href": _unquote(line.text.strip())}
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """Remove the quotes that spreadsheets and shells put around a line."""
     is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
     return text[1:-1] if is_quoted else text

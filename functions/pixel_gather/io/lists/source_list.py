@@ -89,13 +89,13 @@ def named_sources(
         if find_scenes is None:
             raise RequestError("scenes cannot be searched for here; give a list", field="sources")
         return find_scenes(sources)
-    found = _named(sources, objects=objects, policy=policy, list_policy=list_policy, check=check)
+    found = _name_sources(sources, objects=objects, policy=policy, list_policy=list_policy, check=check)
     if sources.time is not None or sources.prefix is not None:
         found = _with_times(found, sources.time)
     return found if sources.band is None else _with_bands(found, sources.band)
 
 
-def _named(
+def _name_sources(
     sources: Sources, *, objects: Objects, policy: HrefPolicy, list_policy: HrefPolicy, check: Check
 ) -> SourceList:
     if sources.hrefs is not None:
@@ -172,7 +172,7 @@ def sources_of_hrefs(hrefs: Sequence[str], *, policy: HrefPolicy, field: str = "
 
     def each() -> Iterator[Source]:
         for position, href in enumerate(hrefs):
-            yield Source(href=_checked(href, policy, f"{field}.{position}"))
+            yield Source(href=_check_href(href, policy, f"{field}.{position}"))
 
     return SourceList(name=field, is_typed=True, sources=_refuse_none(each(), field, "no source is named"))
 
@@ -201,7 +201,7 @@ def open_source_list(
         RequestError: The list cannot be read, or is not a list.
         TimeoutError: Raised by ``check``.
     """
-    href = place if place == STDIN else _checked(place, list_policy, "sources.list")
+    href = place if place == STDIN else _check_href(place, list_policy, "sources.list")
     name, file = open_list_file(href, objects=objects, stdin=stdin, check=check)
     records = read_records(file, name=name, check=check)
     in_folder = policy.within(parent_of(href)) if place != STDIN and _is_read(href, policy) else policy
@@ -232,7 +232,7 @@ def sources_below(
 
     def each() -> Iterator[Source]:
         for item in listed:
-            yield Source(href=_checked(item.href, policy, "sources.prefix"))
+            yield Source(href=_check_href(item.href, policy, "sources.prefix"))
 
     nothing = (
         f"nothing below {prefix} matches; a prefix is a whole folder, and ** stands for folders below it"
@@ -258,7 +258,7 @@ def _is_read(href: str, policy: HrefPolicy) -> bool:
     return True
 
 
-def _checked(href: str, policy: HrefPolicy, field: str) -> str:
+def _check_href(href: str, policy: HrefPolicy, field: str) -> str:
     try:
         return check_href(href, policy=policy)
     except ValueError as error:

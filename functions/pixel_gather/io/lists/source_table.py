@@ -197,7 +197,7 @@ class SqliteSourceTable:
         from pixel_gather.io.lists.found_list import found_parquet  # noqa: PLC0415 # arro3 costs 30 ms
 
         in_order = self._database.execute("SELECT * FROM cube ORDER BY n")
-        dtypes = {name: dtype for name, (dtype, _) in self._stored.items()}
+        dtypes = {name: dtype for name, (dtype, _) in self._stored_columns.items()}
         return found_parquet(
             map(self._to_source, in_order), self._list.left_out, dtypes=dtypes, classes=self.band_classes
         )
@@ -253,7 +253,7 @@ class SqliteSourceTable:
 
         A source has their values in ``columns``, except for its ``scene`` and ``time_us``.
         """
-        dtypes = {name: dtype for name, (dtype, _) in self._stored.items()}
+        dtypes = {name: dtype for name, (dtype, _) in self._stored_columns.items()}
         if self._has_scenes:
             dtypes["scene"] = "string"
         if self._n_timeless:
@@ -447,7 +447,7 @@ class SqliteSourceTable:
         return [f"c{i}" for i in range(len(self._types))]
 
     @cached_property
-    def _stored(self) -> dict[str, tuple[str, int]]:
+    def _stored_columns(self) -> dict[str, tuple[str, int]]:
         """Dtype and position in a record of ``cube``, by column of the list."""
         return {
             name: (types.dtype(self._n_sources), _N_FIXED + i)
@@ -470,7 +470,7 @@ class SqliteSourceTable:
 
     def _to_source(self, record: Sequence[Any]) -> Source:
         _, _, href, band, scene, time_us, *_ = record
-        columns = {name: to_dtype(record[at], dtype) for name, (dtype, at) in self._stored.items()}
+        columns = {name: to_dtype(record[at], dtype) for name, (dtype, at) in self._stored_columns.items()}
         return Source(
             href=href,
             band=None if band is None else self.bands[band],

@@ -51,7 +51,7 @@ def parquet_batches(
 
 
 @contextmanager
-def damage_of(what: str) -> Iterator[None]:
+def blame_file(what: str) -> Iterator[None]:
     """Turn errors of one of our own files into a `StoreError` that names it."""
     try:
         yield
@@ -84,7 +84,7 @@ def _answer(channel: Channel, file: IO[bytes]) -> bytearray | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Child:
+class _ParquetChild:
     process: subprocess.Popen[bytes]
     channel: Channel
 
@@ -96,8 +96,8 @@ class _Child:
         self.process.wait()
 
 
-_idle: Final[list[_Child]] = []
-_running: Final[set[_Child]] = set()
+_idle: Final[list[_ParquetChild]] = []
+_running: Final[set[_ParquetChild]] = set()
 """All children, also those that are lent.
 
 Without this, the garbage collector could drop a reader together with its child. It would close the child's
@@ -108,7 +108,7 @@ socket, and the reader would still hand the child back.
 @contextmanager
 def _child(check: Check) -> Iterator[Channel]:
     """Lend a child. The next file gets it again, unless it was interrupted in the middle of an answer."""
-    child = _picked() or _started()
+    child = _pick_idle_child() or _start_child()
     child.channel.check = check
     try:
         yield child.channel
@@ -124,7 +124,7 @@ def _child(check: Check) -> Iterator[Channel]:
     _idle.append(child)
 
 
-def _picked() -> _Child | None:
+def _pick_idle_child() -> _ParquetChild | None:
     """Return an idle child, if there is one."""
     while True:
         try:
@@ -136,7 +136,7 @@ def _picked() -> _Child | None:
         child.end()
 
 
-def _started() -> _Child:
+def _start_child() -> _ParquetChild:
     """Start a child and wait until it is ready.
 
     Raises:
@@ -150,7 +150,7 @@ def _started() -> _Child:
             process = subprocess.Popen(  # noqa: S603 # a fixed program
                 command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, env=clean_environment()
             )
-        child = _Child(process, Channel(ours))
+        child = _ParquetChild(process, Channel(ours))
     except OSError as error:
         ours.close()
         raise BusyError(f"the process that reads Parquet did not start ({error}): run again") from error
@@ -175,7 +175,7 @@ def _forget_all() -> None:
 
 
 def _end_all() -> None:
-    while child := _picked():
+    while child := _pick_idle_child():
         child.end()
 
 

@@ -69,12 +69,12 @@ def _tables(channel: Channel, batch_size: int, nbytes: int) -> Iterator[bytes]:
     """Yield a table without rows, then one for each batch."""
     file = io.BufferedReader(_ParentsFile(channel, nbytes), buffer_size=_BUFFER_NBYTES)
     batches = arro3.io.read_parquet(cast("Any", file), batch_size=batch_size)
-    yield _streamed(Table.from_batches([], schema=batches.schema))
+    yield _write_stream(Table.from_batches([], schema=batches.schema))
     for batch in batches:
-        yield _streamed(batch)
+        yield _write_stream(batch)
 
 
-def _streamed(table: "Table | RecordBatch") -> bytes:
+def _write_stream(table: "Table | RecordBatch") -> bytes:
     """Return an Arrow stream."""
     out = io.BytesIO()
     arro3.io.write_ipc_stream(table, out, compression=None)
@@ -86,4 +86,4 @@ def _warm_up() -> None:
     file = io.BytesIO()
     arro3.io.write_parquet(Table.from_pydict({"a": Array([1], DataType.int64())}), file)
     for batch in arro3.io.read_parquet(file):
-        _streamed(batch)
+        _write_stream(batch)

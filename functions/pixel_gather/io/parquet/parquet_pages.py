@@ -64,7 +64,7 @@ def unpacked_nbytes(file: io.BufferedReader, *, check: Check) -> int:
         ValueError: The headers cannot be understood.
     """
     try:
-        return max((_of_row_group(file, group, check) for group in _row_groups(file)), default=0)
+        return max((_largest_of_row_group(file, group, check) for group in _row_groups(file)), default=0)
     except (KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
         raise ValueError("its headers cannot be understood") from error
 
@@ -83,11 +83,11 @@ def _row_groups(file: io.BufferedReader) -> list[_Struct]:
     return groups
 
 
-def _of_row_group(file: io.BufferedReader, group: _Struct, check: Check) -> int:
-    return sum(_of_column(file, chunk[_COLUMN], check) for chunk in group[_COLUMNS])
+def _largest_of_row_group(file: io.BufferedReader, group: _Struct, check: Check) -> int:
+    return sum(_largest_of_column(file, chunk[_COLUMN], check) for chunk in group[_COLUMNS])
 
 
-def _of_column(file: io.BufferedReader, column: _Struct, check: Check) -> int:
+def _largest_of_column(file: io.BufferedReader, column: _Struct, check: Check) -> int:
     """Return the size of its largest page and its largest dictionary."""
     dictionary = page = 0
     for header in _pages(file, column, check):
@@ -139,7 +139,7 @@ class _Compact:
         number = 0
         while head := self._byte():
             step, kind = head >> 4, head & 15
-            number = number + step if step else self._signed()
+            number = number + step if step else self._read_signed()
             found[number] = kind == 1 if kind in (1, 2) else self._value(kind)
         return found
 
@@ -148,14 +148,14 @@ class _Compact:
             case 1 | 2 | 3:
                 return self._byte()
             case 4 | 5 | 6:
-                return self._signed()
+                return self._read_signed()
             case 7:
                 return self._bytes(8)
             case 8:
-                return self._bytes(self._unsigned())
+                return self._bytes(self._read_unsigned())
             case 9 | 10:
                 head = self._byte()
-                n = self._unsigned() if head >> 4 == 15 else head >> 4  # noqa: PLR2004 # all four bits set
+                n = self._read_unsigned() if head >> 4 == 15 else head >> 4  # noqa: PLR2004 # all four bits set
                 return [self._value(head & 15) for _ in range(n)]
             case 12:
                 return self.struct()
@@ -173,7 +173,7 @@ class _Compact:
             raise IndexError(self.at)
         return self._content[start : self.at]
 
-    def _unsigned(self) -> int:
+    def _read_unsigned(self) -> int:
         number = shift = 0
         while True:
             byte = self._byte()
@@ -182,6 +182,6 @@ class _Compact:
                 return number
             shift += 7
 
-    def _signed(self) -> int:
-        number = self._unsigned()
+    def _read_signed(self) -> int:
+        number = self._read_unsigned()
         return (number >> 1) ^ -(number & 1)

@@ -40,7 +40,7 @@ class PixelClass:
     """Share of the valid pixels, 0 to 1."""
 
 
-def classes_of(
+def count_classes(
     name: str, pixels: Image, is_valid: Mask, *, meaning: BandMeaning = NO_MEANING
 ) -> tuple[PixelClass, ...]:
     """Return the classes of a measurement, the most frequent first; none if its values are quantities.

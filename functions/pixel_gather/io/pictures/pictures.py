@@ -25,7 +25,7 @@ type Rgba = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Channel:
+class ColourChannel:
     """Pixels of one measurement, shown as grey, red, green or blue."""
 
     pixels: Image
@@ -51,7 +51,7 @@ class Film:
     width: int
 
 
-def painted(channels: Sequence[Channel], stretches: Sequence[Stretch]) -> Rgba:
+def paint_channels(channels: Sequence[ColourChannel], stretches: Sequence[Stretch]) -> Rgba:
     """Return (..., y, x, 4): red, green, blue, opacity.
 
     Args:
@@ -72,7 +72,7 @@ def picture_uri(image: Rgba, *, is_lossless: bool) -> str:
     return _uri(picture_file(image, is_lossless=is_lossless))
 
 
-def film_of(frames: Rgba, *, most_nbytes: int) -> Film:
+def make_film(frames: Rgba, *, most_nbytes: int) -> Film:
     """Return as many evenly spread frames as fit into a number of bytes.
 
     Args:

@@ -64,7 +64,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the collection for scenes made from headers."""
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogHeader(msgspec.Struct, frozen=True, kw_only=True):
     """What the columns file says first."""
 
     n_scenes: int
@@ -106,7 +106,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
         return min(N_PER_BLOCK, self.n_scenes - block * N_PER_BLOCK)
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogParts(msgspec.Struct, frozen=True, kw_only=True):
     """Where the parts of a columns file lie, in bytes."""
 
     table: int
@@ -115,15 +115,15 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     stop: int
 
     @classmethod
-    def after(cls, header_nbytes: int, header: Header) -> "Parts":
+    def after(cls, header_nbytes: int, header: CatalogHeader) -> "CatalogParts":
         """Return the parts of a file whose header has this many bytes, padding included."""
         table = HEAD_NBYTES + header_nbytes
-        offsets = table + _padded(BlockTable.nbytes(header.n_blocks))
+        offsets = table + _pad_nbytes(BlockTable.nbytes(header.n_blocks))
         blocks = offsets + 8 * (header.n_groups + 1)
         return cls(table=table, offsets=offsets, blocks=blocks, stop=blocks + block_nbytes(header.n_scenes))
 
 
-def head_to_bytes(header: Header, table: BlockTable, offsets: np.ndarray[Any, Any]) -> bytes:
+def head_to_bytes(header: CatalogHeader, table: BlockTable, offsets: np.ndarray[Any, Any]) -> bytes:
     """Return everything of a columns file that comes before its blocks.
 
     Args:
@@ -132,9 +132,9 @@ def head_to_bytes(header: Header, table: BlockTable, offsets: np.ndarray[Any, An
         offsets: Where each group of items begins in the items file, and where the last one ends.
     """
     text = msgspec.json.encode(header)
-    text = text.ljust(_padded(len(text)))
+    text = text.ljust(_pad_nbytes(len(text)))
     content = MAGIC + len(text).to_bytes(8, "little") + text
-    content += table.to_bytes().ljust(_padded(BlockTable.nbytes(header.n_blocks)), b"\0")
+    content += table.to_bytes().ljust(_pad_nbytes(BlockTable.nbytes(header.n_blocks)), b"\0")
     return content + offsets.astype("<u8").tobytes()
 
 
@@ -150,14 +150,14 @@ def header_nbytes_of(head: bytes, *, name: str) -> int:
     return n
 
 
-def header_of(text: bytes | memoryview, *, name: str) -> Header:
+def parse_header(text: bytes | memoryview, *, name: str) -> CatalogHeader:
     """Return the header from its JSON.
 
     Raises:
         StoreError: It is damaged.
     """
     try:
-        return msgspec.json.decode(text, type=Header)
+        return msgspec.json.decode(text, type=CatalogHeader)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreError(f"{name} is damaged ({error}); make it again with pixel-gather catalog") from error
 
@@ -183,5 +183,5 @@ def group_of_bytes(content: bytes | memoryview, *, name: str) -> list[bytes]:
         raise StoreError(f"{name} is damaged ({error}); make it again with pixel-gather catalog") from error
 
 
-def _padded(nbytes: int) -> int:
+def _pad_nbytes(nbytes: int) -> int:
     return -(-nbytes // 8) * 8

@@ -28,7 +28,7 @@ class _Typed(msgspec.Struct):
     type: str
 
 
-def shapes_of(geometries: Sequence[bytes | None], *, name_of: Callable[[int], str]) -> "NDArray[Any]":
+def parse_shapes(geometries: Sequence[bytes | None], *, name_of: Callable[[int], str]) -> "NDArray[Any]":
     """Return GeoJSON geometries as shapes; None where there is none.
 
     Most are read by GEOS. It refuses, or may read in another way, rings that are not closed, heights and

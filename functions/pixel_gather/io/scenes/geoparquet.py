@@ -18,18 +18,18 @@ from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
 from pixel_gather.core.time_range import format_moment, parse_period
 from pixel_gather.io.parquet.parquet_batches import parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
-from pixel_gather.io.scenes.footprints import shapes_of
+from pixel_gather.io.scenes.footprints import parse_shapes
 from pixel_gather.io.scenes.item_types import (
     Kind,
     arrow_type,
-    conformed,
+    conform_value,
+    from_json_text,
     has_json,
     kind_of,
-    merged,
-    of_json_text,
-    settled,
+    merge_kinds,
+    settle_kind,
 )
-from pixel_gather.io.scenes.json_structure import structure_of
+from pixel_gather.io.scenes.json_structure import hash_structure
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from pixel_gather.io.store.opened_file import no_deadline, parquet_errors
 
@@ -129,14 +129,14 @@ def _kinds(spooled: SpooledItems, which: np.ndarray[Any, Any]) -> dict[str, Kind
     for start in range(0, len(in_file), _N_PER_BATCH):
         for content in spooled.read(in_file[start : start + _N_PER_BATCH]):
             columns = _columns(_parts(content))
-            structure = structure_of(msgspec.json.encode(columns))
+            structure = hash_structure(msgspec.json.encode(columns))
             if structure in seen:
                 continue
             if len(seen) < _MOST_STRUCTURES:
                 seen.add(structure)
             for name, value in columns.items():
-                found[name] = merged(found.get(name, "null"), kind_of(msgspec.json.decode(value)))
-    return {name: "time" if name in _TIMES else settled(kind) for name, kind in found.items()}
+                found[name] = merge_kinds(found.get(name, "null"), kind_of(msgspec.json.decode(value)))
+    return {name: "time" if name in _TIMES else settle_kind(kind) for name, kind in found.items()}
 
 
 def _parts(content: bytes) -> _Parts:
@@ -199,7 +199,7 @@ def _row(item: _Parts, changed: Mapping[str, Kind]) -> dict[str, Any]:
     for name, kind in changed.items():
         if name in row:
             value = msgspec.json.decode(row[name])
-            row[name] = _time(value) if kind == "time" else conformed(value, kind)
+            row[name] = _time(value) if kind == "time" else conform_value(value, kind)
     box = msgspec.json.decode(item["bbox"])
     flat = [*box[:2], *box[3:5]] if len(box) == 6 else box  # noqa: PLR2004 # with heights
     return row | {"bbox": dict(zip(_BBOX, flat, strict=True)), "links": []}
@@ -219,7 +219,7 @@ def _wkb(items: Sequence[_Parts]) -> list[bytes | None]:
     from shapely import to_wkb  # noqa: PLC0415 # as above
 
     geometries = [None if (each := item.get("geometry")) is None else bytes(each) for item in items]
-    found: list[bytes | None] = to_wkb(shapes_of(geometries, name_of=lambda n: f"item {n}")).tolist()
+    found: list[bytes | None] = to_wkb(parse_shapes(geometries, name_of=lambda n: f"item {n}")).tolist()
     return found
 
 
@@ -277,7 +277,7 @@ def _plain(value: Any) -> Any:
         return _without_none(value)
     if isinstance(value, list):
         return [_plain(each) for each in value]
-    return of_json_text(value) if isinstance(value, str) else value
+    return from_json_text(value) if isinstance(value, str) else value
 
 
 def _without_none(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,12 +55,12 @@ def items_of_file(
             yield from _with_hrefs_made_whole(items_of_geoparquet(file, name=name, skipped=skipped), href)
             return
         first_line = _line(file, name)
-        first = _decoded(first_line, name)
+        first = _decode_json(first_line, name)
         if isinstance(first, dict) and first.get("type") in ("Feature", "FeatureCollection"):
-            yield from _with_hrefs_made_whole(_of_lines(first, file, name, check, skipped), href)
+            yield from _with_hrefs_made_whole(_read_lines(first, file, name, check, skipped), href)
             return
         content = first_line + file.read(LARGEST_JSON_NBYTES + 1 - len(first_line))
-    document = first if isinstance(first, dict) else _decoded(content, name)
+    document = first if isinstance(first, dict) else _decode_json(content, name)
     if not isinstance(document, dict):
         raise RequestError("this is neither JSON nor Parquet; give STAC items", field=name)
     yield from _items_of_document(document, href, name, read_document, check, skipped=skipped)
@@ -78,14 +78,14 @@ def _items_of_document(
     if isinstance(document.get("features"), list) or document.get("type") == "Feature":
         yield from _with_hrefs_made_whole(_features(document, name, skipped), href)
     elif document.get("type") in ("Catalog", "Collection"):
-        yield from _linked(document, href, read_document, check, skipped)
+        yield from _follow_links(document, href, read_document, check, skipped)
     else:
         raise RequestError(
             "it holds no STAC items; give a collection of items, one item a line, or a catalog", field=name
         )
 
 
-def _of_lines(
+def _read_lines(
     first: dict[str, Any], file: IO[bytes], name: str, check: Check, skipped: SkippedItems | None
 ) -> Iterator[dict[str, Any]]:
     """Yield the items of a file that has an item, or a collection of items, a line."""
@@ -96,7 +96,7 @@ def _of_lines(
         check()
         if not line.strip():
             continue
-        document = _decoded(line, name)
+        document = _decode_json(line, name)
         if isinstance(document, dict):
             yield from _features(document, f"{name} line {number}", skipped)
         else:
@@ -125,7 +125,7 @@ def _line(file: IO[bytes], name: str) -> bytes:
     return line
 
 
-def _linked(
+def _follow_links(
     document: Mapping[str, Any],
     href: str,
     read_document: ReadDocument,
@@ -199,7 +199,7 @@ def _whole(href: str, start: str) -> str:
     return href if href.startswith("/") else f"{parent_of(start)}/{href}"
 
 
-def _decoded(content: bytes, name: str) -> Any:
+def _decode_json(content: bytes, name: str) -> Any:
     """Return the JSON; None if it is none.
 
     Raises:

@@ -20,8 +20,8 @@ _LARGEST_INT: Final = 2**63
 _JSON_STARTS: Final = ("[", "{", '"')
 
 
-def of_json_text(text: str) -> Any:
-    """Return the value of a column of kind ``json``, as `conformed` wrote it."""
+def from_json_text(text: str) -> Any:
+    """Return the value of a column of kind ``json``, as `conform_value` wrote it."""
     if text[:1] not in _JSON_STARTS:
         return text
     try:
@@ -43,14 +43,14 @@ def kind_of(value: Any) -> Kind:
     return _SCALARS.get(type(value), "json")
 
 
-def merged(one: Kind, other: Kind) -> Kind:
+def merge_kinds(one: Kind, other: Kind) -> Kind:
     """Return the kind that holds values of both."""
     if one in (other, "null"):
         return other
     if other == "null":
         return one
     if isinstance(one, tuple) and isinstance(other, tuple):
-        return ("list", merged(one[1], other[1]))
+        return ("list", merge_kinds(one[1], other[1]))
     if isinstance(one, dict) and isinstance(other, dict):
         return _merged_fields(one, other)
     return "float" if one in ("int", "float") and other in ("int", "float") else "json"
@@ -59,7 +59,7 @@ def merged(one: Kind, other: Kind) -> Kind:
 def _common(kinds: Sequence[Kind]) -> Kind:
     found: Kind = "null"
     for kind in kinds:
-        found = merged(found, kind)
+        found = merge_kinds(found, kind)
     return found
 
 
@@ -67,22 +67,22 @@ def _merged_fields(one: dict[str, Kind], other: dict[str, Kind]) -> Kind:
     names = dict.fromkeys((*one, *other))
     if len(names) > _MOST_FIELDS:
         return "json"
-    return {name: merged(one.get(name, "null"), other.get(name, "null")) for name in names}
+    return {name: merge_kinds(one.get(name, "null"), other.get(name, "null")) for name in names}
 
 
-def settled(kind: Kind) -> Kind:
+def settle_kind(kind: Kind) -> Kind:
     """Return a kind that Parquet can store: without empty objects, and text where nothing was ever said."""
     if kind == "null":
         return "text"
     if isinstance(kind, tuple):
-        return ("list", settled(kind[1]))
+        return ("list", settle_kind(kind[1]))
     if isinstance(kind, dict):
-        return {name: settled(each) for name, each in kind.items()} or "json"
+        return {name: settle_kind(each) for name, each in kind.items()} or "json"
     return kind
 
 
 def has_json(kind: Kind) -> bool:
-    """Tell whether `conformed` changes anything in values of a settled kind."""
+    """Tell whether `conform_value` changes anything in values of a settled kind."""
     if isinstance(kind, tuple):
         return has_json(kind[1])
     if isinstance(kind, dict):
@@ -90,7 +90,7 @@ def has_json(kind: Kind) -> bool:
     return kind == "json"
 
 
-def conformed(value: Any, kind: Kind) -> Any:
+def conform_value(value: Any, kind: Kind) -> Any:
     """Return a value as a column of this kind takes it."""
     if value is None:
         return None
@@ -98,9 +98,9 @@ def conformed(value: Any, kind: Kind) -> Any:
         is_plain = isinstance(value, str) and value[:1] not in _JSON_STARTS
         return value if is_plain else json.dumps(value, separators=(",", ":"))
     if isinstance(kind, tuple):
-        return [conformed(each, kind[1]) for each in value]
+        return [conform_value(each, kind[1]) for each in value]
     if isinstance(kind, dict):
-        return {name: conformed(value.get(name), each) for name, each in kind.items()}
+        return {name: conform_value(value.get(name), each) for name, each in kind.items()}
     return value
 
 

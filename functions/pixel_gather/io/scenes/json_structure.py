@@ -16,7 +16,7 @@ _LARGE: Final = re.compile(rb"\d{19}")
 """A whole number that may be too large for an integer."""
 
 
-def structure_of(content: bytes) -> bytes:
+def hash_structure(content: bytes) -> bytes:
     """Return 16 bytes that are the same for JSON with the same names, and kinds of values in the same order.
 
     Quotes separate the texts from the rest. Of the texts, only names are kept. Of the rest, all but digits is

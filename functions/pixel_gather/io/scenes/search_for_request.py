@@ -12,7 +12,7 @@ from pixel_gather.core.model.source import SearchCost
 from pixel_gather.core.request.href_policy import HrefPolicy, check_href
 from pixel_gather.core.request.sources import CatalogSources, StacSources
 from pixel_gather.core.request.web_address import CMR, CheckUrl
-from pixel_gather.core.scenes.scene_sources import AssetChoice, slimmed
+from pixel_gather.core.scenes.scene_sources import AssetChoice, slim_item
 from pixel_gather.core.scenes.search_criteria import SearchCriteria
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.io.event_loop import run
@@ -74,14 +74,14 @@ class SceneSearcher:
 
         def take(item: Item) -> Item:
             self.check()
-            return slimmed(item, choices, properties=asked.duplicates_by)
+            return slim_item(item, choices, properties=asked.duplicates_by)
 
         if isinstance(asked, StacSources):
             skipped = SkippedItems()
             items = tuple(map(take, self._items(asked, wanted, cost, skipped)))
             found = FoundScenes(items=items, n_skipped=skipped.n, skipped=tuple(skipped.first))
         else:
-            href = self._checked(asked.file, "file")
+            href = self._check_place(asked.file, "file")
             store, key = opened_folder(href, self.objects.settings_of(href))
             found = run(catalog_scenes(wanted, store, key, place=href, take=take))
             cost.n_gets = found.n_gets
@@ -99,7 +99,7 @@ class SceneSearcher:
             yield from wanted_items(asked.items, wanted, name="item", skipped=skipped)
         else:
             found = items_of_file(
-                self._checked(asked.items or "", "items"),
+                self._check_place(asked.items or "", "items"),
                 objects=self.objects,
                 read_document=self._read_document,
                 check=self.check,
@@ -122,7 +122,7 @@ class SceneSearcher:
     def _read_document(self, href: str) -> Any:
         """Return a document that a static catalog links to."""
         name, file = open_list_file(
-            self._checked(href, "items"), objects=self.objects, check=self.check, what="catalog"
+            self._check_place(href, "items"), objects=self.objects, check=self.check, what="catalog"
         )
         with closing(file):
             try:
@@ -130,7 +130,7 @@ class SceneSearcher:
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise RequestError(f"{name} is no JSON: {error}", field="items") from error
 
-    def _checked(self, place: str, field: str) -> str:
+    def _check_place(self, place: str, field: str) -> str:
         """Return the href of a file that describes scenes."""
         try:
             return check_href(place, policy=self.policy)

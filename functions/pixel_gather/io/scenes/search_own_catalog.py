@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import obstore
 
-from pixel_gather.core.area import check_box, unwrapped
+from pixel_gather.core.area import check_box, unwrap_box
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.core.scenes.columns import (
@@ -33,12 +33,12 @@ from pixel_gather.core.scenes.duplicates import without_duplicates
 from pixel_gather.io.scenes.catalog_format import (
     HEAD_NBYTES,
     N_PER_GROUP,
-    Header,
-    Parts,
+    CatalogHeader,
+    CatalogParts,
     columns_key,
     group_of_bytes,
     header_nbytes_of,
-    header_of,
+    parse_header,
 )
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
@@ -104,10 +104,10 @@ class Catalog:
         *,
         key: str,
         etag: str | None,
-        header: Header,
+        header: CatalogHeader,
         table: BlockTable,
         offsets: np.ndarray[Any, Any],
-        parts: Parts,
+        parts: CatalogParts,
         blocks: memoryview | None,
     ) -> None:
         """Use `open_catalog`."""
@@ -206,19 +206,19 @@ class Catalog:
     async def _blocks_of(self, numbers: tuple[int, ...]) -> list[Columns]:
         if (held := self._blocks) is not None:
             return [
-                block_of_bytes(held[slice(*self._extent(number))], self.header.n_in_block(number))
+                block_of_bytes(held[slice(*self._block_extent(number))], self.header.n_in_block(number))
                 for number in numbers
             ]
         return await asyncio.gather(*(self._block(number) for number in numbers))
 
-    def _extent(self, number: int) -> tuple[int, int]:
+    def _block_extent(self, number: int) -> tuple[int, int]:
         """Return the bytes of a block, from the beginning of the first one."""
         start = block_nbytes(number * N_PER_BLOCK)
         return start, start + block_nbytes(self.header.n_in_block(number))
 
     async def _block(self, number: int) -> Columns:
         n = self.header.n_in_block(number)
-        start, stop = self._extent(number)
+        start, stop = self._block_extent(number)
         if (kept := self._fetched.get(number)) is not None:
             return kept
         self.n_gets += 1
@@ -263,11 +263,11 @@ async def open_catalog(
     """
     for _ in range(_MOST_TIMES_REPLACED):
         with suppress(ReplacedError):
-            return await _opened(store, key, place or key, most_in_memory)
-    return await _opened(store, key, place or key, most_in_memory)
+            return await _open_newest(store, key, place or key, most_in_memory)
+    return await _open_newest(store, key, place or key, most_in_memory)
 
 
-async def _opened(store: Store, key: str, place: str, most_in_memory: int) -> Catalog:
+async def _open_newest(store: Store, key: str, place: str, most_in_memory: int) -> Catalog:
     folder, slash, file = place.rpartition("/")
     columns, name = columns_key(key), f"{folder}{slash}{columns_key(file)}"
     try:
@@ -280,8 +280,8 @@ async def _opened(store: Store, key: str, place: str, most_in_memory: int) -> Ca
     except (obstore.exceptions.BaseError, OSError) as error:
         raise _in_words(name, error) from error
     content = await _range(store, columns, HEAD_NBYTES, HEAD_NBYTES + header_nbytes, etag)
-    header = header_of(content, name=name)
-    parts = Parts.after(header_nbytes, header)
+    header = parse_header(content, name=name)
+    parts = CatalogParts.after(header_nbytes, header)
     if nbytes != parts.stop:
         raise StoreError(f"{name} is damaged: it has {nbytes:,} bytes instead of {parts.stop:,}")
     is_held = header.n_scenes <= most_in_memory
@@ -311,7 +311,7 @@ def _fits(item: Item, query: SceneQuery, *, is_exact: bool) -> bool:
 
     geometry = item.get("geometry")
     if geometry is None:
-        return query.area.meets(box(*unwrapped(check_box(item["bbox"], field="bbox"))))
+        return query.area.meets(box(*unwrap_box(check_box(item["bbox"], field="bbox"))))
     return query.area.meets(shape(geometry))
 
 

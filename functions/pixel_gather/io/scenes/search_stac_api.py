@@ -37,7 +37,7 @@ class StacSearch(SearchCriteria):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _PageRequest:
     """One request of a paged search."""
 
     method: str
@@ -95,7 +95,7 @@ def search_items(
             yield item
 
 
-def _first(search: StacSearch, client: JsonClient) -> _Asked:
+def _first(search: StacSearch, client: JsonClient) -> _PageRequest:
     landing = _mapping(client.get(search.api), search.api)
     links = [
         each for each in landing.get("links", ()) if isinstance(each, Mapping) and each.get("rel") == "search"
@@ -111,8 +111,8 @@ def _first(search: StacSearch, client: JsonClient) -> _Asked:
     url = with_query_of(found, search.api)
     body = _body(search, can_query=any(_QUERY_CLASS in str(each) for each in landing.get("conformsTo", ())))
     if posts is not None:
-        return _Asked(method="POST", url=url, body=body)
-    return _Asked(method="GET", url=_with_parameters(url, body))
+        return _PageRequest(method="POST", url=url, body=body)
+    return _PageRequest(method="GET", url=_with_parameters(url, body))
 
 
 def _body(search: StacSearch, *, can_query: bool) -> dict[str, Any]:
@@ -143,8 +143,8 @@ def _with_parameters(url: str, body: Mapping[str, Any]) -> str:
     return urlunsplit(parts._replace(query=urlencode([*parse_qsl(parts.query), *values.items()])))
 
 
-def _pages(first: _Asked, client: JsonClient, *, key_of: str) -> Iterator[list[dict[str, Any]]]:
-    asked: _Asked | None = first
+def _pages(first: _PageRequest, client: JsonClient, *, key_of: str) -> Iterator[list[dict[str, Any]]]:
+    asked: _PageRequest | None = first
     seen: set[str] = set()
     n_empty = 0
     while asked is not None:
@@ -171,7 +171,7 @@ def _pages(first: _Asked, client: JsonClient, *, key_of: str) -> Iterator[list[d
         asked = _next(page, asked, key_of)
 
 
-def _next(page: Mapping[str, Any], asked: _Asked, key_of: str) -> _Asked | None:
+def _next(page: Mapping[str, Any], asked: _PageRequest, key_of: str) -> _PageRequest | None:
     links = page.get("links")
     link = (
         next((each for each in links if isinstance(each, Mapping) and each.get("rel") == "next"), None)
@@ -185,12 +185,12 @@ def _next(page: Mapping[str, Any], asked: _Asked, key_of: str) -> _Asked | None:
     except ValueError as error:
         raise StoreError(f"{urlsplit(asked.url).netloc} names a next page that is no address") from error
     if str(link.get("method", "GET")).upper() != "POST":
-        return _Asked(method="GET", url=url)
+        return _PageRequest(method="GET", url=url)
     given = link.get("body")
     body = dict(given) if isinstance(given, Mapping) else {}
     if link.get("merge"):
         body = (asked.body or {}) | body
-    return _Asked(method="POST", url=url, body=body or asked.body)
+    return _PageRequest(method="POST", url=url, body=body or asked.body)
 
 
 def _mapping(answer: JsonAnswer, url: str) -> Mapping[str, Any]:

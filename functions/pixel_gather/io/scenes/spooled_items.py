@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.scenes.columns import Columns, columns_of, order_of
-from pixel_gather.core.scenes.item import SceneKey, kept, scene_key
+from pixel_gather.core.scenes.columns import Columns, order_by_place, stack_columns
+from pixel_gather.core.scenes.item import SceneKey, scene_key, without_links
 from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
-from pixel_gather.io.scenes.footprints import shapes_of
+from pixel_gather.io.scenes.footprints import parse_shapes
 
 _N_AT_A_TIME: Final = 8192
 _DIGEST_NBYTES: Final = 16
@@ -121,13 +121,13 @@ class SpooledItems:
         """Return the columns in the catalog's order, and which item each row is."""
         self._settle()
         if not self._columns:
-            return columns_of([], {}), np.empty(0, np.int64)
+            return stack_columns([], {}), np.empty(0, np.int64)
         columns = self._all_columns()
         n_new = self.n_items if self._new is None else self._new.n
         stays = _last_of_each(columns["hash"], n_new)
         self.n_replaced = len(columns["hash"]) - len(stays)
         columns = {name: values[stays] for name, values in columns.items()}
-        order = order_of(columns)
+        order = order_by_place(columns)
         return {name: values[order] for name, values in columns.items()}, stays[order]
 
     def read(self, which: np.ndarray[Any, Any]) -> list[bytes]:
@@ -147,7 +147,7 @@ class SpooledItems:
 
     def _add(self, items: Sequence[tuple[Mapping[str, Any], SceneKey]], skipped: SkippedItems | None) -> None:
         try:
-            contents = _checked(items)
+            contents = _check_items(items)
         except RequestError as error:
             if len(items) == 1:
                 skip(skipped, error, items[0][0])
@@ -168,7 +168,7 @@ class SpooledItems:
 
     def _settle(self) -> None:
         if self._keys:
-            self._columns.append(columns_of(self._keys, self.collections))
+            self._columns.append(stack_columns(self._keys, self.collections))
             self._stops.append(np.array(self._some_stops, np.int64))
             self._keys, self._some_stops = [], []
 
@@ -181,18 +181,18 @@ class SpooledItems:
         return self._stops[0]
 
 
-def _checked(items: Sequence[tuple[Mapping[str, Any], SceneKey]]) -> list[bytes]:
+def _check_items(items: Sequence[tuple[Mapping[str, Any], SceneKey]]) -> list[bytes]:
     """Return items as JSON. A geometry that cannot be used is refused now, not when it is searched."""
-    contents = [_encoded(kept(item, key), key) for item, key in items]
+    contents = [_encode_item(without_links(item, key), key) for item, key in items]
     geometries = [item.get("geometry") for item, _ in items]
-    shapes_of(
+    parse_shapes(
         [None if each is None else msgspec.json.encode(each) for each in geometries],
         name_of=lambda n: f"item {items[n][1].id[:80]}",
     )
     return contents
 
 
-def _encoded(item: Mapping[str, Any], key: SceneKey) -> bytes:
+def _encode_item(item: Mapping[str, Any], key: SceneKey) -> bytes:
     try:
         return msgspec.json.encode(item)
     except (UnicodeEncodeError, OverflowError, RecursionError, TypeError) as error:

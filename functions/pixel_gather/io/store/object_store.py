@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from tempfile import TemporaryFile
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from obstore.store import HTTPStore, LocalStore, S3Store
@@ -97,6 +97,13 @@ class Fetched:
     start: int
     etag: str | None
     object_nbytes: int
+
+
+class Ranges(Protocol):
+    """The part of `Objects` that readers of files use."""
+
+    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
+        """Read bytes [start, stop) of one version of an object."""
 
 
 @functools.lru_cache(maxsize=512)  # of each source in flight it is asked three times

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pixel_gather.core.results.evidence import Evidence
-from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, TableRow, rows_of, summary_of
+from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, TableRow, rows_of, summary_rows
 from pixel_gather.features.report.page.place_map import MapView, map_of, map_of_cubes
 from pixel_gather.features.report.page.views import view_of
 from pixel_gather.io.pictures.page_style import page_style
@@ -110,7 +110,7 @@ def comparison_of(
 
 
 def _rendered(*, title: str, columns: Sequence[RunColumn], **content: Any) -> str:
-    summary = summary_of(columns) if len(columns) > COLUMNS_ABREAST else None
+    summary = summary_rows(columns) if len(columns) > COLUMNS_ABREAST else None
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     return (
         _templates()

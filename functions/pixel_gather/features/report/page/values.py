@@ -15,7 +15,7 @@ from pixel_gather.features.report.page.chart import (
     time_ticks,
 )
 from pixel_gather.features.report.page.coverage import share_in_words
-from pixel_gather.io.pictures.classes import PixelClass, classes_of, legend_of
+from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of
 from pixel_gather.io.pictures.stretch import number_in_words
 
 _N_BINS: Final = 48
@@ -61,7 +61,7 @@ def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
 
 def _classes_of(look: Look) -> tuple[PixelClass, ...]:
     quicklooks = look.quicklooks
-    found = classes_of(look.measurement, quicklooks.pixels, quicklooks.is_valid, meaning=look.meaning)
+    found = count_classes(look.measurement, quicklooks.pixels, quicklooks.is_valid, meaning=look.meaning)
     return legend_of(found)
 
 

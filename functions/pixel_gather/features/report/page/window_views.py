@@ -7,8 +7,15 @@ from typing import Final
 
 from pixel_gather.core.model.band_meaning import true_colour
 from pixel_gather.core.results.evidence import Look, Picture
-from pixel_gather.io.pictures.classes import PixelClass, classes_of, legend_of, painted_classes
-from pixel_gather.io.pictures.pictures import Channel, Film, Rgba, film_of, painted, picture_uri
+from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
+from pixel_gather.io.pictures.pictures import (
+    ColourChannel,
+    Film,
+    Rgba,
+    make_film,
+    paint_channels,
+    picture_uri,
+)
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
 
 _MOST_LOOKS: Final = 24
@@ -20,7 +27,7 @@ _MOST_FILM_NBYTES: Final = 1_500_000
 _MOST_LOSSLESS: Final = 4
 """With more choices than these, pictures are compressed with a slight loss."""
 
-type Paint = Callable[[Sequence[Channel]], Rgba]
+type Paint = Callable[[Sequence[ColourChannel]], Rgba]
 """Makes a picture of some windows."""
 
 
@@ -129,7 +136,7 @@ def _choice(name: str, looks: tuple[Look, ...]) -> _Choice:
 
 def _view(choice: _Choice, *, is_lossless: bool, most_film_nbytes: int) -> LookView:
     channels = [
-        Channel(
+        ColourChannel(
             pixels=look.quicklooks.pixels[list(indexes)], is_valid=look.quicklooks.is_valid[list(indexes)]
         )
         for look, indexes in zip(choice.looks, choice.indexes, strict=True)
@@ -137,13 +144,13 @@ def _view(choice: _Choice, *, is_lossless: bool, most_film_nbytes: int) -> LookV
     classes: tuple[PixelClass, ...] = ()
     if len(channels) == 1:
         (look,), (channel,) = choice.looks, channels
-        classes = classes_of(choice.name, channel.pixels, channel.is_valid, meaning=look.meaning)
+        classes = count_classes(choice.name, channel.pixels, channel.is_valid, meaning=look.meaning)
     if classes:
         paint: Paint = partial(_painted_classes, classes=classes)
         scale = _legend_view(choice, classes)
     else:
         stretches = common_stretches([each.pixels for each in channels], [each.is_valid for each in channels])
-        paint, scale = partial(painted, stretches=stretches), _scale_view(choice, stretches)
+        paint, scale = partial(paint_channels, stretches=stretches), _scale_view(choice, stretches)
     sheets = zip(*(each.contact_sheet for each in choice.looks), strict=True)
     film = None
     if most_film_nbytes and len(choice.indexes[0]) > 1:
@@ -169,7 +176,7 @@ def _shown(windows: Sequence[Picture], paint: Paint, *, is_lossless: bool) -> Pi
         is_lossless: Whether the image is exact.
     """
     channels = [
-        Channel(pixels=each.pixels, is_valid=each.is_valid)
+        ColourChannel(pixels=each.pixels, is_valid=each.is_valid)
         for each in windows
         if each.pixels is not None and each.is_valid is not None
     ]
@@ -210,13 +217,13 @@ def _legend_view(choice: _Choice, classes: tuple[PixelClass, ...]) -> ScaleView:
     )
 
 
-def _painted_classes(channels: Sequence[Channel], *, classes: tuple[PixelClass, ...]) -> Rgba:
+def _painted_classes(channels: Sequence[ColourChannel], *, classes: tuple[PixelClass, ...]) -> Rgba:
     (channel,) = channels
     return painted_classes(channel.pixels, channel.is_valid, classes)
 
 
 def _film_view(choice: _Choice, pictures: Rgba, *, most_nbytes: int) -> FilmView:
-    film = film_of(pictures, most_nbytes=most_nbytes)
+    film = make_film(pictures, most_nbytes=most_nbytes)
     frames = choice.looks[0].frames
     captions = tuple(
         {"label": frames[index].label, "row": f"row {frames[index].row:,}", "href": frames[index].href}
