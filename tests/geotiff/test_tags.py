@@ -22,6 +22,7 @@ TAGS = {
     Tag.PLANAR_CONFIGURATION: "PlanarConfiguration",
     Tag.RESOLUTION_UNIT: "ResolutionUnit",
     Tag.PREDICTOR: "Predictor",
+    Tag.COLOR_MAP: "ColorMap",
     Tag.TILE_WIDTH: "TileWidth",
     Tag.TILE_LENGTH: "TileLength",
     Tag.TILE_OFFSETS: "TileOffsets",
