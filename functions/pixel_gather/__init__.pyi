@@ -22,6 +22,8 @@ from pixel_gather.features.catalog.catalog import MadeCatalog as MadeCatalog
 from pixel_gather.features.catalog.catalog import make_catalog as make_catalog
 from pixel_gather.features.catalog.catalog import remove_scenes as remove_scenes
 from pixel_gather.features.catalog.search import search as search
+from pixel_gather.features.chips.chip_dataset import ChipDataset as ChipDataset
+from pixel_gather.features.chips.chip_dataset import open_chips as open_chips
 from pixel_gather.features.drill.drill import drill as drill
 from pixel_gather.features.drill.drill import drill_async as drill_async
 from pixel_gather.features.drill.read_pixels import DrilledPixel as DrilledPixel

@@ -30,13 +30,14 @@ def check_extra(extra: Extra, what: str, *, packages: Sequence[str] = ()) -> Non
         MissingExtraError: A package is not installed.
     """
     for package in packages or _PACKAGES[extra]:
-        if not _is_there(package):
+        if not is_installed(package):
             raise MissingExtraError(
                 f"{what} need {package}, which is not installed: pip install 'pixel-gather[{extra}]'"
             )
 
 
-def _is_there(package: str) -> bool:
+def is_installed(package: str) -> bool:
+    """Return whether a package is installed. It is not imported."""
     try:
         return find_spec(package) is not None
     except ValueError:  # the program has blocked its import

@@ -21,7 +21,7 @@ from pixel_gather.core.read.stored_tiles import BandTiles
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.cube.chunk_memory import Block, ChunkMemory, LentMemory
 
-_EMPTY: Final = np.uint64(2**64 - 1)
+EMPTY: Final = np.uint64(2**64 - 1)
 _INDEX_DTYPE: Final = np.dtype("<u8")
 
 type Part = bytes | bytearray | memoryview
@@ -237,15 +237,27 @@ def chunks_of(content: memoryview, *, n: int) -> list[memoryview | None]:
     Raises:
         ValueError: Its index is damaged.
     """
+    return [
+        None if offset == EMPTY else content[int(offset) : int(offset) + int(nbytes)]
+        for offset, nbytes in places_of(content, n=n)
+    ]
+
+
+def places_of(content: memoryview, *, n: int) -> "np.ndarray[Any, np.dtype[np.uint64]]":
+    """Return the index of a shard: offset and length of each chunk. `EMPTY` is the offset of absent ones.
+
+    Args:
+        content: The shard, or its end.
+        n: Its number of chunks.
+
+    Raises:
+        ValueError: The index is damaged.
+    """
     index_nbytes = 2 * _INDEX_DTYPE.itemsize * n
     index, checksum = content[-index_nbytes - 4 : -4], content[-4:]
     if len(index) != index_nbytes or google_crc32c.value(bytes(index)).to_bytes(4, "little") != checksum:
         raise ValueError("the index of a shard is damaged")
-    places = np.frombuffer(index, _INDEX_DTYPE).reshape(n, 2)
-    return [
-        None if offset == _EMPTY else content[int(offset) : int(offset) + int(nbytes)]
-        for offset, nbytes in places
-    ]
+    return np.frombuffer(index, _INDEX_DTYPE).reshape(n, 2)
 
 
 def _is_all(pixels: Pixels, fill: Any) -> bool:
@@ -263,7 +275,7 @@ def _index_of(encoded: Sequence[Part | None]) -> bytes:
     """Return the index: offset and length of each chunk, then a checksum of the index."""
     sizes = np.array([0 if part is None else len(part) for part in encoded], dtype=_INDEX_DTYPE)
     index = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)
-    index[[part is None for part in encoded]] = _EMPTY
+    index[[part is None for part in encoded]] = EMPTY
     places = index.tobytes()
     checksum: int = google_crc32c.value(places)
     return places + checksum.to_bytes(4, "little")

@@ -1,0 +1,203 @@
+"""A cube of chips as a dataset: a chip by its number, subsets, and batches for training."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pixel_gather.core.errors import MissingExtraError, RequestError
+from pixel_gather.core.extras import is_installed
+from pixel_gather.features.chips.chip_batches import ChipBatches
+from pixel_gather.features.chips.opened_chips import OpenedChips
+from pixel_gather.features.chips.split_places import places_apart, share_out
+from pixel_gather.in_process.places import open_existing
+from pixel_gather.io.store.object_store import StoreSettings
+
+if TYPE_CHECKING:
+    from torch.utils.data import IterableDataset
+
+type Values = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChipDataset:
+    """Chips of a cube. ``len(chips)`` is their number, ``chips[3]`` is one of them.
+
+    It can be given to ``torch.utils.data.DataLoader`` as it is, and needs no torch. Processes that get a copy
+    open the cube anew.
+    """
+
+    place: str
+    """The cube: a folder, or ``s3://bucket/prefix``."""
+
+    measurements: tuple[str, ...]
+    """What is read, in the order of the axis ``band``."""
+
+    numbers: Values
+    """Numbers of the chips along the cube's first axis."""
+
+    stores: StoreSettings | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        """Return the number of chips."""
+        return len(self.numbers)
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} chips of {self.place}: {', '.join(self.measurements)}>"
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Return a chip: its pixels, shape (band, time, y, x), status, id, and the columns of its table.
+
+        Raises:
+            IndexError: There is no such chip.
+            StoreError: It cannot be read.
+        """
+        number = int(self.numbers[index])
+        found = self._opened.read(np.array([number]), self.measurements)
+        return {name: values[0] for name, values in found.items()}
+
+    @property
+    def times(self) -> Values:
+        """The time of each image, in UTC; their hrefs if the list had no times."""
+        return self._opened.images
+
+    @property
+    def columns(self) -> dict[str, Values]:
+        """Values of each chip: ``chip`` (its id), ``lon``, ``lat``, and the columns of its table."""
+        return {name: values[self.numbers] for name, values in self._opened.columns.items()}
+
+    def where(self, **columns: Any) -> "ChipDataset":
+        """Return the chips that have these values of columns, such as ``where(split="train")``.
+
+        Args:
+            columns: A value, or a list of values, of each column.
+
+        Raises:
+            RequestError: There is no such column.
+        """
+        there, is_kept = self.columns, np.ones(len(self), bool)
+        for name, wanted in columns.items():
+            if name not in there:
+                raise RequestError(f"there is no column {name}; there are {', '.join(there)}", field=name)
+            values = wanted if isinstance(wanted, list | tuple | set) else [wanted]
+            is_kept &= np.isin(there[name].astype(object), np.array(list(values), object))
+        return self._some(is_kept)
+
+    def split(
+        self, shares: Mapping[str, float], *, apart_km: float, seed: int = 0
+    ) -> dict[str, "ChipDataset"]:
+        """Split the chips by place: chips of two parts are at least ``apart_km`` from each other.
+
+        Neighbours that share pixels, or weather, so never stand in training and in test. Give more than the
+        diagonal of a chip. Parts consist of whole places, so their shares are met as well as places allow.
+
+        Args:
+            shares: For each part its share, such as ``{"train": 0.8, "test": 0.2}``.
+            apart_km: The distance between the middles of chips.
+            seed: Another seed gives another split.
+
+        Raises:
+            RequestError: There are too few places for so many parts.
+        """
+        if not apart_km > 0:
+            raise RequestError("give a distance above 0", field="apart_km")
+        columns = self.columns
+        places = places_apart(columns["lon"], columns["lat"], apart_km=apart_km)
+        return {name: self._some(at) for name, at in share_out(places, shares, seed=seed).items()}
+
+    def batches(
+        self,
+        *,
+        batch: int = 32,
+        shuffle: bool = False,
+        seed: int = 0,
+        workers: int = 4,
+        window_shards: int = 4,
+        drop_last: bool = False,
+    ) -> ChipBatches:
+        """Return batches of NumPy arrays. Each loop over them is an epoch.
+
+        Args:
+            batch: Chips in a batch.
+            shuffle: Whether each epoch has an order of its own: shards are shuffled, and the chips of
+                ``window_shards`` shards together. So an epoch reads whole shards, one after the other.
+            seed: Of the order. Equal seeds give equal orders.
+            workers: Threads that fetch and decode ahead.
+            window_shards: Shards in memory at one time, compressed. The next ones are fetched meanwhile.
+            drop_last: Leave out a last batch that is not full.
+
+        Raises:
+            RequestError: A number is less than 1.
+        """
+        for name, value in (("batch", batch), ("workers", workers), ("window_shards", window_shards)):
+            if value < 1:
+                raise RequestError(f"it is {value}; the least is 1", field=name)
+        return ChipBatches(
+            opened=self._opened,
+            numbers=self.numbers,
+            measurements=self.measurements,
+            batch=batch,
+            seed=seed if shuffle else None,
+            workers=workers,
+            window_shards=window_shards,
+            drop_last=drop_last,
+        )
+
+    def to_torch(self, **options: Any) -> "IterableDataset[dict[str, Any]]":
+        """Return the same batches with tensors, in pinned memory where there is a GPU; see `batches`.
+
+        It is an ``IterableDataset`` of whole batches: loop over it, or give it to a ``DataLoader`` with
+        ``batch_size=None``. It has its own threads, so ``num_workers`` stays 0.
+
+        Args:
+            options: Those of `batches`.
+
+        Raises:
+            MissingExtraError: torch is not installed.
+        """
+        if not is_installed("torch"):
+            raise MissingExtraError("tensors need torch, which is not installed: pip install torch")
+        from pixel_gather.features.chips.torch_batches import TorchBatches  # noqa: PLC0415 # seconds
+
+        return TorchBatches(self.batches(**options))
+
+    def _some(self, which: Values) -> "ChipDataset":
+        part = replace(self, numbers=self.numbers[which])
+        part.__dict__["_opened"] = self._opened  # opened once for all parts
+        return part
+
+    @cached_property
+    def _opened(self) -> OpenedChips:
+        return OpenedChips.open(*open_existing(self.place, self.stores))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the opened cube out: another process opens it itself."""
+        return {name: value for name, value in self.__dict__.items() if name != "_opened"}
+
+
+def open_chips(
+    cube: str | os.PathLike[str],
+    *,
+    measurements: Sequence[str] | None = None,
+    stores: StoreSettings | None = None,
+) -> ChipDataset:
+    """Open a cube of chips as a dataset for training. docs/chips.md has an example.
+
+    Args:
+        cube: A folder, or ``s3://bucket/prefix``.
+        measurements: What is read; all of them if not given. They must be of one dtype.
+        stores: How to access S3.
+
+    Raises:
+        RequestError: The cube holds no chips, it has no such measurement, or their dtypes differ.
+        StoreError: There is no complete cube, or it cannot be read.
+    """
+    place = os.fspath(cube)
+    opened = OpenedChips.open(*open_existing(place, stores))
+    names = opened.checked(measurements)
+    found = ChipDataset(place=place, measurements=names, numbers=np.arange(opened.n_chips), stores=stores)
+    found.__dict__["_opened"] = opened
+    return found

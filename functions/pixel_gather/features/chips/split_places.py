@@ -1,0 +1,80 @@
+"""Splits chips so that no two parts hold neighbours. Pure."""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError
+
+_EARTH_KM: Final = 6371.0088
+
+type Floats = np.ndarray[Any, np.dtype[np.float64]]
+type Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def places_apart(lons: Floats, lats: Floats, *, apart_km: float) -> Integers:
+    """Return the number of each chip's place. Chips nearer than ``apart_km`` have the same place.
+
+    Chips are put into cubes of that side, and places are cubes that touch. So chips up to some three times as
+    far from each other may share a place, too.
+    """
+    lon, lat = np.radians(lons), np.radians(lats)
+    xyz = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=1)
+    cells, of_chip = np.unique(
+        np.floor(xyz * _EARTH_KM / apart_km).astype(np.int64), axis=0, return_inverse=True
+    )
+    number = {tuple(cell): index for index, cell in enumerate(cells.tolist())}
+    parent = list(range(len(cells)))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
+
+    steps = [step for step in product((-1, 0, 1), repeat=3) if step > (0, 0, 0)]
+    for (x, y, z), index in number.items():
+        for dx, dy, dz in steps:
+            other = number.get((x + dx, y + dy, z + dz))
+            if other is not None:
+                parent[root(index)] = root(other)
+    roots = np.array([root(index) for index in range(len(cells))])
+    _, found = np.unique(roots[of_chip.ravel()], return_inverse=True)
+    return found.ravel().astype(np.int64)
+
+
+def share_out(places: Integers, shares: Mapping[str, float], *, seed: int) -> dict[str, Integers]:
+    """Give whole places to parts, each time to the part that lacks most of its share.
+
+    Args:
+        places: The place of each chip.
+        shares: The share of all chips that each part is to have.
+        seed: Of the order in which places are given.
+
+    Returns:
+        For each part, which chips it has, ascending.
+
+    Raises:
+        RequestError: A share is not positive, or a part gets no chip.
+    """
+    if not shares or min(shares.values()) <= 0:
+        raise RequestError("give each part a share above 0, such as train=0.8", field="shares")
+    counts = np.bincount(places)
+    order = np.random.default_rng(seed).permutation(len(counts))
+    names, total = list(shares), sum(shares.values())
+    wanted = np.array([shares[name] / total * len(places) for name in names])
+    part_of = np.zeros(len(counts), np.int64)
+    for place in order[np.argsort(-counts[order], kind="stable")]:  # large ones first: they fit worst
+        part = int(np.argmax(wanted))
+        part_of[place] = part
+        wanted[part] -= counts[place]
+    found = {name: np.flatnonzero(part_of[places] == at) for at, name in enumerate(names)}
+    if empty := next((name for name, chips in found.items() if not len(chips)), None):
+        raise RequestError(
+            f"the chips are at {len(counts):,} places, which are too few: {empty} would have none. Give a "
+            "smaller apart_km",
+            field="apart_km",
+        )
+    return found

@@ -1,0 +1,365 @@
+"""Cubes of chips as datasets for training."""
+
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import obstore
+import pytest
+import rasterio
+from rasterio.transform import from_origin
+
+from pixel_gather import ChipDataset, open_chips
+from pixel_gather.core.errors import MissingExtraError, RequestError, StoreError
+from pixel_gather.features.chips.epoch_order import order_of_epoch
+from pixel_gather.features.chips.split_places import places_apart
+from support.undrawn import gather_undrawn
+
+N_CHIPS = 40
+SIDE = 16
+
+type Values = np.ndarray[Any, np.dtype[Any]]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gather forty chips of three images with two bands. Five lie beyond the third image."""
+    folder = tmp_path_factory.mktemp("chips")
+    lines = ["href,time"]
+    for month in (1, 2, 3):
+        pixels = np.random.default_rng(month).integers(1, 999, (2, 300, 300), dtype="uint16")
+        where = from_origin(10, 50, 0.01, 0.01)
+        file = folder / f"{month}.tif"
+        with rasterio.open(
+            file, "w", "GTiff", 300, 300 if month < 3 else 200, 2, dtype="uint16", crs="EPSG:4326",
+            transform=where, tiled=True, blockxsize=64, blockysize=64, nodata=0,
+        ) as target:  # fmt: skip
+            target.write(pixels[:, : target.height])
+        lines.append(f"{file},2024-{month:02}-01")
+    (folder / "list.csv").write_text("\n".join(lines))
+    chips = ["id,lon,lat,label,part"]
+    for number in range(N_CHIPS):
+        row, col = divmod(number, 8)
+        lon, lat = 10.2 + col * 0.35, 49.8 - row * 0.65
+        chips.append(f"c{number:02},{lon},{lat},{number % 3},{'test' if number % 4 == 0 else 'train'}")
+    (folder / "chips.csv").write_text("\n".join(chips))
+    request = {
+        "sources": str(folder / "list.csv"),
+        "windows": {"table": str(folder / "chips.csv"), "size": [SIDE, SIDE]},
+    }
+    with pytest.MonkeyPatch.context() as patch:  # so that forty small chips are in several shards
+        patch.setattr("pixel_gather.core.plan.layout._SMALL_CHIP_SHARD_NBYTES", 0)
+        gather_undrawn(request, to=folder / "cube")
+    return folder / "cube"
+
+
+def by_id(chips: ChipDataset) -> dict[str, Values]:
+    """Return the pixels of each chip as xarray reads them, shape (band, time, y, x)."""
+    import xarray as xr  # noqa: PLC0415 # 0.5 s
+
+    cube = xr.open_zarr(chips.place, mask_and_scale=False)
+    return {
+        str(chip): np.stack([cube[name].to_numpy()[at] for name in ("band_1", "band_2")])
+        for at, chip in enumerate(cube["chip"].to_numpy())
+    }
+
+
+def ids(batches: Any) -> list[str]:
+    """Return the ids of all chips in order."""
+    return [str(each) for batch in batches for each in batch["chip"]]
+
+
+def test_a_chip_is_what_the_cube_holds(place: Path) -> None:
+    """Pixels, status, id and columns; also in another process's copy."""
+    chips = open_chips(place)
+    expected = by_id(chips)
+
+    assert len(chips) == N_CHIPS
+    for index in (0, 17, N_CHIPS - 1, -1):
+        chip = chips[index]
+        np.testing.assert_array_equal(chip["pixels"], expected[str(chip["chip"])])
+        assert chip["pixels"].dtype == np.uint16
+        assert chip["status"].shape == (2, 3)
+        assert int(chip["label"]) == int(str(chip["chip"])[1:]) % 3
+    copied = pickle.loads(pickle.dumps(chips))  # noqa: S301 # our own
+    np.testing.assert_array_equal(copied[3]["pixels"], chips[3]["pixels"])
+    with pytest.raises(IndexError):
+        chips[N_CHIPS]
+    assert chips.times.astype("datetime64[M]").astype(str).tolist() == ["2024-01", "2024-02", "2024-03"]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize(("batch", "workers", "window_shards"), [(7, 1, 1), (16, 3, 2), (100, 2, 9)])
+def test_an_epoch_gives_every_chip_once(
+    place: Path, *, shuffle: bool, batch: int, workers: int, window_shards: int
+) -> None:
+    """Whole, and with its own columns."""
+    chips = open_chips(place)
+    expected = by_id(chips)
+    batches = chips.batches(
+        batch=batch, shuffle=shuffle, seed=5, workers=workers, window_shards=window_shards
+    )
+    found = list(batches)
+
+    assert len(found) == len(batches) == -(-N_CHIPS // batch)
+    assert sorted(ids(found)) == sorted(expected)
+    assert (ids(found) != chips.columns["chip"].tolist()) is shuffle
+    for each in found:
+        assert each["pixels"].shape == (len(each["chip"]), 2, 3, SIDE, SIDE)
+        for at, chip in enumerate(each["chip"]):
+            np.testing.assert_array_equal(each["pixels"][at], expected[str(chip)])
+            assert each["label"][at] == int(str(chip)[1:]) % 3
+
+
+def test_epochs_differ_and_equal_seeds_do_not(place: Path) -> None:
+    """The order is the seed's and the epoch's."""
+    chips = open_chips(place)
+    one, other = (chips.batches(batch=8, shuffle=True, seed=1) for _ in range(2))
+    epochs = [ids(one), ids(one)]
+
+    assert epochs[0] != epochs[1]
+    assert [ids(other), ids(other)] == epochs
+    assert ids(chips.batches(batch=8, shuffle=True, seed=2)) != epochs[0]
+
+
+@pytest.mark.parametrize("n_before", [0, 1, 4, 5])
+def test_a_loop_goes_on_where_its_state_was_taken(place: Path, n_before: int) -> None:
+    """Nothing is given twice or left out, though batches are prepared ahead."""
+    chips = open_chips(place)
+    options: dict[str, Any] = {"batch": 8, "shuffle": True, "seed": 3, "window_shards": 2}
+    whole = chips.batches(**options)
+    epochs = [ids(whole), ids(whole)]
+    first = chips.batches(**options)
+    loop = iter(first)
+    before = [ids([next(loop)]) for _ in range(n_before)]
+    state = first.state_dict()
+    loop.close()  # type: ignore[attr-defined] # a generator
+    resumed = chips.batches(**options)
+    resumed.load_state_dict(state)
+    after = ids(resumed)
+
+    assert [each for some in before for each in some] + after == epochs[0]
+    assert ids(resumed) == epochs[1]
+
+
+def test_a_state_of_other_chips_is_refused(place: Path) -> None:
+    """It would leave chips out."""
+    chips = open_chips(place)
+    state = chips.batches(shuffle=True, seed=1).state_dict()
+
+    with pytest.raises(RequestError, match="state: its seed is 1, not 2"):
+        chips.batches(shuffle=True, seed=2).load_state_dict(state)
+    with pytest.raises(RequestError, match="state: its n_chips is 40, not 10"):
+        chips.where(part="test").batches(shuffle=True, seed=1).load_state_dict(state)
+    with pytest.raises(RequestError, match="state: it has x, not epoch"):
+        chips.batches().load_state_dict({"x": 1})
+
+
+def test_drop_last_leaves_out_a_batch_that_is_not_full(place: Path) -> None:
+    """And the next loop is the next epoch."""
+    batches = open_chips(place).batches(batch=12, drop_last=True)
+
+    assert [len(each["chip"]) for each in batches] == [12, 12, 12]
+    assert len(batches) == 3
+    assert batches.state_dict()["epoch"] == 1
+
+
+def test_chips_are_split_by_a_column(place: Path) -> None:
+    """A value, or several."""
+    chips = open_chips(place)
+
+    assert len(chips.where(part="test")) == 10
+    assert set(chips.where(part="train", label=[0, 1]).columns["label"].tolist()) == {0, 1}
+    assert set(ids(chips.where(part="test").batches(batch=3))) == {f"c{n:02}" for n in range(0, N_CHIPS, 4)}
+    with pytest.raises(RequestError, match="split: there is no column split; there are chip, "):
+        chips.where(split="train")
+
+
+def test_chips_are_split_by_place_without_neighbours(place: Path) -> None:
+    """Rows of chips lie 65 pixels apart and columns 35: parts have whole rows, or more."""
+    chips = open_chips(place)
+    parts = chips.split({"train": 0.6, "test": 0.4}, apart_km=40)
+    lats = {name: set(part.columns["lat"].tolist()) for name, part in parts.items()}
+
+    assert sum(map(len, parts.values())) == N_CHIPS
+    assert not lats["train"] & lats["test"]
+    again = chips.split({"train": 0.6, "test": 0.4}, apart_km=40)
+    assert again["train"].numbers.tolist() == parts["train"].numbers.tolist()
+    with pytest.raises(RequestError, match="apart_km: the chips are at 1 places, which are too few"):
+        chips.split({"train": 0.6, "test": 0.4}, apart_km=400)
+    with pytest.raises(RequestError, match="apart_km: give a distance above 0"):
+        chips.split({"train": 1}, apart_km=0)
+    with pytest.raises(RequestError, match="shares: give each part a share above 0"):
+        chips.split({"train": 1, "test": 0}, apart_km=1)
+
+
+def test_places_apart_keeps_near_chips_together() -> None:
+    """Whatever lies nearer than the distance has one place, across the antimeridian too."""
+    rng = np.random.default_rng(2)
+    lons, lats = (rng.uniform(179.5, 180.5, 300) + 180) % 360 - 180, rng.uniform(-1, 1, 300)
+    places = places_apart(lons, lats, apart_km=3)
+    lon, lat = np.radians(lons), np.radians(lats)
+    xyz = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=1) * 6371.0088
+    near = np.linalg.norm(xyz[:, None] - xyz[None], axis=2) < 3
+
+    assert (places[:, None] == places[None])[near].all()
+    assert len(np.unique(places)) > 30
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_order_of_epoch_reads_few_shards_at_a_time(seed: int | None) -> None:
+    """Each window has the chips of at most so many shards, and each shard is in one window."""
+    chips = np.flatnonzero(np.random.default_rng(0).random(200) < 0.7)
+    order = order_of_epoch(chips, shard_chips=10, window_shards=3, seed=seed, epoch=1)
+    windows = [order.window(number) for number in range(order.n_windows)]
+
+    assert sorted(order.chips.tolist()) == chips.tolist()
+    shards = [set((window // 10).tolist()) for window in windows]
+    assert all(1 <= len(each) <= 3 for each in shards)
+    assert sum(map(len, shards)) == len(set.union(*shards))
+    assert [order.window_of(0), order.window_of(len(chips) - 1)] == [0, order.n_windows - 1]
+    assert (order.chips.tolist() == chips.tolist()) is (seed is None)
+
+
+def test_an_epoch_asks_once_for_each_shard(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole shards in one request. Of few chips of a shard, only these."""
+    asked: list[str] = []
+    get, get_ranges = obstore.get, obstore.get_ranges
+
+    def noting(store: Any, path: str, **options: Any) -> Any:
+        asked.append(path)
+        return get(store, path, **options)
+
+    def noting_ranges(store: Any, path: str, **options: Any) -> Any:
+        asked.append(f"{path} {len(options['starts'])}")
+        return get_ranges(store, path, **options)
+
+    chips = open_chips(place)
+    few = chips.where(chip=[str(chips.columns["chip"][0])])
+    monkeypatch.setattr(obstore, "get", noting)
+    monkeypatch.setattr(obstore, "get_ranges", noting_ranges)
+    list(chips.batches(batch=4, shuffle=True))
+    n_shards = len(list((place / "band_1/c").iterdir()))
+    assert len(asked) == len(set(asked)) == 2 * n_shards > 8
+    asked.clear()
+    list(few.batches())
+    assert sorted(asked) == [
+        "band_1/c/0/0/0/0",
+        "band_1/c/0/0/0/0 1",
+        "band_2/c/0/0/0/0",
+        "band_2/c/0/0/0/0 1",
+    ]
+
+
+@pytest.mark.parametrize("codec", ["blosc-zstd", "zstd", "none"])
+def test_chips_of_every_codec_are_read(place: Path, tmp_path: Path, codec: str) -> None:
+    """As zarr reads them."""
+    folder = place.parent
+    request = {
+        "sources": str(folder / "list.csv"),
+        "windows": {"table": str(folder / "chips.csv"), "size": [SIDE, SIDE]},
+        "output": {"codec": codec},
+    }
+    gather_undrawn(request, to=tmp_path / "cube")
+    chips = open_chips(tmp_path / "cube")
+    expected = by_id(chips)
+
+    for batch in chips.batches(batch=9, shuffle=True):
+        for at, chip in enumerate(batch["chip"]):
+            np.testing.assert_array_equal(batch["pixels"][at], expected[str(chip)])
+
+
+def test_wrong_options_and_places_are_refused(place: Path, tmp_path: Path) -> None:
+    """The message names what is wrong."""
+    chips = open_chips(place)
+    plain = gather_undrawn(
+        {"sources": [str(place.parent / "1.tif")], "window": "centre"}, to=tmp_path / "one"
+    )
+
+    with pytest.raises(RequestError, match="measurements: there is no measurement red; there are band_1"):
+        open_chips(place, measurements=["red"])
+    with pytest.raises(RequestError, match="batch: it is 0; the least is 1"):
+        chips.batches(batch=0)
+    with pytest.raises(RequestError, match="holds no chips: gather it with windows, or open it by open_cube"):
+        open_chips(plain.place)
+    with pytest.raises(StoreError):
+        open_chips(tmp_path)
+    assert open_chips(place, measurements=["band_2"])[0]["pixels"].shape == (1, 3, SIDE, SIDE)
+
+
+def test_a_damaged_shard_is_told(place: Path, tmp_path: Path) -> None:
+    """Not given as pixels."""
+    import shutil  # noqa: PLC0415 # for this test alone
+
+    cube = Path(shutil.copytree(place, tmp_path / "cube"))
+    shard = cube / "band_1/c/0/0/0/0"
+    shard.write_bytes(shard.read_bytes()[:-4] + b"0000")
+
+    with pytest.raises(StoreError, match=r"band_1/c/0/0/0/0 is damaged; pixel-gather verify says where"):
+        list(open_chips(cube).batches())
+
+
+def test_tensors_need_torch(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says how to install it."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+    with pytest.raises(MissingExtraError, match="need torch, which is not installed: pip install torch"):
+        open_chips(place).to_torch()
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """Put a stand-in in the place of torch, with what is used of it."""
+    worker = SimpleNamespace(info=None)
+    torch, utils, data = (ModuleType(name) for name in ("torch", "torch.utils", "torch.utils.data"))
+    torch.__spec__ = SimpleNamespace(name="torch")  # type: ignore[assignment] # what find_spec looks at
+    torch.from_numpy = lambda values: ("tensor", values)  # type: ignore[attr-defined] # a stand-in
+    torch.cuda = SimpleNamespace(is_available=lambda: False)  # type: ignore[attr-defined] # as above
+
+    class IterableDataset[T]:
+        """What is inherited."""
+
+    data.IterableDataset = IterableDataset  # type: ignore[attr-defined] # as above
+    data.get_worker_info = lambda: worker.info  # type: ignore[attr-defined] # as above
+    for module in (torch, utils, data):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.delitem(sys.modules, "pixel_gather.features.chips.torch_batches", raising=False)
+    yield worker
+    sys.modules.pop("pixel_gather.features.chips.torch_batches", None)
+
+
+def test_to_torch_turns_numbers_into_tensors(place: Path, stand_in: SimpleNamespace) -> None:
+    """Texts stay lists. The order, the state and the length are those of the batches."""
+    chips = open_chips(place)
+    tensors: Any = chips.to_torch(batch=8, shuffle=True, seed=4)
+    loop = iter(tensors)
+    first = next(loop)
+
+    kind, pixels = first["pixels"]
+    assert (kind, pixels.shape) == ("tensor", (8, 2, 3, SIDE, SIDE))
+    assert first["part"][0] in ("train", "test")
+    assert len(tensors) == 5
+    assert tensors.state_dict()["position"] == 8
+    other: Any = chips.to_torch(batch=8, shuffle=True, seed=4)
+    other.load_state_dict(tensors.state_dict())
+    np.testing.assert_array_equal(next(iter(other))["pixels"][1], next(loop)["pixels"][1])
+    stand_in.info = "worker 1"
+    with pytest.raises(RequestError, match="leave num_workers of the DataLoader 0"):
+        next(iter(chips.to_torch()))
+
+
+def test_to_torch_works_with_torch_itself(place: Path) -> None:
+    """In a loader, and for a map-style dataset."""
+    torch: Any = pytest.importorskip("torch")
+    chips = open_chips(place)
+    loader = torch.utils.data.DataLoader(chips.to_torch(batch=8, shuffle=True), batch_size=None)
+    batch = next(iter(loader))
+
+    assert batch["pixels"].shape == (8, 2, 3, SIDE, SIDE)
+    assert batch["pixels"].dtype == torch.uint16
+    mapped = torch.utils.data.DataLoader(chips, batch_size=4, collate_fn=list)
+    assert sum(len(each) for each in mapped) == N_CHIPS
