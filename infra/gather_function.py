@@ -99,7 +99,16 @@ class GatherFunction(Construct):
             environment={**environment, "PYTHON_CPU_COUNT": str(sizing.n_threads)},
             log_group=log,
             role=self.role,
+            current_version_options=lambda_.VersionOptions(removal_policy=RemovalPolicy.RETAIN),
         )
         acknowledge(
             self.function, "L1", "3.13 is the Python that all packages are locked, compiled and tested for"
         )
+
+    @property
+    def version(self) -> lambda_.Version:
+        """The version that this deployment publishes: its code and its settings, which never change.
+
+        Former versions stay, because gathers that began with them go on with them.
+        """
+        return self.function.current_version

@@ -8,6 +8,8 @@ Tables, which are rankings, points and zones, have the same workflow with other 
 plan another round of the Map.
 
 The Map has no Retry and no Catch. A Retry would run all shards again. A Catch would leave nothing to redrive.
+States call published versions of the functions. A running execution keeps its definition, so it also keeps
+the code and the settings that it began with, whatever is deployed meanwhile.
 Paths are JSONPath and results are passed through S3, so that the same workflow runs in the emulator.
 """
 
@@ -278,7 +280,7 @@ class StateDefinition(Construct):
             self,
             name,
             comment=comment,
-            lambda_function=function.function,
+            lambda_function=function.version,
             payload=None if payload is None else sfn.TaskInput.from_object(payload),
             output_path=output_path,
             task_timeout=timeout or sfn.Timeout.duration(function.timeout.plus(_START_UP)),
@@ -324,6 +326,6 @@ def _add_retries(
 
 def _name_function_by_size(task: dict[str, Any], functions: Sequence[GatherFunction]) -> None:
     """Let a Task invoke one of these functions, by the index in its input."""
-    arns = ", ".join(f"'{each.function.function_arn}'" for each in functions)
+    arns = ", ".join(f"'{each.version.function_arn}'" for each in functions)
     del task["Parameters"]["FunctionName"]
     task["Parameters"]["FunctionName.$"] = f"States.ArrayGetItem(States.Array({arns}), $.size)"

@@ -54,7 +54,12 @@ class GatherStateMachine(Construct):
             description="Pixel Gather's state machine" + (" of tables" if is_of_tables else ""),
         )
         for function in dict.fromkeys((plan, *shards, finish)):
-            allow(role, ["lambda:InvokeFunction"], function.function.function_arn)
+            allow(
+                role,
+                ["lambda:InvokeFunction"],
+                f"{function.function.function_arn}:*",
+                wildcard="versions of this function: that of this deployment, and those of running gathers",
+            )
         manifests.grant_get(role)
         log = logs.LogGroup(
             self,

@@ -283,6 +283,30 @@ def test_shards_may_be_lost_where_the_request_says_so(deployment: DeployedStack)
     assert document["shards"]["failed"] == 1
 
 
+def test_gathers_do_not_notice_that_functions_change(deployment: DeployedStack) -> None:
+    """The state machine calls published versions, so a deployment changes nothing for what runs."""
+    lambda_ = deployment.client("lambda")
+    functions = [
+        each
+        for each in lambda_.list_functions()["Functions"]
+        if each["Handler"].rpartition(".")[0].endswith(("plan_gather", "gather_shard", "finish_gather"))
+    ]
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "kept-version"}}
+    for each in functions:
+        lambda_.update_function_configuration(
+            FunctionName=each["FunctionName"], Environment={"Variables": {}}
+        )
+    try:
+        document = gathered(deployment, request)
+    finally:
+        for each in functions:
+            name, environment = each["FunctionName"], each["Environment"]
+            lambda_.update_function_configuration(FunctionName=name, Environment=environment)
+
+    assert len(functions) == 4
+    assert document["state"] == "succeeded", document
+
+
 def test_gather_is_stopped(deployment: DeployedStack) -> None:
     """DELETE stops the gather for good. A redrive is refused, and the same request continues it."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "stopped"}}

@@ -60,7 +60,7 @@ def machine_role(machine: str, manifests: str, *functions: str) -> set[tuple[str
     """Return the rights of a state machine's role."""
     children = CHILDREN.replace("machine", machine)
     return (
-        {("lambda:InvokeFunction", f"<{function}>") for function in functions}
+        {("lambda:InvokeFunction", f"<{function}>:*") for function in functions}
         | {("s3:GetObject", manifests), ("states:StartExecution", f"<{machine}>")}
         | operate("DescribeExecution", "RedriveExecution", "StopExecution", machine=machine)
         | {

@@ -173,6 +173,20 @@ def test_child_is_told_its_item_and_its_limit_and_leaves_no_output(shards: dict[
     assert shards["ResultPath"] is None
 
 
+@pytest.mark.parametrize("name", ["machine", "tables"])
+def test_running_gathers_keep_the_versions_of_their_functions(stack: Synthesized, name: str) -> None:
+    """States name published versions. Those of former deployments stay."""
+    versions = stack.of("AWS::Lambda::Version")
+    text = json.dumps(stack.machine(name)["DefinitionString"])
+    called = re.findall(r'"Ref": "(\w+)"', text)
+    by_arn = [each for each in re.findall(r'"Fn::GetAtt": \["(\w+)", "Arn"\]', text) if "Function" in each]
+
+    assert len([each for each in called if each in versions]) >= 5
+    assert by_arn == []
+    assert {each["DeletionPolicy"] for each in versions.values()} == {"Retain"}
+    assert {each["UpdateReplacePolicy"] for each in versions.values()} == {"Retain"}
+
+
 def test_map_is_never_retried_or_caught(shards: dict[str, Any]) -> None:
     """A Retry would run all shards again. A Catch would leave nothing to redrive."""
     assert not {"Retry", "Catch", "ResultWriter", "ItemBatcher"} & shards.keys()

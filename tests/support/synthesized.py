@@ -126,6 +126,8 @@ class Synthesized:
                 return "<arrays>" if "VersioningConfiguration" in resource["Properties"] else "<control>"
             case "AWS::Lambda::Function":
                 return f"<{_name_of(resource['Properties'])}>"
+            case "AWS::Lambda::Version":
+                return self.show(resource["Properties"]["FunctionName"])
             case "AWS::StepFunctions::StateMachine":
                 return "<tables>" if name.startswith("Tables") else "<machine>"
             case type_:
