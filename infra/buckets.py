@@ -115,6 +115,7 @@ class Buckets(Construct):
         self.sidecars = Area(bucket=self.control, pattern="gathers/*/shards/*")
         self.lost = Area(bucket=self.control, pattern="gathers/*/lost.msgpack")
         self.manifests = Area(bucket=self.control, pattern="gathers/*/manifests/*")
+        self.pace = Area(bucket=self.control, pattern="pace/*")
         self.summaries = Area(bucket=self.control, pattern="summaries/*")
         self.cancelled = Area(bucket=self.control, pattern="cancelled/*")
         self.lists = Area(bucket=self.control, pattern="lists/*")

@@ -87,6 +87,16 @@ class Context:
             raise SettingsError(key, value, "a JSON array")
         return found
 
+    def object_(self, key: str) -> dict[str, Any]:
+        """Return the fields of a JSON object. The default has none."""
+        value = self.get(key)
+        found = _from_json(value) if isinstance(value, str) else value
+        if value is None:
+            return {}
+        if not isinstance(found, dict):
+            raise SettingsError(key, value, "a JSON object")
+        return found
+
 
 def matching(key: str, value: object, *, pattern: re.Pattern[str], expected: str) -> str:
     """Return the value if it is a text that the whole pattern matches."""

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from typing import Final
 
 from aws_cdk import Duration, Size, Token
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
@@ -175,7 +176,7 @@ class Functions(Construct):
         buckets.cancelled.grant_put(self.status.role)
 
         for planner in (self.dry_run, self.plan):
-            grant_sources(planner.role, sources, may_list=True)
+            _grant_reading(planner.role, buckets, sources, may_list=True)
             buckets.lists.grant_get(planner.role)
             buckets.indexes.grant_get(planner.role)
         self._grant_tables(buckets, sources)
@@ -197,7 +198,7 @@ class Functions(Construct):
         buckets.summaries.grant_put(self.plan.role)
 
         for shard in self.shards:
-            grant_sources(shard.role, sources, may_list=False)
+            _grant_reading(shard.role, buckets, sources, may_list=False)
             buckets.gathers.grant_get(shard.role)
             buckets.cubes.grant_put(shard.role)
             buckets.cubes.grant_get(
@@ -216,7 +217,7 @@ class Functions(Construct):
 
     def _grant_tables(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
         for planner in (self.rank, self.answer_tables, self.plan_table):
-            grant_sources(planner.role, sources, may_list=True)
+            _grant_reading(planner.role, buckets, sources, may_list=True)
             buckets.lists.grant_get(planner.role)
             buckets.tables.grant_get(planner.role)
         for ranker in (self.rank, self.plan_table):
@@ -231,9 +232,18 @@ class Functions(Construct):
         buckets.table_files.grant_list(self.plan_table.role)
         buckets.summaries.grant_put(self.plan_table.role)
 
-        grant_sources(self.read_images.role, sources, may_list=False)
+        _grant_reading(self.read_images.role, buckets, sources, may_list=False)
         buckets.table_files.grant_get(self.read_images.role)
         buckets.table_sidecars.grant_put(self.read_images.role)
+
+
+def _grant_reading(
+    role: iam.Role, buckets: Buckets, sources: Sequence[SourceBucket], *, may_list: bool
+) -> None:
+    """Allow reading sources, and sharing the requests that their hosts allow."""
+    grant_sources(role, sources, may_list=may_list)
+    buckets.pace.grant_get(role)
+    buckets.pace.grant_put(role)
 
 
 def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:

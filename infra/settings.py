@@ -22,6 +22,7 @@ _STAGE: Final = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 _HOST: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?")
+_BACK_END: Final = re.compile(r"(s3|https)://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?")
 _PREFIX: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*/)*")
 _CATALOG: Final = re.compile(
     r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9!_.'()-]+/)*[A-Za-z0-9!_.'()-]+\.parquet"
@@ -99,6 +100,10 @@ class Caps:
 
     failed_shards: float = 0.1
     """``max_failed_shards``: the largest share of lost shards, 0 to 1, that a request may allow."""
+
+    requests_per_s: Mapping[str, float] | None = None
+    """``requests_per_s``: requests a second that all gathers together may send to a bucket or host, as a JSON
+    object by ``s3://bucket`` or ``https://host``; any number by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +306,7 @@ def _caps(context: Context, default: Caps, *, most_workers: int) -> Caps:
         fetched_bytes=context.count("max_fetched_bytes", default.fetched_bytes),
         workers=workers,
         failed_shards=context.number("max_failed_shards", default.failed_shards, lowest=0, highest=1),
+        requests_per_s=_requests_per_s(context),
     )
 
 
@@ -352,6 +358,16 @@ def _source_buckets(context: Context) -> tuple[SourceBucket, ...]:
         if names.count(name) > 1:
             raise SettingsError("source_buckets", name, "named once")
     return tuple(found)
+
+
+def _requests_per_s(context: Context) -> Mapping[str, float] | None:
+    found = context.object_("requests_per_s")
+    for root in found:
+        matching("requests_per_s", root, pattern=_BACK_END, expected="by s3://bucket or https://host")
+    of_hosts = Context(lambda key: found[key.partition(".")[2]])
+    return {
+        root: of_hosts.number(f"requests_per_s.{root}", 1.0, lowest=0.01, highest=100_000) for root in found
+    } or None
 
 
 def _source_bucket(key: str, value: object) -> SourceBucket:

@@ -51,14 +51,25 @@ def gathered_by_hand(users: Mapping[str, User], request: dict[str, Any], executi
 
 
 def test_functions_of_gathers_need_no_more_than_their_roles(users: dict[str, User]) -> None:
-    """Plan, shard and finish make a cube, and an append to it, with the rights of their own roles."""
+    """Plan, shard and finish make a cube, and an append to it, with the rights of their own roles.
+
+    The first gather shares the requests that its bucket allows.
+    """
     deployment = users["plan_gather"].deployment
-    first = {"sources": hrefs(deployment)[:3], "window": WINDOW, "output": UNDRAWN | {"name": NAME}}
+    limits = {"requests_per_s": {f"s3://{deployment.samples.bucket}": 100}}
+    first = {
+        "sources": hrefs(deployment)[:3],
+        "window": WINDOW,
+        "output": UNDRAWN | {"name": NAME},
+        "limits": limits,
+    }
     more = {"sources": hrefs(deployment)[3:], "window": WINDOW, "output": {"append_to": NAME}}
 
     made = gathered_by_hand(users, first, "first-by-hand")
     grown = gathered_by_hand(users, more, "more-by-hand")
 
+    kept = deployment.client("s3").list_objects_v2(Bucket=deployment.control_bucket, Prefix="pace/")
+    assert f"pace/s3-{deployment.samples.bucket}.json" in [each["Key"] for each in kept["Contents"]]
     assert made["status"] == {"ok": 3}
     assert grown["status"] == {"ok": len(SERIES)}
 

@@ -19,7 +19,14 @@ CATALOG = "arn:<partition>:s3:::catalogs/all/europe"
 SCENES = "arn:<partition>:s3:::scenes"
 
 OWN_LOG = {("logs:CreateLogStream", "<loggroup>"), ("logs:PutLogEvents", "<loggroup>")}
-READ_SOURCES = {("s3:GetObject", f"{SCENES}/*")}
+READ_SOURCES = {
+    ("s3:GetObject", f"{SCENES}/*"),
+    ("s3:GetObject", "<control>/pace/*"),
+    ("s3:PutObject", "<control>/pace/*"),
+    ("s3:AbortMultipartUpload", "<control>/pace/*"),
+}
+"""Whoever reads sources shares the requests that their hosts allow."""
+
 LIST_SOURCES = {("s3:ListBucket", SCENES)}
 STATISTICS = "<arrays>/cubes/tables/statistics/*"
 TABLES = "<arrays>/cubes/tables/*/*.*"

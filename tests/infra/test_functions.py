@@ -160,6 +160,7 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
             "fetched_bytes": None,
             "workers": 500,
             "failed_shards": 0.1,
+            "requests_per_s": None,
         }
         assert variables == {
             "PIXEL_GATHER_STAGE": "main",

@@ -61,6 +61,19 @@ def test_plan_map_limits_second_tries_by_the_price_of_the_gather(plan: CubePlan)
     assert free.first_limit_s == cheap.first_limit_s
 
 
+def test_first_try_has_the_time_that_its_turns_take(plan: CubePlan) -> None:
+    """Workers that wait for their turns are not late."""
+    many = replace(plan, n_sources=10_000, estimate=replace(plan.estimate, n_gets=20_000))
+    slow = replace(many, request=plan.request | {"limits": {"requests_per_s": {"s3://b": 10.0}}})
+
+    free, waiting = (
+        plan_map(each, Limits(), n_shards=N_SHARDS, n_missing=N_SHARDS, workers=WORKERS).first_limit_s
+        for each in (many, slow)
+    )
+
+    assert free < waiting <= 900
+
+
 def test_deployed_workers_pay_for_buckets_of_other_regions_only() -> None:
     """A bucket of the workers' own Region is not far, and without a Region none is."""
     buckets = {"near": FarBucket(region="eu-central-1"), "far": FarBucket(region="us-west-2")}

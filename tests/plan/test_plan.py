@@ -3,6 +3,7 @@
 import asyncio
 import math
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -616,6 +617,74 @@ def test_plan_cube_warns_of_buckets_in_other_regions() -> None:
     )
     assert plan(*images).estimate.transfer_nbytes == pytest.approx(2 * 10**10, rel=1e-3)
     assert plan("s3://e/1").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "limits", "refused"),
+    [
+        (10**10, {}, None),
+        (10**11, {}, r"\$4\.00.* to eu-central-1.* the limit is \$1\.0000\. Deploy in us-west-2"),
+        (10**11, {"transfer_usd": 5}, None),
+        (10**10, {"transfer_usd": 0}, r"the limit is \$0\.0000\. Deploy in us-west-2, where most"),
+    ],
+)
+def test_plan_cube_refuses_to_pay_for_much_transfer(
+    nbytes: int, limits: dict[str, Any], refused: str | None
+) -> None:
+    """More than a dollar has to be allowed. The message names the Region to deploy in."""
+    workers = WorkerPool(
+        region="eu-central-1",
+        far_buckets={
+            "b": FarBucket(region="us-west-2"),
+            "c": FarBucket(region="us-east-1", is_charged=False),
+            "d": FarBucket(region="sa-east-1"),
+        },
+    )
+    images = dict.fromkeys(("s3://b/1", "s3://b/2", "s3://c/1", "s3://c/2", "s3://c/3"), like(nbytes=nbytes))
+    request = {"sources": "l.csv", "window": {"pixels": [0, 0, 40, 50]}, "limits": limits}
+    planning = plan_cube(
+        parse_request(request),
+        table=table_of(*images),
+        sources=access_to(FakeReader(images)),
+        workers=workers,
+        now=0.0,
+    )
+
+    with nullcontext() if refused is None else pytest.raises(BudgetError, match=refused):
+        asyncio.run(planning)
+
+
+@pytest.mark.parametrize(
+    ("per_s", "seconds", "n_workers"),
+    [
+        ({}, 10, None),
+        ({"s3://b": 20.0}, 100, 5),
+        ({"s3://b": 20.0, "https://h": 4.0}, 100, 5),
+        ({"s3://other": 1.0}, 10, None),
+        ({"s3://b": 1.0}, 2000, 1),
+    ],
+)
+def test_plan_cube_follows_what_a_host_may_be_asked(
+    per_s: dict[str, float], seconds: float, n_workers: int | None
+) -> None:
+    """The time is that of all requests at this rate. No more workers start than have something to do."""
+    images = {f"s3://b/{n}": like() for n in range(1000)}
+    limits = {"requests_per_s": per_s} if per_s else {}
+    plan = asyncio.run(
+        plan_cube(
+            parse_request({"sources": "l.csv", "window": {"pixels": [0, 0, 3, 3]}, "limits": limits}),
+            table=table_of(*images),
+            sources=access_to(FakeReader(images)),
+            workers=WorkerPool(),
+            now=0.0,
+        )
+    )
+
+    assert plan.requests_per_s == per_s
+    assert plan.estimate.seconds == pytest.approx(seconds, rel=0.3)
+    if n_workers is not None:
+        assert plan.estimate.n_workers <= n_workers
+        assert plan.estimate.bound_by == "limits.requests_per_s"
 
 
 def test_plan_cube_gives_each_shard_a_child_where_some_may_be_lost() -> None:

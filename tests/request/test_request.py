@@ -581,3 +581,22 @@ def test_a_stored_request_names_a_file_of_items_by_its_address() -> None:
     for named in ({"items": "a.json"}, {"api": "https://x/v1"}):
         asked = parse_request(PLAIN | {"sources": {"stac": {"assets": "a", **named}}})
         assert asked.to_json()["sources"]["stac"].items() >= named.items()
+
+
+def test_lower_one_of_two_requests_per_s_holds_for_each_host() -> None:
+    """Those of the deployment hold for hosts that the request does not name."""
+    ours = Limits(requests_per_s={"s3://b": 5.0, "https://h": 50.0})
+    caps = Limits(requests_per_s={"https://h": 20.0, "https://i:8443": 1.0})
+
+    assert ours.within(caps).requests_per_s == {"s3://b": 5.0, "https://h": 20.0, "https://i:8443": 1.0}
+    assert Limits().within(Limits()).requests_per_s is None
+    assert Limits().within(caps) == Limits(requests_per_s=caps.requests_per_s)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"b": 1}, {"s3://b/key": 1}, {"s3://": 1}, {"ftp://h": 1}, {"s3://b": 0}, {"s3://b": "inf"}]
+)
+def test_requests_per_s_are_of_buckets_and_hosts(wrong: dict[str, Any]) -> None:
+    """A mistyped name would limit nothing."""
+    with pytest.raises(RequestError, match=r"limits\.requests_per_s"):
+        parse_request(PLAIN | {"limits": {"requests_per_s": wrong}})

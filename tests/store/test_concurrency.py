@@ -51,7 +51,7 @@ CASES = (
 )
 
 
-def adaptive(**changes: int) -> AdaptiveLimiter:
+def adaptive(**changes: Any) -> AdaptiveLimiter:
     """Return a limiter on the running loop's clock, in a process that may open many files."""
     return AdaptiveLimiter(clock=asyncio.get_running_loop().time, **{"most": MOST_IN_FLIGHT, **changes})
 

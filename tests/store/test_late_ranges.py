@@ -51,6 +51,17 @@ async def get_late(
     return await objects.get_range(f"{root}/late", 10, 20, etag=etag, cost=cost)
 
 
+def test_late_range_of_a_shared_host_is_waited_for() -> None:
+    """A second request would not be within what all workers together may send."""
+    cost = Cost()
+    with late_server(Answer(status=503, delay_s=0.5)) as server:
+        objects = Objects(SETTINGS, pace=FakePace(shared={server.root}))
+        fetched = asyncio.run(get_late(objects, server.root, cost))
+
+    assert bytes(fetched.content) == CONTENT[10:20]
+    assert (cost.requests, cost.hedges, cost.retries) == (2, 0, 1)
+
+
 @BOTH_CLIENTS
 def test_late_range_is_asked_for_on_another_connection(stays_on_host: bool) -> None:  # noqa: FBT001 # a parameter of the test
     """The hedge uses another connection, because the first one hangs. It requests the same version."""

@@ -682,9 +682,16 @@ class FakePace:
     answers: list[tuple[float, int]] = field(default_factory=list)
     """(first_byte_s, nbytes)"""
 
+    shared: set[str] = field(default_factory=set)
+    """Back ends that all workers share."""
+
     async def turn(self, root: str) -> None:
         """Record the call and do not wait."""
         self.calls.append(("turn", root))
+
+    def governs(self, root: str) -> bool:
+        """Whether all workers share what it may be asked."""
+        return root in self.shared
 
     def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
         """Record an answer."""

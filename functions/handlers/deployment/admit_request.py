@@ -70,6 +70,7 @@ async def open_table(
         BudgetError: The list is longer than the limits allow.
         TimeoutError: Reading the list takes too long.
     """
+    deployment.budgets.use(request.limits.requests_per_s or {}, n_workers=1)
     longest_s = left_s * _FOR_THE_LIST
     until = time.monotonic() + longest_s
 

@@ -11,7 +11,17 @@ _OWN_MEMORY: Final = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _BUCKET_FIELDS: Final = frozenset({"name", "region", "requester_pays", "unsigned", "expand"})
 _LIMITS: Final = frozenset(
-    {"usd", "files", "pixels", "fetched_bytes", "workers", "failed_shards", "times_source"}
+    {
+        "usd",
+        "files",
+        "pixels",
+        "fetched_bytes",
+        "workers",
+        "failed_shards",
+        "requests_per_s",
+        "times_source",
+        "transfer_usd",
+    }
 )
 
 
@@ -45,7 +55,7 @@ class Settings:
     control_bucket: str
     source_buckets: tuple[SourceBucket, ...]
     https_hosts: frozenset[str]
-    limits: Mapping[str, float | int | None]
+    limits: Mapping[str, Any]
     """The highest limits of any request, by the names of the request's ``limits``."""
 
     concurrency: int
@@ -118,6 +128,11 @@ class Settings:
         if self.state_machine_arn is None:
             raise _missing(f"{_PREFIX}STATE_MACHINE_ARN")
         return self.state_machine_arn
+
+    @property
+    def requests_per_s(self) -> Mapping[str, float]:
+        """Requests a second that all workers may send, by ``s3://bucket`` or ``https://host``."""
+        return self.limits.get("requests_per_s") or {}
 
     @property
     def tables_prefix(self) -> str:
@@ -198,7 +213,7 @@ def _source_bucket(value: Any) -> SourceBucket:
     return SourceBucket(**value)
 
 
-def _check_limits(value: Any) -> dict[str, float | int | None]:
+def _check_limits(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or not set(value) <= _LIMITS:
         raise SettingsError(
             f"{_PREFIX}LIMITS is {value!r}; it is a JSON object of {', '.join(sorted(_LIMITS))}"

@@ -11,11 +11,15 @@ from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import open_runner
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
+from pixel_gather.io.store.limiter.ledgers import HostBudgets
 from pixel_gather.io.store.object_store import Objects, StoreSettings, open_place
 from pixel_gather.io.store.signing import Sign, Signing
 
 _LONGEST_JITTER_S: Final = 2.0
 """Up to 500 workers start within seconds. A token lives for 45 minutes or more."""
+
+_PACE: Final = "pace/"
+"""Where the control bucket has the ledgers of hosts."""
 
 
 class Deployment:
@@ -25,9 +29,10 @@ class Deployment:
         self.settings = settings
         own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
         self._own = own
-        self.limiter = AdaptiveLimiter(most=settings.concurrency)
-        self.objects = Objects(own, by_root=_settings_by_root(settings), pace=self.limiter)
         self._control = open_place(f"s3://{settings.control_bucket}", own)
+        self.budgets = HostBudgets(settings.requests_per_s, open_store=lambda: (self._control, _PACE))
+        self.limiter = AdaptiveLimiter(most=settings.concurrency, budgets=self.budgets)
+        self.objects = Objects(own, by_root=_settings_by_root(settings), pace=self.limiter)
         self.summaries = ObjectControlStore(self._control, "")
         self._runner = open_runner()
         self._opened = lru_cache(maxsize=1)(lambda href: ZarrCube(open_place(href, own), href))

@@ -22,6 +22,7 @@ from handlers.gather.shard_metrics import metrics_of_shard, summarize_shard
 from pixel_gather.core.errors import GatherCancelledError
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.read.time_limits import ShardTimes, in_time
 from pixel_gather.engine.context import GatherStores
 from pixel_gather.engine.gather_shard import FilledShard
@@ -55,7 +56,7 @@ class ShardWorker:
             tasks,
             gather=gather,
             last_plan=self._last_plan,
-            sources_of=lambda sign: self._readers.sources(sign, self._projector),
+            sources_of=self._sources,
             stores=GatherStores(
                 cube=self.deployment.cube(gather, may_list=False),
                 control=self.deployment.control(gather, may_list=False),
@@ -64,6 +65,10 @@ class ShardWorker:
             on_shard=done,
             is_cancelled=partial(self.deployment.is_cancelled, execution),
         )
+
+    def _sources(self, plan: CubePlan) -> SourceAccess:
+        self.deployment.budgets.use(plan.requests_per_s, n_workers=plan.estimate.n_workers)
+        return self._readers.sources(plan.sign, self._projector)
 
     async def aclose(self) -> None:
         """End the reader's child processes. Lambda never calls this."""

@@ -58,7 +58,7 @@ async def gather_shards(
     *,
     gather: str,
     last_plan: LastPlan,
-    sources_of: Callable[[str], SourceAccess],
+    sources_of: Callable[[CubePlan], SourceAccess],
     stores: GatherStores,
     times: ShardTimes,
     on_shard: OnShard,
@@ -73,7 +73,7 @@ async def gather_shards(
         tasks: Which shards; at least one.
         gather: Identifies the gather and its claim, for ``last_plan``.
         last_plan: Kept by the caller between calls.
-        sources_of: Returns how sources are read, for a plan's ``sign``.
+        sources_of: Returns how a plan's sources are read.
         stores: Where the pixels are written, and the control files of the plan.
         times: How long each shard may take. Sources that are not read in time get the status timed out.
         on_shard: Called for each shard when it is committed.
@@ -120,9 +120,7 @@ async def gather_shards(
                 filling = gather_shard(
                     task,
                     plan=plan,
-                    context=GatherContext(
-                        cube=stores.cube, control=stores.control, sources=sources_of(plan.sign)
-                    ),
+                    context=GatherContext(cube=stores.cube, control=stores.control, sources=sources_of(plan)),
                     buffers=buffers,
                     loaded=loaded,
                     read_until=asyncio.get_running_loop().time() + reading_s(left_s),

@@ -7,6 +7,7 @@ follow. It only has no rows before it.
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -314,7 +315,7 @@ async def _check_known_list(
     check_inherits(base.template, request, slots=(), has_time=whole.has_time, columns=whole.columns)
     if chooses_same_pixels(request.to_json(), base.append.origin.get("request", {})):
         return
-    no_cost = dict.fromkeys(("usd", "files", "pixels", "fetched_bytes"))
+    no_cost = dict.fromkeys(("usd", "files", "pixels", "fetched_bytes")) | {"transfer_usd": inf}
     await plan_cube(
         request.model_copy(update={"limits": request.limits.model_copy(update=no_cost)}),
         table=whole,

@@ -29,6 +29,7 @@ from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.limiter.find_limit import MOST_NEAR
+from pixel_gather.io.store.limiter.ledgers import HostBudgets, open_users_folder
 from pixel_gather.io.store.object_store import Objects, Ranges
 from pixel_gather.io.store.opened_file import Check, open_list_file
 from pixel_gather.io.store.signing import Sign, Signing
@@ -97,7 +98,10 @@ async def opened_job(
         table: The list itself. Then neither the request's list nor its header index is read.
         over: Wraps the clients, for example in a cache. Sources are read through what it returns.
     """
-    limiter = AdaptiveLimiter(fixed=settings.concurrency)
+    budgets = None
+    if request is not None and request.limits.requests_per_s:
+        budgets = HostBudgets(request.limits.requests_per_s, open_store=open_users_folder)
+    limiter = AdaptiveLimiter(fixed=settings.concurrency, budgets=budgets)
     objects = Objects(settings.stores, pace=limiter)
     policy = IN_PROCESS.within(str(Path.cwd()))
     signed = objects if sources.sign == "none" else objects.signed(_signing(sources.sign))

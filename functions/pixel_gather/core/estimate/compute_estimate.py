@@ -21,7 +21,7 @@ from pixel_gather.core.estimate.worker_count import (
     staff,
     worker_of,
 )
-from pixel_gather.core.estimate.workload import WorkerPool, Workload
+from pixel_gather.core.estimate.workload import PER_HOST, WorkerPool, Workload
 
 BESIDE: Final = "plan and finish"
 """Name of the limit if plan and finish take longer than the work between them."""
@@ -79,6 +79,9 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         worker_s=found.course.worker_s,
         worker_mib=chosen.worker_memory_mib,
         beside_s=beside_s + drawing_s_of(work),
+    )
+    usd["s3"] += pricing.ledger_usd(
+        n_workers=found.course.n_workers, seconds=found.course.seconds, per_s=deployment.gets_per_s
     )
     transfer_nbytes, transfer_usd = _transfer(work, deployment)
     if transfer_nbytes:
@@ -176,6 +179,11 @@ def _transfer(work: Workload, deployment: WorkerPool) -> tuple[int, float]:
     return nbytes, usd
 
 
+def _rate_of(deployment: WorkerPool, fleet: Fleet) -> str:
+    """Return the name of what limits all requests together."""
+    return PER_HOST if fleet.gets_per_s == deployment.gets_per_s else "S3 rate per prefix"
+
+
 def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: WorkerPool) -> Mapping[str, Fleet]:
     """Return, by the limit's name, the fleet without that limit."""
 
@@ -191,7 +199,7 @@ def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: Worker
         "network per worker": of(worker.without_network()),
         "CPU per worker": of(worker.without_cpu()),
         "time to first byte": of(worker.without_waiting()),
-        "S3 rate per prefix": replace(fleet, gets_per_s=inf),
+        _rate_of(deployment, fleet): replace(fleet, gets_per_s=inf),
         "dispatch rate": replace(fleet, children_per_s=inf),
         deployment.limit: replace(fleet, n_workers=fleet.n_tasks),
         "cold starts": replace(fleet, cold_start_s=0.0, burst=inf),

@@ -1,12 +1,14 @@
 """Write an estimate as text: each number with the counts or assumptions behind it. Pure."""
 
+from math import inf
 from typing import Final
 
 from pixel_gather.core.estimate import assumptions, pricing, try_time_limits
 from pixel_gather.core.estimate.estimate_result import Estimate, EstimatedFigure
 from pixel_gather.core.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.core.estimate.worker import Share
-from pixel_gather.core.estimate.workload import WorkerPool, Workload
+from pixel_gather.core.estimate.workload import PER_HOST, WorkerPool, Workload
+from pixel_gather.core.host_budget import lease_s
 
 ENOUGH: Final = "more workers would save less than 5 % of the time and are billed while they wait"
 
@@ -153,6 +155,7 @@ def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool) -> list
             f"decoding: {assumptions.DECODING}" if work.is_decoded else _NOT_DECODED,
             f"CPU time of each source: {assumptions.CPU_PER_ROW}",
             f"S3: {assumptions.S3_GETS}; {work.n_prefixes:,} assumed",
+            *_turns(deployment),
             f"late: one of {assumptions.GETS_UNTIL_LATE}",
             f"by {assumptions.LATE}",
         ),
@@ -188,6 +191,7 @@ def _usd(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
         "s3": (
             f"${pricing.USD_PER_GET * 1000:.4f} per 1,000 GETs, with {pricing.GETS_PER_TASK} more per shard",
             f"${pricing.USD_PER_PUT * 1000:.3f} per 1,000 PUTs",
+            *_ledger(estimate, deployment),
         ),
         "lambda": (
             f"${pricing.USD_PER_GB_S} per GB-second, {deployment.worker_memory_mib / 1024:.3f} GB per worker",
@@ -218,6 +222,20 @@ def _usd(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
         for name, usd in estimate.usd_by_service.items()
     ]
     return [("dollars", f"${estimate.usd:,.4f}", total), *shares]
+
+
+def _turns(deployment: WorkerPool) -> tuple[str, ...]:
+    """Say how many requests all workers may send together."""
+    per_s = deployment.gets_per_s
+    return () if per_s == inf else (f"{PER_HOST}: {per_s:,g} a second by all workers",)
+
+
+def _ledger(estimate: Estimate, deployment: WorkerPool) -> tuple[str, ...]:
+    """Say what it takes to share them."""
+    if deployment.gets_per_s == inf:
+        return ()
+    lasts_s = lease_s(estimate.n_workers, deployment.gets_per_s)
+    return (f"{PER_HOST}: each worker looks and puts {pricing.TRIES_PER_LEASE:g} times in {lasts_s:,.0f} s",)
 
 
 def _counted(n: int, what: str) -> str:

@@ -3,7 +3,10 @@
 They are those of us-east-1 for arm64 in November 2026. Check them before quoting.
 """
 
+from math import inf
 from typing import Final
+
+from pixel_gather.core.host_budget import lease_s
 
 PRICES_OF: Final = "us-east-1, arm64, November 2026"
 USD_PER_GET: Final = 0.0004 / 1000
@@ -81,6 +84,9 @@ def n_puts(*, n_tasks: int, n_measurements: int, n_rows: int, n_columns: int) ->
     return n_tasks * (n_measurements + 2) + coordinates + PUTS_BESIDE
 
 
+TRIES_PER_LEASE: Final = 2.5
+"""Looks and PUTs for each lease, as simulated with 50 workers: others are faster than many of them."""
+
 ROWS_PER_PUT: Final = 16_384
 """Rows of a coordinate in one object; see `pixel_gather.core.results.row_coordinates`."""
 
@@ -115,6 +121,20 @@ def usd_on_aws(
         "lambda": gb_s * USD_PER_GB_S + (n_children + 2) * USD_PER_INVOCATION,
         "step_functions": (n_children * TRANSITIONS_PER_CHILD + TRANSITIONS_BESIDE) * USD_PER_TRANSITION,
     }
+
+
+def ledger_usd(*, n_workers: int, seconds: float, per_s: float) -> float:
+    """Return the price of sharing the requests that a host allows; see `pixel_gather.core.host_budget`.
+
+    Args:
+        n_workers: Workers that share them.
+        seconds: How long they do.
+        per_s: Requests a second; infinite where nothing is shared.
+    """
+    if per_s == inf:
+        return 0.0
+    n_leases = n_workers * (1 + seconds / lease_s(n_workers, per_s))
+    return n_leases * TRIES_PER_LEASE * (USD_PER_GET + USD_PER_PUT)
 
 
 def usd_per_gb_from(region: str, *, to: str) -> float:

@@ -38,8 +38,7 @@ LONGEST_GATHER_S: Final = 2 * 24 * 3600
 
 def first_limit_s(share: Share, deployment: WorkerPool) -> int:
     """Return the time limit for the first try of a whole child, its start included, in whole seconds."""
-    worker = Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
-    task_s = worker.reading_s(share) + worker.storing_s(share)
+    task_s = _task_s(share, deployment)
     one_s = max(ceil(_TIMES * (assumptions.COLD_START.value + task_s)), LEAST_S)
     others_s = ceil(_OTHERS_TIMES * ((deployment.tasks_per_child or 1) - 1) * task_s)
     return min(one_s + others_s, MOST_S)
@@ -51,8 +50,7 @@ def second_limit_s(share: Share, deployment: WorkerPool, *, n_tasks: int) -> int
     It is Lambda's limit, or less if all shards together would then cost more than the gather may. It is never
     less than 20 times the model's time.
     """
-    worker = Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
-    task_s = worker.reading_s(share) + worker.storing_s(share)
+    task_s = _task_s(share, deployment)
     paid_s: float = MOST_S
     if deployment.cap_usd is not None and n_tasks:
         paid_s = min(deployment.cap_usd / (n_tasks * _usd_per_s(deployment)), MOST_S)
@@ -92,6 +90,13 @@ def late_usd(share: Share, *, n_tasks: int, deployment: WorkerPool) -> float:
     n_waiting = min(deployment.n_workers, n_children)
     n_refused = n_waiting * LONGEST_GATHER_S / THROTTLED_PAUSE_S
     return late + n_refused * pricing.USD_PER_TRANSITION
+
+
+def _task_s(share: Share, deployment: WorkerPool) -> float:
+    """Return how long a task takes while all workers share the requests that a host allows."""
+    worker = Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
+    in_turn_s = share.n_gets * deployment.n_workers / deployment.gets_per_s
+    return max(worker.reading_s(share), in_turn_s) + worker.storing_s(share)
 
 
 def _chosen(estimate: Estimate, deployment: WorkerPool) -> WorkerPool:

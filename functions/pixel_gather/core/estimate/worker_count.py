@@ -104,7 +104,7 @@ def fleet_of(work: Workload, deployment: WorkerPool, worker: Worker) -> Fleet:
         reading_s=worker.reading_s(share),
         storing_s=worker.storing_s(share),
         n_gets=share.n_gets,
-        gets_per_s=assumptions.S3_GETS.value * work.n_prefixes,
+        gets_per_s=min(assumptions.S3_GETS.value * work.n_prefixes, deployment.gets_per_s),
         late_share=1 - (1 - 1 / assumptions.GETS_UNTIL_LATE.value) ** share.n_gets,
         late_s=assumptions.LATE.value,
     )

@@ -2,9 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from math import inf
+from typing import Final, Self
 
 from pixel_gather.core.estimate import assumptions, worker_limits
+
+PER_HOST: Final = "limits.requests_per_s"
+"""Name of that limit."""
+
+_BUSY: Final = f"as many as {PER_HOST} keeps busy"
+
+LEAST_GETS_PER_S: Final = 4.0
+"""With fewer requests a second, a worker mostly waits for its turn and is paid for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +111,9 @@ class WorkerPool:
     region: str | None = None
     """Region of the workers; None if unknown."""
 
+    gets_per_s: float = inf
+    """GETs a second that ``limits.requests_per_s`` allows all workers together."""
+
     far_buckets: Mapping[str, FarBucket] = field(default_factory=dict)
     in_flight: int = 64
     """Sources that a worker reads at one time."""
@@ -160,11 +172,13 @@ class WorkerPool:
     def _limits(self) -> dict[str, int]:
         asked = {} if self.asked_workers is None else {"the request's limits.workers": self.asked_workers}
         chosen = {} if self.chosen_workers is None else {"as many as help": self.chosen_workers}
+        worth_it = {} if self.gets_per_s == inf else {_BUSY: max(int(self.gets_per_s / LEAST_GETS_PER_S), 1)}
         return {
             "the deployment's max_workers"
             if self.is_deployed
             else "max_workers, by default": self.max_workers,
             **asked,
             **chosen,
+            **worth_it,
             "the account's concurrency": int(assumptions.ACCOUNT.value),
         }

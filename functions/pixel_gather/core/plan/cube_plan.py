@@ -224,6 +224,12 @@ class CubePlan:
         return str(self.request.get("sources", {}).get("sign", "none"))
 
     @property
+    def requests_per_s(self) -> Mapping[str, float]:
+        """Requests a second that all workers of all gathers may send, by ``s3://bucket`` or ``https://host``."""
+        limits: Mapping[str, Any] = self.request.get("limits", {})
+        return limits.get("requests_per_s") or {}
+
+    @property
     def has_report(self) -> bool:
         """Whether a report is to be drawn beside the cube."""
         return bool(self.request.get("output", {}).get("report", True))

@@ -1,6 +1,7 @@
 """Decide how the state machine's map runs the missing shards: workers, children and time limits. Pure."""
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from pixel_gather.core.estimate.try_time_limits import child_limit_s, late_shard_limit_s
 from pixel_gather.core.estimate.workload import WorkerPool
@@ -41,6 +42,7 @@ def plan_map(
         n_missing: Shards that are not committed yet.
         workers: The deployment's.
     """
+    workers = replace(workers, gets_per_s=min(plan.requests_per_s.values(), default=inf))
     limited = replace(workers, cap_usd=limits.usd)
     n_sources, estimate = plan.n_sources + plan.append.n_again, plan.estimate
     return MapPlan(

@@ -5,9 +5,11 @@ is compared with it.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -48,6 +50,9 @@ _LARGE_WINDOW: Final = 2**20
 
 _MOST_TIMES_SOURCE: Final = 16
 _MOST_DECIMALS: Final = 12
+_S3: Final = "s3://"
+_MOST_TRANSFER_USD: Final = 1.0
+"""Transfer between Regions that is paid for without being asked for."""
 
 
 def gather_digest(request: "GatherRequest", table: SourceTable) -> str:
@@ -133,7 +138,8 @@ async def plan_cube(
         check_task_fits(template, workers.max_task_nbytes)
 
     # What will it take?
-    on_aws = pool_of(request, workers)
+    n_sources = table.n_sources + append.n_again
+    on_aws = pool_of(request, workers, n_by_bucket=table.n_by_bucket, n_sources=n_sources)
     work = replace(
         _workload(
             drafts, table, chosen.layout, chosen.measurements, append=append, in_flight=on_aws.in_flight
@@ -182,6 +188,7 @@ async def plan_cube(
     )
     _check_codec(plan)
     check_limits(plan, request.limits)
+    check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)
     return plan
 
 
@@ -260,15 +267,38 @@ def _check_names(table: ChipTable, measurements: Sequence[Measurement]) -> None:
         raise RequestError(f"the cube has a measurement {twice}; rename the column", field=TABLE_FIELD)
 
 
-def pool_of(request: "GatherRequest", workers: WorkerPool) -> WorkerPool:
-    """Return the workers for the estimate, within the request's limits."""
+def pool_of(
+    request: "GatherRequest", workers: WorkerPool, *, n_by_bucket: Mapping[str, int], n_sources: int
+) -> WorkerPool:
+    """Return the workers for the estimate, within the request's limits.
+
+    Args:
+        request: The request.
+        workers: All that there may be.
+        n_by_bucket: Sources in each S3 bucket.
+        n_sources: All sources.
+    """
     return replace(
         workers,
         asked_workers=request.limits.workers,
         cap_usd=request.limits.usd,
+        gets_per_s=_allowed_per_s(request.limits.requests_per_s or {}, n_by_bucket, n_sources=n_sources),
         # if shards may be lost, the map counts the lost ones: so each shard is a child
         tasks_per_child=1 if request.limits.failed_shards else None,
     )
+
+
+def _allowed_per_s(per_s: Mapping[str, float], n_by_bucket: Mapping[str, int], *, n_sources: int) -> float:
+    """Return how many sources' requests a second the limits allow. The host with the least to give decides.
+
+    The list does not tell the hosts of sources outside of S3. Each may have all of them.
+    """
+    elsewhere = n_sources - sum(n_by_bucket.values())
+    of_hosts = {
+        root: n_by_bucket.get(root.removeprefix(_S3), 0) if root.startswith(_S3) else elsewhere
+        for root in per_s
+    }
+    return min((per_s[root] * n_sources / n for root, n in of_hosts.items() if n), default=inf)
 
 
 def parts_of(work: Workload, workers: WorkerPool) -> Parts:
@@ -536,6 +566,34 @@ def check_limits(plan: CubePlan, limits: "Limits") -> None:
                 "Ask for less, or raise the limit. On AWS the lower limit holds: "
                 "the request's or the deployment's"
             )
+
+
+def check_transfer(
+    work: Workload, estimate: Estimate, workers: WorkerPool, *, most_usd: float | None
+) -> None:
+    """Refuse to pay for much transfer between Regions. Workers beside the sources pay for none.
+
+    Args:
+        work: How much is read of each bucket.
+        estimate: The price of it.
+        workers: In which Region they are, and the buckets are.
+        most_usd: The request's limit; None for the usual one.
+
+    Raises:
+        BudgetError: The message names the Region in which to deploy.
+    """
+    usd = estimate.usd_by_service.get("transfer", 0.0)
+    limit_usd = _MOST_TRANSFER_USD if most_usd is None else most_usd
+    if usd <= limit_usd:
+        return
+    nbytes = Counter[str]()
+    for bucket, far in workers.far_buckets.items():
+        nbytes[far.region] += work.nbytes_by_bucket.get(bucket, 0) if far.is_charged else 0
+    ((region, _),) = nbytes.most_common(1)
+    raise BudgetError(
+        f"limits.transfer_usd: {_dollars(usd)} would be paid for transfer to {workers.region}, the limit is "
+        f"{_dollars(limit_usd)}. Deploy in {region}, where most of these files lie, or raise the limit"
+    )
 
 
 def _dollars(usd: float) -> str:

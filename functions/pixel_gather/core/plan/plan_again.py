@@ -13,7 +13,14 @@ from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.plan.common_grid import rule_on_grid
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.inherit import CubeTemplate
-from pixel_gather.core.plan.plan import check_limits, check_task_fits, parts_of, pool_of, touched
+from pixel_gather.core.plan.plan import (
+    check_limits,
+    check_task_fits,
+    check_transfer,
+    parts_of,
+    pool_of,
+    touched,
+)
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
@@ -59,9 +66,10 @@ def plan_again(
         BudgetError: The plan is over one of the request's limits.
     """
     check_task_fits(template, workers.max_task_nbytes)
-    on_aws = pool_of(request, workers)
+    on_aws = pool_of(request, workers, n_by_bucket=size.n_by_bucket, n_sources=size.n_sources)
     work = _workload(request, template, append, size, in_flight=on_aws.in_flight)
     window = template.slots[0].window
+    estimate = estimate_on_aws(work, on_aws)
     plan = CubePlan(
         digest=digest,
         planned_at=now,
@@ -84,10 +92,11 @@ def plan_again(
         zfp_tolerance=template.zfp_tolerance,
         append=append,
         part_nbytes=parts_of(work, workers).part_nbytes,
-        estimate=estimate_on_aws(work, on_aws),
+        estimate=estimate,
         resolution=template.resolution,
     )
     check_limits(plan, request.limits)
+    check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)
     return plan
 
 

@@ -6,6 +6,7 @@ Its JSON Schema is ``docs/request.schema.json``.
 import hashlib
 import json
 from collections.abc import Mapping
+from math import inf
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -23,11 +24,23 @@ from pixel_gather.core.request.web_address import without_query
 from pixel_gather.core.request.window_request import WINDOW_KINDS, WindowRequest
 from pixel_gather.core.request.windows_request import WindowsRequest
 
+type BackEnd = Annotated[str, Field(max_length=260, pattern=r"^(s3|https?)://[A-Za-z0-9][A-Za-z0-9.:_-]*$")]
+"""A bucket or host, as `pixel_gather.io.store.object_store.split_href` names it."""
+
+
+type PerSecond = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
+
 
 class Limits(RequestPart):
     """Limits of the plan, checked before a pixel is read, and how the work is distributed."""
 
     usd: float | None = Field(None, ge=0, description="Dollars, as estimated by the plan.")
+    transfer_usd: float | None = Field(
+        None,
+        ge=0,
+        description="Dollars of transfer between Regions, as estimated; 1 if not given. Workers in the "
+        "Region of the sources pay for none.",
+    )
     files: int | None = Field(None, ge=1, description="Sources in the list.")
     pixels: int | None = Field(None, ge=1, description="Pixels of all sources together.")
     fetched_bytes: int | None = Field(None, ge=1, description="Bytes to be read, as estimated.")
@@ -45,6 +58,14 @@ class Limits(RequestPart):
         description="Workers at one time on AWS. If not given, the plan takes the fewest with which the "
         "gather lasts at most 1 % longer than with all of the deployment's workers.",
     )
+    requests_per_s: dict[BackEnd, PerSecond] | None = Field(
+        None,
+        min_length=1,
+        max_length=32,
+        description="Requests a second that all workers of all gathers together may send to a bucket or "
+        "host, by its address: s3://bucket or https://host. Workers on AWS share them through the control "
+        "bucket, processes of a user on one machine through a folder. Any number if not given.",
+    )
     failed_shards: float = Field(
         0,
         ge=0,
@@ -56,10 +77,12 @@ class Limits(RequestPart):
     def within(self, caps: Self) -> Self:
         """Return the lower one of each pair of limits. A limit that only one of them has is kept."""
         lower = {}
-        for name in type(self).model_fields:
+        for name in type(self).model_fields.keys() - {"requests_per_s"}:
             given = [value for value in (getattr(self, name), getattr(caps, name)) if value is not None]
             lower[name] = min(given, default=None)
-        return self.model_copy(update=lower)
+        ours, caps_ = self.requests_per_s or {}, caps.requests_per_s or {}
+        per_s = {root: min(each.get(root, inf) for each in (ours, caps_)) for root in ours | caps_}
+        return self.model_copy(update=lower | {"requests_per_s": per_s or None})
 
 
 class GatherRequest(RequestPart):

@@ -14,6 +14,7 @@ from typing import Final
 from pixel_gather.core.estimate.worker_limits import MOST_PARTS
 from pixel_gather.io.store.limiter.find_limit import MOST_NEAR, Bounds
 from pixel_gather.io.store.limiter.gate import Gate, HeldPermit, Permit
+from pixel_gather.io.store.limiter.ledgers import HostBudgets
 from pixel_gather.io.store.object_store import split_href
 
 _REMOTE_START: Final = 48
@@ -59,6 +60,7 @@ class AdaptiveLimiter:
         *,
         fixed: int | None = None,
         most: int | None = None,
+        budgets: HostBudgets | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start without any measurements.
@@ -66,6 +68,7 @@ class AdaptiveLimiter:
         Args:
             fixed: For experiments: always this many sources of each back end at a time. None: adapt.
             most: Highest limit of one remote back end; None for `most_in_flight` of this process.
+            budgets: What some back ends may be asked by all workers together.
             clock: Returns seconds.
         """
         self._fixed = fixed
@@ -75,6 +78,7 @@ class AdaptiveLimiter:
         self.most = most
         """Highest limit of one remote back end."""
 
+        self.budgets = budgets
         self._clock = clock
         self._gates: dict[str, Gate] = {}
         at_all = max(most * 3 // 2, _FEWEST_AT_ALL)
@@ -88,10 +92,19 @@ class AdaptiveLimiter:
         return SourcePermit(self._gate(root).permit(weight), at_all)
 
     async def turn(self, root: str) -> None:
-        """Wait until another request may be sent. There is no wait unless the back end throttled lately."""
+        """Wait until another request may be sent.
+
+        There is no wait unless the back end throttled lately, or all workers share what it may be asked.
+        """
         gate = self._gates.get(root)
         if gate is not None and gate.paces:
             await gate.turn()
+        if self.budgets is not None and (governor := self.budgets.governor(root)) is not None:
+            await governor.turn()
+
+    def governs(self, root: str) -> bool:
+        """Whether all workers share what a back end may be asked."""
+        return self.budgets is not None and self.budgets.governor(root) is not None
 
     def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
         """Record an answer."""
@@ -114,9 +127,8 @@ class AdaptiveLimiter:
             cores = os.process_cpu_count() or 1
             start = min(_LOCAL_START_PER_CORE * cores, MOST_NEAR)
             return Bounds(start=start, lowest=cores, highest=MOST_NEAR, climbs_at_once=False)
-        return Bounds(
-            start=min(_REMOTE_START, self.most), lowest=min(_REMOTE_LOWEST, self.most), highest=self.most
-        )
+        most = self.most if self.budgets is None else self.budgets.in_flight(root, most=self.most)
+        return Bounds(start=min(_REMOTE_START, most), lowest=min(_REMOTE_LOWEST, most), highest=most)
 
     def _gate(self, root: str) -> Gate:
         gate = self._gates.get(root)

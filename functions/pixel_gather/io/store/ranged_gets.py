@@ -30,6 +30,9 @@ class Pace(Protocol):
     async def turn(self, root: str) -> None:
         """Wait until another request may be sent. There is no wait unless the store throttled lately."""
 
+    def governs(self, root: str) -> bool:
+        """Whether all workers share what a back end may be asked. Then no request is sent a second time."""
+
     def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
         """Record an answer, and the seconds from the request to its first byte."""
 
@@ -101,7 +104,7 @@ class RangedGets:
                 self._pace.answered(self._root, first_byte_s=leg.first_byte_s, nbytes=answer.content.nbytes)
             return answer
 
-        if self._root == "file://":
+        if self._root == "file://" or (self._pace is not None and self._pace.governs(self._root)):
             return await send(Leg())
         return await self._gets.get(send, cost)
 
