@@ -31,7 +31,7 @@ _PACKAGES: Final = {
 }
 """What the extra ``export`` installs for a suffix."""
 
-_SUFFIXES: Final = (*_PICTURES, ".tif", ".nc", *_TABLES)
+_SUFFIXES: Final = (*_PICTURES, ".tif", ".nc", ".zarr", *_TABLES)
 
 
 def export(
@@ -49,12 +49,13 @@ def export(
 
     ``.webp``, ``.gif`` and ``.apng`` are animations, ``.png`` is a sheet of all rows. In all of them the time
     stands below each row's picture, and all rows have one stretch. ``.tif`` is a Cloud Optimized GeoTIFF for
-    each row, ``.nc`` is netCDF-4 with values and attributes of the cube. ``.csv`` and ``.parquet`` are tables
+    each row, ``.nc`` is netCDF-4 with values and attributes of the cube. ``.zarr`` is a folder of Zarr
+    without shards, for GDAL and QGIS before GDAL 3.13. ``.csv`` and ``.parquet`` are tables
     with the coordinates, statistics and timings of each row.
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
-        to: A local file. It is replaced once the new one is complete.
+        to: A local file. It is replaced once the new one is complete. A folder of Zarr must not exist.
         measurements: Names; empty for all. Pictures show one, or three as red, green and blue; if empty,
             those that the files or the names say.
         where: Which rows, such as ``cloud_cover < 20``. See `rows_where`. Empty for all.
@@ -117,6 +118,13 @@ def _written(
     frames_per_second: float,
 ) -> Iterator[Path]:
     suffix = path.suffix.lower()
+    if suffix == ".zarr":
+        from pixel_gather.features.export.plain_zarr import write_plain_zarr  # noqa: PLC0415 # as below
+
+        with _errors_of(path):
+            write_plain_zarr(rows, path)
+        yield path
+        return
     if suffix == ".tif":
         from pixel_gather.features.export.geotiffs import write_geotiffs  # noqa: PLC0415 # each has its library
 
@@ -158,16 +166,24 @@ def _writer(
 
 
 @contextmanager
-def _replacing(path: Path) -> Generator[Path]:
-    """Give a path of this process alone to write to. Afterwards, that file replaces the one at ``path``."""
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+def _errors_of(path: Path) -> Generator[None]:
+    """Turn errors of writing into a sentence that names the path."""
     try:
-        yield partial
-        partial.replace(path)
+        yield
     except OSError as error:
         if isinstance(error, BaseError):  # of reading the cube
             raise
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _replacing(path: Path) -> Generator[Path]:
+    """Give a path of this process alone to write to. Afterwards, that file replaces the one at ``path``."""
+    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    try:
+        with _errors_of(path):
+            yield partial
+            partial.replace(path)
     finally:
         with suppress(OSError):  # a folder that is read-only says so also of a file that is not there
             partial.unlink(missing_ok=True)

@@ -1,0 +1,81 @@
+"""Writes rows of a cube as Zarr v3 without shards, for programs that know none, such as GDAL before 3.13."""
+
+import os
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import zarr
+from zarr.codecs import GzipCodec
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.features.export.cube_rows import CubeRows, dims_of, measurements_of, open_array
+
+_SIDE: Final = 512
+"""Most pixels of a chunk along each side. A chunk has one row, as programs that show pictures read one."""
+
+_OF_CUBES: Final = ("pixel_gather", "complete")
+"""Attributes of the group that a copy must not have: it is no cube that can grow."""
+
+
+def write_plain_zarr(rows: CubeRows, path: Path) -> None:
+    """Write the chosen rows and measurements, and all coordinates. Holds 64 MiB of pixels at one time.
+
+    Pixels and attributes are those of the cube, to the bit. The codec is gzip, which every reader knows.
+
+    Args:
+        rows: What to write.
+        path: A local folder. It must not exist.
+
+    Raises:
+        StoreError: The folder exists.
+        OSError: It cannot be written.
+    """
+    if path.exists():
+        raise StoreError(f"{path} is there already: remove it, or give another name")
+    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    try:
+        _write(rows, partial)
+        partial.rename(path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write(rows: CubeRows, folder: Path) -> None:
+    attributes = {name: value for name, value in rows.group.attrs.items() if name not in _OF_CUBES}
+    target = zarr.open_group(folder, mode="w", zarr_format=3, attributes=attributes)
+    left_out = set(measurements_of(rows.group)) - set(rows.measurements)
+    row_dim = dims_of(open_array(rows.group, "status"))[0]
+    for name, array in rows.group.arrays():
+        if name not in left_out:
+            _create(target, name, array, rows, row_dim)
+    for index, row in enumerate(rows.read()):
+        for name, pixels in zip(rows.measurements, row.pixels, strict=True):
+            open_array(target, name)[index] = pixels
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the specification of consolidated metadata is not final
+        zarr.consolidate_metadata(target.store)
+
+
+def _create(target: zarr.Group, name: str, array: Any, rows: CubeRows, row_dim: str) -> None:
+    """Make one array. The pixels of measurements come later."""
+    is_pixels, has_rows = name in rows.measurements, dims_of(array)[:1] == (row_dim,)
+    values = None if is_pixels else np.asarray(array[...])
+    if values is not None and has_rows:
+        values = values[rows.rows]
+    shape = (len(rows.rows), *array.shape[1:]) if values is None else values.shape
+    chunks = (1, *(min(side, _SIDE) for side in shape[1:])) if is_pixels else tuple(max(n, 1) for n in shape)
+    created = target.create_array(
+        name,
+        shape=shape,
+        chunks=chunks,
+        dtype=str if array.dtype.kind in "TOU" else array.dtype,
+        fill_value=array.fill_value,
+        compressors=GzipCodec(level=5),
+        dimension_names=dims_of(array),
+        attributes=dict(array.attrs),
+    )
+    if values is not None:
+        created[...] = values
