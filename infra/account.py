@@ -1,4 +1,6 @@
-"""Asks Lambda how many functions the account may run at the same time: the setting ``account_concurrency``.
+"""Asks Lambda how many functions this deployment may run at the same time: ``account_concurrency``.
+
+What other functions of the account have reserved does not count. What the deployment has reserved does.
 
 ``python -m infra.account deploy --profile me`` prints ``account_concurrency=10``. It prints nothing where the
 setting is in cdk.context.json, in cdk.json or in the arguments. `scripts/deploy` passes it to the CDK, so
@@ -16,6 +18,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from infra.settings import Settings
+
 _KEY: Final = "account_concurrency"
 _QUICK: Final = Config(connect_timeout=3, read_timeout=5, retries={"total_max_attempts": 2})
 
@@ -32,7 +36,8 @@ def main(arguments: Sequence[str], *, folder: Path) -> str:
         return ""
     try:
         session = boto3.Session(profile_name=options.profile)
-        return f"{_KEY}={concurrency(session.client('lambda', config=_QUICK))}"
+        client = session.client("lambda", config=_QUICK)
+        return f"{_KEY}={concurrency(client, stack=f'PixelGather-{_stage(options, folder)}')}"
     except (BotoCoreError, ClientError) as error:
         sys.stderr.write(
             f"Lambda does not say how many functions this account may run at one time ({error}): taken as "
@@ -41,9 +46,22 @@ def main(arguments: Sequence[str], *, folder: Path) -> str:
         return ""
 
 
-def concurrency(lambda_: Any) -> int:
-    """Return how many functions the account may run in the client's Region."""
-    return int(lambda_.get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
+def concurrency(lambda_: Any, *, stack: str) -> int:
+    """Return how many functions a stack may run in the client's Region.
+
+    Args:
+        lambda_: boto3's client.
+        stack: Its name. CloudFormation begins the names of its functions with it.
+    """
+    unreserved = int(lambda_.get_account_settings()["AccountLimit"]["UnreservedConcurrentExecutions"])
+    names = [
+        each["FunctionName"]
+        for page in lambda_.get_paginator("list_functions").paginate()
+        for each in page["Functions"]
+        if each["FunctionName"].startswith(f"{stack}-Functions")
+    ]
+    own = (lambda_.get_function_concurrency(FunctionName=each) for each in names)
+    return unreserved + sum(int(each.get("ReservedConcurrentExecutions", 0)) for each in own)
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -55,9 +73,20 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _is_in_context(folder: Path) -> bool:
+    return any(_KEY in each for each in _contexts(folder))
+
+
+def _stage(options: argparse.Namespace, folder: Path) -> str:
+    """Return the stage that is deployed: by the arguments, else by the files, else the default."""
+    by_argument = (each.removeprefix("stage=") for each in options.context if each.startswith("stage="))
+    by_file = (str(each["stage"]) for each in _contexts(folder) if "stage" in each)
+    return next(by_argument, next(by_file, Settings().stage))
+
+
+def _contexts(folder: Path) -> list[dict[str, Any]]:
     found = (folder / "cdk.context.json", folder / "cdk.json")
     given = [json.loads(each.read_text(encoding="utf-8")) for each in found if each.exists()]
-    return any(_KEY in each or _KEY in each.get("context", {}) for each in given)
+    return [each for one in given for each in (one, one.get("context", {}))]
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ class Functions(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         runs_on = _platform(is_emulated=settings.emulated)
-        environment = _environment(settings, buckets)
+        environment = environment_of(settings, buckets)
 
         def function(name: str, sizing: Sizing) -> GatherFunction:
             package = code(sizing.package)
@@ -246,7 +246,7 @@ def _grant_reading(
     buckets.pace.grant_put(role)
 
 
-def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
+def environment_of(settings: Settings, buckets: Buckets) -> dict[str, str]:
     """Return the environment of all functions.
 
     Raises:

@@ -36,8 +36,8 @@ _THROTTLED_PERIODS: Final = 3
 
 
 _FAILED_TRIES_PERCENT: Final = 10
-_FAILING_PERIODS: Final = 2
-"""One late shard of a small gather is retried. Ten minutes of failures are an alarm."""
+_FEWEST_FAILED_TRIES: Final = 3
+"""In five minutes. One late shard of a small gather is retried. A gather of a minute has one period."""
 
 _API_ERRORS: Final = 5
 """In 5 minutes. A single error may be a list that takes longer than 29 seconds to plan."""
@@ -198,7 +198,7 @@ class Monitoring(Construct):
         self._alarm(
             f"{worker.node.id}Errors",
             cloudwatch.MathExpression(
-                expression="100 * errors / invocations",
+                expression=f"IF(errors >= {_FEWEST_FAILED_TRIES}, 100 * errors / invocations, 0)",
                 using_metrics={
                     "errors": worker.function.metric_errors(period=PERIOD),
                     "invocations": worker.function.metric_invocations(period=PERIOD),
@@ -207,7 +207,6 @@ class Monitoring(Construct):
                 period=PERIOD,
             ),
             threshold=_FAILED_TRIES_PERCENT,
-            periods=_FAILING_PERIODS,
             description=f"{_FAILED_TRIES_PERCENT} % of tries by workers of {of} fail: their log says why",
         )
 

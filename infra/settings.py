@@ -117,7 +117,7 @@ class Settings:
     source_buckets: tuple[SourceBucket, ...] = ()
     """``source_buckets``: the only buckets that sources are read from. A JSON array of objects with ``name``
     and, where needed, ``region``, ``requester_pays``, ``unsigned``, ``expand`` and ``kms_key``. The
-    functions' environment has room for about 80."""
+    functions' environment has room for 89 whose names have 20 letters, if nothing else is set."""
 
     https_hosts: tuple[str, ...] = ()
     """``https_hosts``: hosts that sources may be read from by https, as a JSON array; none by default."""
@@ -160,8 +160,8 @@ class Settings:
 
     caps: Caps = Caps()
     account_concurrency: int = 1000
-    """``account_concurrency``: how many functions the account may run at the same time in this Region; at
-    least 4.
+    """``account_concurrency``: how many functions may run at the same time in this Region, without what other
+    functions of the account have reserved; at least 4.
 
     ``scripts/deploy`` asks Lambda for it. A new account may run 10. Gathers then have at most 8 workers.
     """

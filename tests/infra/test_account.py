@@ -12,8 +12,8 @@ from infra import account
 from infra.settings import Settings
 
 
-def test_lambda_says_what_the_account_may_run() -> None:
-    """The account's limit is used, not what is free at the moment."""
+def test_what_others_have_reserved_does_not_count() -> None:
+    """Of 1,000, others have reserved 400, and this stack 20. Another stage is another stack."""
     client = boto3.client(
         "lambda",
         region_name="eu-central-1",
@@ -21,10 +21,38 @@ def test_lambda_says_what_the_account_may_run() -> None:
         aws_secret_access_key="b",  # noqa: S106 # of nobody
     )
     with Stubber(client) as stubber:
-        limit = {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}
+        limit = {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 580}
         stubber.add_response("get_account_settings", {"AccountLimit": limit})
+        names = ("PixelGather-main-FunctionsSubmit1", "other", "PixelGather-main-2-FunctionsSubmit2")
+        more = [{"FunctionName": each} for each in names]
+        stubber.add_response("list_functions", {"Functions": more, "NextMarker": "2"})
+        last = {"Functions": [{"FunctionName": "PixelGather-main-FunctionsPlan3"}]}
+        stubber.add_response("list_functions", last, {"Marker": "2"})
+        reserved = {"ReservedConcurrentExecutions": 20}
+        stubber.add_response("get_function_concurrency", reserved, {"FunctionName": names[0]})
+        plan = {"FunctionName": "PixelGather-main-FunctionsPlan3"}
+        stubber.add_response("get_function_concurrency", {}, plan)
 
-        assert account.concurrency(client) == 10
+        assert account.concurrency(client, stack="PixelGather-main") == 600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "context", "stage"),
+    [
+        (["deploy"], {}, "main"),
+        (["deploy"], {"stage": "test"}, "test"),
+        (["deploy", "-c", "stage=new"], {"stage": "test"}, "new"),
+    ],
+)
+def test_stack_that_is_deployed_is_asked_about(
+    arguments: list[str], context: Any, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has reserved counts as its own."""
+    (tmp_path / "cdk.context.json").write_text(json.dumps(context))
+    monkeypatch.setattr(account, "concurrency", lambda _, stack: len(stack.removeprefix("PixelGather-")))
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+
+    assert account.main(arguments, folder=tmp_path) == f"account_concurrency={len(stage)}"
 
 
 @pytest.mark.parametrize(

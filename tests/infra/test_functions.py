@@ -1,18 +1,22 @@
 """The functions: their modules, sizes and environments."""
 
 import json
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import pytest
 
 from handlers.deployment.settings import Settings as HandlerSettings
 from handlers.deployment.settings import SourceBucket as HandlerBucket
+from infra.buckets import Buckets
 from infra.context import SettingsError
+from infra.functions import environment_of
+from infra.settings import Settings, SourceBucket
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import Limits
 from pixel_gather.core.request.web_address import hosts_only
 from support.lambda_functions import handler_module
-from support.synthesized import SOURCES, Synthesized, synthesized
+from support.synthesized import ROOT, SOURCES, Synthesized, synthesized
 
 API_FUNCTIONS = ("submit", "status", "search", "dry_run", "rank", "answer_tables")
 STEPS = (
@@ -242,6 +246,24 @@ def test_environment_holds_dozens_of_buckets_as_functions_read_them() -> None:
     assert nbytes + 142 - 63 <= 4096  # the machine's ARN is longer than a bucket's name
     assert " " not in variables["PIXEL_GATHER_SOURCE_BUCKETS"] + variables["PIXEL_GATHER_LIMITS"]
     assert [HandlerBucket(**each) for each in buckets] == [HandlerBucket(name=each) for each in names]
+
+
+def test_number_of_buckets_is_that_of_the_docs() -> None:
+    """As many as fit, of those whose names have 20 letters."""
+    place = SimpleNamespace(arrays=SimpleNamespace(bucket_name=""), control=SimpleNamespace(bucket_name=""))
+
+    def fits(n: int) -> bool:
+        buckets = tuple(SourceBucket(name=f"{number:020}") for number in range(n))
+        try:
+            environment_of(Settings(source_buckets=buckets), cast("Buckets", place))
+        except SettingsError:
+            return False
+        return True
+
+    n = next(n for n in range(200) if not fits(n + 1))
+
+    assert f"room for {n} whose" in (ROOT / "infra/settings.py").read_text().replace("\n    ", " ")
+    assert f"Room is for {n} buckets whose" in (ROOT / "docs/deploy.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,15 @@ def test_each_function_of_workers_is_watched(stack: Synthesized, size: str, func
     assert slow["Statistic"] == "Maximum"
 
 
+def test_failed_tries_of_a_gather_of_a_minute_are_an_alarm(stack: Synthesized) -> None:
+    """One period suffices, if at least three tries have failed in it. A single late shard is no alarm."""
+    failing = alarms(stack)["10 % of tries by workers of 1,024 MiB fail"]
+    (expression,) = (each["Expression"] for each in failing["Metrics"] if "Expression" in each)
+
+    assert (failing["EvaluationPeriods"], failing["Threshold"]) == (1, 10)
+    assert expression == "IF(errors >= 3, 100 * errors / invocations, 0)"
+
+
 def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> None:
     """Errors of plan, finish and tick are alarms, because nobody who asked sees them."""
     watched = {

@@ -605,7 +605,8 @@ def test_plan_cube_warns_of_buckets_in_other_regions() -> None:
             )
         )
 
-    assert plan(*images).warnings == (
+    *far, of_prices = plan(*images).warnings
+    assert far == [
         (
             "2 sources lie in the bucket b in us-west-2, but the workers run in eu-central-1: transfer is "
             "charged and in the price ($0.40 in all); a deployment in us-west-2 would avoid this"
@@ -614,8 +615,13 @@ def test_plan_cube_warns_of_buckets_in_other_regions() -> None:
             "1 source lies in the bucket c in us-east-1, but the workers run in eu-central-1: its owner pays "
             "for transfer, and each request takes longer; a deployment in us-east-1 would avoid this"
         ),
-    )
+    ]
     assert plan(*images).estimate.transfer_nbytes == pytest.approx(2 * 10**10, rel=1e-3)
+    assert plan("s3://e/1").warnings == (of_prices,)
+    assert of_prices.startswith(
+        "the dollars are by the prices of us-east-1, arm64, November 2026: those of eu-"
+    )
+    workers = replace(workers, region="us-west-2")
     assert plan("s3://e/1").warnings == ()
 
 

@@ -1,6 +1,7 @@
 """Prices of requests, seconds and transitions on AWS. Pure.
 
-They are those of us-east-1 for arm64 in November 2026. Check them before quoting.
+They are those of some Regions for arm64 in November 2026. Check them before quoting. Other Regions have other
+prices, and a plan there says so.
 """
 
 from math import inf
@@ -9,6 +10,9 @@ from typing import Final
 from pixel_gather.core.host_budget import lease_s
 
 PRICES_OF: Final = "us-east-1, arm64, November 2026"
+SAME_PRICES: Final = frozenset({"us-east-1", "us-east-2", "us-west-2"})
+"""Regions with the prices below."""
+
 USD_PER_GET: Final = 0.0004 / 1000
 USD_PER_PUT: Final = 0.005 / 1000
 USD_PER_GB_S: Final = 0.0000133334

@@ -17,7 +17,7 @@ import numpy as np
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.core.estimate.estimate_result import Estimate
-from pixel_gather.core.estimate.pricing import n_puts
+from pixel_gather.core.estimate.pricing import PRICES_OF, SAME_PRICES, n_puts
 from pixel_gather.core.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.core.estimate.worker_limits import MOST_PARTS
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
@@ -183,6 +183,7 @@ async def plan_cube(
             *_warnings_of_template(template, table),
             *_warnings_of_index(request, table),
             *_warnings_of_transfer(table, estimate, on_aws),
+            *_warnings_of_prices(on_aws),
             *warnings_of(request, drafts, codec=chosen.codec, by_reference=by_reference),
         ),
     )
@@ -382,6 +383,17 @@ def _warnings_of_index(request: "GatherRequest", table: SourceTable) -> Sequence
     warning = (
         "the header index has no entry for these sources: it was made for other files or another overview, "
         "so every header is read"
+    )
+    return (warning,)
+
+
+def _warnings_of_prices(deployment: WorkerPool) -> Sequence[str]:
+    """Warn about a Region whose prices are not known."""
+    if deployment.region is None or deployment.region in SAME_PRICES:
+        return ()
+    warning = (
+        f"the dollars are by the prices of {PRICES_OF}: those of {deployment.region} may be higher, so set "
+        "limits.usd with a margin"
     )
     return (warning,)
 
