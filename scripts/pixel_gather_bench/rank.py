@@ -19,7 +19,8 @@ from pixel_gather.features.rank.rank import Ranking, rank_async
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.sheet import Picture, picture_values
 from pixel_gather.io.event_loop import run
-from pixel_gather_cli.value_options import bands_option, mask_option
+from pixel_gather_cli.mask_option import mask_option
+from pixel_gather_cli.value_options import bands_option
 
 _TOP: Final = 10
 _PRECISIONS: Final = ("coarse", "0.01", "every:15", "every:10", "every:5", "exact")

@@ -15,6 +15,7 @@ from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.shape_bounds import Bounds, shape_bounds
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.with_options import with_options
 
 
@@ -219,6 +220,10 @@ _PIXELS = (
     click.option("--masked", is_flag=True, help="Set pixels hidden by a source's own mask to nodata."),
     click.option("--nodata", type=float, metavar="VALUE", help="Nodata if the sources declare none."),
     click.option(
+        "--mask", metavar="BAND:VALUES", help="Hide pixels, such as scl:3,8,9 or qa_pixel:bits=3,4."
+    ),
+    click.option("--dilate", type=int, metavar="N", help="Hide N pixels around those of --mask, too."),
+    click.option(
         "--grid",
         type=GridOption(),
         help="Accept any grid, or only one; or give all sources pixels of this width, in units of their CRS.",
@@ -351,6 +356,7 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         duplicates="duplicates",
         failed_rows="failed_rows",
     )
+    others |= _taken_mask(options, given.get("mask"))
     others |= _taken_grid(options, given.get("grid"))
     nodata = others.get("nodata")
     if isinstance(nodata, float) and nodata.is_integer():
@@ -388,6 +394,17 @@ def _taken_windows(options: dict[str, Any]) -> dict[str, Any]:
     if windows:
         windows |= {name: window.pop(name) for name in ("size", "crs") if name in window}
     return {name: part for name, part in (("window", window), ("windows", windows)) if part}
+
+
+def _taken_mask(options: dict[str, Any], given: Any) -> dict[str, Any]:
+    """Remove the options of the mask, and return the field. --dilate may change the mask of the file."""
+    text, dilate = options.pop("mask"), options.pop("dilate")
+    mask = given if text is None else mask_option(text)
+    if dilate is not None:
+        if not isinstance(mask, dict):
+            raise RequestError("use it only with --mask", field="--dilate")
+        mask = mask | {"dilate": dilate}
+    return {} if mask is None else {"mask": mask}
 
 
 def _taken_output(options: dict[str, Any]) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from pixel_gather.tables.image_work import TableKind
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather.tables.wide_table import write_wide
 from pixel_gather_cli.deployment.tables import table_on_aws
+from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.place_options import place_options, target_of_options
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import in_home, settings_of
 from pixel_gather_cli.table_text import made_text, plan_text
-from pixel_gather_cli.value_options import SCENE_OPTIONS, bands_option, mask_option, scenes_of_options
+from pixel_gather_cli.value_options import SCENE_OPTIONS, bands_option, scenes_of_options
 
 FEATURE_OPTIONS: Final = (
     click.option("--id", "id_column", metavar="COLUMN", help="Ids of the features.  [default: 1, 2, ...]"),

@@ -20,6 +20,7 @@ from zarr.storage import ObjectStore
 
 from e2e.api import UNDRAWN, call, execution_arn, gathered, refused_writes, wait_for
 from pixel_gather_emulator.deploy import DeployedStack
+from support.resolutions import NORTH, WEST, scenes
 from support.undrawn import gather_undrawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -87,6 +88,37 @@ def test_gather_through_the_api_is_the_gather_in_process(
     page = deployment.client("s3").get_object(Bucket=deployment.array_bucket, Key="api.zarr/report.html")
     assert page["ContentType"] == "text/html; charset=utf-8"
     assert b"api" in page["Body"].read()
+
+
+def test_bands_of_different_resolution_and_a_mask_through_the_api(
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers give all bands one grid and hide pixels, with the rights of their roles, as in process."""
+    there, rows = deployment.client("s3"), scenes(tmp_path, 3, {"red": 10, "scl": 20})["rows"]
+    lines = ["href,band,scene,time"]
+    for row in rows:
+        key = f"resolutions/{Path(row['href']).name}"
+        there.upload_file(row["href"], deployment.samples.bucket, key)
+        lines.append(f"s3://{deployment.samples.bucket}/{key},{row['band']},{row['scene']},{row['time']}")
+    there.put_object(Bucket=deployment.control_bucket, Key="lists/grid.csv", Body="\n".join(lines).encode())
+    asked = {
+        "window": {"bbox": [WEST + 400, NORTH - 1840, WEST + 1680, NORTH - 560], "crs": "source"},
+        "grid": {"resolution": "finest"},
+        "mask": {"band": "scl", "drop": [3, 8], "dilate": 2},
+    }
+    request = asked | {"sources": f"s3://{deployment.control_bucket}/lists/grid.csv"}
+
+    planned = call(deployment, "POST", "/plans", request)
+    document = gathered(deployment, request | {"output": UNDRAWN | {"name": "grid"}})
+
+    here = gather_undrawn(asked | {"sources": {"rows": rows}}, to=tmp_path / "here")
+    assert planned.body["grid"]["bands"] == {"red": "as it is", "scl": "each pixel 2 x 2 times"}
+    assert planned.body["mask"] == {"band": "scl", "drop": [3, 8], "dilate": 2}
+    assert document["state"] == "succeeded", document
+    assert document["result"]["digest"] == here.report.digest
+    cube, local = opened(deployment, document["cube"], monkeypatch), xr.open_zarr(tmp_path / "here")
+    for name in ("red", "scl", "masked"):
+        np.testing.assert_array_equal(cube[name].values, local[name].values)
 
 
 def test_same_request_twice_is_the_same_gather(deployment: DeployedStack) -> None:

@@ -169,6 +169,9 @@ class Plan(TypedDict):
     grid: PlannedGrid | None
     """null where sources keep their own pixels."""
 
+    mask: dict[str, Any] | None
+    """As in the request; null without one."""
+
     layout: PlannedLayout
     shards: Count
     part_bytes: Count | None

@@ -17,6 +17,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.process_usage import machine, peak_rss_mib
+from pixel_gather.core.read.hide_pixels import hide_in_row
 from pixel_gather.core.read.pixel_statistics import measure_row
 from pixel_gather.core.read.quicklook import take_quicklooks
 from pixel_gather.core.read.read_chips import read_chips
@@ -144,7 +145,7 @@ async def gather_shard(
             task.n_rows,
             n_slots=len(plan.slots),
             step=-(-_FEWEST_ROWS // plan.layout.chunk[0]) * plan.layout.chunk[0],
-            work=partial(_measure_and_encode, arrays, encoders),
+            work=partial(_measure_and_encode, plan, rows, arrays, encoders),
         )
 
         def note(row: int, slot: int, outcome: Outcome) -> None:
@@ -236,14 +237,20 @@ async def _check_entitled(plan: CubePlan, cube: CubeStore) -> None:
 
 
 async def _measure_and_encode(
+    plan: CubePlan,
+    rows: Sequence[CubeRow],
     buffers: Sequence[Buffer],
     encoders: Sequence[RowEncoder],
     start: int,
     outcomes: Sequence[Sequence[Outcome]],
 ) -> None:
-    """Compute statistics and digests of some rows, and compress them, in one thread per core.
+    """Hide what the mask hides of some rows, compute statistics and digests, and compress them.
+
+    There is one thread per core.
 
     Args:
+        plan: The cube.
+        rows: All rows of the task.
         buffers: Of each slot: pixels, shape (band, row, y, x), or compressed tiles.
         encoders: One for each measurement.
         start: The first row.
@@ -253,6 +260,7 @@ async def _measure_and_encode(
 
     def measure_some(first: int) -> None:
         for index in range(first, len(outcomes), n_threads):
+            hide_in_row(plan, buffers, start + index, outcomes[index], rows[start + index])
             for buffer, outcome in zip(buffers, outcomes[index], strict=True):
                 outcome.bands = (
                     buffer.measure(start + index, outcome)

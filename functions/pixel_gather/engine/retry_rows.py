@@ -6,7 +6,7 @@ what was read once never changes.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +15,7 @@ import numpy as np
 
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.plan.cube_plan import Append
+from pixel_gather.core.plan.cube_plan import Append, slot_of_mask
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.plan.plan_again import Again
 
@@ -27,12 +27,20 @@ MOST_TRIES: Final = 5
 """How often a source is read in all, the first time included, if nobody asks for more."""
 
 PASSING: Final = frozenset(
-    (Status.MISSING, Status.DENIED, Status.CORRUPT, Status.TIMED_OUT, Status.CHANGED, Status.LOST)
+    (
+        Status.MISSING,
+        Status.DENIED,
+        Status.CORRUPT,
+        Status.TIMED_OUT,
+        Status.CHANGED,
+        Status.LOST,
+        Status.UNMASKED,
+    )
 )
 """What may be otherwise at the next try. A file that is outside the window, unlike the cube or unsupported
 will be so again."""
 
-_CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked", "nodata", "grid")
+_CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked", "nodata", "grid", "mask")
 """Fields of a request that say which pixels of its sources are wanted."""
 
 _S3: Final = "s3://"
@@ -142,7 +150,7 @@ class FailedRows:
         slots, n = self.template.slots, min(len(batch["href"]), max(self.n_rows - start, 0))
         slot_of = [each.slot for each in self.template.measurements]
         first = [slot_of.index(slot) for slot in range(len(slots))]
-        hrefs = batch["href"][:n].reshape(n, len(slots))
+        hrefs, etags = (batch[name][:n].reshape(n, len(slots)) for name in ("href", "etag"))
         status = batch["status"][:n].reshape(n, len(slot_of))[:, first]
         wanted = ~np.isin(status, (Status.OK, Status.ABSENT)) & (hrefs != "")
         told = batch.get("tries", np.ones(batch["href"].shape, dtype="int64"))  # earlier tables have none
@@ -154,12 +162,29 @@ class FailedRows:
                 Source(href=hrefs[row, at], band=slot.name) if wanted[row, at] else None
                 for at, slot in enumerate(slots)
             )
-            self.rows[start + row] = CubeRow(time_us=None, sources=sources)
+            mask, etag = self._mask_beside(sources, hrefs[row], status[row], etags[row])
+            self.rows[start + row] = CubeRow(time_us=None, sources=sources, mask=mask, mask_etag=etag)
             self.n_tries[start + row] = int(n_tries[row][wanted[row]].max())
         is_read = (status == Status.OK).ravel()
         for at, name in enumerate(("object_bytes", "header_bytes"), start=1):
             self._sizes[at] += batch[name][:n].ravel()[is_read].sum()
         self._sizes[0] += is_read.sum()
+
+    def _mask_beside(
+        self,
+        sources: Sequence[Source | None],
+        hrefs: Sequence[str],
+        status: Sequence[int],
+        etags: Sequence[str],
+    ) -> tuple[Source | None, str | None]:
+        """Return the source of a row's mask, and its version, where only others of the row are read again."""
+        if self.template.mask is None:
+            return None, None
+        slot = slot_of_mask(self.template.mask, self.template.measurements)
+        if sources[slot] is not None or not hrefs[slot]:
+            return None, None
+        source = Source(href=hrefs[slot], band=self.template.slots[slot].name)
+        return source, (etags[slot] or None) if status[slot] == Status.OK else None
 
 
 def request_of_row(receipt: "Receipt", row: int) -> Mapping[str, Any]:

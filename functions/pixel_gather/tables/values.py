@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.tables.expression import Expression
 from pixel_gather.tables.indexes import EXPRESSIONS, SHARES
-from pixel_gather.tables.pixel_mask import PixelMask
 
 _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.+)", re.DOTALL)
 

@@ -55,7 +55,7 @@ def plan_in_short(plan: CubePlan) -> str:
     lines = [
         ("cube", f"{shape} ({', '.join(plan.leading_dims)}, y, x), {known['bytes decoded']}"),
         ("measurements", names),
-        *_grid_line(plan),
+        *_grid_lines(plan),
         ("to read", f"{known['bytes to read']} of {sources} in {known['GETs']} GETs"),
         ("on AWS", f"{known['dollars']} and {known['seconds']} s, with {workers}"),
         *in_few_lines([("warning", each) for each in plan.warnings], most=5),
@@ -64,12 +64,13 @@ def plan_in_short(plan: CubePlan) -> str:
     return "\n".join(f"{name:<14} {value}" for name, value in lines)
 
 
-def _grid_line(plan: CubePlan) -> list[tuple[str, str]]:
-    """Return what becomes of the sources' pixels on a common grid."""
-    if plan.resolution is None:
-        return []
-    steps = shortened(", ".join(f"{name} {step}" for name, step in plan.steps.items()), _WIDEST_NAMES)
-    return [("grid", f"pixels of {plan.resolution:.8g} in {plan.placement.crs or 'no CRS'}: {steps}")]
+def _grid_lines(plan: CubePlan) -> Iterator[tuple[str, str]]:
+    """Yield what becomes of the sources' pixels: on a common grid, and by a mask."""
+    if plan.resolution is not None:
+        steps = shortened(", ".join(f"{name} {step}" for name, step in plan.steps.items()), _WIDEST_NAMES)
+        yield "grid", f"pixels of {plan.resolution:.8g} in {plan.placement.crs or 'no CRS'}: {steps}"
+    if plan.mask is not None:
+        yield "mask", f"pixels are {plan.mask.in_words()}"
 
 
 def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:
@@ -83,7 +84,7 @@ def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:
         "cube": f"{shape} ({', '.join(plan.leading_dims)}, y, x)",
         "measurements": ", ".join(f"{each.name} ({each.dtype})" for each in plan.measurements),
         "place": plan.placement.crs or "not placed on the map",
-        **dict(_grid_line(plan)),
+        **dict(_grid_lines(plan)),
         "layout": f"chunks of {cut['chunk']}, shards of {cut['shard']}, {plan.codec}",
     }
     text = [f"{name:<14} {value}" for name, value in lines.items()]

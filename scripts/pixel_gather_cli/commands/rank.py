@@ -23,6 +23,7 @@ from pixel_gather.in_process.progress import Progress
 from pixel_gather.io.event_loop import run
 from pixel_gather_cli.deployment.list_upload import uploaded_sources
 from pixel_gather_cli.deployment.remote import Target, open_api
+from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.place_options import place_options, target_of_options
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import (
@@ -32,7 +33,7 @@ from pixel_gather_cli.request_options import (
     settings_of,
     settings_options,
 )
-from pixel_gather_cli.value_options import SCENE_OPTIONS, bands_option, mask_option, scenes_of_options
+from pixel_gather_cli.value_options import SCENE_OPTIONS, bands_option, scenes_of_options
 from pixel_gather_cli.with_options import with_options
 
 _AREA = (

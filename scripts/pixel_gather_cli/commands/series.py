@@ -13,10 +13,11 @@ from pixel_gather.features.series.series import place_of, series_async, sparklin
 from pixel_gather.features.series.series_rows import json_time
 from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest
+from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
 from pixel_gather_cli.table_options import IMAGE_OPTIONS, VALUE_OPTIONS
-from pixel_gather_cli.value_options import bands_option, mask_option, scenes_of_options
+from pixel_gather_cli.value_options import bands_option, scenes_of_options
 from pixel_gather_cli.with_options import with_options
 
 _PLACE = (

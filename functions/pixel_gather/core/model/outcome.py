@@ -92,6 +92,9 @@ class Outcome:
 
     bands: list[BandStats] = field(default_factory=list)
 
+    n_masked: int | None = None
+    """Of the source of the mask: how many of the window's pixels it hides. None for every other source."""
+
     tries: int = 1
     """How often the source was tried: once, and again by each append that did so while it had failed."""
 
@@ -190,11 +193,17 @@ def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
         end_s=max(part.end_s for part in parts),
         cost=Cost.of_parts(part.cost for part in parts),
         lookup=max(part.lookup for part in parts),
+        n_masked=_sum([part.n_masked for part in parts]),
         bands=[
             _merged_stats(strips, is_ok=failed is None)
             for strips in zip(*(part.bands for part in parts), strict=True)
         ],
     )
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    there = [each for each in numbers if each is not None]
+    return sum(there) if len(there) == len(numbers) else None
 
 
 def _merged_extent(

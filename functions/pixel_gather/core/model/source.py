@@ -83,6 +83,21 @@ class CubeRow:
     is_asked: bool = True
     """Whether it is read. It is not if its image is known not to hold its chip."""
 
+    mask: Source | None = None
+    """Where other sources of the row are tried again: the source of the mask, which was read before.
+
+    Its pixels are not stored again.
+    """
+
+    mask_etag: str | None = None
+    """The version of it that was read before. Another one hides other pixels."""
+
+    def sources_to_read(self, mask_slot: int | None) -> tuple[Source | None, ...]:
+        """Return the sources, with that of the mask where only others are stored again."""
+        if self.mask is None or mask_slot is None:
+            return self.sources
+        return (*self.sources[:mask_slot], self.mask, *self.sources[mask_slot + 1 :])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListColumn:

@@ -28,6 +28,8 @@ class Status(IntEnum):
     """A valid file that neither reader can read, or a file over a stated limit."""
     LOST = 10
     """Its worker failed, and the request allowed that loss. Nothing was recorded."""
+    UNMASKED = 11
+    """It was read, but not the mask that says which of its pixels count. None of them is kept."""
 
     @property
     def is_failure(self) -> bool:

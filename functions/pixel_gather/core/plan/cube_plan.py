@@ -16,6 +16,7 @@ from pixel_gather.core.model.shown import first_few, shown
 from pixel_gather.core.model.source import Header, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED, TileCoding
 from pixel_gather.core.model.window import DescribedCrs, Window, WindowRule
+from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.layout import Layout
@@ -195,6 +196,9 @@ class CubePlan:
     chips: ChipAxis | None = None
     """The axes of chips and images; None if all rows have one window."""
 
+    mask: PixelMask | None = None
+    """Which pixels are hidden, by the values of one measurement. It stays as it is itself."""
+
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -323,6 +327,11 @@ class CubePlan:
         """What becomes of the pixels of each slot's sources, in words, by the slot's name."""
         return {each.name or "every band": each.step.in_words(each.resampling) for each in self.slots}
 
+    @property
+    def mask_slot(self) -> int | None:
+        """Index of the slot that the mask comes from. None without a mask."""
+        return None if self.mask is None else slot_of_mask(self.mask, self.measurements)
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan as a dry run shows it. Sizes in bytes."""
         rows, strips = self.layout.n_shards(self.shape)
@@ -344,12 +353,18 @@ class CubePlan:
             "crs": self.placement.crs,
             "transform": self.placement.transform,
             "grid": None if self.resolution is None else {"resolution": self.resolution, "bands": self.steps},
+            "mask": None if self.mask is None else self.mask.to_json(),
             "layout": asdict(self.layout) | {"codec": self.codec},
             "shards": rows * strips,
             "part_bytes": self.part_nbytes,
             "estimate": asdict(self.estimate),
             "warnings": list(self.warnings),
         }
+
+
+def slot_of_mask(mask: PixelMask, measurements: Sequence[Measurement]) -> int:
+    """Return the index of the slot that a mask comes from."""
+    return next(each.slot for each in measurements if each.name == mask.band)
 
 
 def claim_of(planned_at: float) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import ListColumn
+from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, SourceSlot
 from pixel_gather.core.plan.layout import Layout
 from pixel_gather.core.plan.locate_window import Placement
@@ -42,6 +43,8 @@ class CubeTemplate:
     resolution: float | None = None
     """As `CubePlan.resolution`."""
 
+    mask: PixelMask | None = None
+
     @classmethod
     def of(cls, plan: CubePlan, *, is_aligned: bool) -> Self:
         """Return what a planned cube prescribes.
@@ -62,6 +65,7 @@ class CubeTemplate:
             default_nodata=plan.default_nodata,
             is_aligned=is_aligned,
             resolution=plan.resolution,
+            mask=plan.mask,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -150,6 +154,9 @@ def check_inherits(
         raise RequestError(
             "masked pixels need a nodata value, and the cube has none: leave it out", field="masked"
         )
+    if request.mask is not None and (asked := request.mask.mask()) != template.mask:
+        there = "no pixel hidden" if template.mask is None else f"pixels {template.mask.in_words()}"
+        raise _differs("mask", there, f"them {asked.in_words()}")
     if has_time != template.has_time:
         raise _differs("sources", _TIMED[template.has_time], _TIMED[has_time])
     theirs = {each.name: each for each in template.slots}

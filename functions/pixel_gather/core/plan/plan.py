@@ -24,6 +24,7 @@ from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import NO_INTEGER, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED
+from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
 from pixel_gather.core.plan.choose_template import Sample, draft_slot, open_sample
 from pixel_gather.core.plan.common_grid import (
@@ -176,6 +177,7 @@ async def plan_cube(
         estimate=estimate,
         resolution=chosen.resolution,
         chips=table.axis if isinstance(table, ChipTable) else None,
+        mask=chosen.mask,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
             *_warnings_of_times(request, table, template),
@@ -188,6 +190,7 @@ async def plan_cube(
         ),
     )
     _check_codec(plan)
+    _check_mask(plan)
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)
     return plan
@@ -217,6 +220,7 @@ def _choose_template(
         default_nodata=request.nodata,
         is_aligned=request.shares_grid,
         resolution=None if grid is None else grid.resolution,
+        mask=_mask(request, measurements),
     )
 
 
@@ -241,6 +245,43 @@ def _layout(
     if request.passes_through:
         return layout_of(request, drafts, shape, **sizes)
     return plan_layout(shape, wanted=request.output.layout, **sizes)
+
+
+def _mask(request: "GatherRequest", measurements: Sequence[Measurement]) -> PixelMask | None:
+    """Return a new cube's mask.
+
+    Raises:
+        RequestError: The cube has no such band, or hidden pixels of another one would look like values.
+    """
+    if request.mask is None:
+        return None
+    mask = request.mask.mask()
+    band = next((each for each in measurements if each.name == mask.band), None)
+    if band is None:
+        raise RequestError(
+            f"the cube has no band {mask.band}; it has {', '.join(each.name for each in measurements)}. "
+            "Name it among the sources, too",
+            field="mask.band",
+        )
+    if np.dtype(band.dtype).kind not in "iu":
+        raise RequestError(f"{mask.band} is {band.dtype}, and a mask has whole numbers", field="mask.band")
+    for each in measurements:
+        if each.nodata is None and each.name != mask.band and np.dtype(each.dtype).kind not in "fc":
+            raise RequestError(
+                f"hidden pixels need a nodata value, and the sources of {each.name} declare none: give one",
+                field="nodata",
+            )
+    return mask
+
+
+def _check_mask(plan: CubePlan) -> None:
+    """Refuse to dilate a mask that is read in strips: it would end at the edge of each."""
+    if plan.mask is not None and plan.mask.dilate and plan.n_strips > 1:
+        raise RequestError(
+            f"the window is read in {plan.n_strips} strips, and a mask is not dilated across them: use "
+            "workers with more memory, a smaller window or fewer bands",
+            field="mask.dilate",
+        )
 
 
 def _held_share(slots: Sequence[SourceSlot]) -> float:

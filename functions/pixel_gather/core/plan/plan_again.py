@@ -94,6 +94,7 @@ def plan_again(
         part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate,
         resolution=template.resolution,
+        mask=template.mask,
     )
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)

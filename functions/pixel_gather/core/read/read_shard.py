@@ -149,7 +149,7 @@ async def read_shard(
         await all_of(
             read_one(index, slot, source)
             for index, row in enumerate(rows)
-            for slot, source in enumerate(row.sources)
+            for slot, source in enumerate(row.sources_to_read(plan.mask_slot))
         )
     )
     return [[next(outcomes) for _ in row.sources] for row in rows]

@@ -16,6 +16,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.grid_request import GridRequest
+from pixel_gather.core.request.mask_request import MaskRequest
 from pixel_gather.core.request.output import Output
 from pixel_gather.core.request.request_error import NO_WINDOW, request_error
 from pixel_gather.core.request.request_part import RequestPart, may_be_path
@@ -117,6 +118,10 @@ class GatherRequest(RequestPart):
         "same: its status is unlike. any: it is kept, and the cube says that its rows are not aligned. "
         "{resolution: 10}: as same, on pixels of this width, for bands of different resolution.",
     )
+    mask: MaskRequest | None = Field(
+        None,
+        description="Hide pixels by the values of a band of the cube: {band: scl, drop: [3, 8, 9]}.",
+    )
     output: Output = Output()
     limits: Limits = Limits()
     duplicates: Literal["skip", "again", "fail"] = Field(
@@ -127,9 +132,9 @@ class GatherRequest(RequestPart):
     failed_rows: Literal["retry", "retry_all", "keep"] = Field(
         "retry",
         description="What to do with rows of the cube of output.append_to whose sources could not be read. "
-        "retry: read the sources again that are missing, denied, corrupt, timed out, changed or lost, five "
-        "times in all. retry_all: read them again whatever their status, and however often they were tried. "
-        "keep: leave the rows as they are.",
+        "retry: read the sources again that are missing, denied, corrupt, timed out, changed, lost or "
+        "unmasked, five times in all. retry_all: read them again whatever their status, and however often "
+        "they were tried. keep: leave the rows as they are.",
     )
     index: str | None = Field(
         None,
@@ -151,6 +156,7 @@ class GatherRequest(RequestPart):
             "window": self.window is not None,
             "index": self.index is not None,
             "grid": self.grid != "any",
+            "mask": self.mask is not None,
             "output.append_to": output.append_to is not None,
             "output.archive": output.archive is not None,
             "output.expected_rows": output.expected_rows is not None,
@@ -176,11 +182,13 @@ class GatherRequest(RequestPart):
         return self
 
     @model_validator(mode="after")
-    def _stored_tiles_have_no_grid(self) -> Self:
+    def _stored_tiles_stay(self) -> Self:
         if self.common_grid is not None and self.passes_through:
             raise ValueError(
                 "codec source keeps tiles as they are, so they get no other grid: leave grid out"
             )
+        if self.mask is not None and self.passes_through:
+            raise ValueError("codec source keeps tiles as they are, so no pixel is hidden: leave mask out")
         return self
 
     @property
@@ -242,6 +250,8 @@ class GatherRequest(RequestPart):
         )
         if self.duplicates == "skip":
             del made_of["duplicates"]
+        if self.mask is None:
+            del made_of["mask"]
         if self.output.archive is None:
             del made_of["output"]["archive"]
         if self.output.expected_rows is None:

@@ -69,7 +69,7 @@ def _is_branch_name(part: object) -> bool:
     text = str(part)
     return (
         "[" in text
-        or text in ("ExplicitLayout", "GridRequest", "int", "float", "LayoutName")
+        or text in ("ExplicitLayout", "GridRequest", "MaskRequest", "int", "float", "LayoutName")
         or text.startswith("literal")
     )
 

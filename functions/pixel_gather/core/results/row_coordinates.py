@@ -167,6 +167,7 @@ RESERVED_NAMES: Final = frozenset(
     | {
         "status",
         "below_claim",
+        "masked",
         "transform",
         "nodata",
         "inside_x_start",
@@ -225,6 +226,8 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
     found.append(status_coordinate(plan))
     if claims_offsets(plan.columns):
         found.append(_along(plan, _BELOW_CLAIM, measurements))
+    if plan.mask is not None:
+        found.append(_along(plan, _MASKED))
     found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
     for column in plan.columns:
         along = _along(plan, _kind_of(column), slots if column.varies_in_row else ())
@@ -380,6 +383,9 @@ def coordinate_values(
             for slot, (source, outcome) in enumerate(zip(row.sources, row_outcomes, strict=True))
             for band in _bands_of(plan, slot, outcome)
         ]
+    if plan.mask_slot is not None:
+        of_masks = [row_outcomes[plan.mask_slot] for row_outcomes in outcomes]
+        values["masked"] = [_masked_share(each, n_pixels) for each in of_masks]
     if plan.has_time:
         values["time"] = [row.time_us for row in rows]
     return {
@@ -388,6 +394,10 @@ def coordinate_values(
         ).reshape(len(rows), *each.shape[1:])
         for each in coordinates_of(plan)
     }
+
+
+def _masked_share(of_mask: Outcome, n_pixels: int) -> float:
+    return math.nan if of_mask.n_masked is None else of_mask.n_masked / n_pixels
 
 
 def _column_values(row: CubeRow, column: ListColumn) -> Any:
@@ -531,6 +541,15 @@ _BELOW_CLAIM: Final = _Kind(
     attributes={
         "long_name": "whether the darkest pixel would be far below zero by the claimed scale and offset, so "
         "that the offset may be in the pixels already"
+    },
+)
+_MASKED: Final = _Kind(
+    name="masked",
+    dtype="float64",
+    fill=float("nan"),
+    attributes={
+        "units": "1",
+        "long_name": "share of the window's pixels that the mask hides; NaN if the mask was not read",
     },
 )
 _SCALING: Final = (

@@ -77,6 +77,7 @@ class _Table:
             for each in plan.columns
         }
         self._times = values["time"].tolist() if plan.has_time else [NO_TIME] * n_rows
+        self._masked = values["masked"].tolist() if plan.mask is not None else []
         self._first = [next(_positions(plan, slot)) for slot in range(n_slots)]
 
     def row(self, row: int) -> CubeRow:
@@ -136,8 +137,13 @@ class _Table:
                 decode_s=told["decode"],
             ),
             bands=[self._stats(row, at) for at in positions],
+            n_masked=self._n_masked(row) if slot == self._plan.mask_slot else None,
             tries=self._tries[row][slot],
         )
+
+    def _n_masked(self, row: int) -> int | None:
+        share = self._masked[row]
+        return None if math.isnan(share) else round(share * self._plan.height * self._plan.width)
 
     def _stats(self, row: int, at: int) -> BandStats:
         told = {name: values[row][at] for name, values in self._band.items()}

@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 
 from pixel_gather.core.area import Area, check_box
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.features.rank.statistic import Statistic
 from pixel_gather.tables.expression import Expression
 from pixel_gather.tables.indexes import EXPRESSIONS, SHARES
-from pixel_gather.tables.pixel_mask import PixelMask
 
 DEFAULT_PRECISION: Final = "2%"
 """Of the spread of the scenes' values."""

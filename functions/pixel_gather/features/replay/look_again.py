@@ -15,7 +15,8 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.layout import Layout
 from pixel_gather.core.plan.shards import ShardTask
-from pixel_gather.core.read.read_shard import Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.core.read.hide_pixels import hide_in_row
+from pixel_gather.core.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.core.results.drift import Version
 from pixel_gather.core.task_group import all_of
 from pixel_gather.features.replay.same_pixels import rows_are_same
@@ -124,9 +125,16 @@ class PixelLook:
             )
             stored = asyncio.to_thread(lambda: [self._cube.pixels(name, *where) for name in names])
             outcomes, then = await asyncio.gather(reading, stored)
+            await asyncio.to_thread(self._hide, arrays, outcomes, rows)
             now = [band for slot in arrays for band in slot if isinstance(band, np.ndarray)]
             same = await asyncio.to_thread(_compared, then, now, tolerance_of(self._cube))
         return outcomes, same
+
+    def _hide(
+        self, arrays: Sequence[Buffer], outcomes: Sequence[Sequence[Outcome]], rows: Sequence[CubeRow]
+    ) -> None:
+        for at, (row, of_row) in enumerate(zip(rows, outcomes, strict=True)):
+            hide_in_row(self._plan, arrays, at, of_row, row)
 
 
 class VersionLook:

@@ -25,6 +25,7 @@ _HAPPENED: Final = {
     Status.CHANGED: ("was replaced while it was read", "were replaced while they were read"),
     Status.UNSUPPORTED: ("had a form that no reader knew", "had a form that no reader knew"),
     Status.LOST: ("was lost with its worker", "were lost with their workers"),
+    Status.UNMASKED: ("was read without its mask", "were read without their masks"),
 }
 
 

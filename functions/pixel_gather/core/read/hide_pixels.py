@@ -1,0 +1,106 @@
+"""Hide the pixels of a row that its mask says do not count. Pure."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.pixel_mask import Mask, PixelMask
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.read.valid_pixels import valid_pixels
+
+if TYPE_CHECKING:
+    from pixel_gather.core.read.read_shard import Buffer
+
+type Pixels = np.ndarray[Any, np.dtype[Any]]
+
+
+def hide_in_row(
+    plan: CubePlan, buffers: Sequence["Buffer"], at: int, outcomes: Sequence[Outcome], row: CubeRow
+) -> None:
+    """Fill the pixels of a row that its mask hides, and count them in the outcome of the mask's source.
+
+    If the mask was not read, no pixel of the row counts. The status of its other sources says so.
+
+    Args:
+        plan: The cube. Nothing is done if it has no mask.
+        buffers: Of each slot, shape (band, row, y, x).
+        at: Which row of them.
+        outcomes: Of each slot of the row.
+        row: The sources of the row.
+    """
+    mask, slot = plan.mask, plan.mask_slot
+    if mask is None or slot is None:
+        return
+    pixels = [each[:, at] for each in buffers if isinstance(each, np.ndarray)]
+    of_mask, band = outcomes[slot], [each.name for each in plan.of_slot(slot)].index(mask.band)
+    problem = _problem(mask, of_mask, row)
+    if problem is not None:
+        for index, (of_slot, outcome) in enumerate(zip(pixels, outcomes, strict=True)):
+            if outcome.status is Status.OK and index != slot:
+                outcome.status, outcome.reason = Status.UNMASKED, problem
+                of_slot[...] = plan.fill_value(index)
+        return
+    hidden = _hidden(mask, pixels[slot][band], of_mask)
+    of_mask.n_masked = int(np.count_nonzero(hidden))
+    for index, (of_slot, outcome) in enumerate(zip(pixels, outcomes, strict=True)):
+        others = [each for position, each in enumerate(of_slot) if (index, position) != (slot, band)]
+        if outcome.status is not Status.OK or not others:
+            continue
+        if outcome.nodata is None:
+            outcome.nodata = plan.nodata(index)  # hidden pixels hold it, and are not valid
+        fill = plan.fill_value(index) if outcome.nodata is None else outcome.nodata
+        for each in others:
+            np.copyto(each, each.dtype.type(fill), where=hidden)
+
+
+def _problem(mask: PixelMask, of_mask: Outcome, row: CubeRow) -> str | None:
+    """Return why a row has no mask, in words; None if it has one."""
+    if of_mask.status is Status.ABSENT:
+        return f"the list names no source of its mask, {mask.band}"
+    if of_mask.status is not Status.OK:
+        return f"its mask, {mask.band}, is {of_mask.status.name.lower()}: {of_mask.reason}"
+    if row.mask_etag is not None and row.mask_etag != of_mask.etag:
+        return f"its mask, {mask.band}, was replaced since the other bands of the row were read"
+    return None
+
+
+def _hidden(mask: PixelMask, stored: Pixels, of_mask: Outcome) -> Mask:
+    """Return which pixels a mask hides: what it drops, and where it has no value itself."""
+    hidden = dilated(mask.drops(stored), mask.dilate)
+    is_valid = valid_pixels(stored, of_mask.nodata)
+    if is_valid is not None:
+        hidden |= ~is_valid
+    x_start, y_start, x_stop, y_stop = of_mask.extent
+    if of_mask.extent != (0, 0, stored.shape[1], stored.shape[0]):
+        inside = np.zeros(stored.shape, dtype=bool)
+        inside[y_start:y_stop, x_start:x_stop] = True
+        hidden |= ~inside
+    return hidden
+
+
+def dilated(dropped: Mask, by: int) -> Mask:
+    """Return dropped pixels with those around them: for each a square of ``2 * by + 1`` pixels.
+
+    Args:
+        dropped: Shape (y, x). What lies beyond its edges is not known, and drops nothing.
+        by: How many pixels to every side.
+    """
+    if not by:
+        return dropped
+    # Lines end in zeros, so all of them are shifted at once. Each step doubles how far it looks.
+    height, width = dropped.shape
+    line = width + 2 * by
+    padded = np.zeros((height + 2 * by, line), dtype=np.uint8)
+    padded[by : by + height, by : by + width] = dropped
+    flat = padded.reshape(-1)
+    for unit in (1, line):
+        seen = 1
+        while seen < 2 * by + 1:
+            step = min(seen, 2 * by + 1 - seen)
+            np.bitwise_or(flat[: -step * unit], flat[step * unit :], out=flat[: -step * unit])
+            seen += step
+    return padded[:height, :width].view(np.bool_)
