@@ -18,7 +18,7 @@ from pixel_gather_cli.request_options import Numbers, store_options, stores_of
     required=True,
     metavar="FILE",
     help="Where to write. The suffix chooses the format: .webp, .gif, .apng, .png, .tif, .nc, .zarr, "
-    ".csv or .parquet.",
+    ".json, .csv or .parquet.",
 )
 @click.option(
     "--measurement", "measurements", multiple=True, metavar="NAME", help="Only this one. Can be repeated."

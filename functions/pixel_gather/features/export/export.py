@@ -31,7 +31,7 @@ _PACKAGES: Final = {
 }
 """What the extra ``export`` installs for a suffix."""
 
-_SUFFIXES: Final = (*_PICTURES, ".tif", ".nc", ".zarr", *_TABLES)
+_SUFFIXES: Final = (*_PICTURES, ".tif", ".nc", ".zarr", ".json", *_TABLES)
 
 
 def export(
@@ -50,8 +50,8 @@ def export(
     ``.webp``, ``.gif`` and ``.apng`` are animations, ``.png`` is a sheet of all rows. In all of them the time
     stands below each row's picture, and all rows have one stretch. ``.tif`` is a Cloud Optimized GeoTIFF for
     each row, ``.nc`` is netCDF-4 with values and attributes of the cube. ``.zarr`` is a folder of Zarr
-    without shards, for GDAL and QGIS before GDAL 3.13. ``.csv`` and ``.parquet`` are tables
-    with the coordinates, statistics and timings of each row.
+    without shards, for GDAL and QGIS before GDAL 3.13. ``.json`` is a STAC item that describes the cube.
+    ``.csv`` and ``.parquet`` are tables with the coordinates, statistics and timings of each row.
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
@@ -105,14 +105,13 @@ def export(
         if not measurements and path.suffix.lower() in _PICTURES:
             in_colour = true_colour({name: chosen.meaning(name) for name in chosen.measurements})
             chosen = replace(chosen, measurements=in_colour or chosen.measurements)
-        title = place.rstrip("/").rpartition("/")[2]
-        return list(_written(chosen, path, title, stretch, colormap, frames_per_second))
+        return list(_written(chosen, path, place, stretch, colormap, frames_per_second))
 
 
 def _written(
     rows: CubeRows,
     path: Path,
-    title: str,
+    place: str,
     stretch: tuple[float, float] | None,
     colormap: str | None,
     frames_per_second: float,
@@ -130,7 +129,7 @@ def _written(
 
         yield from write_geotiffs(rows, path, _replacing)
         return
-    write = _writer(rows, suffix, title, stretch, colormap, frames_per_second)
+    write = _writer(rows, path, place, stretch, colormap, frames_per_second)
     with _replacing(path) as partial:
         write(partial)
     yield path
@@ -138,13 +137,18 @@ def _written(
 
 def _writer(
     rows: CubeRows,
-    suffix: str,
-    title: str,
+    to: Path,
+    place: str,
     stretch: tuple[float, float] | None,
     colormap: str | None,
     frames_per_second: float,
 ) -> Callable[[Path], None]:
     """Return what writes the one file of this suffix."""
+    suffix = to.suffix.lower()
+    if suffix == ".json":
+        from pixel_gather.features.export.stac_item import write_stac_item  # noqa: PLC0415 # as above
+
+        return lambda path: write_stac_item(rows, path, place=place, to=to)
     if suffix == ".nc":
         from pixel_gather.features.export.netcdf import write_netcdf  # noqa: PLC0415 # as above
 
@@ -159,6 +163,7 @@ def _writer(
     from pixel_gather.features.export import picture_files  # noqa: PLC0415 # as above
     from pixel_gather.features.export.pictures import Drawing  # noqa: PLC0415 # as above
 
+    title = place.rstrip("/").rpartition("/")[2]
     drawing = Drawing.of(rows, title=title, limits=stretch, colormap=colormap)
     if suffix == ".png":
         return lambda path: picture_files.write_png(drawing, path)
