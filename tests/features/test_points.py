@@ -10,6 +10,7 @@ import pytest
 import rasterio
 from rasterio.enums import Resampling
 from rasterio.vrt import WarpedVRT
+from rasterio.warp import transform
 from rasterio.warp import transform as warp_points
 
 from parity.truth import SMALL, Truth, truths
@@ -18,6 +19,7 @@ from pixel_gather.features.points.points import points
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from rank.rasters import landscape, make_cog
+from scenes.scenes import item
 from support.dependency_groups import module_of_group
 from support.local_server import LocalServer, ranged, serving
 
@@ -303,6 +305,26 @@ def test_only_pairs_near_in_time_are_read(server: LocalServer, tmp_path: Path) -
     ]
     assert {each.path for each in server.asked} == {"/1.tif", "/2.tif", "/3.tif"}
     assert made.n_far == 2
+
+
+def test_scenes_of_a_search_that_no_feature_lies_on_are_never_opened(
+    server: LocalServer, tmp_path: Path
+) -> None:
+    """Though the box around all features has them. A note tells how many."""
+    lons, lats = transform("EPSG:32633", "EPSG:4326", [_LEFT + 1000], [_TOP - 1000])
+    lon, lat = lons[0], lats[0]
+    boxes = [(lon - 0.1, lat - 0.1, lon + 0.1, lat + 0.1), (lon + 0.5, lat, lon + 0.6, lat + 0.6)]
+    items = [
+        item(f"s{n}", box=box, assets={"red": {"href": f"{server.root}/{n}.tif"}})
+        for n, box in enumerate(boxes)
+    ]
+    features = [{"lon": lon, "lat": lat}, {"lon": lon + 1, "lat": lat + 1}]
+
+    made = points(features, {"stac": {"items": items}}, to=tmp_path / "t.parquet", by="red")
+
+    assert {each.path for each in server.asked} == {"/0.tif"}
+    assert made.notes == ("1 scene found that no feature lies on: left out",)
+    assert [row["status"] for row in _rows(tmp_path / "t.parquet")] == ["ok", "outside"]
 
 
 def test_a_stopped_job_goes_on(server: LocalServer, clusters: list[dict[str, Any]], tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -11,6 +11,7 @@ from typing import Any, Final
 from handlers.deployment.policy import check_append, check_index, check_sources, list_policy, source_policy
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
+from pixel_gather.core.area import Box
 from pixel_gather.core.errors import ArrayExistsError, BudgetError, RequestError
 from pixel_gather.core.metric_names import GATHERS_REFUSED
 from pixel_gather.core.model.source import Source
@@ -55,7 +56,12 @@ def admit(request: GatherRequest, settings: Settings) -> GatherRequest:
 
 @asynccontextmanager
 async def open_table(
-    request: GatherRequest, deployment: Deployment, *, left_s: float, found_list: bytes | None = None
+    request: GatherRequest,
+    deployment: Deployment,
+    *,
+    left_s: float,
+    found_list: bytes | None = None,
+    keeps: Callable[[Box], bool] | None = None,
 ) -> AsyncIterator[SqliteSourceTable]:
     """Read the list of a request into a table, which is removed at the end of the context.
 
@@ -64,6 +70,7 @@ async def open_table(
         deployment: Whose stores are read.
         left_s: How long the whole plan may take.
         found_list: What an earlier run of the request found; it is read instead of searching.
+        keeps: Tells by its box whether a scene that a search has found is wanted; None for all of them.
 
     Raises:
         RequestError: The list is wrong.
@@ -82,7 +89,7 @@ async def open_table(
             )
 
     def load() -> SqliteSourceTable:
-        named = _name_sources(request, deployment, check, found_list)
+        named = _name_sources(request, deployment, check, found_list, keeps)
         limited = _limit_sources(named.sources, most=request.limits.files)
         table = SqliteSourceTable(replace(named, sources=limited), check=check)
         if request.index is not None:
@@ -105,7 +112,11 @@ def _learn(
 
 
 def _name_sources(
-    request: GatherRequest, deployment: Deployment, check: Check, found_list: bytes | None
+    request: GatherRequest,
+    deployment: Deployment,
+    check: Check,
+    found_list: bytes | None,
+    keeps: Callable[[Box], bool] | None,
 ) -> SourceList:
     settings = deployment.settings
     find_scenes = SceneFinder(
@@ -116,6 +127,7 @@ def _name_sources(
         catalog_policy=list_policy(settings),
         check_api=lambda _: hosts_only(settings.catalog_hosts, field="stac"),
         check=check,
+        keeps=keeps,
     )
     return named_sources(
         request.sources,

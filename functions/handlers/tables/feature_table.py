@@ -25,6 +25,7 @@ from pixel_gather.tables.first_image import KeepsFirst
 from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.image_work import ImageWork, WantedImage
 from pixel_gather.tables.read_features import given_features, read_features
+from pixel_gather.tables.scene_filter import SceneFilter
 from pixel_gather.tables.table_plan import TablePlan, plan_images
 from pixel_gather.tables.values import Values
 
@@ -96,8 +97,9 @@ async def open_feature_table(
     features = await asyncio.to_thread(_features, asked, deployment)
     checked = await asyncio.to_thread(kind.checked, features)
     gather = asked.gather(features, deployment.settings)
+    keeps = SceneFilter(checked, RasterioProjector()).meets
     async with AsyncExitStack() as stack:
-        table = await stack.enter_async_context(open_table(gather, deployment, left_s=left_s))
+        table = await stack.enter_async_context(open_table(gather, deployment, left_s=left_s, keeps=keeps))
         reader = KeepsFirst(await stack.enter_async_context(open_reader(deployment, gather.sources.sign)))
         values = request.values
         if not values.values:

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
+from pixel_gather.core.area import Box
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import Source
@@ -87,6 +88,7 @@ async def opened_job(
     found_list: bytes | None = None,
     table: Table | None = None,
     over: Callable[[Objects], Ranges] = lambda objects: objects,
+    keeps: Callable[[Box], bool] | None = None,
 ) -> AsyncIterator[Job]:
     """Read the list and the request's header index, if any, and open the reader.
 
@@ -97,6 +99,7 @@ async def opened_job(
         found_list: What an earlier run of the request found; it is read instead of searching.
         table: The list itself. Then neither the request's list nor its header index is read.
         over: Wraps the clients, for example in a cache. Sources are read through what it returns.
+        keeps: Tells by its box whether a scene that a search has found is wanted; None for all of them.
     """
     budgets = None
     if request is not None and request.limits.requests_per_s:
@@ -131,6 +134,7 @@ async def opened_job(
                     catalog_policy=policy,
                     check_api=partial(same_host_only, field="stac"),
                     check=check,
+                    keeps=keeps,
                 )
                 return find(searched)
 

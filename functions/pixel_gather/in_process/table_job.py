@@ -15,6 +15,7 @@ from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
 from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.opened_file import open_list_file
 from pixel_gather.tables.features import Features
@@ -23,6 +24,7 @@ from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.image_work import ImageWork, TableKind, WantedImage, measured
 from pixel_gather.tables.parts import ImageRecord, Lines, PartFolder
 from pixel_gather.tables.read_features import given_features, read_features
+from pixel_gather.tables.scene_filter import SceneFilter
 from pixel_gather.tables.table_plan import TablePlan, plan_images
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather.tables.write_table import Written, side_path, write_features, write_table
@@ -251,7 +253,8 @@ async def _opened(kind: TableKind, request: TableRequest, settings: Settings) ->
     features = await asyncio.to_thread(_features, request, settings)
     checked = await asyncio.to_thread(kind.checked, features)
     values = request.values
-    async with opened_job(request.sources_near(features), settings) as job:
+    keeps = SceneFilter(checked, RasterioProjector()).meets
+    async with opened_job(request.sources_near(features), settings, keeps=keeps) as job:
         reader = KeepsFirst(job.reader)
         if not values.values:
             with closing(listed(job.table)) as sources:

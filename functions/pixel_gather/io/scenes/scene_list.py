@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pixel_gather.core.area import Box
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.plurals import counted
@@ -74,6 +75,8 @@ class SceneFinder:
     """Makes the check that every address of a STAC API has to pass."""
 
     check: Check = no_deadline
+    keeps: Callable[[Box], bool] | None = None
+    """Tells by its box whether a scene is wanted; None for all that are found."""
 
     def __call__(self, sources: Sources) -> SourceList:
         """Return the list of a request's ``sources.stac`` or ``sources.catalog``.
@@ -110,8 +113,9 @@ class SceneFinder:
     ) -> Iterator[Source]:
         found = _named_in(field, lambda: self._found(asked, choices, told.cost))
         told.notes.extend((*_of_duplicates(found), *_of_skipped(found)))
+        items = [each for each in found.items if self.keeps is None or self.keeps(each["bbox"])]
         n_without = n = 0
-        for item in found.items:
+        for item in items:
             n_of_item = 0
             told.add_classes(item, choices)
             for each, scene in self._of_item(item, asked, choices):
@@ -127,7 +131,8 @@ class SceneFinder:
             reason = f"{item['id']} was processed again later: {latest['id']} is kept"
             for each, scene in self._of_item(item, asked, choices):
                 told.left_out.append(_left_out(each, scene, status="duplicate", reason=reason))
-        if not found.items:
+        told.notes.extend(_of_far(len(found.items) - len(items)))
+        if not items:
             more = "".join(f"; {note}" for note in _of_skipped(found))
             raise NoSceneError(
                 f"no scene was found: widen the area, the time or the conditions{more}", field=field
@@ -240,6 +245,11 @@ def _of_duplicates(found: FoundScenes) -> Iterator[str]:
         f"{counted(len(found.dropped), 'scene')} left out, of which a later processing is kept: {one['id']} "
         f"(kept: {other['id']}){more}. To keep all, write duplicates: all"
     )
+
+
+def _of_far(n: int) -> Iterator[str]:
+    if n:
+        yield f"{counted(n, 'scene')} found that no feature lies on: left out"
 
 
 def _of_skipped(found: FoundScenes) -> Iterator[str]:

@@ -1,0 +1,69 @@
+"""Tells by the box of a scene whether a feature lies on it, so that other scenes are never opened."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.tables.features import LONLAT, Features, Floats
+
+_MARGIN = 0.001
+"""Degrees around a feature, some 100 m: catalogs round their boxes."""
+
+_SHARE = 0.05
+"""Of the box of a feature in another CRS, on each side: its edges are curved in degrees."""
+
+
+class SceneFilter:
+    """Looks which scenes meet a feature. Scenes of one place share the answer."""
+
+    def __init__(self, features: Features, projector: RasterioProjector) -> None:
+        """Take the boxes of all features, in degrees.
+
+        Args:
+            features: Those without coordinates meet no scene.
+            projector: For features in another CRS.
+        """
+        self._west, self._south, self._east, self._north = _boxes(features, projector)
+        self._kept: dict[tuple[float, ...], bool] = {}
+
+    def meets(self, box: Sequence[float]) -> bool:
+        """Return whether a feature lies in a box.
+
+        Args:
+            box: West, south, east and north in degrees; west > east across 180 degrees.
+        """
+        key = tuple(map(float, box))
+        if key not in self._kept:
+            self._kept[key] = self._looked(*key)
+        return self._kept[key]
+
+    def _looked(self, west: float, south: float, east: float, north: float) -> bool:
+        with np.errstate(invalid="ignore"):
+            is_near = (self._south <= north) & (self._north >= south)
+            if west > east:
+                return bool((is_near & ((self._east >= west) | (self._west <= east))).any())
+            turned = [(self._west + turn <= east) & (self._east + turn >= west) for turn in (-360, 0, 360)]
+        return bool((is_near & np.logical_or.reduce(turned)).any())
+
+
+def _boxes(features: Features, projector: RasterioProjector) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return west, south, east and north of each feature; NaN where it has none or PROJ finds no place."""
+    if features.geometries is None:
+        west, south, east, north = features.xs, features.ys, features.xs, features.ys
+    else:
+        import shapely  # noqa: PLC0415 # points need none of it
+
+        west, south, east, north = shapely.bounds(features.geometries).T
+    if features.crs != LONLAT:
+        corners = [
+            projector.point_arrays(xs, ys, source_crs=features.crs, target_crs=LONLAT)
+            for xs in (west, east)
+            for ys in (south, north)
+        ]
+        xs, ys = np.stack([x for x, _ in corners]), np.stack([y for _, y in corners])
+        west, south, east, north = xs.min(axis=0), ys.min(axis=0), xs.max(axis=0), ys.max(axis=0)
+        with np.errstate(invalid="ignore"):  # where PROJ finds no place
+            across, up = _SHARE * (east - west), _SHARE * (north - south)
+        west, south, east, north = west - across, south - up, east + across, north + up
+    return west - _MARGIN, south - _MARGIN, east + _MARGIN, north + _MARGIN
