@@ -3,7 +3,7 @@
 Everything is held in arrays: a point takes 8 bytes for each of x, y, time and id, a polygon its coordinates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -129,24 +129,29 @@ class Features:
         return west, south, east, north
 
 
-def checked_ids(values: Sequence[object], *, field: str) -> np.ndarray[Any, Any]:
+def checked_ids(values: Callable[[], Iterable[object]], n: int, *, field: str) -> np.ndarray[Any, Any]:
     """Return ids as integers if all of them are, else as texts.
+
+    Args:
+        values: Returns the ids, one after the other.
+        n: How many there are.
+        field: What an error names.
 
     Raises:
         RequestError: A feature has none.
     """
-    lacking = next((number for number, value in enumerate(values, 1) if value is None or value == ""), None)
-    if lacking is not None:
-        raise RequestError(f"feature {lacking} has no id", field=field)
-    try:
-        numbers = np.array([int(str(value)) for value in values], np.int64)
-    except (ValueError, OverflowError):
-        numbers = None
-    if numbers is not None and all(
-        str(number) == str(value) for number, value in zip(numbers.tolist(), values, strict=True)
-    ):
-        return numbers  # 007 is a text
-    return np.array([str(value) for value in values], object)
+    numbers, are_texts = np.zeros(n, np.int64), False
+    for at, value in enumerate(values()):
+        if value is None or value == "":
+            raise RequestError(f"feature {at + 1} has no id", field=field)
+        if not are_texts:
+            try:
+                numbers[at] = int(str(value))
+            except (ValueError, OverflowError):
+                are_texts = True
+            else:
+                are_texts = str(numbers[at]) != str(value)  # 007 is a text
+    return np.array([str(value) for value in values()], object) if are_texts else numbers
 
 
 def note_of_empty(features: Features) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -169,7 +170,7 @@ def _of_table(
     ids = (
         np.arange(1, table.num_rows + 1)
         if columns.id is None
-        else checked_ids(_pylist(table, columns.id), field="id")
+        else checked_ids(partial(_values, table, columns.id), table.num_rows, field="id")
     )
     features = Features(
         ids=ids,
@@ -231,15 +232,16 @@ def _xy_of_shapes(shapes: np.ndarray[Any, Any]) -> tuple[Floats, Floats, np.ndar
 
 
 def _numbers(table: "Table", name: str) -> Floats:
-    values = _pylist(table, name)
+    numbers = (np.nan if each is None or each == "" else float(each) for each in _values(table, name))
     try:
-        return np.array([np.nan if each is None or each == "" else float(each) for each in values])
+        return np.fromiter(numbers, np.float64, table.num_rows)
     except (TypeError, ValueError) as error:
         raise RequestError(f"column {name} holds something else than numbers: {error}", field=name) from error
 
 
 def _times(table: "Table", name: str) -> Integers:
-    return np.array([_time(value, name) for value in _pylist(table, name)], np.int64)
+    times = (_time(value, name) for value in _values(table, name))
+    return np.fromiter(times, np.int64, table.num_rows)
 
 
 def _time(value: object, name: str) -> int:
@@ -253,6 +255,12 @@ def _time(value: object, name: str) -> int:
         return parse_time(str(value).strip().replace("Z", "+00:00"))
     except ValueError as error:
         raise RequestError(f"{str(value)[:60]!r} is no time; write 2024-06-01", field=name) from error
+
+
+def _values(table: "Table", name: str) -> Iterator[Any]:
+    """Yield the values of a column. Only those of one batch are Python's objects at a time."""
+    for chunk in table.column(name).chunks:
+        yield from chunk.to_pylist()
 
 
 def _pylist(table: "Table", name: str) -> list[Any]:

@@ -1,6 +1,7 @@
 """Tells by the box of a scene whether a feature lies on it, so that other scenes are never opened."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -18,13 +19,13 @@ class SceneFilter:
     """Looks which scenes meet a feature. Scenes of one place share the answer."""
 
     def __init__(self, features: Features, projector: RasterioProjector) -> None:
-        """Take the boxes of all features, in degrees.
+        """Compute nothing yet: a list that no search has found is not filtered.
 
         Args:
             features: Those without coordinates meet no scene.
             projector: For features in another CRS.
         """
-        self._west, self._south, self._east, self._north = _boxes(features, projector)
+        self._features, self._projector = features, projector
         self._kept: dict[tuple[float, ...], bool] = {}
 
     def meets(self, box: Sequence[float]) -> bool:
@@ -38,12 +39,17 @@ class SceneFilter:
             self._kept[key] = self._looked(*key)
         return self._kept[key]
 
+    @cached_property
+    def _boxes(self) -> tuple[Floats, Floats, Floats, Floats]:
+        return _boxes(self._features, self._projector)
+
     def _looked(self, west: float, south: float, east: float, north: float) -> bool:
+        wests, souths, easts, norths = self._boxes
         with np.errstate(invalid="ignore"):
-            is_near = (self._south <= north) & (self._north >= south)
+            is_near = (souths <= north) & (norths >= south)
             if west > east:
-                return bool((is_near & ((self._east >= west) | (self._west <= east))).any())
-            turned = [(self._west + turn <= east) & (self._east + turn >= west) for turn in (-360, 0, 360)]
+                return bool((is_near & ((easts >= west) | (wests <= east))).any())
+            turned = [(wests + turn <= east) & (easts + turn >= west) for turn in (-360, 0, 360)]
         return bool((is_near & np.logical_or.reduce(turned)).any())
 
 

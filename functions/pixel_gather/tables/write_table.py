@@ -19,7 +19,7 @@ from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, PartFolder
 if TYPE_CHECKING:
     from arro3.core import Array, RecordBatch, Schema, Table
 
-_LINES_TOGETHER: Final = 1_000_000
+_LINES_TOGETHER: Final = 262_144
 _FEATURES_TOGETHER: Final = 200_000
 _LINES_IN_GROUP: Final = 65_536
 """Of a row group. One of them, with the footer, is all that a reader fetches of a feature."""
@@ -80,7 +80,8 @@ def write_table(
         written = writer.written  # known only now, so the whole receipt is in the table of images
         receipt = {**about, "lines": written.n_lines, "statuses": dict(written.n_by_status)}
         receipt["digest"] = written.digest
-        _write_side(_images_table(records, receipt), side_path(path, "images"))
+        images = _images_table(records, receipt)
+        _write_side(images.schema, iter(images.to_batches()), side_path(path, "images"))
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -99,7 +100,8 @@ def write_features(path: Path, features: Features) -> None:
         StoreError: The file cannot be written.
     """
     try:
-        _write_side(_features_table(features), path)
+        schema = _features_schema(features)
+        _write_side(schema, _feature_batches(features, schema), path)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
 
@@ -350,30 +352,46 @@ def _images_table(records: Sequence[ImageRecord], receipt: Mapping[str, Any]) ->
     return Table.from_arrays(arrays, schema=Schema(fields, metadata={"pixel_gather": json.dumps(receipt)}))
 
 
-def _features_table(features: Features) -> "Table":
-    """Return the features as GeoParquet: id, their own columns, geometry."""
-    import shapely  # noqa: PLC0415 # for this table alone
-    from arro3.core import Array, DataType, Field, Schema, Table  # noqa: PLC0415 # as above
+def _features_schema(features: Features) -> "Schema":
+    """Return the columns of the features as GeoParquet: id, their own columns, geometry."""
+    from arro3.core import DataType, Field, Schema  # noqa: PLC0415 # as above
 
-    shapes = features.geometries
-    if shapes is None:
-        shapes = np.full(len(features), None, object)
-        there = ~features.is_empty
-        shapes[there] = shapely.points(features.xs[there], features.ys[there])
-    kind = DataType.utf8() if features.ids.dtype == object else DataType.int64()
-    fields, arrays = [Field("id", kind)], [Array(features.ids.tolist(), kind)]
+    fields = [Field("id", DataType.utf8() if features.ids.dtype == object else DataType.int64())]
     if features.columns is not None:
-        for name in features.columns.column_names:
-            if name not in ("id", "geometry"):
-                fields.append(features.columns.schema.field(name))
-                arrays.append(features.columns.column(name).combine_chunks())
+        fields += [features.columns.schema.field(name) for name in _own_columns(features.columns)]
     fields.append(Field("geometry", DataType.binary()))
-    arrays.append(Array(list(shapely.to_wkb(shapes)), DataType.binary()))
     column: dict[str, Any] = {"encoding": "WKB", "geometry_types": []}
     if features.crs != LONLAT:
         column["crs"] = _projjson(features.crs)
     geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}}
-    return Table.from_arrays(arrays, schema=Schema(fields, metadata={"geo": json.dumps(geo)}))
+    return Schema(fields, metadata={"geo": json.dumps(geo)})
+
+
+def _feature_batches(features: Features, schema: "Schema") -> Iterator["RecordBatch"]:
+    """Yield the features, some at a time: their shapes as WKB would take more memory than all else."""
+    import shapely  # noqa: PLC0415 # for this table alone
+    from arro3.core import Array, DataType, RecordBatch  # noqa: PLC0415 # as above
+
+    own = [] if features.columns is None else _own_columns(features.columns)
+    for start in range(0, len(features), _LINES_IN_GROUP):
+        part = slice(start, min(start + _LINES_IN_GROUP, len(features)))
+        n = part.stop - start
+        if features.geometries is None:
+            shapes = np.full(n, None, object)
+            there = ~features.is_empty[part]
+            shapes[there] = shapely.points(features.xs[part][there], features.ys[part][there])
+        else:
+            shapes = features.geometries[part]
+        arrays = [_ids(features.ids, np.arange(start, part.stop))]
+        if features.columns is not None:
+            rows = features.columns.slice(start, n)
+            arrays += [rows.column(name).combine_chunks() for name in own]
+        arrays.append(Array(list(shapely.to_wkb(shapes)), DataType.binary()))
+        yield RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _own_columns(table: "Table") -> list[str]:
+    return [name for name in table.column_names if name not in ("id", "geometry")]
 
 
 def _projjson(crs: str) -> Any:
@@ -382,9 +400,9 @@ def _projjson(crs: str) -> Any:
     return CRS.from_user_input(crs).to_dict(projjson=True)
 
 
-def _write_side(table: "Table", path: Path) -> None:
+def _write_side(schema: "Schema", batches: Iterator["RecordBatch"], path: Path) -> None:
     temporary = path.with_name(f".{path.name}.new")
-    _write(table.schema, iter(table.to_batches()), temporary)
+    _write(schema, batches, temporary)
     temporary.replace(path)
 
 

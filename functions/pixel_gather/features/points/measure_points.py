@@ -31,7 +31,7 @@ from pixel_gather.tables.values import Values
 COUNT: Final = "count"
 """Column of a square: how many of its pixels count."""
 
-_MOST_POSITIONS: Final = 4_000_000
+_MOST_POSITIONS: Final = 1_000_000
 """Pixels of points that are in memory at one time. Each takes some 30 bytes for every band."""
 
 
