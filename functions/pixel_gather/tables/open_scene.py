@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,11 +27,9 @@ _MASK: Final = "\0mask"
 class PixelsAt(NamedTuple):
     """The pixels of one image that are wanted."""
 
-    which: Integers
-    """Which of the wanted positions lie on the image."""
+    which: Integers | None
+    """Which of the wanted positions lie on the image; None for all of them."""
 
-    cols: Integers
-    rows: Integers
     runs: Sequence[TileRun]
 
 
@@ -196,32 +194,43 @@ async def read_scene(
         sampled = await sampler.sample(
             opened,
             [band.of.number for _, band in named],
-            at.cols,
-            at.rows,
+            n if at.which is None else len(at.which),
             runs=at.runs,
             cost=cost,
             nodata=named[0][1].scaling.nodata,
             wants_darkest=any(band.scaling.claims for _, band in named),
         )
-        worse = np.full(n, Status.OUTSIDE, np.uint8)
-        worse[at.which] = sampled.status
+        worse = _placed(sampled.status, at.which, np.full(n, Status.OUTSIDE, np.uint8))
         status[status == 0] = worse[status == 0]
         reasons.update(sampled.reasons)
         for index, (name, band) in enumerate(named):
             stored, is_valid = sampled.stored[index], sampled.is_valid[index]
             if name == _MASK:
                 assert values.mask is not None  # noqa: S101 # the scene has one
-                is_kept = np.zeros(n, np.bool_)
-                is_kept[at.which] = is_valid & ~values.mask.drops(stored)
+                is_kept = _placed(is_valid & ~values.mask.drops(stored), at.which, np.zeros(n, np.bool_))
                 continue
             scaling = band.scaling
             if scaling.is_denied_by(sampled.darkest[index]):
                 scaling = scaling.without_claim()
-            found[name] = np.full(n, np.nan)
-            found[name][at.which] = scaling.apply(stored, is_valid)
+            physical = np.asarray(scaling.apply(stored, is_valid), np.float64)
+            found[name] = _placed(physical, at.which, np.full(n, np.nan))
 
     await all_of(read_file(is_apart, named) for (_, is_apart), named in of_file.items())
     return SceneValues(bands=found, is_kept=is_kept, status=status, reasons=reasons)
+
+
+def _placed[A: np.ndarray[Any, Any]](values: A, which: Integers | None, beyond: A) -> A:
+    """Return the values of all positions.
+
+    Args:
+        values: Of those on the image.
+        which: They are; None for all.
+        beyond: What the others have. It is changed.
+    """
+    if which is None:
+        return values
+    beyond[which] = values
+    return beyond
 
 
 async def plan_scene(scene: OpenedScene, positions: Positions, *, n_lines: int, cost: Cost) -> ImagePlan:

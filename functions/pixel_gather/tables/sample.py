@@ -40,6 +40,9 @@ class TileRun:
     which: Integers
     """Which of the wanted pixels."""
 
+    at: Integers
+    """Where each of them lies in the window, counted row by row."""
+
     n_tiles: int
 
 
@@ -92,7 +95,9 @@ def cut_runs(cols: Integers, rows: Integers, header: Header, *, n_bands: int = 1
             height=height,
         ).clipped(width=header.width, height=header.height)
         assert window is not None  # noqa: S101 # the wanted pixels are on the image
-        runs.append(TileRun(window, order[starts[first] : stops[last]], n))
+        which = order[starts[first] : stops[last]]
+        at = (rows[which] - window.row_off) * window.width + cols[which] - window.col_off
+        runs.append(TileRun(window, which, at, n))
     return runs
 
 
@@ -122,8 +127,7 @@ class Sampler:
         self,
         opened: LevelledSource,
         numbers: Sequence[int],
-        cols: Integers,
-        rows: Integers,
+        n: int,
         *,
         runs: Sequence[TileRun],
         cost: Cost,
@@ -135,8 +139,7 @@ class Sampler:
         Args:
             opened: The image.
             numbers: Which bands, from 1.
-            cols: Columns of the wanted pixels, all on the image.
-            rows: Their rows.
+            n: The number of wanted pixels, all on the image.
             runs: What `cut_runs` says of them.
             cost: Of the image; what the reader adds to.
             nodata: Stands for no data in a file that declares none.
@@ -146,9 +149,9 @@ class Sampler:
             SourceError: The image was replaced since it was opened.
         """
         header = opened.header
-        stored = np.zeros((len(numbers), len(cols)), header.dtype)
+        stored = np.zeros((len(numbers), n), header.dtype)
         is_valid = np.zeros(stored.shape, np.bool_)
-        status = np.zeros(len(cols), np.uint8)
+        status = np.zeros(n, np.uint8)
         reasons: dict[int, str] = {}
         darkest = np.full((len(runs) or 1, len(numbers)), np.nan)
 
@@ -171,11 +174,10 @@ class Sampler:
                 reasons[Status.TIMED_OUT] = f"not read within {self.timeout_s:g} s"
 
         def take(number: int, run: TileRun, pixels: Stored, hidden: Mask | None) -> None:
-            at = (slice(None), rows[run.which] - run.window.row_off, cols[run.which] - run.window.col_off)
-            found = pixels[at]
+            found = pixels.reshape(len(numbers), -1).take(run.at, axis=1)
             valid = holds_data(found, header, nodata=nodata)
             if hidden is not None:
-                valid &= ~hidden[at]
+                valid &= ~hidden.reshape(len(numbers), -1).take(run.at, axis=1)
             stored[:, run.which], is_valid[:, run.which] = found, valid
             if wants_darkest:
                 whole = holds_data(pixels, header, nodata=nodata)

@@ -77,8 +77,7 @@ class PointPixels:
         cols, rows = self._pixels(header)
         inside = (cols >= 0) & (cols < header.width) & (rows >= 0) & (rows < header.height)
         which = np.flatnonzero(inside)
-        cols, rows = cols[which], rows[which]
-        return PixelsAt(which, cols, rows, cut_runs(cols, rows, header))
+        return PixelsAt(which, cut_runs(cols[which], rows[which], header))
 
     def weights(self, header: Header) -> Floats | None:
         """Return the bilinear weight of each pixel, (point, pixel); None for equal ones."""

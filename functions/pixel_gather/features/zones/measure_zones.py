@@ -55,11 +55,11 @@ class _CellPixels:
         """Return the pixels of an image."""
         cells = self.cells
         if Grid.of(header) == Grid.of(self.finest):
-            return PixelsAt(np.arange(len(cells.cols)), cells.cols, cells.rows, cells.runs)
+            return PixelsAt(None, cells.runs)
         cols, rows = lookup_pixels(cells.cols, cells.rows, of=self.finest, on=header)
         inside = (cols >= 0) & (cols < header.width) & (rows >= 0) & (rows < header.height)
         which = np.flatnonzero(inside)
-        return PixelsAt(which, cols[which], rows[which], cut_runs(cols[which], rows[which], header))
+        return PixelsAt(which, cut_runs(cols[which], rows[which], header))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,10 +185,11 @@ class ZoneWork:
         has_data = np.zeros(len(cells.zones), np.bool_)
         for value in self.values.values:
             computed = value.expression.evaluate(read.bands).astype(np.float64)
-            computed[~np.isfinite(computed)] = np.nan
-            if len(cells.starts):
-                has_data |= np.logical_or.reduceat(np.isfinite(computed), cells.starts)
+            is_finite = np.isfinite(computed)
+            computed[~is_finite] = np.nan
             if read.is_kept is not None:
+                if len(cells.starts):
+                    has_data |= np.logical_or.reduceat(is_finite, cells.starts)
                 computed[~read.is_kept] = np.nan
             columns += zone_statistics(computed, cells.coverage, cells.starts, self.statistics)
             covered = np.where(np.isfinite(computed), cells.coverage, 0.0)

@@ -106,8 +106,10 @@ def zone_statistics(
             found["variance"] = np.add.reduceat(weights * off**2, starts) / total
             found["stdev"] = np.sqrt(found["variance"])
             found["cv"] = found["stdev"] / found["mean"]
-        found["min"] = np.minimum.reduceat(np.where(counts, values, np.inf), starts) * known
-        found["max"] = np.maximum.reduceat(np.where(counts, values, -np.inf), starts) * known
+        if "min" in kinds:
+            found["min"] = np.minimum.reduceat(np.where(counts, values, np.inf), starts) * known
+        if "max" in kinds:
+            found["max"] = np.maximum.reduceat(np.where(counts, values, -np.inf), starts) * known
     if kinds & {"quantile", "mode", "minority", "variety", "frac"}:
         sorted_ = _Sorted.of(
             values[counts], weights[counts], np.repeat(np.arange(len(starts)), sizes)[counts]
