@@ -1,11 +1,22 @@
 """What Python shows of results, and what a search returns."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pixel_gather import gather, make_catalog, make_plan, make_virtual, presence, rank, replay, search
+from pixel_gather import (
+    MadeTable,
+    gather,
+    make_catalog,
+    make_plan,
+    make_virtual,
+    presence,
+    rank,
+    replay,
+    search,
+)
 from pixel_gather.core.request.request import parse_request
 from scenes.scenes import item
 from support.joined_cubes import FILES
@@ -22,6 +33,39 @@ def check(shown: str) -> None:
     assert shown.endswith(">")
 
 
+def cells(html: str) -> dict[str, str]:
+    """Return the value of each name in a table of facts."""
+    return dict(re.findall(r"<tr><th[^>]*>(.*?)</th><td[^>]*>(.*?)</td></tr>", html))
+
+
+def test_a_notebook_shows_a_table_and_what_it_took() -> None:
+    """Names from outside are text, not tags."""
+    made = MadeTable(
+        path=Path("<b>.parquet"),
+        n_features=2,
+        n_images=1_200,
+        n_failed=3,
+        n_far=4,
+        n_lines=2_400,
+        n_by_status={"ok": 2_394, "missing": 6},
+        n_requests=12,
+        nbytes=3_456_789,
+        seconds=1.5,
+        notes=("1 image has no time",),
+    )
+
+    html = made._repr_html_()
+
+    assert cells(html) == {
+        "table": "&lt;b&gt;.parquet",
+        "lines": "2,400 (2,394 ok, 6 missing)",
+        "features": "2",
+        "images": "1,200, of which 3 failed and 4 are far",
+        "took": "3.46 MB in 12 requests, 1.5 s",
+    }
+    assert "<p>1 image has no time</p>" in html
+
+
 def test_results_are_shown_in_few_lines(tmp_path: Path) -> None:
     """Lists of any length, and many warnings, too."""
     # 40 lines that repeat, of other bands and times: every kind of warning
@@ -31,6 +75,11 @@ def test_results_are_shown_in_few_lines(tmp_path: Path) -> None:
 
     for each in (gathered, gathered.report, plan, plan.estimate, replay(tmp_path / "cube")):
         check(repr(each))
+    told = cells(plan._repr_html_())
+    assert told["shape"] == "source 40, y 12, x 16"
+    assert told["requests"].endswith(" GET")
+    assert told["on AWS"].startswith("$")
+    assert "repeat an earlier source" in plan._repr_html_()
     check(repr(presence(tmp_path / "cube", by="status")))
     assert "40 sources" in repr(plan)
     assert "(40 ok)" in repr(gathered)
@@ -42,6 +91,10 @@ def test_a_ranking_is_shown_in_few_lines() -> None:
     found = rank(sources=[str(FILES[0])] * 15, by="b1", bbox=[0, 0, 20, 20])
 
     check(repr(found))
+    html = found._repr_html_()
+    assert html.count("<tr>") == 16
+    assert "<b>15 scenes by b1</b>" in html
+    assert " MB in " in html
     assert "15 scenes" in repr(found)
     assert "and 5 more" in repr(found)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.model.shown import facts_in_html
 from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
 from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.progress import Progress
@@ -59,6 +60,18 @@ class MadeTable:
     seconds: float
     notes: tuple[str, ...] = ()
     digest: str = field(default="", repr=False)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: where the table is, and what it took."""
+        statuses = ", ".join(f"{n:,} {name}" for name, n in self.n_by_status.items())
+        facts = (
+            ("table", str(self.path)),
+            ("lines", f"{self.n_lines:,} ({statuses})" if statuses else f"{self.n_lines:,}"),
+            ("features", f"{self.n_features:,}"),
+            ("images", f"{self.n_images:,}, of which {self.n_failed:,} failed and {self.n_far:,} are far"),
+            ("took", f"{self.nbytes / 1e6:,.2f} MB in {self.n_requests:,} requests, {self.seconds:,.1f} s"),
+        )
+        return facts_in_html("Table of features and images", facts, self.notes)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""

@@ -1,10 +1,12 @@
-"""Short forms of results, as Python shows them. Pure."""
+"""Short forms of results, as Python and notebooks show them. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Final
 
 _WIDTH: Final = 100
 _MOST: Final = 5
+_LEFT: Final = 'style="text-align: left"'
 
 
 def shown(head: str, lines: Sequence[str] = (), *, most: int = _MOST) -> str:
@@ -13,6 +15,34 @@ def shown(head: str, lines: Sequence[str] = (), *, most: int = _MOST) -> str:
     if len(lines) > most:
         texts.append(f"and {len(lines) - most:,} more")
     return "<" + "\n  ".join(_cut(each) for each in texts) + ">"
+
+
+def facts_in_html(head: str, facts: Iterable[tuple[str, str]], notes: Sequence[str] = ()) -> str:
+    """Return what a notebook shows of a result: a head, a table of names and values, and notes below.
+
+    Args:
+        head: One line.
+        facts: Name and value of each line of the table.
+        notes: Sentences, such as warnings.
+    """
+    below = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return f"<p><b>{escape(head)}</b></p>{facts_table(facts)}{below}"
+
+
+def facts_table(facts: Iterable[tuple[str, str]]) -> str:
+    """Return names and values as an HTML table."""
+    lines = "".join(
+        f"<tr><th {_LEFT}>{escape(name)}</th><td {_LEFT}>{escape(value)}</td></tr>" for name, value in facts
+    )
+    return f"<table>{lines}</table>"
+
+
+def table_in_html(head: str, titles: Sequence[str], rows: Iterable[Sequence[str]], *, below: str = "") -> str:
+    """Return what a notebook shows of a list of results: a head, a table with titles, and a line below."""
+    first = "".join(f'<th scope="col" {_LEFT}>{escape(each)}</th>' for each in titles)
+    lines = "".join(f"<tr>{''.join(f'<td {_LEFT}>{escape(each)}</td>' for each in row)}</tr>" for row in rows)
+    last = f"<p>{escape(below)}</p>" if below else ""
+    return f"<p><b>{escape(head)}</b></p><table><tr>{first}</tr>{lines}</table>{last}"
 
 
 def first_few(names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.footprints import Footprints
 from pixel_gather.core.model.grid_step import SAME, GridStep, Resampling
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.model.shown import first_few, shown
+from pixel_gather.core.model.shown import facts_in_html, first_few, shown
 from pixel_gather.core.model.source import Header, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED, TileCoding
 from pixel_gather.core.model.window import DescribedCrs, Window, WindowRule
@@ -296,6 +296,20 @@ class CubePlan:
             f"CubePlan: {counted(self.n_sources, 'source')} to {arrays} ({sizes})",
             [repr(self.estimate), *(f"warning: {each}" for each in self.warnings)],
         )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: shape, costs and warnings."""
+        dims, shape = (*self.leading_dims, "y", "x"), self.folded(self.shape)
+        estimate = self.estimate
+        facts = (
+            ("shape", ", ".join(f"{name} {n:,}" for name, n in zip(dims, shape, strict=True))),
+            ("measurements", first_few([f"{each.name} {each.dtype}" for each in self.measurements])),
+            ("requests", f"{estimate.n_gets:,} GET"),
+            ("to fetch", f"{estimate.fetched_nbytes / 1e6:,.1f} MB"),
+            ("on AWS", f"${estimate.usd:,.4f}, {estimate.seconds:,.0f} s"),
+        )
+        warnings = [f"warning: {each}" for each in self.warnings]
+        return facts_in_html(f"Plan of {counted(self.n_sources, 'source')}", facts, warnings)
 
     def of_slot(self, slot: int) -> tuple[Measurement, ...]:
         """Return the measurements of one slot."""

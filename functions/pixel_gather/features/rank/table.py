@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.model.shown import shown
+from pixel_gather.core.model.shown import shown, table_in_html
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.rank.ranking_request import RankingRequest
@@ -44,6 +44,9 @@ COLUMNS: Final = (
     "hrefs",
 )
 """Columns of the table. docs/rank.md says what each holds."""
+
+_MOST_SHOWN: Final = 20
+"""Scenes that a notebook shows."""
 
 _TITLES: Final = (
     "rank",
@@ -84,6 +87,29 @@ class Ranking:
     def __repr__(self) -> str:
         told = [f"{each['rank'] or '-'} {each['id']} {each['value']}" for each in self.rows()]
         return shown(f"Ranking: {counted(len(self.scenes), 'scene')} by {self.request.by}", told, most=10)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the first scenes, with the errors of their values."""
+        rows = [
+            (
+                str(each["rank"] or "-"),
+                each["id"],
+                (each["time"] or "")[:10],
+                "" if each["value"] is None else f"{each['value']:.4g}",
+                "" if not each["error"] else f"\u00b1 {INTERVAL * each['error']:.2g}",
+                "" if each["clear"] is None else f"{each['clear']:.0%}",
+                each["reason"] or each["status"],
+            )
+            for each in self.rows()[:_MOST_SHOWN]
+        ]
+        more = len(self.scenes) - len(rows)
+        spent = f"{self.nbytes / 1e6:,.2f} MB in {self.requests:,} requests, {self.seconds:,.1f} s"
+        return table_in_html(
+            f"{counted(len(self.scenes), 'scene')} by {self.request.by}",
+            ("rank", "scene", "time", "value", "95 %", "clear", "status"),
+            rows,
+            below=f"and {more:,} more; {spent}" if more else spent,
+        )
 
     @property
     def n_failed(self) -> int:

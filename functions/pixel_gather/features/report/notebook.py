@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any, Final
 
+from pixel_gather.core.model.shown import facts_table
 from pixel_gather.core.results.report import Report
 from pixel_gather.io.store.object_store import Store
 
 _log: Final = logging.getLogger(__name__)
 
-_LEFT: Final = 'style="text-align: left"'
 _SIDE: Final = "width: 16rem; image-rendering: pixelated; border: 1px solid #8888"
 
 
@@ -23,13 +23,9 @@ def notebook_html(open_store: Callable[[], Store], report: Report, *, place: str
         place: The cube, as the user wrote it.
         page: Its report; None if there is none.
     """
-    rows = "".join(
-        f"<tr><th {_LEFT}>{escape(name)}</th><td {_LEFT}>{escape(value)}</td></tr>"
-        for name, value in _facts(report, place, page)
-    )
     return (
         '<div style="display: flex; flex-wrap: wrap; gap: 1rem; align-items: flex-start">'
-        f"{_picture(open_store, report.measurements)}<table>{rows}</table></div>"
+        f"{_picture(open_store, report.measurements)}{facts_table(_facts(report, place, page))}</div>"
     )
 
 
