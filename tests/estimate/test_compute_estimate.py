@@ -289,8 +289,8 @@ def test_price_of_a_gb_is_that_of_the_region_it_comes_from(region: str, to: str,
 
 def test_late_workers_cost_no_more_than_the_estimate_says() -> None:
     """Every first try fails and every second one takes its whole limit. The sum is about the cap."""
-    estimate = estimate_on_aws(MILLION, WorkerPool(cap_usd=10))
-    of_few = estimate_on_aws(small(1278), WorkerPool(cap_usd=10))
+    estimate = estimate_on_aws(MILLION, WorkerPool(max_usd=10))
+    of_few = estimate_on_aws(small(1278), WorkerPool(max_usd=10))
 
     assert estimate.usd_if_late is not None
     assert estimate.usd < estimate.usd_if_late < 25

@@ -156,7 +156,7 @@ def test_a_plan_prints_every_number_with_its_basis() -> None:
             "far": FarBucket(region="us-west-2"),
             "open": FarBucket(region="us-east-1", is_charged=False),
         },
-        cap_usd=2.0,
+        max_usd=2.0,
         asked_workers=4,
         in_flight=32,
     )

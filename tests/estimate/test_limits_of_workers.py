@@ -69,7 +69,7 @@ def test_first_try_may_take_ten_times_its_first_shard_and_three_times_the_others
 
 def test_second_try_is_as_long_as_the_price_allows() -> None:
     """But two minutes, and twenty times what the shard should take, are always allowed."""
-    capped = WorkerPool(cap_usd=2.0)
+    capped = WorkerPool(max_usd=2.0)
 
     assert second_limit_s(NOTHING, WorkerPool(), n_tasks=100) == 900
     assert second_limit_s(NOTHING, capped, n_tasks=100) == 868
@@ -291,7 +291,7 @@ def test_limits_of_a_gather_are_those_of_its_average_shard() -> None:
     work = Workload(
         n_sources=40, n_gets=40, fetched_nbytes=40 * 78_000_000, decoded_nbytes=10**6, n_tasks=20, n_puts=40
     )
-    workers = WorkerPool(cap_usd=0.01, asked_workers=20)
+    workers = WorkerPool(max_usd=0.01, asked_workers=20)
     estimate = estimate_on_aws(work, workers)
     share = share_of(work)
     chosen = replace(

@@ -17,7 +17,7 @@ class OwnFault:
     """Test module below ``tests``, and the test's name."""
 
 
-_USE_CASES: Final = "engine/test_use_cases.py"
+_WHOLE_GATHERS: Final = "engine/test_whole_gathers.py"
 _COMMIT: Final = "engine/test_commit_shard.py"
 _APPEND: Final = "engine/test_append.py"
 _CUBE: Final = "cube/test_zarr_cube.py"
@@ -71,7 +71,7 @@ FAULTS: Final = (
     _fault(
         "a control file or a sidecar cannot be written",
         "the next run repeats only uncommitted shards",
-        _USE_CASES,
+        _WHOLE_GATHERS,
         "test_gather_goes_on_after_a_crash",
     ),
     _fault(
@@ -194,13 +194,13 @@ FAULTS: Final = (
     _fault(
         "the cube was removed, and the old gather is finished",
         "it is refused",
-        _USE_CASES,
+        _WHOLE_GATHERS,
         "test_finish_gather_leaves_a_cube_alone_that_was_planned_anew",
     ),
     _fault(
         "the cube was removed and planned anew while a worker read for the old gather",
         "the worker writes nothing",
-        _USE_CASES,
+        _WHOLE_GATHERS,
         "test_gather_shard_writes_nothing_into_a_cube_that_was_planned_anew_while_it_read",
     ),
     _fault(
@@ -224,7 +224,7 @@ FAULTS: Final = (
     _fault(
         "all sources fail",
         "the cube is complete, and each row says why it is empty",
-        _USE_CASES,
+        _WHOLE_GATHERS,
         "test_gather_of_nothing_but_failures_still_finishes",
     ),
     _fault("no source", "the request is refused", _OWN, "test_no_source_is_refused"),
@@ -244,7 +244,7 @@ FAULTS: Final = (
     _fault(
         "two planners begin at the same time",
         "the first claim wins; the other goes on with its plan",
-        _USE_CASES,
+        _WHOLE_GATHERS,
         "test_plan_gather_beside_another_leaves_what_that_has_made",
     ),
     _fault(

@@ -14,7 +14,7 @@ from obstore.exceptions import GenericError
 from obstore.store import LocalStore, MemoryStore
 
 from engine.test_commit_shard import Place
-from engine.test_use_cases import IMAGES, NAMES, Gather
+from engine.test_whole_gathers import IMAGES, NAMES, Gather
 from faults.own_faults import FAULTS, OwnFault, own_faults_text
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.plan.shards import ShardTask

@@ -52,8 +52,8 @@ def second_limit_s(share: Share, deployment: WorkerPool, *, n_tasks: int) -> int
     """
     task_s = _task_s(share, deployment)
     paid_s: float = MOST_S
-    if deployment.cap_usd is not None and n_tasks:
-        paid_s = min(deployment.cap_usd / (n_tasks * _usd_per_s(deployment)), MOST_S)
+    if deployment.max_usd is not None and n_tasks:
+        paid_s = min(deployment.max_usd / (n_tasks * _usd_per_s(deployment)), MOST_S)
     return min(max(ceil(_SECOND_TIMES * task_s), LEAST_S, int(paid_s)), MOST_S)
 
 

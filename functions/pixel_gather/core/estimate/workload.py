@@ -105,7 +105,7 @@ class WorkerPool:
     tasks_per_child: int | None = None
     """Most tasks of a child. None to let the forecast choose."""
 
-    cap_usd: float | None = None
+    max_usd: float | None = None
     """Highest price of the gather. It limits the second tries of late workers."""
 
     region: str | None = None

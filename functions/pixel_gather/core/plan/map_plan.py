@@ -43,7 +43,7 @@ def plan_map(
         workers: The deployment's.
     """
     workers = replace(workers, gets_per_s=min(plan.requests_per_s.values(), default=inf))
-    limited = replace(workers, cap_usd=limits.usd)
+    limited = replace(workers, max_usd=limits.usd)
     n_sources, estimate = plan.n_sources + plan.append.n_again, plan.estimate
     return MapPlan(
         n_workers=limits.workers or min(estimate.most_workers, workers.n_workers),

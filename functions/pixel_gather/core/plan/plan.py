@@ -323,7 +323,7 @@ def pool_of(
     return replace(
         workers,
         asked_workers=request.limits.workers,
-        cap_usd=request.limits.usd,
+        max_usd=request.limits.usd,
         gets_per_s=_allowed_per_s(request.limits.requests_per_s or {}, n_by_bucket, n_sources=n_sources),
         # if shards may be lost, the map counts the lost ones: so each shard is a child
         tasks_per_child=1 if request.limits.failed_shards else None,
