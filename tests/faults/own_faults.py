@@ -128,6 +128,13 @@ FAULTS: Final = (
         "test_a_twin_that_goes_on_after_later_appends_writes_nothing",
     ),
     _fault(
+        "an append that tried failed rows again is stopped within its commit, and another one takes over and "
+        "gets other pixels",
+        "the rows count as failed until its commit",
+        "engine/test_retry_rows.py",
+        "test_a_try_that_takes_over_withdraws_what_the_former_one_told",
+    ),
+    _fault(
         "a process is stopped while it replaces a file of a local folder",
         "others wait for it, or say why not",
         "faults/test_stopped.py",
