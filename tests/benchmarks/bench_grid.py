@@ -1,0 +1,142 @@
+"""What does a common grid cost, and a mask? Interleaved rounds of whole gathers of made files.
+
+``PYTHONPATH=tests uv run python -m benchmarks.bench_grid``; README.md beside this file says what came out.
+"""
+
+import os
+import shutil
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+import rasterio
+
+from benchmarks.output import parser_of, put
+from pixel_gather import gather
+from pixel_gather.in_process.settings import Settings
+from pixel_gather_bench.experiment import markdown
+
+_SIDE: Final = 1024
+_WEST: Final = 300_000
+_NORTH: Final = 5_000_040
+_WINDOW: Final = {"bbox": (_WEST, _NORTH - 5120, _WEST + 5120, _NORTH), "crs": "source"}
+_BANDS: Final = {"red": (10, "uint16"), "nir": (10, "uint16"), "scl": (20, "uint8"), "scl10": (10, "uint8")}
+
+_COMPARED: Final = (
+    ("two gathers, of 10 m and of 20 m", "one grid"),
+    ("all of 10 m, no grid", "all of 10 m, on a grid"),
+    ("one grid", "one grid, a mask"),
+    ("one grid", "one grid, a mask, dilated"),
+)
+
+type Request = dict[str, Any]
+type Taken = tuple[float, float]
+"""Seconds, and seconds of CPU."""
+
+
+def write_scenes(folder: Path, n: int) -> list[Request]:
+    """Write scenes of smooth noise, in tiles of 512 x 512, and return their lines of a list."""
+    rows = []
+    random = np.random.default_rng(7)
+    for at in range(n):
+        for name, (width, dtype) in _BANDS.items():
+            side = _SIDE * 10 // width
+            coarse = random.integers(0, 11, (side // 16, side // 16))
+            pixels = coarse.repeat(16, axis=0).repeat(16, axis=1)
+            if dtype == "uint16":
+                pixels = pixels * 900 + random.integers(0, 60, pixels.shape)
+            file = folder / f"{name}_{at}.tif"
+            profile = {
+                "driver": "GTiff",
+                "height": side,
+                "width": side,
+                "count": 1,
+                "dtype": dtype,
+                "nodata": 0,
+                "crs": "EPSG:32632",
+                "transform": rasterio.Affine(width, 0, _WEST, 0, -width, _NORTH),
+                "tiled": True,
+                "blockxsize": 512,
+                "blockysize": 512,
+                "compress": "deflate",
+                "predictor": 2,
+            }
+            with rasterio.open(file, "w", **profile) as target:
+                target.write(pixels.astype(dtype), 1)
+            time_of = f"2024-01-01T00:{at:02}"
+            rows.append({"href": str(file), "band": name, "scene": f"s{at:04}", "time": time_of})
+    return rows
+
+
+def cases_of(rows: list[Request]) -> Mapping[str, list[Request]]:
+    """Return the gathers of each case."""
+
+    def of(*names: str, **more: Any) -> Request:
+        return {"sources": {"rows": [row for row in rows if row["band"] in names]}, "window": _WINDOW} | more
+
+    grid = {"grid": {"resolution": "finest"}}
+    return {
+        "two gathers, of 10 m and of 20 m": [of("red", "nir"), of("scl")],
+        "one grid": [of("red", "nir", "scl", **grid)],
+        "all of 10 m, no grid": [of("red", "nir", "scl10")],
+        "all of 10 m, on a grid": [of("red", "nir", "scl10", **grid)],
+        "one grid, a mask": [of("red", "nir", "scl", mask={"band": "scl", "drop": [3, 8, 9]}, **grid)],
+        "one grid, a mask, dilated": [
+            of("red", "nir", "scl", mask={"band": "scl", "drop": [3, 8, 9], "dilate": 3}, **grid)
+        ],
+    }
+
+
+def main() -> None:
+    """Measure every case in turn, round by round, and print medians and ratios."""
+    parser = parser_of(main)
+    parser.add_argument("--scenes", type=int, default=48)
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        rows = write_scenes(Path(folder), options.scenes)
+        cases = cases_of(rows)
+        seen: dict[str, list[Taken]] = {name: [] for name in cases}
+        for at in range(options.rounds + 1):
+            order = list(cases.items())
+            for name, requests in order if at % 2 else reversed(order):
+                taken = _timed(requests, Path(folder))
+                if at:  # the first round warms up
+                    seen[name].append(taken)
+    put(tables(seen), [seen], options.json)
+
+
+def tables(seen: Mapping[str, Sequence[Taken]]) -> Iterator[str]:
+    """Yield lines of Markdown: a table of the cases, and one of ratios, formed within each round."""
+    rows = ((name, *map(_median, zip(*taken, strict=True))) for name, taken in seen.items())
+    yield from markdown([("gather", "s", "CPU s"), *rows])
+    yield ""
+    ratios = []
+    for one, other in _COMPARED:
+        pairs = list(zip(seen[one], seen[other], strict=True))
+        of_each = (_median(tuple(after[at] / before[at] for before, after in pairs)) for at in (0, 1))
+        ratios.append((other, one, *of_each))
+    yield from markdown([("gather", "beside", "x time", "x CPU"), *ratios])
+
+
+def _median(values: tuple[float, ...]) -> str:
+    return f"{statistics.median(values):.2f} [{min(values):.2f}..{max(values):.2f}]"
+
+
+def _timed(requests: Sequence[Request], folder: Path) -> Taken:
+    """Return what it takes to gather each request."""
+    started, cpu_s = time.perf_counter(), sum(os.times()[:2])
+    for at, request in enumerate(requests):
+        gather(request, to=folder / f"cube{at}", settings=Settings(draws_report=False))
+    taken = time.perf_counter() - started, sum(os.times()[:2]) - cpu_s
+    for at in range(len(requests)):
+        shutil.rmtree(folder / f"cube{at}")
+    return taken
+
+
+if __name__ == "__main__":
+    main()
