@@ -63,7 +63,7 @@ SUMMARIES = {
     "status": "Show the progress, the cost and the result of a gather or table on AWS.",
     "submit": "Gather on AWS, next to the data.",
     "versions": "List the versions of a cube, and what each append has added.",
-    "verify": "Read a cube and compare it with its receipt.",
+    "verify": "Read a cube or a table and compare it with its receipt.",
     "view": "Show a cube's pixels in a browser.",
     "virtual": "Write a cube that refers to the tiles of every file. No pixel is read or copied.",
     "watch": "Show a gather or table on AWS until it ends.",

@@ -78,7 +78,7 @@ class FeatureSteps:
                 counted(plan.n_images, "image"), seconds=planned.seconds, usd=planned.usd, instead=_INSTEAD
             )
             state = _first_state(opened, plan, execution)
-            await self._write_inputs(name, opened, given, files)
+            state.features_digest = await self._write_inputs(name, opened, given, files)
             images = [
                 TaskImage(number, row)
                 for number, row, members in opened.wanted()
@@ -130,8 +130,14 @@ class FeatureSteps:
     def _most_workers(self) -> int:
         return int(self.deployment.settings.limits.get("workers") or 1)
 
-    async def _write_inputs(self, name: str, opened: FeatureTable, given: Any, files: ControlStore) -> None:
-        """Write what workers need, and the features' own columns beside the table to come."""
+    async def _write_inputs(
+        self, name: str, opened: FeatureTable, given: Any, files: ControlStore
+    ) -> dict[str, Any]:
+        """Write what workers need, and the features' own columns beside the table to come.
+
+        Returns:
+            Size and digest of the file of features.
+        """
         work = {
             "request": given,
             "bands": opened.table.bands,
@@ -142,8 +148,9 @@ class FeatureSteps:
         await files.put("work.json", json.dumps(work).encode())
         with TemporaryDirectory() as folder:
             path = side_path(Path(folder, _TABLE), "features")
-            await asyncio.to_thread(write_features, path, opened.features)
+            digest = await asyncio.to_thread(write_features, path, opened.features)
             await self._upload(name, path)
+        return digest
 
     async def _planned(self, name: str, state: FeatureState, planned: MapRound) -> dict[str, Any]:
         return await begin_round(
@@ -180,6 +187,7 @@ class FeatureSteps:
                 packed.unpacked(with_shapes=False),
                 state.columns,
                 about=state.about,
+                features_digest=state.features_digest,
                 is_matched=state.is_matched,
             )
             for each in (side_path(path, "images"), path):

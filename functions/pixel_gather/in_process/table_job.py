@@ -173,8 +173,16 @@ class TableJob:
             "n_images": self.job.table.n_rows,
         }
         is_matched = self.tolerance_us is not None
-        write_features(side_path(to, "features"), self.features)
-        return write_table(to, parts, self.features, self.work.columns, about=about, is_matched=is_matched)
+        digest = write_features(side_path(to, "features"), self.features)
+        return write_table(
+            to,
+            parts,
+            self.features,
+            self.work.columns,
+            about=about,
+            features_digest=digest,
+            is_matched=is_matched,
+        )
 
     def _made(self, to: Path, parts: PartFolder, written: Written, *, n_far: int) -> MadeTable:
         records = parts.records.values()

@@ -91,6 +91,9 @@ class FeatureState:
     about: dict[str, Any]
     """The receipt so far."""
 
+    features_digest: dict[str, Any] = field(default_factory=dict)
+    """Size and digest of the file of features."""
+
     notes: list[str]
     forecast: ReadForecast
     """Of all images."""

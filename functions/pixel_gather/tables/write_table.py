@@ -15,6 +15,7 @@ import xxhash
 from pixel_gather.core.errors import StoreError
 from pixel_gather.tables.features import LONLAT, NO_TIME, Features
 from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, PartFolder, line_dtype
+from pixel_gather.tables.table_receipt import digest_of_images, digest_of_path
 
 if TYPE_CHECKING:
     from arro3.core import Array, RecordBatch, Schema, Table
@@ -50,6 +51,7 @@ def write_table(
     columns: Sequence[str],
     *,
     about: Mapping[str, Any],
+    features_digest: Mapping[str, Any],
     is_matched: bool = False,
 ) -> Written:
     """Write the lines of all images, and the table of images.
@@ -64,6 +66,7 @@ def write_table(
         columns: Names of the values.
         about: The receipt so far, which is metadata ``pixel_gather`` of the table. The table of images has
             all of it.
+        features_digest: What `write_features` has returned.
         is_matched: Whether images were matched in time, so that lines tell both times.
 
     Raises:
@@ -80,6 +83,7 @@ def write_table(
         written = writer.written  # known only now, so the whole receipt is in the table of images
         receipt = {**about, "lines": written.n_lines, "statuses": dict(written.n_by_status)}
         receipt["digest"] = written.digest
+        receipt["files"] = {"features": features_digest, "table": digest_of_path(temporary)}
         images = _images_table(records, receipt)
         _write_side(images.schema, iter(images.to_batches()), side_path(path, "images"))
         temporary.replace(path)
@@ -89,8 +93,8 @@ def write_table(
     return written
 
 
-def write_features(path: Path, features: Features) -> None:
-    """Write the features with their own columns as GeoParquet.
+def write_features(path: Path, features: Features) -> dict[str, Any]:
+    """Write the features with their own columns as GeoParquet. Return the file's size and digest.
 
     Args:
         path: A local file. It is replaced.
@@ -102,6 +106,7 @@ def write_features(path: Path, features: Features) -> None:
     try:
         schema = _features_schema(features)
         _write_side(schema, _feature_batches(features, schema), path)
+        return digest_of_path(path)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
 
@@ -349,7 +354,8 @@ def _images_table(records: Sequence[ImageRecord], receipt: Mapping[str, Any]) ->
         *(Field(name, kind) for name, kind, _ in columns),
     ]
     arrays = [times, *(Array(values, kind) for _, kind, values in columns)]
-    return Table.from_arrays(arrays, schema=Schema(fields, metadata={"pixel_gather": json.dumps(receipt)}))
+    whole = {**receipt, "images": digest_of_images(values for _, _, values in columns)}
+    return Table.from_arrays(arrays, schema=Schema(fields, metadata={"pixel_gather": json.dumps(whole)}))
 
 
 def _features_schema(features: Features) -> "Schema":

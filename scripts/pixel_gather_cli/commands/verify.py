@@ -1,4 +1,4 @@
-"""``pixel-gather verify``: compare a cube with its receipt."""
+"""``pixel-gather verify``: compare a cube or a table with its receipt."""
 
 import json
 from dataclasses import asdict
@@ -8,7 +8,9 @@ import click
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.verify.check_cube import Verified
+from pixel_gather.features.verify.check_table import VerifiedTable
 from pixel_gather.features.verify.verify import verify
+from pixel_gather.features.verify.verify_table import verify_table
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
@@ -19,19 +21,35 @@ from pixel_gather_cli.request_options import store_options, stores_of
 @store_options
 @with_progress("verifying")
 def verify_command(*, cube: str, as_json: bool, **options: Any) -> int:
-    """Read a cube and compare it with its receipt.
+    """Read a cube or a table and compare it with its receipt.
 
-    CUBE is a folder or s3://bucket/prefix. Pixels and files are compared with the digests in its
-    receipt.json, coordinates with rows.parquet, metadata and pages with their checksums. Every difference is
-    one line. The exit code is 0 if there is none, 1 if the cube differs, and 2 if it cannot be read or has no
-    receipt.
+    CUBE is a folder or s3://bucket/prefix, or a table, whose name ends with .parquet. Pixels and files are
+    compared with the digests in its receipt.json, coordinates with rows.parquet, metadata and pages with
+    their checksums. Of a table, its three files are compared. Every difference is one line. The exit code is
+    0 if there is none, 1 if there are some, and 2 if it cannot be read or has no receipt.
 
     \b
     pixel-gather verify out/bolzano.zarr
+    pixel-gather verify plots.parquet
     """
-    found = verify(cube, stores=stores_of(options))
-    click.echo(json.dumps(asdict(found) | {"is_same": found.is_same}, indent=2) if as_json else _text(found))
+    stores = stores_of(options)
+    found: Verified | VerifiedTable
+    if cube.endswith(".parquet"):
+        found = verify_table(cube, stores=stores)
+        text = _table_text(found)
+    else:
+        found = verify(cube, stores=stores)
+        text = _text(found)
+    click.echo(json.dumps(asdict(found) | {"is_same": found.is_same}, indent=2) if as_json else text)
     return 0 if found.is_same else 1
+
+
+def _table_text(found: VerifiedTable) -> str:
+    images = counted(found.n_images, "image")
+    read = f"{counted(found.n_lines, 'line')} of {images} compared with the receipt: "
+    if found.is_same:
+        return f"{read}the same"
+    return "\n".join([*found.differences, f"{read}{counted(len(found.differences), 'difference')}"])
 
 
 def _text(found: Verified) -> str:

@@ -8,7 +8,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from pixel_gather import verify_table
 from pixel_gather.core.errors import StoreError
+from pixel_gather.io.store.object_store import StoreSettings
+from support.lambda_functions import ENVIRONMENT
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
@@ -77,6 +80,17 @@ def test_documents_are_those_of_the_description(service: Service) -> None:
     assert 0 < shown["usd"] < 0.01
     assert service.table(shown, "features_table").column_names == ["id", "plot", "x", "y", "geometry"]
     assert service.table(shown, "images_table").num_rows == N
+
+
+def test_a_table_on_s3_is_verified(service: Service) -> None:
+    """Its receipt has the digest of the features, which were written before."""
+    document = service.made(of_zones(service))
+    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
+
+    found = verify_table(document["links"]["table"], stores=stores)
+
+    assert found.is_same, found
+    assert (found.n_lines, found.n_images) == (document["result"]["lines"], N)
 
 
 def test_a_plan_reads_no_pixel_and_says_what_it_takes(service: Service) -> None:

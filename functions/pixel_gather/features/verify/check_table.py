@@ -1,0 +1,91 @@
+"""Compare a table with its receipt, which is in the metadata of its table of images."""
+
+import json
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.io.parquet.parquet_batches import ParquetError, parquet_batches
+from pixel_gather.io.parquet.parquet_pages import check_pages
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.opened_file import no_deadline, open_list_file
+from pixel_gather.tables.table_receipt import digest_of_images, file_digest
+
+_BATCH = 65_536
+_NO_RECEIPT = "no receipt of a table is there; pixel-gather points and zones write one"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedTable:
+    """A table that was compared with its receipt."""
+
+    n_lines: int
+    n_images: int
+    differences: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+
+def check_table(href: str, objects: Objects) -> VerifiedTable:
+    """Read the three files of a table and compare them with the receipt.
+
+    Args:
+        href: Of the table.
+        objects: Reads it.
+
+    Raises:
+        StoreError: There is no such table, or no receipt, or a file cannot be read.
+    """
+    beside = href.removesuffix(".parquet")
+    receipt, columns = _images(f"{beside}.images.parquet", objects)
+    differences = []
+    if digest_of_images(columns) != receipt["images"]:
+        differences.append("the table of images is not that of the receipt")
+    for name, place in (("table", href), ("features", f"{beside}.features.parquet")):
+        file = PurePosixPath(place).name
+        found, expected = _digest(place, objects), receipt["files"][name]
+        if found is None:
+            differences.append(f"{file} is missing")
+        elif found["nbytes"] != expected["nbytes"]:
+            said = f"the receipt says {expected['nbytes']:,}"
+            differences.append(f"{file} has {found['nbytes']:,} bytes, {said}")
+        elif found != expected:
+            differences.append(f"{file} holds other bytes than the receipt says")
+    return VerifiedTable(n_lines=receipt["lines"], n_images=len(columns[0]), differences=tuple(differences))
+
+
+def _images(href: str, objects: Objects) -> tuple[dict[str, Any], list[list[Any]]]:
+    """Return the receipt, and the columns of the table of images but for the times."""
+    try:
+        _, file = open_list_file(href, objects=objects, what="table of images")
+    except RequestError as error:
+        raise StoreError(f"{_NO_RECEIPT} ({error})") from error
+    with closing(file):
+        try:
+            check_pages(file, field="images", check=no_deadline)
+            schema, batches = parquet_batches(file, batch_size=_BATCH)
+            said = {key.decode(): text for key, text in schema.metadata.items()}
+            receipt = json.loads(said["pixel_gather"])
+            names = [name for name in schema.names if name != "time"]
+            columns: list[list[Any]] = [[] for _ in names]
+            for batch in batches:
+                for name, values in zip(names, columns, strict=True):
+                    values.extend(cast("list[Any]", batch.column(name).to_pylist()))
+            receipt["files"]["table"], receipt["images"], receipt["lines"]
+        except (ParquetError, RequestError, ValueError, LookupError, TypeError) as error:
+            raise StoreError(f"{href}: {_NO_RECEIPT}") from error
+    return receipt, columns
+
+
+def _digest(href: str, objects: Objects) -> dict[str, Any] | None:
+    try:
+        _, file = open_list_file(href, objects=objects, what="table")
+    except RequestError:
+        return None
+    with closing(file):
+        return file_digest(file)

@@ -1,0 +1,80 @@
+"""A table is compared with its receipt: each of its three files."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pixel_gather import StoreError, points, verify_table
+from pixel_gather_cli.main import main
+
+DEMO = Path(__file__).parents[1] / "data/demo"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table of the demonstration."""
+    to = tmp_path / "plots.parquet"
+    points(str(DEMO / "plots.csv"), str(DEMO / "sources.csv"), to=to, id="plot_id")
+    return to
+
+
+def test_a_table_is_as_its_receipt_says(table: Path) -> None:
+    """All three files."""
+    found = verify_table(table)
+
+    assert found.is_same, found
+    assert (found.n_lines, found.n_images) == (21, 5)
+
+
+@pytest.mark.parametrize("name", ["plots.parquet", "plots.features.parquet"])
+def test_a_changed_byte_and_a_missing_file_are_told(table: Path, name: str) -> None:
+    """With the name of the file."""
+    path = table.with_name(name)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    changed = verify_table(table).differences
+    path.write_bytes(content[:-1])
+    shorter = verify_table(table).differences
+    path.unlink()
+
+    assert changed == (f"{name} holds other bytes than the receipt says",)
+    assert shorter[0].startswith(f"{name} has ")
+    assert verify_table(table).differences == (f"{name} is missing",)
+
+
+def test_a_changed_table_of_images_is_told(table: Path) -> None:
+    """Its receipt has a digest of its own lines."""
+    path = table.with_name("plots.images.parquet")
+    images = pq.read_table(path)
+    changed = images.set_column(4, "status", [["denied"] * images.num_rows])
+    pq.write_table(changed.replace_schema_metadata(images.schema.metadata), path)
+
+    assert verify_table(table).differences == ("the table of images is not that of the receipt",)
+
+
+@pytest.mark.parametrize("content", [None, b"PAR1 no table"])
+def test_what_is_no_table_of_ours_has_no_receipt(table: Path, content: bytes | None) -> None:
+    """A sentence says which commands write one."""
+    images = table.with_name("plots.images.parquet")
+    images.unlink()
+    if content is not None:
+        images.write_bytes(content)
+
+    with pytest.raises(StoreError, match="no receipt of a table is there"):
+        verify_table(table)
+
+
+def test_the_command_says_whether_it_is_the_same(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its exit code as well."""
+    with pytest.raises(SystemExit) as same:
+        main(["verify", str(table)])
+    text = capsys.readouterr().out
+    table.with_name("plots.features.parquet").unlink()
+    with pytest.raises(SystemExit) as other:
+        main(["verify", str(table), "--json"])
+
+    assert (same.value.code, other.value.code) == (0, 1)
+    assert text == "21 lines of 5 images compared with the receipt: the same\n"
+    assert '"is_same": false' in capsys.readouterr().out
