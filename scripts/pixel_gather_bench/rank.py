@@ -31,7 +31,7 @@ _IN_A_ROW: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class PrecisionTrial:
     """One precision against the exact ranking."""
 
     precision: str
@@ -50,7 +50,7 @@ class Trial:
     ranking: Ranking
 
 
-def compared(precision: str, found: Ranking, exact: Ranking) -> Trial:
+def compare_with_exact(precision: str, found: Ranking, exact: Ranking) -> PrecisionTrial:
     """Compare a ranking with the exact one of the same scenes."""
     truth = {row["id"]: row["value"] for row in exact.rows() if row["value"] is not None}
     rows = [row for row in found.rows() if row["id"] in truth and row["value"] is not None]
@@ -61,7 +61,7 @@ def compared(precision: str, found: Ranking, exact: Ranking) -> Trial:
         row["error"] is None or row["low"] - 1e-12 <= truth[row["id"]] <= row["high"] + 1e-12 for row in rows
     ]
     spread = float(np.std(list(truth.values()))) or 1.0
-    return Trial(
+    return PrecisionTrial(
         precision=precision,
         rho=spearman(order, right),
         recall=len({*order[:n_top]} & {*right[:n_top]}) / n_top,
@@ -79,7 +79,7 @@ def spearman(one: Sequence[str], other: Sequence[str]) -> float:
     return 1 - 6 * squares / (n * (n * n - 1)) if n > 1 else 1.0
 
 
-def markdown(trials: Sequence[Trial]) -> str:
+def markdown(trials: Sequence[PrecisionTrial]) -> str:
     """Return the table of a documentation page."""
     names = ("precision", "rho", "recall", "held", "median error", "MB", "requests", "seconds", "dollars")
     lines = [f"| {' | '.join(names)} |", f"| --- |{' ---: |' * (len(names) - 1)}"]
@@ -100,19 +100,19 @@ def markdown(trials: Sequence[Trial]) -> str:
     return "\n".join(lines)
 
 
-def _megabytes(trial: Trial) -> float:
+def _megabytes(trial: PrecisionTrial) -> float:
     return trial.ranking.nbytes / 1e6
 
 
-def _error(trial: Trial) -> float:
+def _error(trial: PrecisionTrial) -> float:
     return trial.error
 
 
-def _seconds(trial: Trial) -> float:
+def _seconds(trial: PrecisionTrial) -> float:
     return trial.ranking.seconds
 
 
-def draw_trials(trials: Sequence[Trial], path: Path) -> None:
+def draw_trials(trials: Sequence[PrecisionTrial], path: Path) -> None:
     """Draw the bytes, the seconds and the error of each precision side by side."""
     from matplotlib.figure import Figure  # noqa: PLC0415 # 0.5 s, after the measurements
 
@@ -170,7 +170,7 @@ def draw_scenes(
         _draw_intervals(axes, shown)
         if line == 0:
             axes.legend(
-                [_called(other), _called(ranking)],
+                [_legend_label(other), _legend_label(ranking)],
                 loc="lower right",
                 frameon=False,
                 ncols=2,
@@ -233,19 +233,19 @@ def _in_colours(ranking: Ranking, pictures: Sequence[Picture]) -> list[Any]:
     return [None if each is None else colours(np.clip((each - low) / (high - low), 0, 1)) for each in layers]
 
 
-def _called(ranking: Ranking) -> str:
+def _legend_label(ranking: Ranking) -> str:
     precision = ranking.request.precision
     read = f"every {precision.step}th pixel" if precision.kind == "every" else "overviews"
     return f"95 % interval by {read} ({ranking.nbytes / 1e6:.2f} MB)"
 
 
-def trials_of(sources: Any, given: Mapping[str, Any]) -> list[Trial]:
+def rank_at_every_precision(sources: Any, given: Mapping[str, Any]) -> list[PrecisionTrial]:
     """Rank a list at every precision."""
-    exact, _ = _ranked(sources, given, "exact")  # so that every trial finds the files in memory
-    return [compared(each, _ranked(sources, given, each)[0], exact) for each in _PRECISIONS]
+    exact, _ = _rank_list(sources, given, "exact")  # so that every trial finds the files in memory
+    return [compare_with_exact(each, _rank_list(sources, given, each)[0], exact) for each in _PRECISIONS]
 
 
-def _ranked(
+def _rank_list(
     sources: Any, given: Mapping[str, Any], precision: str, n_pictures: int = 0
 ) -> tuple[Ranking, list[Picture]]:
     request = RankingRequest.of(**{**given, "precision": precision})
@@ -267,12 +267,12 @@ def main(*, list_file: str, to: str, top: int, shown: str, behind: str, **option
     for name, parsed in (("mask", mask_option), ("bands", bands_option)):
         if (text := options[name]) is not None:
             given[name] = parsed(text)
-    trials = trials_of(list_file, given)
+    trials = rank_at_every_precision(list_file, given)
     folder = Path(to)
     folder.mkdir(parents=True, exist_ok=True)
     draw_trials(trials, folder / "rank-precision.png")
-    ranking, pictures = _ranked(list_file, given, shown, n_pictures=top)
-    other, _ = _ranked(list_file, given, behind)
+    ranking, pictures = _rank_list(list_file, given, shown, n_pictures=top)
+    other, _ = _rank_list(list_file, given, behind)
     draw_scenes(ranking, pictures, other, folder / "rank-scenes.png", label=str(options["by"]).upper())
     sys.stdout.write(f"{len(ranking.scenes)} scenes\n\n{markdown(trials)}\n")
 

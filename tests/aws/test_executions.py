@@ -29,7 +29,7 @@ from pixel_gather.core.errors import (
     UnreachableError,
 )
 from pixel_gather.core.estimate.fleet import child_sizes
-from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.naming import execution_name, with_random_name
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.io.aws.executions import Executions, SharedLooks
 from pixel_gather.io.aws.gather_document import status_document, summary_key
@@ -893,7 +893,7 @@ def test_execution_name_is_the_digest_or_the_name_with_it() -> None:
 def test_forced_is_another_gather_every_time(output: dict[str, str]) -> None:
     """Each forced request has a new valid name and asks for the same pixels."""
     request = parse_request(REQUEST | {"output": output})
-    one, other = forced(request), forced(request)
+    one, other = with_random_name(request), with_random_name(request)
 
     names = {execution_name(each) for each in (request, one, other)}
     assert len(names) == 3

@@ -19,7 +19,7 @@ from pixel_gather.core.stores import StoredShard
 from pixel_gather.engine import commit_shard as module
 from pixel_gather.engine.commit_shard import commit_shard
 from pixel_gather.engine.step_files import PLAN_KEY, read_committed, sidecar_key
-from pixel_gather.io.cube.shard_codec import chunks_of
+from pixel_gather.io.cube.shard_codec import split_chunks
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.fakes import FakeControl, FakeReader, stores_of, table_of
 from support.plans import planned
@@ -91,7 +91,7 @@ class Place:
         """Return the value of each array's pixels."""
         found = []
         for key in (_FIRST, _SECOND):
-            (chunk,) = chunks_of(memoryview(bytes(obstore.get(self.store, key).bytes())), n=1)
+            (chunk,) = split_chunks(memoryview(bytes(obstore.get(self.store, key).bytes())), n=1)
             assert chunk is not None
             (value,) = set(np.frombuffer(chunk, "uint16").tolist())
             found.append(value)

@@ -19,7 +19,7 @@ from pixel_gather import Drift, RequestError, Settings, Status, gather, make_pla
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.in_process.places import open_existing
-from pixel_gather.io.cube.shard_codec import chunks_of
+from pixel_gather.io.cube.shard_codec import split_chunks
 from pixel_gather.io.cube.tile_codecs import register_codecs
 
 TILE = 32
@@ -157,7 +157,9 @@ def test_zarr_reads_the_pixels_and_finds_the_archives_bytes(tmp_path: Path, chai
     described = json.loads((tmp_path / "cube" / "band_1" / "zarr.json").read_text())
     sharding = described["codecs"][0]["configuration"]
     assert tuple(each["name"] for each in sharding["codecs"]) == names
-    chunks = chunks_of(memoryview((tmp_path / "cube" / "band_1" / "c" / "0" / "0" / "0").read_bytes()), n=6)
+    chunks = split_chunks(
+        memoryview((tmp_path / "cube" / "band_1" / "c" / "0" / "0" / "0").read_bytes()), n=6
+    )
     stored = [hashlib.sha256(each or b"").hexdigest() for each in chunks]
     of_files = [tile for path in paths for tile in tile_bytes(path, (6, 7))]
     assert stored == [hashlib.sha256(each).hexdigest() for each in of_files]
@@ -200,7 +202,9 @@ def test_absent_tiles_are_absent_chunks(tmp_path: Path) -> None:
 
     array: Any = zarr.open_array(tmp_path / "cube" / "band_1", mode="r")
     assert np.array_equal(array[0], window_of(path))
-    chunks = chunks_of(memoryview((tmp_path / "cube" / "band_1" / "c" / "0" / "0" / "0").read_bytes()), n=2)
+    chunks = split_chunks(
+        memoryview((tmp_path / "cube" / "band_1" / "c" / "0" / "0" / "0").read_bytes()), n=2
+    )
     assert [chunk is None for chunk in chunks] == [False, True]
 
 

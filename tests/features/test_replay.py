@@ -28,7 +28,7 @@ from pixel_gather import (
     replay,
 )
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.drift import Version, drift_of
+from pixel_gather.core.results.drift import Version, find_drift
 from pixel_gather_cli.main import command
 from support.undrawn import gather_undrawn
 
@@ -329,7 +329,7 @@ def test_drift_says_no_more_than_was_looked_at(
     then: Version, now: Version, *, are_same: bool | None, expected: Drift
 ) -> None:
     """A store without versions is the same if its pixels are, and unknown if they were not read."""
-    assert drift_of(then, now, pixels_are_same=are_same) is expected
+    assert find_drift(then, now, pixels_are_same=are_same) is expected
 
 
 def test_lossy_cube_is_compared_within_its_tolerance(tmp_path: Path) -> None:

@@ -13,15 +13,15 @@ import pytest
 
 from pixel_gather.io.geotiff import decode as decoding
 from pixel_gather.io.geotiff.decode import check_stored, decode_block
-from pixel_gather.io.geotiff.layout import Compression, Layout, Predictor
+from pixel_gather.io.geotiff.layout import Compression, Predictor, TileLayout
 from pixel_gather.io.geotiff.unsupported import DamagedTileError, UnsupportedError
 
 TILE = (np.arange(16 * 16) % 50).astype("u2").reshape(16, 16)
 
 
-def layout_for(compression: Compression) -> Layout:
+def layout_for(compression: Compression) -> TileLayout:
     """Return the layout of one 16 x 16 tile of uint16."""
-    return Layout(
+    return TileLayout(
         width=16,
         height=16,
         n_bands=1,

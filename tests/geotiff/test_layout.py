@@ -20,7 +20,7 @@ from geotiff.small_tiffs import (
     tiff,
 )
 from pixel_gather.core.model.window import Window
-from pixel_gather.io.geotiff.layout import Layout, parse_layout
+from pixel_gather.io.geotiff.layout import TileLayout, parse_layout
 from pixel_gather.io.geotiff.tags import Tag
 from pixel_gather.io.geotiff.tile_reads import plan_whole_tiles
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
@@ -105,7 +105,7 @@ TILES: Tags = {
 BANDS: Tags = {**STRIPS, Tag.SAMPLES_PER_PIXEL: (SHORT, (3,))}
 
 
-def layout(tags: Tags, *, byte_order: str = "<", without: tuple[Tag, ...] = ()) -> Layout:
+def layout(tags: Tags, *, byte_order: str = "<", without: tuple[Tag, ...] = ()) -> TileLayout:
     """Return the layout of a file with these tags."""
     kept = {tag: tags[tag] for tag in tags if tag not in without}
     return parse_layout(ifd_of(kept, byte_order=byte_order))

@@ -6,7 +6,7 @@ import pytest
 
 from handlers.deployment.policy import check_append
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.naming import execution_name, with_random_name
 from pixel_gather.core.request.request import GatherRequest, parse_request
 
 
@@ -49,7 +49,7 @@ def test_contradictions_are_refused(given: dict[str, Any], field: str) -> None:
 def test_an_append_cannot_be_forced() -> None:
     """It would make another cube."""
     with pytest.raises(RequestError, match="force is for new cubes"):
-        forced(request(append_to="bolzano"))
+        with_random_name(request(append_to="bolzano"))
 
 
 @pytest.mark.parametrize("place", ["s3://bucket/bolzano.zarr", "../other", "a/b"])

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.naming import execution_name, with_random_name
 from pixel_gather.core.request.request import GatherRequest, parse_request
 
 
@@ -42,9 +42,9 @@ def test_a_forced_gather_has_a_name_of_its_own(name: str | None) -> None:
     """It begins with the name that it had, and is no longer than any."""
     request = request_named(name)
 
-    names = [forced(request).cube_name for _ in range(2)]
+    names = [with_random_name(request).cube_name for _ in range(2)]
 
     for each in names:
         assert re.fullmatch(rf"{request.cube_name[:53]}-[0-9a-f]{{6}}", each)
     assert len({*names, request.cube_name}) == 3
-    assert forced(request).sources == request.sources
+    assert with_random_name(request).sources == request.sources

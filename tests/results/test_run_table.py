@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixel_gather.core.results.run import Run
-from pixel_gather.core.results.run_table import column_of_run, rows_of, run_columns, shortened, table_as_text
+from pixel_gather.core.results.run_table import (
+    column_of_run,
+    run_columns,
+    shorten_in_middle,
+    table_as_text,
+    table_rows,
+)
 from pixel_gather.core.results.timings import Timings
 
 RUN = Run(
@@ -36,7 +42,7 @@ RUN = Run(
 
 def lines_of(*runs: Run, with_published: bool = False) -> dict[str, tuple[str, ...]]:
     """Return the table's cells by label."""
-    return {row.label: row.cells for row in rows_of(run_columns(runs, with_published=with_published))}
+    return {row.label: row.cells for row in table_rows(run_columns(runs, with_published=with_published))}
 
 
 def test_table_has_every_line_of_the_published_report() -> None:
@@ -137,7 +143,7 @@ def test_table_of_a_run_that_read_nothing_divides_by_nothing() -> None:
 @given(text=st.text(max_size=60), most=st.integers(3, 40))
 def test_shortened_keeps_both_ends(text: str, most: int) -> None:
     """It is never longer than requested."""
-    short = shortened(text, most)
+    short = shorten_in_middle(text, most)
 
     assert len(short) <= most
     assert short == text if len(text) <= most else (short[0], short[-1]) == (text[0], text[-1])

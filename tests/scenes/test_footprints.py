@@ -13,7 +13,7 @@ from shapely.geometry import box, shape
 from pixel_gather.core.area import Area
 from pixel_gather.core.model.source import Header, Source
 from pixel_gather.core.model.window import Transform
-from pixel_gather.core.scenes.footprints import footprints_of, item_of_headers, lay_footprint
+from pixel_gather.core.scenes.footprints import item_of_headers, lay_footprint, lay_footprints
 from pixel_gather.core.scenes.item import scene_key
 from pixel_gather.io.crs import RasterioProjector
 
@@ -159,7 +159,7 @@ def test_footprints_hold_the_window_and_each_ring_once() -> None:
     """The window lies in its source. Sources without a place are left out."""
     window = replace(HEADER, width=10, height=10, transform=Transform(1000, 0, 610_000, 0, -1000, 5_190_000))
     sources = (HEADER, replace(HEADER, href="s3://bucket/b.tif"), replace(HEADER, crs=None))
-    found = footprints_of(window, sources, PROJECTOR)
+    found = lay_footprints(window, sources, PROJECTOR)
     assert found is not None
     (source,) = found.sources
     assert len(source) == 20
@@ -174,7 +174,7 @@ def test_footprints_hold_the_window_and_each_ring_once() -> None:
 def test_footprints_go_on_beyond_the_antimeridian() -> None:
     """A ring there has no jump."""
     header = replace(HEADER, crs="EPSG:32601", transform=Transform(1000, 0, 120_000, 0, -1000, 100_000))
-    found = footprints_of(header, (), PROJECTOR)
+    found = lay_footprints(header, (), PROJECTOR)
     assert found is not None
     xs = [x for x, _ in found.window]
     assert (min(xs), max(xs)) == pytest.approx((179.58665, 180.48452))
@@ -183,7 +183,7 @@ def test_footprints_go_on_beyond_the_antimeridian() -> None:
 def test_footprints_of_many_different_sources_are_their_corners() -> None:
     """The metadata of a cube stay small."""
     places = [Transform(1000, 0, 600_000 + 1000 * n, 0, -1000, 5_200_000) for n in range(5)]
-    found = footprints_of(HEADER, [replace(HEADER, transform=each) for each in places], PROJECTOR)
+    found = lay_footprints(HEADER, [replace(HEADER, transform=each) for each in places], PROJECTOR)
     assert found is not None
     assert [len(ring) for ring in found.sources] == [4] * 5
     assert set(found.sources[0]) < set(found.window)
@@ -191,7 +191,7 @@ def test_footprints_of_many_different_sources_are_their_corners() -> None:
 
 def test_a_window_without_a_place_has_no_footprints() -> None:
     """Its sources are not asked for theirs."""
-    assert footprints_of(replace(HEADER, transform=None), (HEADER,), PROJECTOR) is None
+    assert lay_footprints(replace(HEADER, transform=None), (HEADER,), PROJECTOR) is None
 
 
 LONLAT = replace(HEADER, crs="EPSG:4326", transform=Transform(0.1, 0, 5, 0, -0.1, 50))
@@ -286,9 +286,9 @@ def test_a_source_around_the_earth_keeps_its_four_corners() -> None:
     """It has no positions between them that could be left out."""
     earth = replace(LONLAT, transform=Transform(3.6, 0, -180, 0, -1.8, 90))
     places = [Transform(0.1, 0, 5 + n, 0, -0.1, 50) for n in range(4)]
-    found = footprints_of(LONLAT, [earth, *(replace(LONLAT, transform=each) for each in places)], PROJECTOR)
+    found = lay_footprints(LONLAT, [earth, *(replace(LONLAT, transform=each) for each in places)], PROJECTOR)
 
     assert found is not None
     assert found.sources[0] == ((-180, -90), (180, -90), (180, 90), (-180, 90))
     assert found.sources[1] == ((5, 50), (5, 40), (15, 40), (15, 50))
-    assert len(footprints_of(LONLAT, [earth], PROJECTOR).sources[0]) == 4  # type: ignore[union-attr] # as above
+    assert len(lay_footprints(LONLAT, [earth], PROJECTOR).sources[0]) == 4  # type: ignore[union-attr] # as above

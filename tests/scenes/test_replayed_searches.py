@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pixel_gather.features.replay.replayed_searches import searches_of
+from pixel_gather.features.replay.replayed_searches import list_searches
 
 
 def test_searches_that_differ_in_time_alone_are_asked_at_once() -> None:
@@ -12,7 +12,7 @@ def test_searches_that_differ_in_time_alone_are_asked_at_once() -> None:
         times = {} if datetime is None else {"datetime": datetime}
         return {"sources": {kind: {"assets": ["red"], **times}}, "window": "centre", "output": {"name": "a"}}
 
-    found = searches_of(
+    found = list_searches(
         [
             asked("catalog", "../2024-06-02"),
             asked("catalog", "2024-06-01/2024-06-05"),
@@ -37,7 +37,7 @@ def test_one_search_for_two_windows_is_asked_for_each() -> None:
     search = {"catalog": {"assets": ["red"], "datetime": "2024-06"}}
     requests = [{"sources": search, "window": window} for window in ("centre", {"point": [1, 2]}, "centre")]
 
-    assert [each["window"] for each in searches_of(requests)] == ["centre", {"point": [1, 2]}]
+    assert [each["window"] for each in list_searches(requests)] == ["centre", {"point": [1, 2]}]
 
 
 def test_the_order_of_a_requests_fields_does_not_matter() -> None:
@@ -45,4 +45,4 @@ def test_the_order_of_a_requests_fields_does_not_matter() -> None:
     here = {"catalog": {"assets": ["red"], "most": 5}}
     turned = {"catalog": {"most": 5, "assets": ["red"]}}
 
-    assert len(list(searches_of([{"sources": each, "window": "centre"} for each in (here, turned)]))) == 1
+    assert len(list(list_searches([{"sources": each, "window": "centre"} for each in (here, turned)]))) == 1

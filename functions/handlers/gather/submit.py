@@ -14,7 +14,7 @@ from handlers.deployment.policy import check_append, check_index, check_sources
 from handlers.deployment.settings import Settings
 from handlers.gather.routes import ROUTES
 from handlers.gather.uploads import lend_place
-from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.naming import execution_name, with_random_name
 from pixel_gather.core.request.request import parse_request
 
 if TYPE_CHECKING:  # for the description, which needs msgspec
@@ -32,7 +32,7 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
         if request.index is not None:
             check_index(request.index, plane.settings)
         if read_flag(app, "force"):
-            request = forced(request)
+            request = with_random_name(request)
         executions = replace(plane.executions, links_from=api_address(app.current_event.raw_event))
         check_append(request)
         name = execution_name(request, day=datetime.now(UTC).date().isoformat())

@@ -402,10 +402,10 @@ def unpacked[T](content: bytes, type_: type[T], *, key: str) -> T:
     try:
         return msgspec.msgpack.decode(content, type=type_)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise damaged(key, error) from error
+        raise damaged_control(key, error) from error
 
 
-def damaged(key: str, error: Exception) -> StoreError:
+def damaged_control(key: str, error: Exception) -> StoreError:
     """Return the error for a control file that cannot be decoded."""
     return StoreError(f"{key} is damaged ({error}): remove this control file and run again")
 

@@ -22,7 +22,7 @@ from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.plan.plan_again import plan_again
 from pixel_gather.core.plan.shards import ShardRows, ShardTask, cut_tasks, rows_by_shard
 from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
-from pixel_gather.core.scenes.footprints import footprints_of
+from pixel_gather.core.scenes.footprints import lay_footprints
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore, FoundCube
 from pixel_gather.engine.archive import order_bands, pin_archive
 from pixel_gather.engine.base import APPEND_TO, Base, find_growing_cube, find_place, read_base
@@ -392,7 +392,7 @@ def describe_place(plan: CubePlan, projector: Projector) -> CubePlan:
     if crs is None:
         return replace(plan, sampled_grids=())
     footprints = (
-        footprints_of(plan.placement, plan.sampled_grids, projector) if plan.chips is None else None
+        lay_footprints(plan.placement, plan.sampled_grids, projector) if plan.chips is None else None
     )  # chips have no place in common
     return replace(plan, crs=projector.describe(crs), footprints=footprints, sampled_grids=())
 

@@ -13,7 +13,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.chip_table import ChipRows
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.shards import ShardTask
-from pixel_gather.core.stores import ControlStore, damaged, needed_file, unpacked
+from pixel_gather.core.stores import ControlStore, damaged_control, needed_file, unpacked
 from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.context import GatherStores
 
@@ -54,7 +54,7 @@ async def load_tasks(control: ControlStore) -> tuple[ShardTask, ...]:
     try:
         return msgspec.json.decode(content, type=tuple[ShardTask, ...])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise damaged(PLAN_KEY, error) from error  # without a plan, all is written again
+        raise damaged_control(PLAN_KEY, error) from error  # without a plan, all is written again
 
 
 async def find_committed(

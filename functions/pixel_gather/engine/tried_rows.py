@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.results.row_evidence import Rows, evidence_of
+from pixel_gather.core.results.row_evidence import Rows, rows_from_values
 
 if TYPE_CHECKING:  # not needed to run
     from pixel_gather.core.results.row_coordinates import Values
@@ -34,7 +34,7 @@ async def with_tried(
     start = 0
     next_one = await anext(tried, None)
     for batch in earlier:
-        rows = await asyncio.to_thread(evidence_of, plan, batch)
+        rows = await asyncio.to_thread(rows_from_values, plan, batch)
         while next_one is not None and next_one[0] < start + len(rows):
             number, read, outcomes = next_one
             row, former = rows[number - start]

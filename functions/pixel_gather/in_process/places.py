@@ -46,13 +46,13 @@ def open_existing(
         StoreError: The folder is missing, or takes no files.
     """
     href = check_place(os.fspath(cube), field="cube")
-    place = shown(href)
+    place = show_place(href)
     if "://" not in place and not Path(place).is_dir():
         raise StoreError(f"{place}: no cube is there; name the folder that a gather has written")
     return (open_place if to_write else open_to_read)(href, stores or StoreSettings()), place
 
 
-def shown(place: str) -> str:
+def show_place(place: str) -> str:
     """Return a location as other tools expect it: local ones as a path."""
     root, path = split_href(place)
     return f"/{path}" if root == "file://" else place

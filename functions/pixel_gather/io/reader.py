@@ -235,7 +235,7 @@ class _FastSource:
                     await opened.read_all_into(wanted, bands, masked=masked)
                 except SourceError as error:
                     if isinstance(left, DamagedTileError) and error.status is Status.UNSUPPORTED:
-                        raise self._damaged() from left
+                        raise self._damaged_source() from left
                     raise
         except SourceError as error:
             if self.from_packed_header and error.status in _MAY_BE_STALE:
@@ -266,7 +266,7 @@ class _FastSource:
                 raise StaleHeaderError(error.reason, href=error.href, status=error.status) from error
             raise
 
-    def _damaged(self) -> SourceError:
+    def _damaged_source(self) -> SourceError:
         reason = "one of its tiles is damaged: it cannot be decoded"
         return SourceError(reason, href=self.header.href, status=Status.CORRUPT)
 

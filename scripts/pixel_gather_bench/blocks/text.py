@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from pixel_gather.core.plan.layout import CHUNK_NBYTES, CHUNK_SIDE, SHARD_NBYTES
-from pixel_gather.in_process.places import shown
+from pixel_gather.in_process.places import show_place
 from pixel_gather_bench.blocks.sweep import (
     DEFAULT_CODEC,
     READS_IN_FLIGHT,
@@ -137,7 +137,7 @@ def as_text(
         f"medians of {n_rounds}; every process is fresh; * the plan's default",
         "MB are 1,000,000 bytes of decoded pixels; in flight: shards when writing, chunks when reading",
         *(f"pixels: {about}" for about in pixels),
-        f"written to {', '.join(map(shown, places))}, with {machine['cores']} cores: {machine['cpu']}",
+        f"written to {', '.join(map(show_place, places))}, with {machine['cores']} cores: {machine['cpu']}",
         *([_PAGE_CACHE] if any(place.startswith("file:") for place in places) else []),
         *(f"\n{_sentence(each)}" for each in verdicts(medians)),
         f"\n{basis()}",

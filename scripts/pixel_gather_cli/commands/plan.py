@@ -11,7 +11,7 @@ import click
 from pixel_gather.core.estimate.estimate_result import EstimatedFigure
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.results.run_table import shortened
+from pixel_gather.core.results.run_table import shorten_in_middle
 from pixel_gather.features.gather.gather import make_plan
 from pixel_gather_cli.details import details_option, in_few_lines
 from pixel_gather_cli.progress import with_progress
@@ -50,7 +50,9 @@ def plan_in_short(plan: CubePlan) -> str:
     """Return the plan in ten lines: the cube, what it costs, warnings, and what to do next."""
     known = {each.what: each.how_much for each in plan.estimate.figures}
     shape = " x ".join(f"{length:,}" for length in plan.folded(plan.shape))
-    names = shortened(", ".join(f"{each.name} ({each.dtype})" for each in plan.measurements), _WIDEST_NAMES)
+    names = shorten_in_middle(
+        ", ".join(f"{each.name} ({each.dtype})" for each in plan.measurements), _WIDEST_NAMES
+    )
     sources, workers = counted(plan.n_sources, "source"), counted(plan.estimate.n_workers, "worker")
     lines = [
         ("cube", f"{shape} ({', '.join(plan.leading_dims)}, y, x), {known['bytes decoded']}"),
@@ -67,7 +69,9 @@ def plan_in_short(plan: CubePlan) -> str:
 def _grid_lines(plan: CubePlan) -> Iterator[tuple[str, str]]:
     """Yield what becomes of the sources' pixels: on a common grid, and by a mask."""
     if plan.resolution is not None:
-        steps = shortened(", ".join(f"{name} {step}" for name, step in plan.steps.items()), _WIDEST_NAMES)
+        steps = shorten_in_middle(
+            ", ".join(f"{name} {step}" for name, step in plan.steps.items()), _WIDEST_NAMES
+        )
         yield "grid", f"pixels of {plan.resolution:.8g} in {plan.placement.crs or 'no CRS'}: {steps}"
     if plan.mask is not None:
         yield "mask", f"pixels are {plan.mask.in_words()}"
@@ -90,7 +94,7 @@ def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:
     text = [f"{name:<14} {value}" for name, value in lines.items()]
     text += ["", *_table(plan.estimate.figures, width), ""]
     for each in plan.warnings:
-        first, *others = _wrapped(each, max(width - 15, _NARROWEST))
+        first, *others = _wrap_text(each, max(width - 15, _NARROWEST))
         text += [f"{'warning':<14} {first}", *(f"{'':<14} {other}" for other in others)]
     return "\n".join(text).rstrip()
 
@@ -101,11 +105,11 @@ def _table(figures: Sequence[EstimatedFigure], width: int) -> Iterator[str]:
     yield f"{'on AWS':<{what}}  {'how much':<{how_much}}  rests on"
     left = max(width - what - how_much - 4, _NARROWEST)
     for each in figures:
-        first, *others = (line for words in each.rests_on for line in _wrapped(words, left, after="  "))
+        first, *others = (line for words in each.rests_on for line in _wrap_text(words, left, after="  "))
         yield f"{each.what:<{what}}  {each.how_much:<{how_much}}  {first}"
         yield from (f"{'':<{what}}  {'':<{how_much}}  {other}" for other in others)
 
 
-def _wrapped(text: str, width: int, *, after: str = "") -> list[str]:
+def _wrap_text(text: str, width: int, *, after: str = "") -> list[str]:
     """Wrap a text without breaking hrefs."""
     return wrap(text, width, subsequent_indent=after, break_long_words=False, break_on_hyphens=False)

@@ -234,7 +234,7 @@ def _body_of_options(
     if by is None:
         raise click.UsageError("Missing option '--by'.")
     limits = {"usd": options.pop("max_usd"), "seconds": options.pop("max_seconds")}
-    given = {"by": by} | _taken(options)
+    given = {"by": by} | _take_options(options)
     sources = parse_sources(_sources(list_file, RankingRequest.of(**given), options))
     area = {name: given.pop(name) for name in ("bbox", "geojson") if given.get(name) is not None}
     body = given | {
@@ -271,7 +271,7 @@ _OPTION_NAMES = {"collections": "collection"}
 _MOST_PICTURES = 100
 
 
-def _taken(options: dict[str, Any]) -> dict[str, Any]:
+def _take_options(options: dict[str, Any]) -> dict[str, Any]:
     """Take the options of a ranking out and return them by the names of `RankingRequest.of`."""
     names = ("bbox", "statistic", "precision", "order", "top", "raw")
     given = {name: options.pop(name) for name in names}

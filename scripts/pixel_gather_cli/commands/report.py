@@ -11,7 +11,7 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.results.evidence import Evidence
 from pixel_gather.core.results.run import Run
-from pixel_gather.in_process.places import check_place, shown
+from pixel_gather.in_process.places import check_place, show_place
 from pixel_gather.io.store.object_store import Store, StoreSettings, open_to_read, split_href
 from pixel_gather_cli.browser import open_option, open_page
 from pixel_gather_cli.progress import with_progress
@@ -84,7 +84,7 @@ def _find_place(place: str, settings: StoreSettings) -> _PlaceContent:
         return _PlaceContent(evidence=None, runs=_runs_of_benchmark(folder, place))
     from pixel_gather.features.report.cube_evidence import read_evidence  # noqa: PLC0415 # --help is spared half a second
 
-    evidence = read_evidence(_open_store(href, settings), place=shown(href))
+    evidence = read_evidence(_open_store(href, settings), place=show_place(href))
     return _PlaceContent(evidence=evidence, runs=(evidence.run,))
 
 

@@ -10,7 +10,7 @@ import click
 
 from pixel_gather.core.estimate.explain import size
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.results.run_table import LABEL_WIDTH, shortened
+from pixel_gather.core.results.run_table import LABEL_WIDTH, shorten_in_middle
 from pixel_gather.features.gather.gather import gather
 from pixel_gather.features.gather.gathered import Gathered
 from pixel_gather_cli.browser import open_option, open_page
@@ -120,7 +120,7 @@ def _in_short(gathered: Gathered) -> str:
     ]
     warnings = [("warning", each) for each in report.warnings]
     lines = [
-        ("shape", shortened(f"{shape} of {names}", _WIDEST)),
+        ("shape", shorten_in_middle(f"{shape} of {names}", _WIDEST)),
         ("sources read", f"{n_read:,} of {report.n_sources:,}, {report.n_failed:,} failed; {speed}"),
         ("bytes", f"{received}, {size(report.stored_nbytes)} stored"),
         *in_few_lines([*failures, *warnings], most=3),

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.results.report import failures_of
+from pixel_gather.core.results.report import failure_lines
 from pixel_gather.features.virtual.virtual import Virtual, make_virtual
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
@@ -67,5 +67,5 @@ def _as_text(made: Virtual) -> str:
     lines = [f"{name:<22} {figure}" for name, figure in figures.items()]
     warnings = [f"{'warning':<22} {each}" for each in report.warnings]
     return "\n".join(
-        [*lines, *failures_of(report), *warnings, f"{'cube':<22} {made.place}, version {made.version}"]
+        [*lines, *failure_lines(report), *warnings, f"{'cube':<22} {made.place}, version {made.version}"]
     )

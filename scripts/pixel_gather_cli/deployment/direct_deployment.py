@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.naming import execution_name, with_random_name
 from pixel_gather.core.request.request import GatherRequest
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 from pixel_gather.io.aws.executions import Executions
@@ -30,7 +30,7 @@ class DirectDeployment:
 
     def submit(self, request: GatherRequest, *, force: bool) -> dict[str, Any]:
         """Start a gather, or find the one with the same request."""
-        wanted = forced(request) if force else request
+        wanted = with_random_name(request) if force else request
         name = execution_name(wanted, day=datetime.now(UTC).date().isoformat())
         is_append = wanted.output.append_to is not None
         return self._executions.submit(wanted.to_json(), name=name, again=is_append)

@@ -9,7 +9,7 @@ from fuzz.mutations import mutated_json as mutated
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import HrefPolicy, check_href
-from pixel_gather.core.request.naming import execution_name, forced
+from pixel_gather.core.request.naming import execution_name, with_random_name
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.time_range import parse_time_range
 from pixel_gather.core.where import parse_where
@@ -59,7 +59,7 @@ def fuzz_one(content: bytes) -> None:
         return
     with suppress(RequestError):
         request = parse_request(given)
-        execution_name(forced(request), day="2026-01-01")
+        execution_name(with_random_name(request), day="2026-01-01")
         assert parse_request(request.to_json()) == request
     if not isinstance(given, Mapping):
         return

@@ -13,8 +13,8 @@ from pixel_gather.io.geotiff.layout import (
     PAIRS_OF_DTYPES,
     WITH_PREDICTOR,
     Compression,
-    Layout,
     Predictor,
+    TileLayout,
 )
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
@@ -63,7 +63,7 @@ def fuzz_one(content: bytes) -> None:
         return
     if predictor is Predictor.FLOAT and stored.kind != "f":
         return
-    layout = Layout(
+    layout = TileLayout(
         width=_SIDE,
         height=_SIDE,
         n_bands=1,

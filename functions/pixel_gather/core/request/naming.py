@@ -37,7 +37,7 @@ def execution_name(request: GatherRequest, *, day: str = "") -> str:
     return f"{name.replace('.', '-')}-{digest}"
 
 
-def forced(request: GatherRequest) -> GatherRequest:
+def with_random_name(request: GatherRequest) -> GatherRequest:
     """Return a copy of the request with a fresh random name: another gather and another cube."""
     if request.output.append_to is not None:
         raise RequestError(

@@ -30,7 +30,7 @@ def request_error(error: ValidationError, *, model: type[BaseModel], within: str
         )
     problems = error.errors(include_url=False)
     paths = [
-        [*filter(None, [within]), *(_shown(part) for part in problem["loc"] if not _is_branch_name(part))]
+        [*filter(None, [within]), *(_show_part(part) for part in problem["loc"] if not _is_branch_name(part))]
         for problem in problems
     ]
     of_field = [n for n, path in enumerate(paths) if path[: len(paths[0])] == paths[0]]
@@ -59,7 +59,7 @@ def _also_wrong(paths: Sequence[Sequence[str]]) -> str:
     return f" (also wrong: {', '.join(names[:_MOST_NAMED])}{more})"
 
 
-def _shown(part: object) -> str:
+def _show_part(part: object) -> str:
     text = str(part)
     return text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…"
 

@@ -144,7 +144,7 @@ class Replayed:
         }
 
 
-def drift_of(then: Version, now: Version, *, pixels_are_same: bool | None) -> Drift:
+def find_drift(then: Version, now: Version, *, pixels_are_same: bool | None) -> Drift:
     """Return what has changed in one source.
 
     Args:

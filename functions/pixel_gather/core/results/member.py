@@ -108,7 +108,7 @@ class Member:
         return found
 
 
-def member_of(
+def make_member(
     place: str, root: bytes, *, version: str, table: Mapping[str, Any], columns: Mapping[str, Values]
 ) -> Member:
     """Return a cube that can be joined.

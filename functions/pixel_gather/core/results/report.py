@@ -21,7 +21,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan
 from pixel_gather.core.results.below_claimed_offset import claims_offsets, is_below_claim
-from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, open_share, rows_of
+from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, open_share, table_rows
 from pixel_gather.core.results.timings import Timings, TimingSummary
 
 _MOST_CAUSES: Final = 100
@@ -181,7 +181,8 @@ class Report(TimingSummary):
     def to_text(self) -> str:
         """Return the report as text, one figure per line."""
         table = [
-            f"{row.label:<{LABEL_WIDTH}} {row.cells[0]}" for row in rows_of([column_of_report(self, name="")])
+            f"{row.label:<{LABEL_WIDTH}} {row.cells[0]}"
+            for row in table_rows([column_of_report(self, name="")])
         ]
         return "\n".join([*table, *own_lines(self)])
 
@@ -225,11 +226,11 @@ def own_lines(report: Report) -> list[str]:
     }
     figures |= dict(conditions_of(report))
     lines = [f"{name:<{LABEL_WIDTH}} {figure}" for name, figure in figures.items()]
-    lines += failures_of(report)
+    lines += failure_lines(report)
     return lines + [f"{'warning':<{LABEL_WIDTH}} {each}" for each in report.warnings]
 
 
-def failures_of(report: Report) -> list[str]:
+def failure_lines(report: Report) -> list[str]:
     """Return the lines that say why sources failed, each with some of their hrefs."""
     lines = []
     for cause in report.causes:
@@ -240,13 +241,15 @@ def failures_of(report: Report) -> list[str]:
 
 def machine_of(report: Report) -> str:
     """Return the description of the gather's machines; empty if unknown."""
-    return _counted(report.machines, "shards")
+    return _count_in_words(report.machines, "shards")
 
 
 def conditions_of(report: Report) -> tuple[tuple[str, str], ...]:
     """Return the conditions of a gather's speed besides its machine, by name."""
     conditions = {
-        "sources on": _counted({_STORES.get(name, name): n for name, n in report.schemes.items()}, "sources"),
+        "sources on": _count_in_words(
+            {_STORES.get(name, name): n for name, n in report.schemes.items()}, "sources"
+        ),
         "headers": "read anew from every source",
     }
     if report.n_known or report.n_stale or report.n_unfit:
@@ -260,7 +263,7 @@ def conditions_of(report: Report) -> tuple[tuple[str, str], ...]:
 _STORES: Final = {"s3": "S3", "https": "HTTPS", "http": "HTTP", "file": "this machine's disk"}
 
 
-def _counted(counts: Mapping[str, int], noun: str) -> str:
+def _count_in_words(counts: Mapping[str, int], noun: str) -> str:
     """Return the names in words, the most frequent first, with counts if there are several."""
     ordered = sorted(counts.items(), key=lambda each: -each[1])
     if len(ordered) == 1:

@@ -21,7 +21,7 @@ type Rows = list[tuple[CubeRow, list[Outcome]]]
 """Rows with the outcome of each of their sources."""
 
 
-def evidence_of(plan: CubePlan, values: Mapping[str, Values]) -> Rows:
+def rows_from_values(plan: CubePlan, values: Mapping[str, Values]) -> Rows:
     """Return consecutive rows and their outcomes.
 
     Args:

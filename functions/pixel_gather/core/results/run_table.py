@@ -133,7 +133,7 @@ def open_share(summary: TimingSummary) -> float:
     return summary.open_s.median / both if both else 0.0
 
 
-def rows_of(columns: Sequence[RunColumn]) -> tuple[TableRow, ...]:
+def table_rows(columns: Sequence[RunColumn]) -> tuple[TableRow, ...]:
     """Return every line for which at least one column has a value."""
     rows = []
     for label, say in _LINES.items():
@@ -157,7 +157,7 @@ def table_as_text(columns: Sequence[RunColumn]) -> str:
     return "\n\n".join("\n".join(_text_lines(columns, places)) for places in blocks)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten_in_middle(text: str, most: int) -> str:
     """Return a text of at most ``most`` characters. Longer texts are shortened in the middle."""
     if len(text) <= most:
         return text
@@ -168,9 +168,9 @@ def shortened(text: str, most: int) -> str:
 def _text_lines(columns: Sequence[RunColumn], places: Sequence[int]) -> Iterator[str]:
     """Yield the lines of some columns. Digests are compared with that of the very first column."""
     head = TableRow(label="", cells=tuple(column.name for column in columns))
-    rows = [(row.label, [row.cells[place] for place in places]) for row in (head, *rows_of(columns))]
+    rows = [(row.label, [row.cells[place] for place in places]) for row in (head, *table_rows(columns))]
     widest = _WIDEST if len(places) > 1 else _WIDEST_ALONE
-    shown = [(label, [shortened(cell, widest) for cell in cells]) for label, cells in rows]
+    shown = [(label, [shorten_in_middle(cell, widest) for cell in cells]) for label, cells in rows]
     widths = [max(len(cells[place]) for _, cells in shown) for place in range(len(places))]
     for label, cells in shown:
         padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))

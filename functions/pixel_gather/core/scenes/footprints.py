@@ -96,7 +96,7 @@ class PlacedPixels(Protocol):
         """The CRS, if it is known."""
 
 
-def footprints_of(
+def lay_footprints(
     window: PlacedPixels, sources: Sequence[PlacedPixels], projector: Projector
 ) -> Footprints | None:
     """Return where a window and its sources lie, in degrees to five decimals, some 1 m.

@@ -31,7 +31,7 @@ from pixel_gather.features.catalog.catalog_writer import (
 )
 from pixel_gather.features.catalog.search import items_of_api
 from pixel_gather.in_process.job import Job, listed, opened_job
-from pixel_gather.in_process.places import check_place, shown
+from pixel_gather.in_process.places import check_place, show_place
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.catalog_format import Origin
@@ -242,7 +242,7 @@ def remove_scenes(
                 break
         _write_parquet(spooled, store, key, place=place, etag=written.etag)
     return MadeCatalog(
-        place=shown(check_place(place)),
+        place=show_place(check_place(place)),
         n_scenes=written.n_scenes,
         n_new=0,
         n_left_out=0,
@@ -286,7 +286,7 @@ def _made(
             written, n_kept = _refresh_catalog(spooled, tally, store, key, place=place, origins=origins)
         _write_parquet(spooled, store, key, place=place, etag=written.etag)
     return MadeCatalog(
-        place=shown(check_place(place)),
+        place=show_place(check_place(place)),
         n_scenes=written.n_scenes,
         n_new=n_new,
         n_left_out=tally.skipped.n,

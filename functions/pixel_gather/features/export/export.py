@@ -105,10 +105,10 @@ def export(
         if not measurements and path.suffix.lower() in _PICTURES:
             in_colour = true_colour({name: chosen.meaning(name) for name in chosen.measurements})
             chosen = replace(chosen, measurements=in_colour or chosen.measurements)
-        return list(_written(chosen, path, place, stretch, colormap, frames_per_second))
+        return list(_write_pictures(chosen, path, place, stretch, colormap, frames_per_second))
 
 
-def _written(
+def _write_pictures(
     rows: CubeRows,
     path: Path,
     place: str,

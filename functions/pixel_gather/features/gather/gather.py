@@ -31,7 +31,7 @@ from pixel_gather.features.gather.shards_in_flight import ShardsInFlight
 from pixel_gather.features.report.report_writer import write_report
 from pixel_gather.in_process.cleanup import clear_committed, folders_removed_on_failure
 from pixel_gather.in_process.job import Job, Table, opened_job
-from pixel_gather.in_process.places import check_place, open_existing, shown
+from pixel_gather.in_process.places import check_place, open_existing, show_place
 from pixel_gather.in_process.progress import Progress, SourceCounter
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.control_files import ObjectControlStore
@@ -205,9 +205,9 @@ async def _opened_place(
         return
     place = check_place(os.fspath(to))
     async with folders_removed_on_failure(place):
-        cube, folder = ZarrCube(open_place(place, settings.stores), shown(place)), parent_of(place)
+        cube, folder = ZarrCube(open_place(place, settings.stores), show_place(place)), parent_of(place)
         has_archive = request.output.archive is not None
-        yield cube, ZarrCube(open_place(folder, settings.stores), shown(folder)) if has_archive else None
+        yield cube, ZarrCube(open_place(folder, settings.stores), show_place(folder)) if has_archive else None
 
 
 async def _plan(

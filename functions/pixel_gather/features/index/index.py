@@ -18,7 +18,7 @@ from pixel_gather.core.request.sources import Sources
 from pixel_gather.features.index.read_headers import IndexedSource, index_sources
 from pixel_gather.in_process.cleanup import folders_removed_on_failure
 from pixel_gather.in_process.job import listed, opened_job
-from pixel_gather.in_process.places import check_place, shown
+from pixel_gather.in_process.places import check_place, show_place
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
@@ -113,9 +113,9 @@ async def index_async(
                     n_indexed = await store_index(entries, store, name)
                 except (BaseError, OSError) as error:
                     said = said_of_place(error)
-                    raise StoreError(f"{shown(place)} could not be written: {said}") from error
+                    raise StoreError(f"{show_place(place)} could not be written: {said}") from error
     return Indexed(
-        place=shown(place) if n_indexed else None,
+        place=show_place(place) if n_indexed else None,
         n_sources=tally.progress.n_done,
         n_indexed=n_indexed,
         status_counts=dict(tally.status_counts),
@@ -162,7 +162,7 @@ class _IndexTally:
 
 
 def _check_is_file(place: str, sources: Sources) -> None:
-    if Path(shown(place)).is_dir():
+    if Path(show_place(place)).is_dir():
         raise RequestError("it is a folder; name a file in it", field="to")
     if sources.list is not None and _is_at(place, sources.list):
         raise RequestError("it is the list itself; name another file", field="to")
@@ -183,6 +183,6 @@ async def _check_is_free(store: Store, name: str, place: str) -> None:
         return  # missing or unreadable: writing will show
     if bytes(there) != _PARQUET_MAGIC:
         raise RequestError(
-            f"{shown(place)} exists and is no header index, so it is not replaced; name another file",
+            f"{show_place(place)} exists and is no header index, so it is not replaced; name another file",
             field="to",
         )

@@ -32,7 +32,7 @@ from pixel_gather.features.join.joined_rows import joined_columns, make_presence
 from pixel_gather.features.join.read_members import MemberReader
 from pixel_gather.features.join.references import innermost_folders
 from pixel_gather.features.join.repository import JoinedVersion, Repository, Transaction
-from pixel_gather.in_process.places import check_place, shown
+from pixel_gather.in_process.places import check_place, show_place
 from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset
 from pixel_gather.io.cube.open_group import errors_of_cube
 from pixel_gather.io.cube.zarr_metadata import gather_of
@@ -90,7 +90,7 @@ class JoinedMember:
     @property
     def rows_table(self) -> str:
         """Location of the table with all coordinates of its rows, which DuckDB reads."""
-        return f"{shown(self.place)}/rows.parquet"
+        return f"{show_place(self.place)}/rows.parquet"
 
 
 def join(  # noqa: PLR0913 # each option of the command has a name of its own here
@@ -140,7 +140,7 @@ def join(  # noqa: PLR0913 # each option of the command has a name of its own he
     href = check_place(os.fspath(to))
     places = find_members(cubes, settings)
     if add:
-        repository = Repository.open(href, shown(href), settings, advice=_NOTHING_THERE)
+        repository = Repository.open(href, show_place(href), settings, advice=_NOTHING_THERE)
         there = read_groups(repository.at(None))
         any_grid, keep = _as_before(there, any_grid=any_grid, keep=keep)
         _refuse_joined(there, places)
@@ -149,10 +149,10 @@ def join(  # noqa: PLR0913 # each option of the command has a name of its own he
     members = run(reader.read(places, columns=wanted, lists_shards=list_shards))
     if add or replace:
         repository = Repository.open(
-            href, shown(href), settings, more_folders=innermost_folders(places), advice=_NOTHING_THERE
+            href, show_place(href), settings, more_folders=innermost_folders(places), advice=_NOTHING_THERE
         )
     else:
-        repository = Repository.create(href, shown(href), settings, folders=innermost_folders(places))
+        repository = Repository.create(href, show_place(href), settings, folders=innermost_folders(places))
     n_rows = _n_existing(members)
     said = f"{'add' if add else 'join'} {counted(len(members), 'cube')}"
     with repository.transaction(said, {"members": len(members), "rows": n_rows}) as transaction:
@@ -273,7 +273,7 @@ def joined_files(
 def open_repository(place: str | os.PathLike[str], stores: StoreSettings | None) -> Repository:
     """Return the repository at a place. Errors as in `open_joined`."""
     href = check_place(os.fspath(place), field="cube")
-    return Repository.open(href, shown(href), stores or StoreSettings())
+    return Repository.open(href, show_place(href), stores or StoreSettings())
 
 
 def choose_group(groups: Sequence[JoinedGroup], name: str | None) -> JoinedGroup:
@@ -305,7 +305,7 @@ def _copy(
     href = check_place(os.fspath(to))
     places = find_members(cubes, reader.settings)
     members = run(reader.read(places, columns=None, lists_shards=list_shards))
-    run(copy_cubes(href, members, place=shown(href), any_grid=any_grid, reader=reader))
+    run(copy_cubes(href, members, place=show_place(href), any_grid=any_grid, reader=reader))
     return _describe_joined(href, members, reader=reader, groups=(), version=None)
 
 
@@ -328,7 +328,7 @@ def _describe_joined(
     version: int | None,
 ) -> Joined:
     return Joined(
-        place=shown(href),
+        place=show_place(href),
         groups=groups,
         n_members=len(members),
         n_rows=_n_existing(members),

@@ -14,7 +14,7 @@ from pixel_gather.core.results.rows_where import NumberedTexts
 from pixel_gather.features.join.join_rows import MEMBER, unite_values
 from pixel_gather.features.join.joined_group import JoinedGroup
 from pixel_gather.features.join.read_members import MemberReader
-from pixel_gather.in_process.places import shown
+from pixel_gather.in_process.places import show_place
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.event_loop import run
 
@@ -54,7 +54,7 @@ def _existing(joined: JoinedGroup) -> Any:
 
 def member_places(joined: JoinedGroup) -> Values:
     """Return the place of each member, as users write it."""
-    return np.array([shown(str(place)) for place in joined.members()["place"]], dtype=object)
+    return np.array([show_place(str(place)) for place in joined.members()["place"]], dtype=object)
 
 
 def make_presence(joined: JoinedGroup, by: str, *, reader: MemberReader) -> Presence:

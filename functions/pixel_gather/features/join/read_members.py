@@ -11,7 +11,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.core.results.member import Member, StoredShard, member_of
+from pixel_gather.core.results.member import Member, StoredShard, make_member
 from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.stores import ROOT_KEY
@@ -63,7 +63,7 @@ class MemberReader:
 
         def made(place: str, root: bytes, version: str, content: bytes) -> Member:
             table, values = read_table(content, columns, place=place)
-            found = member_of(place, root, version=version, table=table, columns=values)
+            found = make_member(place, root, version=version, table=table, columns=values)
             if lists_shards:
                 return replace(found, shards=self._list_shards(found))
             _check_local_shards(found)

@@ -43,7 +43,7 @@ class Seen:
     """Whether the pixels of each row and measurement are those of the cube. None if they were not read."""
 
 
-class Look(Protocol):
+class SecondLook(Protocol):
     """Looks at rows of a cube again."""
 
     @property
@@ -54,7 +54,7 @@ class Look(Protocol):
         """Look at rows [start, stop)."""
 
 
-async def looked_at(cube: StoredCube, look: Look) -> AsyncGenerator[tuple[int, Seen]]:
+async def looked_at(cube: StoredCube, look: SecondLook) -> AsyncGenerator[tuple[int, Seen]]:
     """Yield all rows of a cube in order, with the number of the first one of each part."""
     n = cube.receipt.shape[0]
     ranges = [(start, min(start + look.n_rows, n)) for start in range(0, n, look.n_rows)]
@@ -101,7 +101,7 @@ class PixelLook:
                 list_start=0,
                 list_stop=0,
             )
-            outcomes, is_same = await self._read(rows, task)
+            outcomes, is_same = await self._read_strip(rows, task)
             strips.append(outcomes)
             same &= is_same
         versions = [
@@ -110,7 +110,9 @@ class PixelLook:
         ]
         return Seen(rows=rows, versions=versions, are_same=same.tolist())
 
-    async def _read(self, rows: Sequence[CubeRow], task: ShardTask) -> tuple[list[list[Outcome]], Pixels]:
+    async def _read_strip(
+        self, rows: Sequence[CubeRow], task: ShardTask
+    ) -> tuple[list[list[Outcome]], Pixels]:
         """Return how a strip was read, and which rows of which measurements are the same."""
         job, names = self._job, self._cube.measurements
         where = slice(task.row_start, task.row_stop), slice(task.y_start, task.y_stop)
@@ -127,7 +129,7 @@ class PixelLook:
             outcomes, then = await asyncio.gather(reading, stored)
             await asyncio.to_thread(self._hide, arrays, outcomes, rows)
             now = [band for slot in arrays for band in slot if isinstance(band, np.ndarray)]
-            same = await asyncio.to_thread(_compared, then, now, tolerance_of(self._cube))
+            same = await asyncio.to_thread(_compare_rows, then, now, tolerance_of(self._cube))
         return outcomes, same
 
     def _hide(
@@ -188,7 +190,7 @@ class CubeLook:
             then = [self._cube.pixels(name, *where) for name in names]
             now = [self._other.pixels(name, *where) for name in names]
             tolerance = tolerance_of(self._cube)
-            same &= _compared(then, now, None if tolerance is None else 2 * tolerance)  # both have errors
+            same &= _compare_rows(then, now, None if tolerance is None else 2 * tolerance)  # both have errors
         return Seen(
             rows=list(self._cube.rows(start, stop)),
             versions=self._other.versions(start, stop),
@@ -235,7 +237,7 @@ def _version(outcome: Outcome) -> Version:
     return Version(status=outcome.status, etag=outcome.etag, reason=outcome.reason)
 
 
-def _compared(then: Sequence[Pixels], now: Sequence[Pixels], tolerance: float | None) -> Pixels:
+def _compare_rows(then: Sequence[Pixels], now: Sequence[Pixels], tolerance: float | None) -> Pixels:
     """Return whether each row is the same in each measurement: shape (row, measurement)."""
     pairs = zip(then, now, strict=True)
     return np.array([rows_are_same(one, other, tolerance=tolerance) for one, other in pairs]).T

@@ -15,18 +15,18 @@ from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.request.output import Output
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.copied_receipt import JOINED
-from pixel_gather.core.results.drift import Drift, Replayed, SourceDrift, Version, drift_of
+from pixel_gather.core.results.drift import Drift, Replayed, SourceDrift, Version, find_drift
 from pixel_gather.core.scenes.scene_sources import asset_choices, band_numbers
 from pixel_gather.features.gather.gather import gather_listed
 from pixel_gather.features.replay.look_again import (
     CubeLook,
-    Look,
     PixelLook,
+    SecondLook,
     VersionLook,
     as_stored,
     looked_at,
 )
-from pixel_gather.features.replay.replayed_searches import searches_of
+from pixel_gather.features.replay.replayed_searches import list_searches
 from pixel_gather.in_process.job import listed, opened_job
 from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
@@ -121,7 +121,7 @@ async def _replay(
     return found
 
 
-async def _drifts(cube: StoredCube, look: Look, known: set[int]) -> AsyncGenerator[SourceDrift]:
+async def _drifts(cube: StoredCube, look: SecondLook, known: set[int]) -> AsyncGenerator[SourceDrift]:
     """Yield every source of the cube in order. The hash of each href is added to ``known``."""
     parts = looked_at(cube, look)
     async with aclosing(parts):
@@ -141,13 +141,13 @@ async def _drifts(cube: StoredCube, look: Look, known: set[int]) -> AsyncGenerat
 def _drift(
     row: int, source: Source, then: Version, now: Version, *, pixels_are_same: bool | None
 ) -> SourceDrift:
-    drift = drift_of(then, now, pixels_are_same=pixels_are_same)
+    drift = find_drift(then, now, pixels_are_same=pixels_are_same)
     return SourceDrift(row=row, band=source.band, href=source.href, drift=drift, then=then, now=now)
 
 
 async def _look_at_sources(
     cube: StoredCube, settings: Settings, stack: AsyncExitStack, remarks: list[str], *, headers_only: bool
-) -> Look:
+) -> SecondLook:
     """Open the sources. Where no pixels can be compared, a remark says why."""
     request = _listed_request(cube).model_copy(update={"output": Output()})  # all codecs are read decoded
     table = _table(cube)
@@ -177,7 +177,7 @@ async def _look_at_sources(
 
 async def _look_at_new_cube(
     cube: StoredCube, to: str | os.PathLike[str], settings: Settings, found: Replayed
-) -> Look:
+) -> SecondLook:
     """Gather into a new cube and open it."""
     content = None if cube.receipt.appends else await asyncio.to_thread(_found_list, cube)
     gathered = await gather_listed(
@@ -202,7 +202,7 @@ async def _new_sources(
 ) -> list[Source]:
     """Ask the cube's searches or listing again, and return the sources that the cube does not have."""
     receipt, new = cube.receipt, list[Source]()
-    for given in searches_of([receipt.request, *(each.request for each in receipt.appends)]):
+    for given in list_searches([receipt.request, *(each.request for each in receipt.appends)]):
         try:
             request = parse_request(_plain(given))
             async with opened_job(request.sources, settings, request=request) as job:

@@ -9,7 +9,7 @@ from pixel_gather.core.time_range import ALL_TIMES, TimeRange, format_range, par
 _SEARCHES: Final = ("stac", "catalog")
 
 
-def searches_of(requests: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def list_searches(requests: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the requests that search or list a prefix, each once.
 
     A cube that is kept up to date has a request of every day, which differ in their time range alone. Those

@@ -58,7 +58,7 @@ def read_evidence(store: Store, *, place: str, usd_by_service: Mapping[str, floa
         StoreError: There is no finished cube, it cannot be read, or a gather would not have written it so.
     """
     try:
-        return _read(store, place, usd_by_service)
+        return _read_cube(store, place, usd_by_service)
     except StoreError:
         raise
     except (BaseError, OSError) as error:
@@ -69,7 +69,7 @@ def read_evidence(store: Store, *, place: str, usd_by_service: Mapping[str, floa
         ) from error
 
 
-def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) -> Evidence:
+def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | None) -> Evidence:
     attributes = _attributes(store, place)
     gather = gather_of(attributes)
     report = msgspec.convert(gather["report"], Report)
@@ -79,7 +79,7 @@ def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) 
         raise StoreError(
             f"{place}: its {report.n_sources:,} sources are more than the {MOST_SOURCES:,} of a page"
         )
-    group = _opened(store)
+    group = _open_group(store)
     array: Any = group[report.measurements[0]]
     shards = array.shards or array.chunks
     sources = read_sources(
@@ -90,7 +90,7 @@ def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) 
         place=place,
         name=name_of(place),
         report=report,
-        run=_run_of(report, sources, name=name_of(place), window=window_in_words(request.get("window"))),
+        run=_make_run(report, sources, name=name_of(place), window=window_in_words(request.get("window"))),
         request=request,
         planned_at=str(gather["planned_at"]),
         version=str(gather["version"]),
@@ -129,13 +129,13 @@ def _attributes(store: Store, place: str) -> dict[str, Any]:
     return attributes
 
 
-def _opened(store: Store) -> "zarr.Group":
+def _open_group(store: Store) -> "zarr.Group":
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
     return as_rows(open_foreign_group(store))
 
 
-def _run_of(report: Report, sources: CubeSources, *, name: str, window: str) -> Run:
+def _make_run(report: Report, sources: CubeSources, *, name: str, window: str) -> Run:
     return Run(
         name=name,
         engine="fast",

@@ -49,13 +49,13 @@ def _picture(open_store: Callable[[], Store], measurements: Sequence[str]) -> st
     It is a comfort, so no failure is raised: the cube may have been moved since, or its store may be away.
     """
     try:
-        return _drawn(open_store(), measurements)
+        return _draw_pictures(open_store(), measurements)
     except Exception:  # noqa: BLE001 # see above
         _log.debug("the first picture could not be drawn", exc_info=True)
         return ""
 
 
-def _drawn(store: Store, measurements: Sequence[str]) -> str:
+def _draw_pictures(store: Store, measurements: Sequence[str]) -> str:
     from pixel_gather.features.report.cube_pictures import quicklooks_in  # noqa: PLC0415
     from pixel_gather.features.report.first_picture import (  # noqa: PLC0415
         bands_of_first_picture,

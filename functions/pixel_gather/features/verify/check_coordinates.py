@@ -91,11 +91,13 @@ def coordinates_that_differ(
     differing: set[str] = set()
     for start, values in _batches(table):
         in_table |= whole.keys() & values.keys()
-        said = _compared(store, {name: whole[name] for name in in_table - differing}, start, values, begun)
+        said = _compare_arrays(
+            store, {name: whole[name] for name in in_table - differing}, start, values, begun
+        )
         for name, sentence in said.items():
             differing.add(name)
             yield sentence
-    yield from _compared(store, {name: whole[name] for name in whole.keys() - in_table}, 0, {}).values()
+    yield from _compare_arrays(store, {name: whole[name] for name in whole.keys() - in_table}, 0, {}).values()
 
 
 def _missing_chunk(store: Store, name: str, array: Any) -> str | None:
@@ -116,7 +118,7 @@ def _batches(table: bytes | None) -> Iterator[tuple[int, Mapping[str, Values]]]:
         start += len(values["href"])
 
 
-def _compared(
+def _compare_arrays(
     store: Store,
     arrays: Mapping[str, Any],
     start: int,

@@ -28,7 +28,7 @@ from pixel_gather.features.verify.check_coordinates import array_metadata_that_d
 from pixel_gather.io.cube.open_group import open_group
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
 from pixel_gather.io.cube.row_view import RowArray
-from pixel_gather.io.cube.shard_codec import chunks_of
+from pixel_gather.io.cube.shard_codec import split_chunks
 from pixel_gather.io.cube.staged_cube import VERSIONS_FOLDER
 from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.written_report import PAGE_KEYS
@@ -101,9 +101,9 @@ def check_cube(store: Store, *, place: str) -> Verified:
     try:
         receipt = read_receipt(store, place)
         root = _read_root(store, receipt)
-        pixels = dict(_of_pixel_arrays(store, root, receipt))
+        pixels = dict(_check_pixel_arrays(store, root, receipt))
         arrays = {name: each for name, each in root.arrays.items() if not pixels.get(name, (0, []))[1]}
-        said, table = _of_metadata_and_files(store, root, receipt, arrays)
+        said, table = _check_metadata_and_files(store, root, receipt, arrays)
         differences = [*root.wrong, *chain.from_iterable(each for _, each in pixels.values()), *said]
         coordinates = sorted(root.arrays.keys() - receipt.dtypes.keys())
         group = open_group(store, is_consolidated=not root.is_behind)
@@ -111,7 +111,7 @@ def check_cube(store: Store, *, place: str) -> Verified:
             begun = _BEGUN.format(root.version + 1) if root.is_claimed else None
             differing = coordinates_that_differ(store, group, coordinates, table, begun=begun)
             differences = list(dict.fromkeys([*differences, *differing]))
-        n_own, said = _of_own_checksums(store)
+        n_own, said = _check_own_checksums(store)
         differences += said
         if not (root.is_as_written or differences):
             differences.append(f"{ROOT_KEY} has another content than was written")
@@ -161,7 +161,7 @@ def _read_root(store: Store, receipt: Receipt) -> _Root:
             version = int(gather["versions"][-1]["number"])
         arrays = dict(root.get("consolidated_metadata", {}).get("metadata", {}))
         if version == receipt.version:
-            wrong += _of_record(gather, receipt, is_complete=is_complete)
+            wrong += _check_record(gather, receipt, is_complete=is_complete)
         elif version + 1 != receipt.version:
             wrong.append(f"the receipt is of version {receipt.version} and the cube is at version {version}")
         is_as_written = is_group_as_written(root)
@@ -180,7 +180,7 @@ def _read_root(store: Store, receipt: Receipt) -> _Root:
     )
 
 
-def _of_record(gather: Mapping[str, Any], receipt: Receipt, *, is_complete: bool) -> Iterator[str]:
+def _check_record(gather: Mapping[str, Any], receipt: Receipt, *, is_complete: bool) -> Iterator[str]:
     """Yield what differs in the cube's own record of its gather."""
     if not is_complete:
         yield "the cube is not marked as complete"
@@ -203,7 +203,7 @@ def _is_there(store: Store, key: str) -> bool:
     return True
 
 
-def _of_pixel_arrays(
+def _check_pixel_arrays(
     store: Store, root: _Root, receipt: Receipt
 ) -> Iterator[tuple[str, tuple[int, list[str]]]]:
     """Yield each measurement with the number of its shards that were compared, and what differs."""
@@ -211,8 +211,8 @@ def _of_pixel_arrays(
     rows = _Rows(store, root, receipt)
     for name in receipt.dtypes:
         array = _array(group, name)
-        wrong = list(_of_description(array, name, receipt))
-        yield name, ((0, wrong) if wrong else _of_pixels(store, array, name, receipt, rows))
+        wrong = list(_check_description(array, name, receipt))
+        yield name, ((0, wrong) if wrong else _check_pixels(store, array, name, receipt, rows))
 
 
 class _Rows:
@@ -272,7 +272,7 @@ def _array(group: "zarr.Group | None", name: str) -> Any:
     return found if isinstance(found, zarr.Array | RowArray) else None
 
 
-def _of_description(array: Any, name: str, receipt: Receipt) -> Iterator[str]:
+def _check_description(array: Any, name: str, receipt: Receipt) -> Iterator[str]:
     """Yield what differs in the description of a measurement."""
     if array is None:
         yield f"{name} is missing, or its metadata are damaged"
@@ -288,7 +288,7 @@ def _of_description(array: Any, name: str, receipt: Receipt) -> Iterator[str]:
         yield f"{name} has the axes {', '.join(dims)}; the receipt says {', '.join(receipt.dims)}"
 
 
-def _of_pixels(
+def _check_pixels(
     store: Store, array: Any, name: str, receipt: Receipt, known_rows: _Rows
 ) -> tuple[int, list[str]]:
     """Return the number of shards that were compared, and what differs in them."""
@@ -299,7 +299,7 @@ def _of_pixels(
         if key not in there:
             return f"{key} is missing"
         if receipt.codec == AS_STORED:
-            return _of_tiles(store, array, key, place, receipt)
+            return _check_tiles(store, array, key, place, receipt)
         try:
             pixels = np.asarray(array[place])
         except Exception as error:  # noqa: BLE001 # as above
@@ -320,12 +320,14 @@ def _of_pixels(
     return len(known) if receipt.is_lossless else 0, found
 
 
-def _of_tiles(store: Store, array: Any, key: str, place: tuple[slice, ...], receipt: Receipt) -> str | None:
+def _check_tiles(
+    store: Store, array: Any, key: str, place: tuple[slice, ...], receipt: Receipt
+) -> str | None:
     """Return what differs in a shard of compressed tiles. They are compared as they are stored."""
     rows, height, width = (-(-whole // part) for whole, part in zip(receipt.shard, array.chunks, strict=True))
     content = memoryview(obstore.get(store, key).bytes())
     try:
-        chunks = chunks_of(content, n=rows * height * width)
+        chunks = split_chunks(content, n=rows * height * width)
     except ValueError:
         return f"{key} is damaged: its index cannot be read"
     n_rows = receipt.padded.get(key, place[0].stop - place[0].start)
@@ -336,7 +338,7 @@ def _of_tiles(store: Store, array: Any, key: str, place: tuple[slice, ...], rece
     return None
 
 
-def _of_metadata_and_files(
+def _check_metadata_and_files(
     store: Store, root: _Root, receipt: Receipt, arrays: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[str], bytes | None]:
     """Return what differs in the metadata of some arrays and in the files that the receipt names.
@@ -388,7 +390,7 @@ def _is_of_version(key: str, content: bytes, version: int) -> bool:
         return False
 
 
-def _of_own_checksums(store: Store) -> tuple[int, list[str]]:
+def _check_own_checksums(store: Store) -> tuple[int, list[str]]:
     """Return the number of files with a checksum of their own, and what differs in them.
 
     These are the metadata of former versions, and the pages. A cube is complete without its pages.

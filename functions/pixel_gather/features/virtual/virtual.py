@@ -29,7 +29,7 @@ from pixel_gather.features.join.repository import Repository
 from pixel_gather.features.virtual.refer_tiles import refer_tiles
 from pixel_gather.features.virtual.virtual_cube import VirtualCube
 from pixel_gather.in_process.job import Job, opened_job
-from pixel_gather.in_process.places import check_place, shown
+from pixel_gather.in_process.places import check_place, show_place
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset
@@ -112,9 +112,9 @@ def make_virtual(
     check_extra("join", "virtual cubes")
     href = check_place(os.fspath(to))
     settings = settings or Settings()
-    if not replace and Repository.is_used(href, shown(href), settings.stores):
-        raise ArrayExistsError(f"{shown(href)}: references are there already: {_ADVICE}")
-    cube, report = run(_referred(_as_stored(parse_request(request)), href, settings, on_progress))
+    if not replace and Repository.is_used(href, show_place(href), settings.stores):
+        raise ArrayExistsError(f"{show_place(href)}: references are there already: {_ADVICE}")
+    cube, report = run(_refer_to_tiles(_as_stored(parse_request(request)), href, settings, on_progress))
     repository = _repository(href, settings.stores, cube.folders, replace=replace)
     said = f"refer to {counted(cube.n_references, 'tile')} of {counted(report.n_sources, 'source')}"
     with repository.transaction(
@@ -123,7 +123,7 @@ def make_virtual(
         transaction.clear()
         cube.write(transaction)
     return Virtual(
-        place=shown(href),
+        place=show_place(href),
         report=report,
         n_references=cube.n_references,
         referred_nbytes=cube.referred_nbytes,
@@ -187,17 +187,17 @@ def _as_stored(request: GatherRequest) -> GatherRequest:
     )
 
 
-async def _referred(
+async def _refer_to_tiles(
     request: GatherRequest, href: str, settings: Settings, on_progress: Callable[[Progress], None]
 ) -> tuple[VirtualCube, Report]:
     async with opened_job(request.sources, settings, request=request) as job:
-        plan = await _planned(request, job)
-        cube = await VirtualCube.begin(plan, shown(href))
+        plan = await _plan_virtual(request, job)
+        cube = await VirtualCube.begin(plan, show_place(href))
         batches = refer_tiles(
             cube.plan,
             table=job.table,
             sources=job.sources,
-            on_source=_noted(plan, on_progress),
+            on_source=_note_progress(plan, on_progress),
             n_rows=chunk_rows(plan.n_rows),
         )
         async with aclosing(batches):
@@ -210,7 +210,7 @@ async def _referred(
     return cube, report
 
 
-async def _planned(request: GatherRequest, job: Job) -> CubePlan:
+async def _plan_virtual(request: GatherRequest, job: Job) -> CubePlan:
     plan = await plan_cube(
         request,
         table=job.table,
@@ -222,7 +222,9 @@ async def _planned(request: GatherRequest, job: Job) -> CubePlan:
     return describe_place(plan, job.projector)
 
 
-def _noted(plan: CubePlan, on_progress: Callable[[Progress], None]) -> Callable[[int, int, Outcome], None]:
+def _note_progress(
+    plan: CubePlan, on_progress: Callable[[Progress], None]
+) -> Callable[[int, int, Outcome], None]:
     progress = Progress(n_sources=plan.n_sources)
 
     def note(_row: int, _slot: int, outcome: Outcome) -> None:
@@ -235,7 +237,7 @@ def _noted(plan: CubePlan, on_progress: Callable[[Progress], None]) -> Callable[
 
 
 def _repository(href: str, stores: StoreSettings, folders: tuple[str, ...], *, replace: bool) -> Repository:
-    place = shown(href)
+    place = show_place(href)
     if replace:
         return Repository.open(
             href,

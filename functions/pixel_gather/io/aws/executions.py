@@ -140,7 +140,7 @@ class Executions:
         """
         content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         _check_size(content)
-        for attempt in _attempts(_checked(name)):
+        for attempt in _attempts(_check_id(name)):
             found = self._find(attempt)
             if found is None:
                 return self._start(attempt, content)
@@ -165,7 +165,7 @@ class Executions:
         """
         content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         _check_size(content)
-        return self._start(_checked(name), content)
+        return self._start(_check_id(name), content)
 
     def status(self, id_: str) -> dict[str, Any]:
         """Describe one gather.
@@ -317,7 +317,7 @@ class Executions:
         return gather_line(found, now=self.now(), links_from=self.links_from, kind=self.kind)
 
     def _get(self, id_: str) -> Mapping[str, Any]:
-        found = self._find(_checked(id_))
+        found = self._find(_check_id(id_))
         if found is None:
             raise GatherNotFoundError(
                 f"there is no {self.kind} {id_}: list shows those that there are, "
@@ -402,7 +402,7 @@ def _next_attempt(name: str) -> str | None:
     return f"{found[1]}-{number}" if found and number <= _MOST_ATTEMPTS else None
 
 
-def _checked(id_: str) -> str:
+def _check_id(id_: str) -> str:
     if not _ID.fullmatch(id_):
         raise GatherNotFoundError(
             f"{id_[:80]!r} is no gather's id: it has 1 to 80 letters, digits, dots, hyphens and underscores"

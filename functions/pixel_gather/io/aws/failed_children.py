@@ -45,7 +45,7 @@ _ADVICE: Final = {
 _SIGNS_OF_DENIAL: Final = ("accessdenied", "access denied", "forbidden", "not authorized", "403")
 
 
-def failures_of(children: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def describe_failures(children: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Describe children of a Map Run that failed.
 
     Args:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from pixel_gather.core.estimate.fleet import child_sizes
 from pixel_gather.io.aws.execution_json import json_object, said_by_function
-from pixel_gather.io.aws.failed_children import failures_of
+from pixel_gather.io.aws.failed_children import describe_failures
 
 STATES: Final = {
     "RUNNING": "running",
@@ -82,7 +82,7 @@ def status_document(
         links_from: Start of the links to the gather.
     """
     summary = summary or {}
-    result = _result(found)
+    result = _result_or_none(found)
     shards = _finished_shards(result) if result else _running_shards(counts, summary)
     cube = (result or summary).get("cube")
     document = gather_line(found, now=now, links_from=links_from) | {
@@ -92,7 +92,7 @@ def status_document(
         "sources": _sources(shards, summary, result),
         "usd": _usd(shards, summary, result),
         "error": error_of(found),
-        "failures": failures_of(failed_children),
+        "failures": describe_failures(failed_children),
         "result": result,
         "warnings": list(summary.get("warnings", ())),
     }
@@ -158,7 +158,7 @@ def _said_of_error(name: str, error: str, kind: str) -> str | None:
     return None
 
 
-def _result(found: Mapping[str, Any]) -> dict[str, Any] | None:
+def _result_or_none(found: Mapping[str, Any]) -> dict[str, Any] | None:
     output = json_object(found.get("output"))
     return output if output and "n_sources" in output else None
 

@@ -13,7 +13,7 @@ from obstore.exceptions import BaseError
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.io.cube.grown_shard import index_nbytes
-from pixel_gather.io.cube.shard_codec import EMPTY, as_it_is, chunks_of, places_of
+from pixel_gather.io.cube.shard_codec import EMPTY, as_it_is, places_of, split_chunks
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
 
@@ -65,7 +65,7 @@ class ChipPixels:
             return [None] * len(within)
         try:
             if len(within) >= _WHOLE * n:
-                chunks = chunks_of(memoryview(obstore.get(self.store, key).bytes()), n=n)
+                chunks = split_chunks(memoryview(obstore.get(self.store, key).bytes()), n=n)
                 return [chunks[each] for each in within]
             index = self._index(key)  # type: ignore[attr-defined] # see `__post_init__`
             there = [each for each in within if int(index[each, 0]) != EMPTY]

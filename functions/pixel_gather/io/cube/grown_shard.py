@@ -171,7 +171,7 @@ def index_bytes(index: _Index) -> bytes:
     return stored + checksum.to_bytes(_CHECKSUM_NBYTES, "little")
 
 
-def compacted(content: bytes, grid: tuple[int, ...]) -> list[Part]:
+def compact_shard(content: bytes, grid: tuple[int, ...]) -> list[Part]:
     """Return a shard's object without the chunks that its index does not name."""
     index = read_index(content, grid)
     parts: list[Part] = []

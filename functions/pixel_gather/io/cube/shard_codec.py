@@ -231,7 +231,7 @@ class TileShard:
         """Do nothing: tiles have memory of their own."""
 
 
-def chunks_of(content: memoryview, *, n: int) -> list[memoryview | None]:
+def split_chunks(content: memoryview, *, n: int) -> list[memoryview | None]:
     """Return the chunks of a stored shard in order. None for those that are absent.
 
     Raises:

@@ -102,7 +102,7 @@ class StagedZarrCube:
         try:
             await upload(batches, write, self.store, ROWS_KEY, on_bytes=content.add)
         except (BaseError, OSError) as error:
-            raise self._failed("written", error) from error
+            raise self._store_error("written", error) from error
         return content.file(ROWS_KEY)
 
     async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> WrittenFile | None:
@@ -111,7 +111,7 @@ class StagedZarrCube:
         try:
             await store_index(entries, self.store, HEADERS_KEY, on_bytes=content.add)
         except (BaseError, OSError) as error:
-            raise self._failed("written", error) from error
+            raise self._store_error("written", error) from error
         return content.file(HEADERS_KEY)
 
     async def write_found_list(self, plan: CubePlan, content: bytes) -> WrittenFile:
@@ -130,7 +130,7 @@ class StagedZarrCube:
         try:
             await obstore.put_async(self.store, key, parts, use_multipart=False)
         except (BaseError, OSError) as error:
-            raise self._failed("written", error) from error
+            raise self._store_error("written", error) from error
         digest = hashlib.sha256()
         for part in parts:
             digest.update(part)
@@ -138,7 +138,7 @@ class StagedZarrCube:
 
     async def complete(self, plan: CubePlan, report: Report) -> None:
         """Write the map coordinates, consolidate the metadata and mark the cube as complete."""
-        content = await self._write_in_thread(self._completed, plan, report)
+        content = await self._write_in_thread(self._complete_metadata, plan, report)
         await self._put_file(ROOT_KEY, content)
 
     def phases(self, plan: CubePlan, found: FoundCube) -> Sequence[Sequence[str]]:
@@ -171,7 +171,7 @@ class StagedZarrCube:
         try:
             return await asyncio.to_thread(write, *arguments)
         except (BaseError, OSError) as error:
-            raise self._failed("written", error) from error
+            raise self._store_error("written", error) from error
 
     def _create_measurements(self, plan: CubePlan) -> None:
         for measurement in plan.measurements:
@@ -214,7 +214,7 @@ class StagedZarrCube:
 
         _each_in_threads(write, coordinates)
 
-    def _completed(self, plan: CubePlan, report: Report) -> bytes:
+    def _complete_metadata(self, plan: CubePlan, report: Report) -> bytes:
         """Write the arrays' last attributes. Return the group's metadata of the complete cube."""
         on_map = write_georeference(self.store, plan, report)
         if len(plan.measurements) > 1:
@@ -257,7 +257,7 @@ class StagedZarrCube:
     def _metadata_of(self, name: str) -> Any:
         return json.loads(bytes(obstore.get(self.store, f"{name}/{ROOT_KEY}").bytes()))
 
-    def _failed(self, verb: str, error: Exception) -> StoreError:
+    def _store_error(self, verb: str, error: Exception) -> StoreError:
         return StoreError(
             f"the files of {self.place} could not be {verb} in a temporary folder: {said_of_place(error)}"
         )

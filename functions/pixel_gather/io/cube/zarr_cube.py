@@ -44,7 +44,7 @@ from pixel_gather.core.stores import (
     StoredShard,
 )
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
-from pixel_gather.io.cube.grown_shard import GrownShard, compacted, index_nbytes
+from pixel_gather.io.cube.grown_shard import GrownShard, compact_shard, index_nbytes
 from pixel_gather.io.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder
 from pixel_gather.io.cube.zarr_metadata import (
     changed_group,
@@ -92,7 +92,7 @@ class ZarrCube:
         except (BaseError, OSError) as error:
             if self._says_missing(error):
                 return None
-            raise self._failed("read", error) from error
+            raise self._store_error("read", error) from error
 
     async def read_object(self, key: str) -> StoredObject | None:
         """Return an object of the cube."""
@@ -102,7 +102,7 @@ class ZarrCube:
         except (BaseError, OSError) as error:
             if self._says_missing(error):
                 return None
-            raise self._failed("read", error) from error
+            raise self._store_error("read", error) from error
         return StoredObject(
             content=content,
             etag=answer.meta["e_tag"] or NO_ETAG,
@@ -111,7 +111,9 @@ class ZarrCube:
 
     async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
         """Put an object if its ETag is still this one; None: if there is none. Return its new ETag."""
-        return await put_if(self.store, key, content, etag=replaces, failed=partial(self._failed, "written"))
+        return await put_if(
+            self.store, key, content, etag=replaces, failed=partial(self._store_error, "written")
+        )
 
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty."""
@@ -127,7 +129,7 @@ class ZarrCube:
         except (BaseError, OSError) as error:
             if self._says_missing(error):
                 return None
-            raise self._failed("read", error) from error
+            raise self._store_error("read", error) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:  # JSON of any other shape
             raise ArrayExistsError(
                 f"{self.place}: a Zarr that no gather made is there: choose another place"
@@ -146,20 +148,20 @@ class ZarrCube:
                         "choose another place"
                     )
         except (BaseError, OSError) as error:
-            raise self._failed("listed", error) from error
+            raise self._store_error("listed", error) from error
         return None
 
     async def create(self, plan: CubePlan) -> CubePlan:
         """Claim the location, or resume a claim of the same digest. Write the measurements' metadata."""
         root = {"zarr_format": 3, "node_type": "group", "attributes": group_attributes(plan)}
-        plan = await self._claimed(plan, group_content(root))
+        plan = await self._claim_cube(plan, group_content(root))
         try:
             await asyncio.to_thread(self._create_measurements, plan)
         except (BaseError, OSError) as error:
-            raise self._failed("written", error) from error
+            raise self._store_error("written", error) from error
         return plan
 
-    async def _claimed(self, plan: CubePlan, content: bytes) -> CubePlan:
+    async def _claim_cube(self, plan: CubePlan, content: bytes) -> CubePlan:
         """Put the group's metadata if there are none. Return the plan of the gather that was first.
 
         S3 refuses a conditional PUT if the object exists. It also refuses it (409) while another such PUT is
@@ -177,7 +179,7 @@ class ZarrCube:
                 check_can_continue(found, plan.digest)
                 return replace(plan, planned_at=found.planned_at)
             except (BaseError, OSError) as error:
-                raise self._failed("written", error) from error
+                raise self._store_error("written", error) from error
             return plan
         raise BusyError(f"{self.place}: others are writing there at the same time: run again")
 
@@ -263,7 +265,7 @@ class ZarrCube:
         try:
             there = await asyncio.to_thread(stored_shards, self.store, plan)
         except (BaseError, OSError) as error:
-            raise self._failed("read", error) from error
+            raise self._store_error("read", error) from error
         return {key: etag or NO_ETAG for key, _, etag in there}
 
     async def needed(self, key: str) -> StoredObject:
@@ -300,11 +302,11 @@ class ZarrCube:
         try:
             return await asyncio.to_thread(_shards_beyond, self.store, found)
         except (BaseError, OSError) as error:
-            raise self._failed("read", error) from error
+            raise self._store_error("read", error) from error
 
     def compacted_shard(self, content: bytes | None, grid: tuple[int, ...]) -> bytes:
         """Return a shard's object without the bytes that its index does not name."""
-        return b"".join(compacted(content or b"", grid))
+        return b"".join(compact_shard(content or b"", grid))
 
     async def compaction_files(self, found: FoundCube) -> Mapping[str, bytes]:
         """Return the table of rows, the receipt and the group's metadata of the compacted cube."""
@@ -331,7 +333,7 @@ class ZarrCube:
         is_denied = isinstance(error, PermissionDeniedError)
         return isinstance(error, FileNotFoundError) or (is_denied and not self.may_list)
 
-    def _failed(self, verb: str, error: Exception) -> StoreError:
+    def _store_error(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
 
 

@@ -25,7 +25,7 @@ _OTHER_RASTERS: Final = (
 )
 
 
-def driver_of(start: Buffer, *, href: str) -> str:
+def choose_driver(start: Buffer, *, href: str) -> str:
     """Return the short name of the only GDAL driver that may open an object with these first bytes.
 
     Raises:

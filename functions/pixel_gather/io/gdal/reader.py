@@ -22,7 +22,7 @@ from pixel_gather.core.model.tile_coding import TileRange
 from pixel_gather.core.model.window import Transform, Window
 from pixel_gather.io.child_channel import PAIR, Kind
 from pixel_gather.io.gdal.children import Child, ChildDiedError, Children, ChildTimeoutError
-from pixel_gather.io.gdal.choose_driver import driver_of
+from pixel_gather.io.gdal.choose_driver import choose_driver
 from pixel_gather.io.gdal.pinned_object import PinnedObject, RangeReader
 from pixel_gather.io.gdal.settings import GdalSettings
 
@@ -75,7 +75,7 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
             session = _Session(
                 token=next(_tokens),
                 pinned=pinned,
-                driver=driver_of(pinned.start, href=href),
+                driver=choose_driver(pinned.start, href=href),
                 overview=overview,
                 children=self._children,
             )

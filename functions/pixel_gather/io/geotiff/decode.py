@@ -9,7 +9,7 @@ from typing import Any, Final
 import imagecodecs
 import numpy as np
 
-from pixel_gather.io.geotiff.layout import JPEG_XL, Compression, Layout, Predictor
+from pixel_gather.io.geotiff.layout import JPEG_XL, Compression, Predictor, TileLayout
 from pixel_gather.io.geotiff.unsupported import DamagedTileError, UnsupportedError
 
 type Block = np.ndarray[Any, Any]
@@ -44,7 +44,7 @@ def _is_old_lzw(content: memoryview) -> bool:
     return content.nbytes > 1 and content[0] == 0 and bool(content[1] & 1)
 
 
-def check_stored(content: memoryview, layout: Layout) -> None:
+def check_stored(content: memoryview, layout: TileLayout) -> None:
     """Refuse a compressed tile that Zarr's codecs would read otherwise than GDAL. Nothing is decoded.
 
     Raises:
@@ -55,7 +55,7 @@ def check_stored(content: memoryview, layout: Layout) -> None:
         raise UnsupportedError("LZW in the old bit order")
 
 
-def check_stored_nbytes(nbytes: int, layout: Layout) -> None:
+def check_stored_nbytes(nbytes: int, layout: TileLayout) -> None:
     """Refuse an uncompressed tile whose byte count does not fit its shape.
 
     Raises:
@@ -95,7 +95,7 @@ _DECODERS: Final[dict[Compression, Callable[..., Any]]] = {
 }
 
 
-def decode_block(content: memoryview, layout: Layout, block: Block) -> None:
+def decode_block(content: memoryview, layout: TileLayout, block: Block) -> None:
     """Decode the bytes of a tile or strip into ``block``.
 
     Args:
@@ -128,7 +128,7 @@ def decode_block(content: memoryview, layout: Layout, block: Block) -> None:
         imagecodecs.delta_decode(integers, axis=1, out=integers)
 
 
-def _decode_floats(content: memoryview, layout: Layout, block: Block) -> None:
+def _decode_floats(content: memoryview, layout: TileLayout, block: Block) -> None:
     """Decode and undo the floating point predictor.
 
     This predictor stores bytes by significance, in files of either byte order.

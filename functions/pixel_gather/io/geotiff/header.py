@@ -8,7 +8,7 @@ from pixel_gather.io.geotiff.band_meanings import meanings_of
 from pixel_gather.io.geotiff.gdal_metadata import scales_and_offsets
 from pixel_gather.io.geotiff.geo_keys import GeoKeys
 from pixel_gather.io.geotiff.ifd import Ifd, following_ifds
-from pixel_gather.io.geotiff.layout import Layout, parse_layout
+from pixel_gather.io.geotiff.layout import TileLayout, parse_layout
 from pixel_gather.io.geotiff.nodata_tag import parse_nodata
 from pixel_gather.io.geotiff.tags import Tag
 from pixel_gather.io.geotiff.transform import parse_transform
@@ -17,14 +17,14 @@ from pixel_gather.io.geotiff.unsupported import UnsupportedError
 _REDUCED, _MASK = 1, 4
 
 
-def overviews_of(first: Ifd, full: Layout) -> list[tuple[Ifd, Layout]]:
+def find_overviews(first: Ifd, full: TileLayout) -> list[tuple[Ifd, TileLayout]]:
     """Return the overviews of the first image in file order, as GDAL does.
 
     Raises:
         UnsupportedError: The chain of directories is broken, or an overview is larger than the one before.
         NeedBytes: A directory has not been fetched yet.
     """
-    found: list[tuple[Ifd, Layout]] = []
+    found: list[tuple[Ifd, TileLayout]] = []
     last = full
     for ifd in following_ifds(first):
         if ifd.integer(Tag.NEW_SUBFILE_TYPE, 0) & (_REDUCED | _MASK) != _REDUCED:
@@ -38,7 +38,7 @@ def overviews_of(first: Ifd, full: Layout) -> list[tuple[Ifd, Layout]]:
     return found
 
 
-def reduced_header(full: Header, layout: Layout) -> Header:
+def reduced_header(full: Header, layout: TileLayout) -> Header:
     """Return the header of one overview of an image whose header is known."""
     scaled = full.transform and full.transform.scaled(full.width / layout.width, full.height / layout.height)
     return replace(
@@ -60,14 +60,14 @@ def has_mask(first: Ifd) -> bool:
 
 def build_header(
     ifd: Ifd,
-    layout: Layout,
+    layout: TileLayout,
     *,
     href: str,
     etag: str | None,
     keys: GeoKeys,
     crs: str | None,
-    shown: Layout,
-    overviews: Sequence[Layout],
+    shown: TileLayout,
+    overviews: Sequence[TileLayout],
 ) -> Header:
     """Build the header of the full image, or of one of its overviews.
 

@@ -80,7 +80,7 @@ WITH_PREDICTOR: Final = frozenset(Compression) - {Compression.NONE, Compression.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class TileLayout:
     """What decoding needs, and which tags hold offsets and byte counts."""
 
     width: int
@@ -178,7 +178,7 @@ class Layout:
         return min(self.tile_height, self.height - tile_row * self.tile_height)
 
 
-def parse_layout(ifd: Ifd) -> Layout:
+def parse_layout(ifd: Ifd) -> TileLayout:
     """Read the layout of a directory.
 
     Raises:
@@ -195,7 +195,7 @@ def parse_layout(ifd: Ifd) -> Layout:
     if planar not in (1, 2):
         raise UnsupportedError("unknown planar configuration")
     is_tiled, tile_width, tile_height = _tile_shape(ifd, width=width, height=height)
-    layout = Layout(
+    layout = TileLayout(
         width=width,
         height=height,
         n_bands=n_bands,
@@ -289,7 +289,7 @@ def _has_alpha(ifd: Ifd, n_bands: int) -> bool:
     return any(extra in _ALPHAS for extra in extras)
 
 
-def _check_tile_arrays(ifd: Ifd, layout: Layout) -> None:
+def _check_tile_arrays(ifd: Ifd, layout: TileLayout) -> None:
     """Refuse a file that does not have one offset and one byte count for each tile."""
     n_tiles = layout.n_across * layout.n_down * layout.n_planes
     for tag in (layout.offsets_tag, layout.counts_tag):

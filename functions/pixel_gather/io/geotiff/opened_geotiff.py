@@ -17,11 +17,11 @@ from pixel_gather.core.task_group import all_of
 from pixel_gather.io.geotiff.decode import check_stored, check_stored_nbytes
 from pixel_gather.io.geotiff.fetch_in_parallel import cut_range, fetch_ranges
 from pixel_gather.io.geotiff.gdal_metadata import mentions_mask, overview_resampling
-from pixel_gather.io.geotiff.header import has_mask, overviews_of, reduced_header
+from pixel_gather.io.geotiff.header import find_overviews, has_mask, reduced_header
 from pixel_gather.io.geotiff.header_bytes import NeedBytes
 from pixel_gather.io.geotiff.header_read_size import FirstRead
 from pixel_gather.io.geotiff.ifd import Ifd
-from pixel_gather.io.geotiff.layout import Layout
+from pixel_gather.io.geotiff.layout import TileLayout
 from pixel_gather.io.geotiff.nodata_tag import declares_nodata, hides_another_value, is_near_nodata
 from pixel_gather.io.geotiff.offset_codec import MAX_TILES
 from pixel_gather.io.geotiff.packed_header import pack
@@ -57,7 +57,7 @@ class OpenedGeoTiff:
     ifd: Ifd
     """The directory that windows are read from."""
 
-    layout: Layout
+    layout: TileLayout
     overview: int | None
     first_read: FirstRead
     """Learns from this file, unless it was opened from a packed header."""
@@ -230,7 +230,9 @@ class OpenedGeoTiff:
             stored, max_gap_nbytes=limits.max_gap_nbytes, max_joined_nbytes=limits.cut_nbytes
         )
         if len(gets) == 1:
-            arrived = await self._read(gets[0], outs, bands, limits, most_parts=limits.max_gets_in_flight)
+            arrived = await self._read_range(
+                gets[0], outs, bands, limits, most_parts=limits.max_gets_in_flight
+            )
         elif gets:
             arrived = await self._read_all(gets, outs, bands, limits)
         else:
@@ -259,11 +261,11 @@ class OpenedGeoTiff:
 
         async def read_one(get: Get) -> float:
             async with semaphore:
-                return await self._read(get, outs, bands, limits, most_parts=most_parts)
+                return await self._read_range(get, outs, bands, limits, most_parts=most_parts)
 
         return max(await all_of(read_one(get) for get in gets))
 
-    async def _read(
+    async def _read_range(
         self,
         get: Get,
         outs: Sequence[Pixels],
@@ -322,7 +324,7 @@ class OpenedGeoTiff:
             UnsupportedError: GDAL has to read it.
             SourceError: The object cannot be read.
         """
-        found = await self.file.parsed(lambda: overviews_of(self.first, self.layout))
+        found = await self.file.parsed(lambda: find_overviews(self.first, self.layout))
         return tuple(
             replace(
                 self,
@@ -388,7 +390,7 @@ class OpenedGeoTiff:
         )
 
 
-def _arrays(ifd: Ifd, layout: Layout, n_tiles: int) -> None:
+def _arrays(ifd: Ifd, layout: TileLayout, n_tiles: int) -> None:
     """Look up all offsets and byte counts, so that `TiffFile.parsed` fetches those that are missing."""
     ifd.array(layout.offsets_tag, 0, n_tiles)
     ifd.array(layout.counts_tag, 0, n_tiles)

@@ -23,8 +23,8 @@ from pixel_gather.io.geotiff.layout import (
     PAIRS_OF_DTYPES,
     WITH_PREDICTOR,
     Compression,
-    Layout,
     Predictor,
+    TileLayout,
 )
 from pixel_gather.io.geotiff.offset_codec import (
     MAX_TILES,
@@ -135,7 +135,7 @@ class Restored(msgspec.Struct, frozen=True, gc=False):
     """A header, with the parts of the directories that reading needs."""
 
     header: Header
-    layout: Layout
+    layout: TileLayout
     first: Ifd
     """The first directory. It has only the tags that reading looks up."""
 
@@ -151,7 +151,7 @@ _decoder: Final = msgspec.msgpack.Decoder(PackedHeader)
 
 def pack(
     header: Header,
-    layout: Layout,
+    layout: TileLayout,
     *,
     first: Ifd,
     ifd: Ifd,
@@ -212,7 +212,7 @@ def unpack(packed: bytes, *, href: str, overview: int | None) -> Restored | None
 
 
 def _without_tiles(
-    header: Header, layout: Layout, *, first: Ifd, ifd: Ifd, overview: int | None, is_masked: bool | None
+    header: Header, layout: TileLayout, *, first: Ifd, ifd: Ifd, overview: int | None, is_masked: bool | None
 ) -> dict[str, Any]:
     """Return all fields of a packed header but the runs of tiles."""
     is_plain = set(header.scales) == {1.0} and set(header.offsets) == {0.0}
@@ -257,7 +257,7 @@ def _array(ifd: Ifd, tag: Tag) -> _Array:
     return _Array(entry.kind, entry.start)  # type: ignore[arg-type] # checked when it is opened
 
 
-def _runs(ifd: Ifd, layout: Layout, wanted: tuple[tuple[int, int], ...]) -> tuple[PackedRun, ...]:
+def _runs(ifd: Ifd, layout: TileLayout, wanted: tuple[tuple[int, int], ...]) -> tuple[PackedRun, ...]:
     """Pack the wanted tiles whose offsets and byte counts have both been fetched, in few runs."""
     arrays = ifd.entries[layout.offsets_tag], ifd.entries[layout.counts_tag]
     of_offsets, of_counts = (_fetched_spans(ifd, entry) for entry in arrays)
@@ -346,7 +346,7 @@ def _add(
     header_bytes.add(array.start + first * dtype.itemsize, memoryview(content).cast("B"))
 
 
-def _layout(decoded: PackedHeader) -> Layout:
+def _layout(decoded: PackedHeader) -> TileLayout:
     compression, predictor = Compression(decoded.compression), Predictor(decoded.predictor)
     stored, dtype = PAIRS_OF_DTYPES[decoded.dtypes]
     if predictor is not Predictor.NONE and (compression not in WITH_PREDICTOR or dtype.kind == "c"):
@@ -362,7 +362,7 @@ def _layout(decoded: PackedHeader) -> Layout:
         raise ValueError("a CRS that is neither EPSG:n nor WKT")
     if decoded.transform is not None and not all(map(math.isfinite, decoded.transform)):
         raise ValueError("a transform that is not finite")
-    return Layout(
+    return TileLayout(
         width=decoded.width,
         height=decoded.height,
         n_bands=decoded.n_bands,
@@ -390,7 +390,7 @@ def _check_nodata(nodata: float | None, dtype: np.dtype[Any]) -> None:
         raise ValueError("nodata of another type")
 
 
-def _header(decoded: PackedHeader, layout: Layout, href: str) -> Header:
+def _header(decoded: PackedHeader, layout: TileLayout, href: str) -> Header:
     n_bands = decoded.n_bands
     scales, offsets = decoded.scaling or ((1.0,) * n_bands, (0.0,) * n_bands)
     if len(scales) != n_bands or len(offsets) != n_bands:

@@ -7,7 +7,7 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.io.geotiff.crs import parse_crs
 from pixel_gather.io.geotiff.gdals_crs import GdalsCrs, crs_digest
 from pixel_gather.io.geotiff.geo_keys import parse_geo_keys
-from pixel_gather.io.geotiff.header import build_header, overviews_of
+from pixel_gather.io.geotiff.header import build_header, find_overviews
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
 from pixel_gather.io.geotiff.header_read_size import FirstRead
 from pixel_gather.io.geotiff.ifd import parse_format, parse_ifd
@@ -131,7 +131,7 @@ def _parse(file: TiffFile, overview: int | None, first_read: FirstRead) -> tuple
     tiff_format = parse_format(file.header_bytes)
     first = parse_ifd(file.header_bytes, tiff_format, tiff_format.first_ifd)
     full = parse_layout(first)
-    overviews = [] if overview is None else overviews_of(first, full)
+    overviews = [] if overview is None else find_overviews(first, full)
     ifd, layout = first, full
     if overview is not None:
         if not 0 <= overview < len(overviews):

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from pixel_gather.core.model.window import Window
 from pixel_gather.io.geotiff.ifd import Ifd
-from pixel_gather.io.geotiff.layout import Compression, Layout
+from pixel_gather.io.geotiff.layout import Compression, TileLayout
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 _MAX_OFFSETS_TOGETHER: Final = 32_768
@@ -53,7 +53,7 @@ class Get(NamedTuple):
 
 def plan_tile_reads(
     ifd: Ifd,
-    layout: Layout,
+    layout: TileLayout,
     windows: Sequence[Window],
     bands: Sequence[int],
     *,
@@ -113,14 +113,14 @@ def window_around(windows: Sequence[Window]) -> Window:
     )
 
 
-def _fetch_offsets(ifd: Ifd, layout: Layout, spans: Sequence[tuple[int, int]]) -> None:
+def _fetch_offsets(ifd: Ifd, layout: TileLayout, spans: Sequence[tuple[int, int]]) -> None:
     for first, stop in spans:
         ifd.array(layout.offsets_tag, first, stop)
         ifd.array(layout.counts_tag, first, stop)
 
 
 def plan_whole_tiles(
-    ifd: Ifd, layout: Layout, window: Window, bands: Sequence[int], *, max_tile_nbytes: int
+    ifd: Ifd, layout: TileLayout, window: Window, bands: Sequence[int], *, max_tile_nbytes: int
 ) -> list[TileRead]:
     """Return a tile read for each tile that a window touches, each for all of its bytes.
 
@@ -133,16 +133,16 @@ def plan_whole_tiles(
     return found
 
 
-def tile_spans(layout: Layout, window: Window, bands: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def tile_spans(layout: TileLayout, window: Window, bands: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return for each plane a span of tiles [first, stop) that contains the window's tiles."""
     return tuple(_tile_span(layout, window, plane) for plane in _planes(layout, bands))
 
 
-def _planes(layout: Layout, bands: Sequence[int]) -> tuple[int, ...]:
+def _planes(layout: TileLayout, bands: Sequence[int]) -> tuple[int, ...]:
     return (0,) if layout.n_planes == 1 else tuple(dict.fromkeys(band - 1 for band in bands))
 
 
-def _tile_span(layout: Layout, window: Window, plane: int) -> tuple[int, int]:
+def _tile_span(layout: TileLayout, window: Window, plane: int) -> tuple[int, int]:
     """Return the first tile of one plane that the window touches, and the tile after the last."""
     base = plane * layout.n_across * layout.n_down
     first = window.row_off // layout.tile_height * layout.n_across + window.col_off // layout.tile_width
@@ -151,7 +151,7 @@ def _tile_span(layout: Layout, window: Window, plane: int) -> tuple[int, int]:
     return base + first, base + last + 1
 
 
-def _fetched_planes(ifd: Ifd, layout: Layout, window: Window, bands: Sequence[int]) -> tuple[int, ...]:
+def _fetched_planes(ifd: Ifd, layout: TileLayout, window: Window, bands: Sequence[int]) -> tuple[int, ...]:
     """Return the planes that hold the bands.
 
     The offsets of several planes are looked up at once, unless there are too many, so that one GET fetches
@@ -167,7 +167,7 @@ def _fetched_planes(ifd: Ifd, layout: Layout, window: Window, bands: Sequence[in
     return planes
 
 
-def _reads_of_plane(ifd: Ifd, layout: Layout, window: Window, plane: int) -> Iterator[TileRead]:
+def _reads_of_plane(ifd: Ifd, layout: TileLayout, window: Window, plane: int) -> Iterator[TileRead]:
     """Yield one tile read for each tile of a plane that the window touches, row by row."""
     tile_width, tile_height, n_across = layout.tile_width, layout.tile_height, layout.n_across
     tile_rows = range(window.row_off // tile_height, (window.row_stop - 1) // tile_height + 1)
@@ -202,7 +202,7 @@ def _check_range(start: int, nbytes: int, object_nbytes: int) -> None:
 
 
 def _cut_rows(
-    tile_read: TileRead, layout: Layout, *, max_row_nbytes: int, part_nbytes: int
+    tile_read: TileRead, layout: TileLayout, *, max_row_nbytes: int, part_nbytes: int
 ) -> Iterator[TileRead]:
     """Yield the needed rows of an uncompressed tile, in parts of bounded size."""
     row_nbytes = layout.row_nbytes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.io.geotiff.decode import decode_block
-from pixel_gather.io.geotiff.layout import Layout
+from pixel_gather.io.geotiff.layout import TileLayout
 from pixel_gather.io.geotiff.tile_reads import TileRead
 
 type Pixels = np.ndarray[Any, Any]
@@ -18,7 +18,7 @@ type Pixels = np.ndarray[Any, Any]
 def copy_tile(
     content: memoryview,
     tile_reads: Sequence[TileRead],
-    layout: Layout,
+    layout: TileLayout,
     *,
     outs: Sequence[Pixels],
     bands: Sequence[int],
@@ -45,14 +45,14 @@ def copy_tile(
 
 
 def fill_tile(
-    value: float, tile_read: TileRead, layout: Layout, *, out: Pixels, bands: Sequence[int]
+    value: float, tile_read: TileRead, layout: TileLayout, *, out: Pixels, bands: Sequence[int]
 ) -> None:
     """Write one value to all pixels of a tile read."""
     for position, _ in _positions(tile_read, layout, bands):
         out[position, tile_read.out_rows, tile_read.out_cols] = value
 
 
-def _positions(tile_read: TileRead, layout: Layout, bands: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _positions(tile_read: TileRead, layout: TileLayout, bands: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield each band index of ``out`` that a tile read fills, with its sample in the decoded block."""
     for position, band in enumerate(bands):
         if layout.n_planes == 1:
@@ -61,7 +61,9 @@ def _positions(tile_read: TileRead, layout: Layout, bands: Sequence[int]) -> Ite
             yield position, 0
 
 
-def _direct_target(tile_read: TileRead, layout: Layout, out: Pixels, bands: Sequence[int]) -> Pixels | None:
+def _direct_target(
+    tile_read: TileRead, layout: TileLayout, out: Pixels, bands: Sequence[int]
+) -> Pixels | None:
     """Return the part of ``out`` that has the same shape and order as the tile's pixels, or None."""
     is_whole = tile_read.rows == slice(0, tile_read.n_rows) and tile_read.cols == slice(0, layout.tile_width)
     if layout.samples != 1 or layout.is_complex_int or not is_whole:

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pixel_gather.core.results.evidence import Evidence
-from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, TableRow, rows_of, summary_rows
+from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, TableRow, summary_rows, table_rows
 from pixel_gather.features.report.page.place_map import MapView, map_of, map_of_cubes
 from pixel_gather.features.report.page.views import view_of
 from pixel_gather.io.pictures.page_style import page_style
@@ -146,7 +146,7 @@ def _hash_of(script: str) -> str:
 
 def _tables(columns: Sequence[RunColumn]) -> list[dict[str, Any]]:
     """Return all columns, divided into tables that fit the page's width."""
-    rows = rows_of(columns)
+    rows = table_rows(columns)
     starts = range(0, len(columns), COLUMNS_ABREAST)
     return [
         {
