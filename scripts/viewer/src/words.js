@@ -12,6 +12,7 @@ const REASONS = {
   unsupported: "No reader can read this file.",
   not_gathered: "No source was gathered into this row.",
   lost: "Its worker failed. Nothing was recorded.",
+  unmasked: "It was read, but not the mask of its row.",
   gone: "The cube's object with these pixels is not there. It was removed or never copied.",
 };
 
