@@ -205,7 +205,7 @@ _WINDOW = (
     click.option(
         "--windows",
         metavar="FILE",
-        help="Many windows, each around a point of this table: chips. Needs --size. In process only.",
+        help="Many windows, each around a point of this table: chips. Needs --size.",
     ),
     click.option("--size", type=Numbers("W,H", kind=int), help="Pixels around the point.  [default: 1,1]"),
     click.option(

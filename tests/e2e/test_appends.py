@@ -127,7 +127,7 @@ def test_an_append_reads_what_had_failed_in_its_own_row(
     wanted = {"sources": hrefs, "window": WINDOW, "output": {"name": "retried", **LAYOUT, **UNDRAWN}}
     first = gathered(deployment, wanted)
     tried = gathered(deployment, request(deployment, 2, append_to="retried"))
-    assert [each["state"] for each in (first, tried)] == ["succeeded", "succeeded"], (first, tried)
+    assert [each["state"] for each in (first, tried)] == ["succeeded", "succeeded"], tried
     s3.upload_file(str(DATA / IN_SAMPLES / SERIES[1]), bucket, late)
 
     where = {"Bucket": deployment.array_bucket, "Key": "retried.zarr/zarr.json"}

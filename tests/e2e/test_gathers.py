@@ -121,6 +121,30 @@ def test_bands_of_different_resolution_and_a_mask_through_the_api(
         np.testing.assert_array_equal(cube[name].values, local[name].values)
 
 
+def test_chips_that_are_submitted_are_those_in_process(
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command uploads the table. Plan, workers and finish do the rest under their own roles."""
+    points = [f"p{n},{-108.5 + n * 0.7},{37.5 + n % 3},{n % 2}" for n in range(9)]
+    (tmp_path / "chips.csv").write_text("\n".join(["id,lon,lat,label", *points]))
+    (tmp_path / "list.txt").write_text("\n".join(hrefs(deployment)))
+    options = ("--windows", str(tmp_path / "chips.csv"), "--size", "12,8", "--no-report")
+    submitted = run_cli(
+        deployment, "submit", "--sources", str(tmp_path / "list.txt"), *options, "--watch", "--name", "chips"
+    )
+    files = [str(DATA / IN_SAMPLES / name) for name in SERIES]
+    windows = {"table": str(tmp_path / "chips.csv"), "size": [12, 8]}
+    here = gather_undrawn({"sources": files, "windows": windows}, to=tmp_path / "cube")
+
+    assert submitted.returncode == 0, submitted.stderr
+    cube = opened(deployment, f"s3://{deployment.array_bucket}/chips.zarr", monkeypatch)
+    assert dict(cube["band_1"].sizes) == {"chip": 9, "source": N, "y": 8, "x": 12}
+    np.testing.assert_array_equal(cube.band_1.values, xr.open_zarr(here.place).band_1.values)
+    assert cube.label.values.tolist() == xr.open_zarr(here.place).label.values.tolist()
+    verified = run_cli(deployment, "verify", f"s3://{deployment.array_bucket}/chips.zarr")
+    assert verified.returncode == 0, verified.stdout
+
+
 def test_same_request_twice_is_the_same_gather(deployment: DeployedStack) -> None:
     """The same request starts no second gather, unless it is forced. Then it makes another cube."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "twice"}}

@@ -28,7 +28,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final, override
 from unittest.mock import patch
@@ -457,9 +457,9 @@ class Run:
         self.execution = len(self.world.executions)
         self.world.executions.append(self.execution)
 
-    async def is_cancelled(self, execution: int | None = None) -> bool:
-        """Look for the marker of an execution; of the present one if none is given."""
-        world, execution = self.world, self.execution if execution is None else execution
+    async def is_cancelled(self) -> bool:
+        """Look for the marker of the execution."""
+        world, execution = self.world, self.execution
         if not world.cancels:
             return False
 
@@ -553,11 +553,10 @@ class Run:
 
     async def worker(self, plan: CubePlan, task: ShardTask) -> None:
         """Look for the cube, and fill a shard of it, as `gather_shards` does."""
-        execution = self.execution  # another may have begun when this worker goes on
-        was_cancelled = execution in self.world.cancelled
+        was_cancelled = self.execution in self.world.cancelled
         check_uncommitted(await self.world.cube.found_among_files(), plan)
         try:
-            await unless_cancelled(self.shard(plan, task), partial(self.is_cancelled, execution))
+            await unless_cancelled(self.shard(plan, task), self.is_cancelled)
         except GatherCancelledError:
             self.world.n_broken_off += 1
             raise

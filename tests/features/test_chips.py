@@ -122,6 +122,9 @@ def test_each_chip_of_each_image_equals_rasterios_window(tmp_path: Path) -> None
             is_there = bool(expected.any())
             assert (cell["status"] == (Status.OK if is_there else Status.ABSENT)).all()
     assert (cube["status"].isel(time=3) == Status.ABSENT).all()
+    was_read = cube["status"].values[..., 0] == Status.OK
+    assert (cube["bytes"].values[was_read] > 0).all()
+    assert int(cube["requests"].sum()) == done.report.requests > 0
     assert done.report.n_failed == 0
     assert verify(done.place).is_same
 

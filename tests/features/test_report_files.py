@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -27,18 +26,6 @@ def test_gather_leaves_its_report_beside_the_arrays(tmp_path: Path) -> None:
     assert all((tmp_path / "cube" / name).stat().st_size > 0 for name in NAMES)
     assert json.loads((tmp_path / "cube/report.json").read_text())["digest"] == gathered.report.digest
     assert (tmp_path / "cube/report.html").read_text().startswith("<!doctype html>")
-
-
-def test_report_of_a_grown_cube_has_the_time_of_all_gathers(tmp_path: Path) -> None:
-    """The receipt knows when each append was planned."""
-    cube = tmp_path / "cube"
-    gather(REQUEST | {"sources": REQUEST["sources"][:1]}, to=cube)
-    assert " gathers, the last one " not in (cube / "report.html").read_text()
-
-    gather(REQUEST | {"sources": REQUEST["sources"][1:2], "output": {"append_to": str(cube)}})
-
-    assert re.search(r"in 2 gathers, the last one [\d.]+ s", (cube / "report.html").read_text())
-    assert (cube / "preview.webp").is_file()
 
 
 def test_gather_asked_for_again_leaves_its_report_as_it_is(tmp_path: Path) -> None:

@@ -100,3 +100,23 @@ def test_chip_layout_refuses_a_chip_that_no_task_holds() -> None:
     assert chip_layout((9, 16, 16), n_images=3, **sizes).shard == (3, 16, 16)
     with pytest.raises(BudgetError, match="one chip with its 3 images"):
         chip_layout((9, 16, 16), n_images=3, **sizes | {"max_task_nbytes": 3 * 16 * 16 * 2 * 2 - 1})
+
+
+@pytest.mark.parametrize(
+    ("box", "expected"),
+    [
+        ((-1.0, -1.0, 0.5, 0.5), True),  # around the first
+        ((0.05, 0.05, 0.5, 0.5), True),  # the first chip may reach into it
+        ((0.2, 0.2, 0.8, 0.8), False),  # between two
+        ((2.5, 0.0, 2.8, 9.0), False),
+        ((170.0, -1.0, -179.0, 9.0), False),  # across the antimeridian
+        ((170.0, -1.0, 1.5, 9.0), True),
+        ((-180.0, -90.0, 180.0, 90.0), True),
+        ((0.0, 3.5, 9.0, 9.0), False),
+    ],
+)
+def test_chips_meet_the_boxes_of_scenes_that_may_hold_them(
+    *, box: tuple[float, float, float, float], expected: bool
+) -> None:
+    """Scenes that hold no chip are left out of what a search finds."""
+    assert chips(3).meets(box) is expected

@@ -76,6 +76,14 @@ def test_findings_of_nothing_are_none() -> None:
     assert state_findings([empty]) == ()
 
 
+def test_findings_of_sources_that_took_no_time_name_no_late_one() -> None:
+    """No source is any number of times as late as nothing."""
+    run = run_of(1, 10, open_s=0.0, read_s=0.0)
+    run.timings.read_s[50] = 3.0
+
+    assert not any("slowest source" in each for each in state_findings([run]))
+
+
 def test_findings_tell_of_one_late_source() -> None:
     """One late source determines the wall time of a short run."""
     late = run_of(1, 10)

@@ -8,15 +8,25 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from handlers.deployment.policy import check_append, check_index, check_sources, list_policy, source_policy
+from handlers.deployment.policy import (
+    check_append,
+    check_index,
+    check_list,
+    check_sources,
+    list_policy,
+    source_policy,
+)
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from pixel_gather.core.area import Box
 from pixel_gather.core.errors import ArrayExistsError, BudgetError, RequestError
 from pixel_gather.core.metric_names import GATHERS_REFUSED
 from pixel_gather.core.model.source import Source
+from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.plan.chip_table import TABLE_FIELD, Chips, ChipTable
 from pixel_gather.core.request.request import GatherRequest, Limits
 from pixel_gather.core.request.web_address import hosts_only
+from pixel_gather.core.request.windows_request import WindowsRequest
 from pixel_gather.io.aws.metrics import EmfMetrics
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.header_index import read_index
@@ -24,7 +34,7 @@ from pixel_gather.io.lists.found_list import found_sources
 from pixel_gather.io.lists.source_list import SourceList, named_sources
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.scenes.scene_list import SceneFinder
-from pixel_gather.io.store.opened_file import Check
+from pixel_gather.io.store.opened_file import Check, open_list_file
 
 _FOR_THE_LIST: Final = 0.75
 """Share of a plan's time. Reading headers, sorting the list and writing the manifest take less. The thread
@@ -42,10 +52,10 @@ def admit(request: GatherRequest, settings: Settings) -> GatherRequest:
     Raises:
         RequestError: The request names sources that this deployment may not read.
     """
-    if request.windows is not None:
-        raise RequestError("chips are gathered in process only: use pixel-gather run", field="windows")
     check_sources(request.sources, settings)
     check_append(request)
+    if request.windows is not None:
+        check_list(request.windows.table, settings, field=TABLE_FIELD)
     if request.index is not None:
         check_index(request.index, settings)
     limits = request.limits.within(Limits.model_validate(settings.limits))
@@ -62,6 +72,7 @@ async def open_table(
     left_s: float,
     found_list: bytes | None = None,
     keeps: Callable[[Box], bool] | None = None,
+    window: WindowRule | None = None,
 ) -> AsyncIterator[SqliteSourceTable]:
     """Read the list of a request into a table, which is removed at the end of the context.
 
@@ -71,6 +82,7 @@ async def open_table(
         left_s: How long the whole plan may take.
         found_list: What an earlier run of the request found; it is read instead of searching.
         keeps: Tells by its box whether a scene that a search has found is wanted; None for all of them.
+        window: Where scenes are looked for; the request's window if not given.
 
     Raises:
         RequestError: The list is wrong.
@@ -89,7 +101,8 @@ async def open_table(
             )
 
     def load() -> SqliteSourceTable:
-        named = _name_sources(request, deployment, check, found_list, keeps)
+        searched = window or request.rule()
+        named = _name_sources(request, deployment, check, found_list, keeps, searched)
         limited = _limit_sources(named.sources, most=request.limits.files)
         table = SqliteSourceTable(replace(named, sources=limited), check=check)
         if request.index is not None:
@@ -102,6 +115,35 @@ async def open_table(
 
     with await asyncio.to_thread(load) as table:
         yield table
+
+
+@asynccontextmanager
+async def open_gather_table(
+    request: GatherRequest, deployment: Deployment, *, left_s: float, found_list: bytes | None = None
+) -> AsyncIterator[SqliteSourceTable | ChipTable]:
+    """Read the list of a gather, for each of its chips if it has some; see `open_table`."""
+    if request.windows is None:
+        async with open_table(request, deployment, left_s=left_s, found_list=found_list) as table:
+            yield table
+        return
+    chips = await asyncio.to_thread(_open_chips, request.windows, deployment)
+    async with open_table(
+        request,
+        deployment,
+        left_s=left_s,
+        found_list=found_list,
+        keeps=chips.meets,
+        window=chips.rule_of_all(),
+    ) as table:
+        yield ChipTable(table=table, chips=chips)
+
+
+def _open_chips(windows: WindowsRequest, deployment: Deployment) -> Chips:
+    from pixel_gather.tables.read_chips import read_chips  # noqa: PLC0415 # seldom needed, and takes 0.1 s
+
+    href = check_list(windows.table, deployment.settings, field=TABLE_FIELD)
+    name, file = open_list_file(href, objects=deployment.objects, what="table of chips")
+    return read_chips(file, name=name, windows=windows)
 
 
 def _learn(
@@ -117,10 +159,11 @@ def _name_sources(
     check: Check,
     found_list: bytes | None,
     keeps: Callable[[Box], bool] | None,
+    window: WindowRule,
 ) -> SourceList:
     settings = deployment.settings
     find_scenes = SceneFinder(
-        window=request.rule(),
+        window=window,
         projector=RasterioProjector(),
         objects=deployment.objects,
         policy=source_policy(settings),

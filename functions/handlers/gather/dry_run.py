@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import TooSlowError
 from handlers.api.resolver import Resolver, answer_event, read_body
-from handlers.deployment.admit_request import admit, open_table
+from handlers.deployment.admit_request import admit, open_gather_table
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.gather.capacity import deployed_workers
@@ -44,7 +44,7 @@ class DryPlanner:
         try:
             async with (
                 asyncio.timeout(left_s),
-                open_table(request, self.deployment, left_s=left_s) as table,
+                open_gather_table(request, self.deployment, left_s=left_s) as table,
             ):
                 is_new = request.output.append_to is None
                 return await plan_dry(

@@ -15,7 +15,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.deployment.admit_request import admit, open_table, refuse
+from handlers.deployment.admit_request import admit, open_gather_table, refuse
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.gather.capacity import deployed_workers, worker_size_index
@@ -69,7 +69,7 @@ class Planner:
             sources=self.readers.sources(request.sources.sign, self.projector),
         )
         found_list = await read_found_list(request, context)
-        async with open_table(request, deployment, left_s=left_s, found_list=found_list) as table:
+        async with open_gather_table(request, deployment, left_s=left_s, found_list=found_list) as table:
             planned = await plan_gather(
                 request,
                 table=table,

@@ -85,11 +85,10 @@ def body_schemas() -> dict[str, Schema]:
 
 
 def _request_schemas() -> dict[str, Schema]:
-    """Return the schema of a gather's request, and those of its parts. A deployment gathers no chips."""
+    """Return the schema of a gather's request, and those of its parts."""
     request = request_schema()
     parts = request.pop("$defs")
-    del request["$schema"], request["oneOf"], request["properties"]["windows"], parts["WindowsRequest"]
-    request["required"].append("window")
+    del request["$schema"]
     renamed: dict[str, Schema] = _renamed({_REQUEST: request, **parts})
     return renamed
 

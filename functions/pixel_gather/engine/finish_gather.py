@@ -91,19 +91,18 @@ async def finish_gather(
     cube = stores.cube
     with suppress(AlreadyCommittedError):
         # May this plan still be committed? What is found here is replaced at the end, and nothing else.
-        at_place, committed = await both(cube.found_among_files(), find_committed(plan, tasks, stores=stores))
-        found = check_uncommitted(at_place, plan)
+        found = check_uncommitted(await cube.found_among_files(), plan)
         await check_row_claim(cube, plan)
         earlier = EarlierRows() if plan.append.is_first else await cube.earlier_rows(plan)
         with cube.staged() as staged:
             report = await _stage(
-                plan, tasks, committed, earlier, stores=stores, staged=staged, max_lost_share=max_lost_share
+                plan, tasks, earlier, stores=stores, staged=staged, max_lost_share=max_lost_share
             )
             await publish(cube, plan, staged, found=found)
             return report
     # Somebody has committed it: perhaps a PUT of this call, whose answer was lost.
-    done = await cube.found_among_files()
-    found_report = None if done is None else done.complete_report()
+    committed = await cube.found_among_files()
+    found_report = None if committed is None else committed.complete_report()
     if found_report is None:
         raise ArrayExistsError(f"{cube.place}: the cube was removed: submit its request again")
     return found_report
@@ -112,7 +111,6 @@ async def finish_gather(
 async def _stage(
     plan: CubePlan,
     tasks: Sequence[ShardTask],
-    found: dict[int, str],
     earlier: EarlierRows,
     *,
     stores: GatherStores,
@@ -124,7 +122,6 @@ async def _stage(
     Args:
         plan: The cube.
         tasks: All of its tasks, in order.
-        found: The sidecars of the tasks that are committed.
         earlier: The rows before those of the plan. They are written again, with the new ones.
         stores: Where the shards and the sidecars are.
         staged: Where to write.
@@ -138,8 +135,9 @@ async def _stage(
     def committed() -> Awaitable[dict[int, str]]:
         return find_committed(plan, tasks, stores=stores)
 
-    # All finishes of a plan agree on which tasks are not committed.
+    # Which tasks are committed? All finishes of a plan agree on those that are not.
     control = stores.control
+    found = await committed()
     _check_lost(tasks, found, max_lost_share)
     agreed = await _agree_on_lost(tasks, found, control, committed)
     _check_lost(tasks, agreed, max_lost_share)
@@ -153,10 +151,7 @@ async def _stage(
     rows = _count_rows(plan, tasks, sidecars, counts, earlier)
     writing = _write_rows(staged, plan, coordinates, rows, partial(table_values, plan))
     async with aclosing(writing) as batches:
-        table, headers = await both(
-            staged.write_row_table(plan, batches),
-            staged.write_headers(_read_all_headers(tasks, control, earlier)),
-        )
+        table = await staged.write_row_table(plan, batches)
     report = counts.tally.report()
 
     # Few cubes have rows that differ. They need a second pass, as that is known only now.
@@ -166,7 +161,10 @@ async def _stage(
         )
 
     # Last the files beside the arrays. The receipt names the others, and the group's metadata complete all.
-    pictures = await _write_quicklooks(counts.album, staged)
+    headers, pictures = await both(
+        staged.write_headers(_read_all_headers(tasks, control, earlier)),
+        _write_quicklooks(counts.album, staged),
+    )
     found_list = await _write_found_list(plan, control, staged)
     receipt = receipt_of(
         plan,

@@ -13,7 +13,7 @@ later version has replaced an object, the PUT fails. So nothing that is committe
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from pixel_gather.core.claim import check_uncommitted
@@ -23,7 +23,7 @@ from pixel_gather.core.plan.cube_version import version_key
 from pixel_gather.core.stores import ROOT_KEY, Content, CubeStore, FoundCube, StagedCube
 from pixel_gather.engine.row_claim import check_row_claim
 
-_AT_ONCE: Final = 32
+_AT_ONCE: Final = 16
 _LONGEST_PAUSE_S: Final = 1.0
 
 type Check = Callable[[], Awaitable[None]]
@@ -50,14 +50,9 @@ async def publish(cube: CubeStore, plan: CubePlan, staged: StagedCube, *, found:
             raise ArrayExistsError(f"{cube.place}: the cube has changed meanwhile: run again")
         await check_row_claim(cube, plan)
 
-    phases, not_there = staged.phases(plan, found), frozenset[str]()
-    if plan.append.is_first:
-        # Nobody reads what an incomplete cube consists of, so no order matters. What the plan has not put is
-        # not there, but for what an earlier try has left.
-        phases = [[key for keys in phases for key in keys]]
-        not_there = frozenset(phases[0]) - {f"{each.name}/{ROOT_KEY}" for each in plan.measurements}
-    for keys in phases:
-        await put_all(cube, keys, staged.content, still_ours=still_ours, not_there=not_there)
+    for keys in staged.phases(plan, found):
+        # what a new cube consists of is not there, but for what an earlier try has left
+        await put_all(cube, keys, staged.content, still_ours=still_ours, is_new=plan.append.is_first)
     await commit(cube, staged.content(ROOT_KEY), found=found, still_ours=still_ours)
 
 
@@ -67,7 +62,7 @@ async def put_all(
     content: Callable[[str], Content],
     *,
     still_ours: Check,
-    not_there: Collection[str] = (),
+    is_new: bool = False,
 ) -> None:
     """Put objects, each if it is as it was before the last check.
 
@@ -76,13 +71,11 @@ async def put_all(
         keys: Their keys.
         content: Returns what is put under a key.
         still_ours: Checks that the work may go on.
-        not_there: Keys that are put at first without a look, as if there were nothing.
+        is_new: Whether to begin without a look, as if nothing were there.
     """
     in_turn = asyncio.Semaphore(_AT_ONCE)
 
     async def etag(key: str) -> str | None:
-        if key in not_there:
-            return None
         async with in_turn:
             return await cube.etag_of(key)
 
@@ -91,12 +84,14 @@ async def put_all(
             return await cube.put_object(key, content(key), replaces=there) is not None
 
     left: Sequence[str] = list(keys)
+    etags: Sequence[str | None] = [None] * len(left)
     while left:
-        etags = await asyncio.gather(*map(etag, left))
+        if not is_new:
+            etags = await asyncio.gather(*map(etag, left))
         await still_ours()
         were_put = await asyncio.gather(*map(put, left, etags))
         left = [key for key, was_put in zip(left, were_put, strict=True) if not was_put]
-        not_there = ()
+        is_new = False
 
 
 async def commit(cube: CubeStore, root: Content, *, found: FoundCube, still_ours: Check) -> None:

@@ -134,7 +134,7 @@ async def opened_job(
                     catalog_policy=policy,
                     check_api=partial(same_host_only, field="stac"),
                     check=check,
-                    keeps=keeps,
+                    keeps=keeps if chips is None else chips.meets,
                 )
                 return find(searched)
 

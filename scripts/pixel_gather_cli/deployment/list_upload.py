@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.plan.chip_table import TABLE_FIELD
 from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href
 from pixel_gather.core.request.request import GatherRequest
 from pixel_gather.core.request.sources import Sources
@@ -34,7 +35,7 @@ _LOOKED_AT: Final = 1000
 
 
 def with_list_uploaded(request: GatherRequest, deployment: RemoteDeployment) -> GatherRequest:
-    """Return the request with its list file and its index uploaded, if they are on this machine.
+    """Return the request with its list file, chips and index uploaded, if they are on this machine.
 
     An upload is named by its content, so the same list makes the same request.
 
@@ -44,6 +45,13 @@ def with_list_uploaded(request: GatherRequest, deployment: RemoteDeployment) -> 
     sources = uploaded_sources(request.sources, deployment)
     if sources is not request.sources:
         request = request.model_copy(update={"sources": sources})
+    if request.windows is not None:
+        path = _local_path(request.windows.table, TABLE_FIELD)
+        if path is not None:
+            href = _upload_list(path, deployment, "table of chips", "the table is empty")
+            request = request.model_copy(
+                update={"windows": request.windows.model_copy(update={"table": href})}
+            )
     if request.index is not None:
         path = _local_path(request.index, "index")
         if path is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import xarray as xr
 from obstore.store import S3Store
@@ -59,6 +60,45 @@ def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tm
     assert cube.attrs["complete"] == 1
     xr.testing.assert_equal(_bare(cube), _bare(xr.open_zarr(tmp_path / "cube")))
     assert cube.href.values.tolist() == [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
+
+
+def test_chips_by_functions_equal_those_in_process(machine: StateMachine, tmp_path: Path) -> None:
+    """A table of chips beside the sources is read by the plan, and its tasks are those of rows."""
+    lines = [f"c{n},{560_000 + n * 40_000},{4_540_000 - n % 2 * 90_000},{n % 2}" for n in range(5)]
+    table = "\n".join(["id,x,y,label", *lines]).encode()
+    (tmp_path / "chips.csv").write_bytes(table)
+    machine.s3.put_object(Bucket="sources", Key="chips.csv", Body=table)
+    windows = {"size": [16, 12], "crs": "EPSG:32618"}
+    local = gather_undrawn(
+        {
+            "sources": {"hrefs": [str(file) for file in LANDSAT], "time": "auto"},
+            "windows": windows | {"table": str(tmp_path / "chips.csv")},
+        },
+        to=tmp_path / "cube",
+    )
+    request = {
+        "sources": {"prefix": "s3://sources/landsat"},
+        "windows": windows | {"table": "s3://sources/chips.csv"},
+    }
+
+    result = machine.run(request)
+
+    assert result["digest"] == local.report.digest
+    cube = _cube(parse_request(request).cube_name)
+    assert cube["band_1"].dims == ("chip", "time", "y", "x")
+    np.testing.assert_array_equal(cube["band_1"], xr.open_zarr(tmp_path / "cube")["band_1"])
+    assert result["status"]["ok"] > 0
+    assert machine.planned(request)["verdict"] == "complete"
+
+
+def test_plan_gather_refuses_a_table_of_chips_that_it_may_not_read(machine: StateMachine) -> None:
+    """Such as one in a bucket that is not the deployment's."""
+    windows = {"table": "s3://elsewhere/chips.csv", "size": [4, 4]}
+
+    verdict = machine.planned({"sources": REQUEST["sources"], "windows": windows})
+
+    assert verdict["verdict"] == "refused"
+    assert "windows.table: " in json.dumps(verdict)
 
 
 def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMachine) -> None:

@@ -68,6 +68,7 @@ DRAWING: Final = Figure(4.0, "s", "measured: the report of 1,278 sources, and of
 TASK_ROUND_TRIPS: Final = Figure(
     3, "requests", "counted: control files at one time, its object's ETag again, sidecar put"
 )
-FINISH_ROUND_TRIPS: Final = Figure(9, "requests", "counted: those of a finish that follow one another")
-SIDECARS_AHEAD: Final = Figure(32, "sidecars", "counted: read at one time by the finish, headers beside them")
-CHUNK_ROUND_TRIPS: Final = Figure(1, "requests", "counted: those of 16,384 rows, 32 at one time")
+FINISH_ROUND_TRIPS: Final = Figure(30, "requests", "counted: those of a finish that follow one another")
+SIDECARS_AHEAD: Final = Figure(32, "sidecars", "counted: read at one time by the finish")
+HEADERS_AHEAD: Final = Figure(32, "sidecars", "counted: those of headers, read at one time by the finish")
+CHUNK_ROUND_TRIPS: Final = Figure(8, "requests", "counted: those of 16,384 rows that follow one another")

@@ -152,8 +152,9 @@ def plan_s_of(work: Workload) -> float:
 def finish_s_of(work: Workload) -> float:
     """Return the duration of the finish until the cube is complete, without drawing the report."""
     sidecars = ceil(work.n_tasks / assumptions.SIDECARS_AHEAD.value)
+    headers = ceil(work.n_tasks / assumptions.HEADERS_AHEAD.value)
     chunks = ceil(work.n_sources / pricing.ROWS_PER_PUT) * assumptions.CHUNK_ROUND_TRIPS.value
-    round_trips = assumptions.FINISH_ROUND_TRIPS.value + sidecars + chunks
+    round_trips = assumptions.FINISH_ROUND_TRIPS.value + sidecars + headers + chunks
     return (
         assumptions.COLD_START.value
         + round_trips * assumptions.FIRST_BYTE.value

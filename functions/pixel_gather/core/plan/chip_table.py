@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import xxhash
 
+from pixel_gather.core.area import Box
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.chip import Chip
@@ -19,6 +20,9 @@ from pixel_gather.core.ports import SourceTable
 
 TABLE_FIELD: Final = "windows.table"
 """The field of a request that names the table of chips."""
+
+_MARGIN: Final = 0.1
+"""Degrees by which the box of a scene is taken larger: more than half a chip of 512 pixels of 30 m."""
 
 _BITS: Final = 16
 """Bits of each coordinate in the order of places."""
@@ -74,6 +78,16 @@ class Chips:
             ),
             columns={name: values[index] for name, values in self.columns.items()},
         )
+
+    def meets(self, box: Box) -> bool:
+        """Return whether some chip may lie on a scene, from the scene's box in degrees.
+
+        A chip at the edge of a scene has its middle beyond it, so the box is taken larger.
+        """
+        west, south, east, north = box
+        width = (east - west) % 360 or (360 if east != west else 0)
+        is_within = (self.lons - west + _MARGIN) % 360 <= width + 2 * _MARGIN
+        return bool((is_within & (self.lats >= south - _MARGIN) & (self.lats <= north + _MARGIN)).any())
 
     def rule_of_all(self) -> WindowRule:
         """Return the box around the middles of all chips: where their scenes are looked for."""

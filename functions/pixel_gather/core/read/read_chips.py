@@ -38,7 +38,7 @@ async def read_chips(
     """Read all windows of a task of chips.
 
     An image that cannot be read costs its own rows. A chip that lies wholly outside an image is absent there.
-    What an image costs is told by the first of its rows.
+    What an image costs is shared by the chips that were read of it.
 
     Args:
         rows: The task's rows of the list.
@@ -118,7 +118,6 @@ class _Image:
         plan, cost, now = self.view.plan, Cost(), asyncio.get_running_loop().time
         start_s = time.time() - plan.planned_at
         found = [Outcome(status=Status.OK, start_s=start_s) for _ in self.chips]
-        found[0].cost = cost
         timeout_s = sources.timeout_s * -(-len(self.chips) // _CHIPS_IN_TIME)
         try:
             async with asyncio.timeout_at(min(now() + timeout_s, read_until)):
@@ -133,6 +132,7 @@ class _Image:
             _fail(found, Status.TIMED_OUT, TOO_LATE if is_late else f"not read within {timeout_s:g} s")
         for each in found:
             each.end_s = time.time() - plan.planned_at
+        _share_out(cost, [each for each in found if each.status is Status.OK] or found[:1])
         return found
 
     def _locate(self, opened: OpenedSource, found: list[Outcome]) -> list[tuple[int, Part]]:
@@ -177,3 +177,13 @@ def _fail(found: list[Outcome], status: Status, reason: str | None) -> None:
     for index, each in enumerate(found):
         if each.status is Status.OK:
             found[index] = replace(each, status=status, reason=reason)
+
+
+def _share_out(cost: Cost, outcomes: Sequence[Outcome]) -> None:
+    """Give each outcome an equal share of what an image cost. Whole numbers keep their sum."""
+    n = len(outcomes)
+    for index, outcome in enumerate(outcomes):
+        for name in Cost.__slots__:
+            value = getattr(cost, name)
+            share = value // n + (index < value % n) if isinstance(value, int) else value / n
+            setattr(outcome.cost, name, share)

@@ -91,9 +91,7 @@ class GatherRequest(RequestPart):
 
     sources: Sources
     window: WindowRequest | None = None
-    windows: WindowsRequest | None = Field(
-        None, description="Many windows instead of one: see chips.md. In process only, not in a deployment."
-    )
+    windows: WindowsRequest | None = Field(None, description="Many windows instead of one: see chips.md.")
     bands: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] | None = Field(
         None,
         min_length=1,

@@ -82,7 +82,7 @@ def _say_of_one_run(run: Run, whose: str) -> Iterator[str]:
         verdict = "hardly matters" if abs(correlation) < _WEAK else "matters"
         yield (f"A window's size {verdict}{whose}: correlation with the time to read it {correlation:.2f}.")
     median_s, longest_s = float(np.median(timings.total_s)), float(timings.total_s.max())
-    if longest_s > _LATE * median_s:
+    if longest_s > _LATE * median_s > 0:
         yield (
             f"The slowest source took {longest_s / median_s:,.0f} times the median{whose}: "
             f"{_ms(longest_s)}. In a short run that decides the wall time, but not the typical throughput."

@@ -8,14 +8,12 @@ import numpy as np
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.source import MAX_EXACT, NO_INTEGER, CubeRow, ListColumn, Source
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.results.drift import Version
 from pixel_gather.core.results.row_coordinates import CHUNK_ROWS, RESERVED_NAMES, Values
 from pixel_gather.core.results.row_evidence import column_value, stored_status
 from pixel_gather.io.cube.open_group import open_group
-from pixel_gather.io.cube.scaling import meaning_of
 from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
@@ -67,12 +65,6 @@ class StoredCube:
         if self._arrays["href"].ndim > 1:
             return names
         return names if len(names) == 1 and not names[0].startswith(_ALL_BANDS) else ()
-
-    @cached_property
-    def band_classes(self) -> dict[str, tuple[BandClass, ...]]:
-        """Classes of each of `bands` that has some, as the cube says."""
-        found = {name: meaning_of(self._arrays[name]).classes for name in self.bands}
-        return {name: classes for name, classes in found.items() if classes}
 
     @cached_property
     def source_bands(self) -> tuple[int, ...] | None:

@@ -23,6 +23,8 @@ class StoredTable:
     n_repeated = 0
     n_known = 0
     search_cost: SearchCost | None = None
+    band_classes: Mapping[str, tuple[BandClass, ...]] = {}
+    """None: the cube says itself what its values mean."""
 
     def __init__(
         self, cube: StoredCube, *, band_numbers: Mapping[str, int], found_list: bytes | None = None
@@ -36,11 +38,6 @@ class StoredTable:
         """
         self._cube, self._found_list = cube, found_list
         self.band_numbers = band_numbers
-
-    @property
-    def band_classes(self) -> Mapping[str, tuple[BandClass, ...]]:
-        """Classes that the cube has: of its files, or of the catalog that named them."""
-        return self._cube.band_classes
 
     @property
     def digest(self) -> str:
