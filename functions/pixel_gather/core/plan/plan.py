@@ -465,7 +465,7 @@ def _check_one_size(slots: Sequence[SourceSlot]) -> None:
             raise RequestError(
                 f"the window is {first.window.width} x {first.window.height} pixels of band {first.name} but "
                 f"{slot.window.width} x {slot.window.height} of band {slot.name}: gather bands of different "
-                "resolution by grid: {resolution: finest}",
+                "resolution by grid: {resolution: finest} (--grid finest)",
                 field="window",
             )
 
