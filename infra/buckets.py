@@ -91,7 +91,7 @@ class Buckets(Construct):
         self.control = self._bucket(
             "Control",
             is_versioned=False,
-            removal_policy=RemovalPolicy.DESTROY,
+            removal_policy=RemovalPolicy.RETAIN if retain_arrays else RemovalPolicy.DESTROY,
             lifecycle=[
                 s3.LifecycleRule(
                     id="expire-after-the-redrive-window",

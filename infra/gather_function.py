@@ -16,8 +16,6 @@ from infra.grant import allow
 ONE_VCPU_MIB: Final = 1769
 """Memory that comes with one vCPU."""
 
-LOG_RETENTION: Final = logs.RetentionDays.THREE_MONTHS
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
@@ -83,7 +81,7 @@ class GatherFunction(Construct):
             ),
             description=f"What {sizing.module} of Pixel Gather may do",
         )
-        log = logs.LogGroup(self, "Log", retention=LOG_RETENTION, removal_policy=RemovalPolicy.DESTROY)
+        log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         allow(self.role, ["logs:CreateLogStream", "logs:PutLogEvents"], log.log_group_arn)
         self.function = lambda_.Function(
             self,

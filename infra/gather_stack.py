@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aws_cdk import CfnOutput, Stack, Tags
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.buckets import Buckets
@@ -43,7 +44,8 @@ class GatherStack(Stack):
             construct_id,
             description="Pixel Gather: a window of every one of thousands of COGs, as one Zarr cube",
         )
-        for key, value in (("application", "pixel-gather"), ("stage", settings.stage)):
+        tags = {**settings.tags, "application": "pixel-gather", "stage": settings.stage}
+        for key, value in tags.items():
             Tags.of(self).add(key, value)
         buckets = Buckets(
             self, "Buckets", output_prefix=settings.output_prefix, retain_arrays=settings.retain_arrays
@@ -105,6 +107,7 @@ class GatherStack(Stack):
             schedules=schedules,
             email=settings.alarm_email,
             usd_per_day=settings.alarm_usd_per_day,
+            concurrency=settings.account_concurrency,
         )
         operators = OperatorPolicy(
             self,
@@ -132,3 +135,6 @@ class GatherStack(Stack):
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
+        for found in self.node.find_all():
+            if isinstance(found, logs.CfnLogGroup):
+                found.retention_in_days = settings.log_days

@@ -1,6 +1,7 @@
 """A dashboard, alarms for the operator, and the topic that both alarms and failures go to."""
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -38,6 +39,9 @@ _THROTTLED_PERIODS: Final = 3
 _FAILED_TRIES_PERCENT: Final = 10
 _FEWEST_FAILED_TRIES: Final = 3
 """In five minutes. One late shard of a small gather is retried. A gather of a minute has one period."""
+
+_NEAR_QUOTA: Final = 0.95
+"""Share of the account's concurrency. Gathers take nine tenths at most."""
 
 _API_ERRORS: Final = 5
 """In 5 minutes. A single error may be a list that takes longer than 29 seconds to plan."""
@@ -77,6 +81,7 @@ class Monitoring(Construct):
         schedules: Schedules,
         email: str | None,
         usd_per_day: float | None,
+        concurrency: int,
     ) -> None:
         super().__init__(scope, construct_id)
         self.topic = self._topic(email)
@@ -114,6 +119,19 @@ class Monitoring(Construct):
             description="A schedule could not start its gather: the log of the function tick says why",
         )
         self._watch_scheduler(schedules, metrics)
+        self._alarm(
+            "NearQuota",
+            cloudwatch.Metric(
+                namespace="AWS/Lambda",
+                metric_name="ConcurrentExecutions",
+                statistic="Maximum",
+                period=PERIOD,
+            ),
+            threshold=math.ceil(_NEAR_QUOTA * concurrency),
+            periods=_THROTTLED_PERIODS,
+            description=f"The account runs {_NEAR_QUOTA:.0%} of the functions that it may, all applications "
+            "together: raise its quota or lower max_workers",
+        )
         self._alarm(
             "ApiErrors",
             api.metric_server_error(period=PERIOD, statistic="Sum"),

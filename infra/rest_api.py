@@ -13,7 +13,7 @@ from handlers.api.route import JSON, Route
 from handlers.openapi.routes import ROUTES
 from infra.acknowledge import acknowledge
 from infra.gateway_refusals import answer_with_problems
-from infra.gather_function import LOG_RETENTION, GatherFunction
+from infra.gather_function import GatherFunction
 
 _VERSION: Final = "v1"
 _REQUESTS_PER_S: Final = 20
@@ -66,7 +66,7 @@ class Api(Construct):
         self._acknowledge(log_role=log_role)
 
     def _rest_api(self, *, log_role: bool) -> apigateway.RestApi:
-        log = logs.LogGroup(self, "Log", retention=LOG_RETENTION, removal_policy=RemovalPolicy.DESTROY)
+        log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         api = apigateway.RestApi(
             self,
             "RestApi",

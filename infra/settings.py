@@ -8,7 +8,7 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from infra.context import Context, SettingsError, matching
@@ -31,6 +31,10 @@ _EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _SIGNER: Final = re.compile(r"planetary-computer|earthdata")
 _SECRET: Final = re.compile(r"[A-Za-z0-9/_+=.@-]{1,256}")
 _KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
+
+_TAG: Final = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}")
+_LOG_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653)
+"""Days that CloudWatch takes; it takes a few more."""
 
 _MOST_CHILDREN: Final = 10_000
 """A Distributed Map runs no more children at the same time."""
@@ -142,7 +146,15 @@ class Settings:
     """``output_prefix``: where cubes lie in the array bucket; empty, or ending in a slash."""
 
     retain_arrays: bool = True
-    """``retain_arrays``: whether the array bucket outlives the stack."""
+    """``retain_arrays``: whether the buckets outlive the stack. The control bucket has the lists that people
+    uploaded, and the plans of gathers that can be redriven."""
+
+    log_days: int = 90
+    """``log_days``: how many days logs are kept: 1, 3, 5, 7, 14, 30, 60, 90, 180, 365 or more."""
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """``tags``: a JSON object of tags for all resources, in addition to ``application`` and ``stage``. AWS's
+    bill can be split by tags that are activated there."""
 
     worker_memory_mib: int = LEAST_WORKER_MIB
     """``worker_memory_mib``: 1,769 to 10,240, of the workers for shards that do not fit those of 1,024 MiB.
@@ -249,6 +261,8 @@ class Settings:
                 "output_prefix", default.output_prefix, pattern=_PREFIX, expected="folders, each with a slash"
             ),
             retain_arrays=context.truth("retain_arrays", default=default.retain_arrays),
+            log_days=_log_days(context, default.log_days),
+            tags=_tags(context.mapping("tags")),
             worker_memory_mib=context.integer(
                 "worker_memory_mib", default.worker_memory_mib, lowest=LEAST_WORKER_MIB, highest=10_240
             ),
@@ -308,6 +322,22 @@ def _caps(context: Context, default: Caps, *, most_workers: int) -> Caps:
         failed_shards=context.number("max_failed_shards", default.failed_shards, lowest=0, highest=1),
         requests_per_s=_requests_per_s(context),
     )
+
+
+def _log_days(context: Context, default: int) -> int:
+    days = context.integer("log_days", default, lowest=1, highest=max(_LOG_DAYS))
+    if days not in _LOG_DAYS:
+        raise SettingsError("log_days", days, f"one of {', '.join(map(str, _LOG_DAYS))}")
+    return days
+
+
+def _tags(given: Mapping[str, object]) -> dict[str, str]:
+    return {
+        matching("tags", key, pattern=_TAG, expected="names of tags: letters, digits and _.:/=+-@"): matching(
+            f"tags.{key}", value, pattern=_TAG, expected="a text of letters, digits and _.:/=+-@"
+        )
+        for key, value in given.items()
+    }
 
 
 def _hosts(key: str, given: Sequence[object]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.buckets import Area
-from infra.gather_function import LOG_RETENTION, GatherFunction
+from infra.gather_function import GatherFunction
 from infra.grant import allow
 from infra.state_definition import MAP_LABEL, OF_GATHERS, OF_TABLES, StateDefinition
 
@@ -67,7 +67,6 @@ class GatherStateMachine(Construct):
             # With this prefix the log needs no entry in CloudWatch's resource policy, which is small.
             log_group_name=f"/aws/vendedlogs/states/{Stack.of(self).stack_name}"
             + ("-tables" if is_of_tables else ""),
-            retention=LOG_RETENTION,
             removal_policy=RemovalPolicy.DESTROY,
         )
         definition = StateDefinition(

@@ -73,11 +73,11 @@ def test_control_files_expire_after_the_last_redrive(stack: Synthesized) -> None
     assert rule["Status"] == "Enabled"
     assert rule["ExpirationInDays"] > REDRIVE_WINDOW_DAYS + YOUNG_FOR.days
     assert "Prefix" not in rule
-    assert control["DeletionPolicy"] == "Delete"
+    assert control["DeletionPolicy"] == "Retain"
 
 
 def test_arrays_go_with_the_stack_where_the_deployment_says_so() -> None:
     """A deployment for a test can remove its bucket."""
     stack = synthesized(**VARIANTS["with a schedule, telling somebody"])
 
-    assert bucket(stack, "arrays")["DeletionPolicy"] == "Delete"
+    assert {bucket(stack, name)["DeletionPolicy"] for name in ("arrays", "control")} == {"Delete"}

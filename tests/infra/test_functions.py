@@ -16,7 +16,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import Limits
 from pixel_gather.core.request.web_address import hosts_only
 from support.lambda_functions import handler_module
-from support.synthesized import ROOT, SOURCES, Synthesized, synthesized
+from support.synthesized import ROOT, SOURCES, VARIANTS, Synthesized, synthesized
 
 API_FUNCTIONS = ("submit", "status", "search", "dry_run", "rank", "answer_tables")
 STEPS = (
@@ -293,5 +293,8 @@ def test_logs_are_the_functions_own_and_end(stack: Synthesized) -> None:
     used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in stack.functions().values()]
 
     assert len(set(used)) == len((*API_FUNCTIONS, *STEPS, "tick", "watch"))
-    assert all(0 < each["Properties"]["RetentionInDays"] <= 365 for each in logs.values())
+    assert {each["Properties"]["RetentionInDays"] for each in logs.values()} == {90}
+    other = synthesized(**VARIANTS["of a young account, with a key"])
+    assert {each["RetentionInDays"] for each in other.properties("AWS::Logs::LogGroup")} == {14}
+    assert {"Key": "cost-centre", "Value": "glaciers"} in other.functions()["plan_gather"]["Tags"]
     assert all(each["DeletionPolicy"] == "Delete" for each in logs.values())

@@ -71,6 +71,7 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
         "Scheduler could not call the function tick, and tries again",
         "Scheduler has given up a tick",
         "No gather of a schedule has succeeded for 3 of its periods",
+        "The account runs 95% of the functions that it may, all applications together",
         "The API fails to answer",
         "Gathers cost $25 in a day by our model",
         "Workers of 1,024 MiB ran for $25 in a day",
@@ -279,6 +280,18 @@ def test_cloudwatch_and_eventbridge_may_tell_the_topic_and_only_by_tls(stack: Sy
     for each in allowed.values():
         ((condition,),) = (value.items() for value in each["Condition"].values())
         assert condition == ("aws:SourceAccount", {"Ref": "AWS::AccountId"})
+
+
+def test_each_alarm_has_a_line_in_the_runbook(stack: Synthesized) -> None:
+    """By the first words of its description. No line is of an alarm that is gone."""
+    page = (ROOT / "docs/operate.md").read_text().partition("## What to do at each alarm")[2]
+    lines = [line.split(" | ")[0].removeprefix("| ") for line in page.partition("\n## ")[0].splitlines()]
+    head = ("", "the alarm begins with", "---")
+    rows = [re.escape(line).replace("…", ".+") for line in lines if line not in head]
+    told = {words: [row for row in rows if re.match(row, words)] for words in alarms(stack)}
+
+    assert {words for words, found in told.items() if len(found) != 1} == set()
+    assert {row for found in told.values() for row in found} == set(rows)
 
 
 def test_cost_page_counts_alarms_as_cloudwatch_bills_them(stack: Synthesized) -> None:

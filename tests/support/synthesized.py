@@ -60,6 +60,8 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "of a young account, with a key": {
         "account_concurrency": 10,
         "alarm_usd_per_day": "none",
+        "log_days": 14,
+        "tags": {"cost-centre": "glaciers"},
         "catalog_hosts": ["stac.example.org"],
         "signing": ["planetary-computer", "earthdata"],
         "earthdata_secret": "earthdata/token",
