@@ -364,6 +364,20 @@ def test_what_does_not_go_with_chips_is_refused(
         make_plan(request)
 
 
+def test_the_price_counts_no_image_more_than_once_in_a_task(tmp_path: Path) -> None:
+    """Chips that lie close together touch the same tiles."""
+    file = image(tmp_path / "a.tif", seed=1)
+    lon, lat = (each[0] for each in transform(CRS, "EPSG:4326", [WEST + 1500], [NORTH - 1000]))
+    lines = [f"{n},{lon + n * 1e-6!r},{lat!r}" for n in range(500)]
+    (tmp_path / "chips.csv").write_text("\n".join(["id,lon,lat", *lines]))
+    plan = make_plan(
+        {"sources": [str(file)], "windows": {"table": str(tmp_path / "chips.csv"), "size": SIZE}}
+    )
+    n_tasks, _ = plan.layout.n_shards(plan.shape)
+
+    assert plan.estimate.fetched_nbytes <= n_tasks * (file.stat().st_size + 64 * 1024)
+
+
 def test_a_chip_that_no_task_can_hold_is_refused(tmp_path: Path) -> None:
     """All images of a chip are in one task."""
     table, _ = chips_at(tmp_path)

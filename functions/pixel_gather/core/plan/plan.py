@@ -539,6 +539,8 @@ def _workload(
     gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1
     for draft in drafts:
         ranges, share = touched(draft.slot)
+        if isinstance(table, ChipTable):  # all chips of a task take at most one whole image
+            share = min(share, table.axis.n_images / layout.shard[0])
         gets += per_slot * (to_open + ranges)
         fetched += per_slot * (to_open * draft.mean_open_nbytes + share * draft.mean_nbytes)
         window_nbytes = max(window_nbytes, share * draft.mean_nbytes)
