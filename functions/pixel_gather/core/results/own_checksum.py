@@ -11,6 +11,7 @@ CHECKSUM: Final = "checksum"
 _LAST_LINES: Final = {
     ".html": b"\n<!-- sha256 of all lines above: %s -->\n",
     ".txt": b"\nsha256 of all lines above: %s\n",
+    ".webp": b"\nsha256 of all bytes before: %s\n",  # behind a picture's end, where decoders read nothing
 }
 """By the end of a file's name."""
 
@@ -36,7 +37,7 @@ def has_its_checksum(told: Mapping[str, Any]) -> bool:
 
 
 def file_with_checksum(name: str, content: bytes) -> bytes:
-    """Return a file with its checksum: JSON as its last value, HTML and text in a last line."""
+    """Return a file with its checksum: JSON as its last value, HTML, text and pictures in a last line."""
     suffix = name[name.rindex(".") :]
     if suffix == ".json":
         return json.dumps(with_checksum(json.loads(content)), indent=2).encode()

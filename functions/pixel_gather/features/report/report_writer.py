@@ -124,10 +124,10 @@ def _drawn_files(
 
 
 async def _put(store: Store, name: str, content: bytes) -> None:
-    """Put a file with its content type, which a browser needs, and a page with its checksum.
+    """Put a file with its checksum and its content type, which a browser needs.
 
     Local files have no content type.
     """
     types: Any = None if isinstance(store, LocalStore) else {"Content-Type": _CONTENT_TYPES[name]}
-    content = content if name == PREVIEW_KEY else file_with_checksum(name, content)
+    content = file_with_checksum(name, content)
     await obstore.put_async(store, name, content, attributes=types, use_multipart=False)

@@ -16,7 +16,7 @@ VIEW_KEY: Final = "view.html"
 PREVIEW_KEY: Final = "preview.webp"
 """The picture that ``view.html`` shows until it has read the cube."""
 
-PAGE_KEYS: Final = (VIEW_KEY, PAGE_KEY, TEXT_KEY, REPORT_KEY)
+PAGE_KEYS: Final = (VIEW_KEY, PREVIEW_KEY, PAGE_KEY, TEXT_KEY, REPORT_KEY)
 """What is written beside a cube after it is complete. Each has a checksum of its own."""
 
 
