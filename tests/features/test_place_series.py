@@ -1,6 +1,7 @@
 """One place through all images: values by time, in Python and drawn in the terminal."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 import rasterio
 
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.features.series.page import page_html, write_page
 from pixel_gather.features.series.series import series, sparkline
 from pixel_gather_cli.main import main
 
@@ -82,3 +84,49 @@ def test_the_command_draws_and_prints(capsys: pytest.CaptureFixture[str]) -> Non
         main([*arguments, "--json"])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["status"] for line in lines] == ["ok"] * 5
+
+
+def test_the_page_has_a_dot_for_each_value(tmp_path: Path) -> None:
+    """And a row for each image, that which cannot be read with its reason."""
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                *("series", "--point", f"{_POINT[0]},{_POINT[1]}", "--sources", str(DEMO)),
+                *("--quiet", "--html", str(tmp_path / "series.html")),
+            ]
+        )
+
+    page = (tmp_path / "series.html").read_text()
+    assert ended.value.code == 0
+    assert page.count("<circle") == 5
+    assert page.count("<tr>") == 6
+    assert "1895-01-01T00:00:00Z: 10.1699" in page
+    assert "b1, 5 values of 5 images: 0 to 31.1602" in page
+
+
+def test_the_page_escapes_texts_and_marks_images_without_a_value() -> None:
+    """Also if there is one image, or none."""
+    moment = datetime(2024, 1, 1, tzinfo=UTC)
+    row = {
+        "time": moment,
+        "scene": "<a>",
+        "href": "h",
+        "b1": 2.0,
+        "valid": 1.0,
+        "status": "ok",
+        "reason": None,
+    }
+    gone = row | {"b1": None, "status": "missing", "reason": "<no>"}
+
+    page = page_html([row, gone], title="<t>")
+
+    assert (page.count("<circle"), page.count("<line ")) == (1, 1)
+    assert not [text for text in ("<a>", "<no>", "<t>") if text in page]
+    assert "no value has a time" in page_html([gone], title="t")
+    assert "<tbody></tbody>" in page_html([], title="t")
+
+
+def test_a_page_that_cannot_be_written_says_why(tmp_path: Path) -> None:
+    """With its place."""
+    with pytest.raises(StoreError, match="cannot be written"):
+        write_page([], tmp_path / "no" / "page.html", title="t")

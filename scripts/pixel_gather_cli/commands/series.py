@@ -9,6 +9,7 @@ import click
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.series.page import ABOUT, write_page
 from pixel_gather.features.series.series import place_of, series_async, sparkline
 from pixel_gather.features.series.series_rows import json_time
 from pixel_gather.io.event_loop import run
@@ -28,9 +29,9 @@ _PLACE = (
 )
 _OUTPUT = (
     click.option("--json", "as_json", is_flag=True, help="JSON instead of a table: one object a line."),
+    click.option("--html", metavar="FILE", help="Write a page with a chart of each value as well."),
     click.option("--quiet", is_flag=True, help="Show no progress."),
 )
-_ABOUT = ("time", "scene", "href", "valid", "status", "reason")
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,7 +48,7 @@ def series_command(**options: Any) -> int:
     pixel-gather series --point 11.35,46.5 --sources list.csv --by ndvi --mask scl:3,8,9,10
     """
     point, geojson, sources = options.pop("point"), options.pop("geojson"), options.pop("sources")
-    as_json, quiet = options.pop("as_json"), options.pop("quiet")
+    as_json, html, quiet = (options.pop(name) for name in ("as_json", "html", "quiet"))
     kind, search = scenes_of_options(sources, options, what="--sources", field="sources")
     mask, bands = options.pop("mask"), options.pop("bands")
     request = TableRequest.of(
@@ -62,6 +63,9 @@ def series_command(**options: Any) -> int:
     with open_progress("series", quiet=quiet, thing="image") as show:
         found = series_async(request, is_point=point is not None, settings=settings, on_progress=show)
         rows = run(found)
+    if html is not None:
+        title = "Series of a polygon" if point is None else f"Series at {point[0]:g}, {point[1]:g}"
+        write_page(rows, Path(in_home(html)), title=title)
     if as_json:
         for row in rows:
             click.echo(json.dumps(row | {"time": _time(row)}))
@@ -72,7 +76,7 @@ def series_command(**options: Any) -> int:
 
 def series_text(rows: list[dict[str, Any]]) -> str:
     """Return a line for each image, and below it a sparkline of each value."""
-    names = [name for name in (rows[0] if rows else {}) if name not in _ABOUT]
+    names = [name for name in (rows[0] if rows else {}) if name not in ABOUT]
     lines = []
     for row in rows:
         values = "  ".join(f"{name} {row[name]:.6g}" for name in names if row[name] is not None)
