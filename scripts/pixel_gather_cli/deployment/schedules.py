@@ -114,7 +114,7 @@ class DeployedSchedules:
         group = self._output("ScheduleGroup")
         with aws_errors_in_words():
             pages = self._scheduler.get_paginator("list_schedules").paginate(GroupName=group)
-            names = [each["Name"] for page in pages for each in page["DeployedSchedules"]]
+            names = [each["Name"] for page in pages for each in page["Schedules"]]
             found = [self._scheduler.get_schedule(GroupName=group, Name=name) for name in sorted(names)]
         return [_line(each) for each in found]
 
