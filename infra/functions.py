@@ -5,20 +5,20 @@ Roles have only the rights that are granted here, in `infra.gather_function` and
 
 import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Final
 
 from aws_cdk import Duration, Size, Token
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.buckets import Buckets
 from infra.context import SettingsError
+from infra.function_rights import grant_data
 from infra.gather_function import ONE_VCPU_MIB, GatherFunction, Platform, Sizing
 from infra.settings import Settings, SourceBucket
-from infra.source_access import grant_catalog, grant_listing, grant_secret, grant_sources
+from infra.source_access import grant_catalog, grant_listing, grant_secret
 from pixel_gather.core.metric_names import NAMESPACE, SERVICE
 
 type PackageCode = Callable[[str], lambda_.Code]
@@ -161,89 +161,13 @@ class Functions(Construct):
         self.in_api = (self.submit, self.status, self.search, self.dry_run, self.rank, self.answer_tables)
         of_tables = (self.plan_table, self.read_images)
         self.every = (*self.in_api, self.tick, self.watch, self.plan, *self.shards, self.finish, *of_tables)
-        self._grant_data(buckets, settings.source_buckets)
+        grant_data(self, buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
             for reader in (self.dry_run, self.plan, self.rank, self.answer_tables, *of_tables, *self.shards):
                 grant_secret(reader.role, settings.earthdata_secret)
         if settings.catalog is not None:
             grant_catalog(self.search.role, settings.catalog, settings.source_buckets)
             grant_listing(self.search.role, settings.source_buckets)
-
-    def _grant_data(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
-        buckets.lists.grant_get(self.submit.role)  # to see whether the list is there
-        buckets.lists.grant_put(self.submit.role)  # callers use it by presigned URLs
-        buckets.summaries.grant_get(self.status.role)
-        buckets.cancelled.grant_put(self.status.role)
-
-        for planner in (self.dry_run, self.plan):
-            _grant_reading(planner.role, buckets, sources, may_list=True)
-            buckets.lists.grant_get(planner.role)
-            buckets.indexes.grant_get(planner.role)
-        self._grant_tables(buckets, sources)
-        for area in (buckets.roots, buckets.times):  # to see when the last row of a cube was taken
-            area.grant_get(self.tick.role)
-        buckets.cubes.grant_list(self.tick.role)  # else S3 answers 403 where there is no cube
-        for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather
-            area.grant_get(self.plan.role)
-        for area in (buckets.metadata, buckets.archives, buckets.claims, buckets.statuses, buckets.gathers):
-            area.grant_put(self.plan.role)
-        for area in (buckets.roots, buckets.rows, buckets.receipts):  # of a cube that an append adds rows to
-            area.grant_get(self.dry_run.role)
-        buckets.archives.grant_get(self.dry_run.role)
-        buckets.cubes.grant_list(self.dry_run.role)  # else S3 answers 403 where there is no cube or archive
-        for area in (buckets.archives, buckets.rows, buckets.receipts, buckets.claims, buckets.statuses):
-            area.grant_get(self.plan.role)
-        for area in (buckets.cubes, buckets.gathers):
-            area.grant_list(self.plan.role)  # to see whether the place is empty and which shards are there
-        buckets.summaries.grant_put(self.plan.role)
-
-        for shard in self.shards:
-            _grant_reading(shard.role, buckets, sources, may_list=False)
-            buckets.gathers.grant_get(shard.role)
-            buckets.cubes.grant_put(shard.role)
-            buckets.cubes.grant_get(
-                shard.role
-            )  # to see which shard is there; an append continues the last one
-            buckets.sidecars.grant_put(shard.role)
-            buckets.cancelled.grant_get(shard.role)
-
-        buckets.gathers.grant_get(self.finish.role)
-        buckets.gathers.grant_list(self.finish.role)
-        buckets.cancelled.grant_get(self.finish.role)
-        buckets.lost.grant_put(self.finish.role)  # which shards have been given up
-        buckets.cubes.grant_get(self.finish.role)
-        buckets.cubes.grant_put(self.finish.role)
-        buckets.cubes.grant_list(self.finish.role)
-
-    def _grant_tables(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
-        for planner in (self.rank, self.answer_tables, self.plan_table):
-            _grant_reading(planner.role, buckets, sources, may_list=True)
-            buckets.lists.grant_get(planner.role)
-            buckets.tables.grant_get(planner.role)
-        for ranker in (self.rank, self.plan_table):
-            buckets.statistics.grant_get(ranker.role)
-            buckets.statistics.grant_put(ranker.role)
-        for answering in (self.rank, self.answer_tables):
-            buckets.summaries.grant_get(answering.role)
-
-        buckets.tables.grant_put(self.plan_table.role)
-        buckets.table_files.grant_get(self.plan_table.role)
-        buckets.table_files.grant_put(self.plan_table.role)
-        buckets.table_files.grant_list(self.plan_table.role)
-        buckets.summaries.grant_put(self.plan_table.role)
-
-        _grant_reading(self.read_images.role, buckets, sources, may_list=False)
-        buckets.table_files.grant_get(self.read_images.role)
-        buckets.table_sidecars.grant_put(self.read_images.role)
-
-
-def _grant_reading(
-    role: iam.Role, buckets: Buckets, sources: Sequence[SourceBucket], *, may_list: bool
-) -> None:
-    """Allow reading sources, and sharing the requests that their hosts allow."""
-    grant_sources(role, sources, may_list=may_list)
-    buckets.pace.grant_get(role)
-    buckets.pace.grant_put(role)
 
 
 def environment_of(settings: Settings, buckets: Buckets) -> dict[str, str]:

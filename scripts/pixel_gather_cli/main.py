@@ -13,10 +13,10 @@ import click
 
 from pixel_gather.core.errors import GatherError
 from pixel_gather.version import __version__
+from pixel_gather_cli.exit_codes import DEFECT, INTERRUPTED, PIPE_CLOSED, REFUSED
 from pixel_gather_cli.lazy_commands import LazyCommands
 from pixel_gather_cli.log_options import COMMAND, closing_logs
 from pixel_gather_cli.signals import (
-    INTERRUPTED,
     TerminatedError,
     answer_interrupts,
     ends_in_time,
@@ -26,9 +26,6 @@ from pixel_gather_cli.whole_output import write_whole_output
 
 _log = logging.getLogger(COMMAND)
 
-REFUSED = 2
-PIPE_CLOSED = 128 + 13  # SIGPIPE, which Windows has not
-DEFECT = 70
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REPEAT = "Repeat the command: run resumes, other commands start over, unless they had just finished."
 

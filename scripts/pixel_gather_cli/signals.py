@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, NoReturn
 
-INTERRUPTED: Final = 128 + signal.SIGINT
-_TERMINATED: Final = 128 + signal.SIGTERM
+from pixel_gather_cli.exit_codes import INTERRUPTED, TERMINATED
+
 _NUMBERS: Final = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
 )  # Windows has no SIGHUP
@@ -54,7 +54,7 @@ def ends_when_terminated() -> Generator[None]:
         is_terminated = True
         interrupt = signal.getsignal(signal.SIGINT)
         if not callable(interrupt) or interrupt is signal.default_int_handler:
-            raise TerminatedError(_TERMINATED)
+            raise TerminatedError(TERMINATED)
         interrupt(signal.SIGINT, frame)  # an event loop's
 
     if threading.current_thread() is not threading.main_thread():
@@ -66,11 +66,11 @@ def ends_when_terminated() -> Generator[None]:
         yield
     except BaseException as error:  # click turns KeyboardInterrupt into an exception of its own
         if is_terminated:
-            raise TerminatedError(_TERMINATED) from error
+            raise TerminatedError(TERMINATED) from error
         raise
     else:
         if is_terminated:  # Python drops an exception that is raised while an object is finalized
-            raise TerminatedError(_TERMINATED)
+            raise TerminatedError(TERMINATED)
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
@@ -118,7 +118,7 @@ def _watch(signals: socket.socket, ended: Future[int], on_break: Callable[[], No
             try:
                 _leave(ended.result(_PATIENCE_S), [sys.stdout.flush, sys.stderr.flush])
             except TimeoutError:
-                _leave(INTERRUPTED if number[0] == signal.SIGINT else _TERMINATED, [on_break])
+                _leave(INTERRUPTED if number[0] == signal.SIGINT else TERMINATED, [on_break])
 
 
 def _leave(code: int, last_steps: Sequence[Callable[[], object]]) -> NoReturn:

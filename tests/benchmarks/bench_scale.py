@@ -25,7 +25,7 @@ from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import OpenedSource
 from pixel_gather.core.process_usage import peak_rss_mib
 from pixel_gather.core.request.href_policy import HrefPolicy

@@ -15,7 +15,7 @@ from pixel_gather.core.estimate.estimate_result import Estimate
 from pixel_gather.core.estimate.pricing import n_puts
 from pixel_gather.core.estimate.worker import Share, Worker
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
-from pixel_gather.core.plan.layout import plan_layout
+from pixel_gather.core.plan.choose_layout import plan_layout
 from pixel_gather_bench.experiment import markdown
 
 REPORT_N_FILES: Final = 1278

@@ -26,7 +26,7 @@ def _worker(given: dict[str, Any]) -> dict[str, Any]:
     moments: dict[str, Any] = {"imported_s": time.monotonic()}
     import msgspec  # noqa: PLC0415 # see above
 
-    from pixel_gather.core.plan.shards import ShardTask  # noqa: PLC0415 # see above
+    from pixel_gather.core.plan.cut_tasks import ShardTask  # noqa: PLC0415 # see above
     from pixel_gather.core.read.time_limits import ShardTimes  # noqa: PLC0415 # see above
 
     worker: Any = function.worker

@@ -13,7 +13,7 @@ from obstore.store import MemoryStore
 from zarr.codecs import ZstdCodec
 
 from pixel_gather.core.model.tile_coding import TileCoding
-from pixel_gather.core.plan.layout import Layout
+from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.io.cube.tile_codecs import Codecs, register_codecs, tile_codecs
 from pixel_gather.io.cube.zarr_metadata import (
     ArrayMetadata,

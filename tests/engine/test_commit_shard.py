@@ -13,7 +13,7 @@ from obstore.store import MemoryStore
 
 from pixel_gather.core.errors import AlreadyCommittedError, BusyError, StoreError
 from pixel_gather.core.model.outcome import ShardResult
-from pixel_gather.core.plan.shards import cut_tasks
+from pixel_gather.core.plan.cut_tasks import cut_tasks
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.stores import StoredShard
 from pixel_gather.engine import commit_shard as module

@@ -18,16 +18,16 @@ from pixel_gather.core.errors import (
 )
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.time_limits import ShardTimes
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.stores import Content, StoredObject
 from pixel_gather.engine import row_claim
-from pixel_gather.engine.cancelled import IsCancelled
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.gather_shards import LastPlan, gather_shards
 from pixel_gather.engine.row_claim import claim_key
 from pixel_gather.engine.step_files import find_committed
+from pixel_gather.engine.stop_if_cancelled import IsCancelled
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.grown_shard import read_index
 from pixel_gather.io.cube.zarr_cube import ZarrCube

@@ -13,7 +13,7 @@ from obstore.store import MemoryStore
 from pixel_gather.core.errors import ArrayExistsError, StoreError
 from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import cut_tasks
+from pixel_gather.core.plan.cut_tasks import cut_tasks
 from pixel_gather.engine.step_files import (
     LIST_KEY,
     PLAN_FORMAT,

@@ -20,8 +20,8 @@ from obstore.store import LocalStore
 from e2e.api import call, wait_for
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.manifest import manifest
-from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.read.read_shard import ShardBuffers
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.engine.context import GatherContext

@@ -50,16 +50,16 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan import cube_plan
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
-from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.receipt import digests_of_shard
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.engine import compact, finish_gather, gather_shard, plan_gather, row_claim
-from pixel_gather.engine.cancelled import check_not_cancelled, unless_cancelled
 from pixel_gather.engine.context import GatherContext
+from pixel_gather.engine.stop_if_cancelled import check_not_cancelled, unless_cancelled
 from support.fakes import (
     FakeControl,
     FakeImage,

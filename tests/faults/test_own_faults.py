@@ -17,7 +17,7 @@ from engine.test_commit_shard import Place
 from engine.test_whole_gathers import IMAGES, NAMES, Gather
 from faults.own_faults import FAULTS, OwnFault, own_faults_text
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, load_packed_headers
 from pixel_gather.engine.step_files import PLAN_KEY, load_plan, load_tasks

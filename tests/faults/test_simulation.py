@@ -17,7 +17,7 @@ from pixel_gather.core.errors import ArrayExistsError
 from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cube_version import version_key
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, unpacked
 from pixel_gather.engine import commit_shard, compact, finish_gather, gather_shard, publish, step_files
 from pixel_gather.engine.publish import Check

@@ -52,7 +52,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "windows": {"table": str(folder / "chips.csv"), "size": [SIDE, SIDE]},
     }
     with pytest.MonkeyPatch.context() as patch:  # so that forty small chips are in several shards
-        patch.setattr("pixel_gather.core.plan.layout._SMALL_CHIP_SHARD_NBYTES", 0)
+        patch.setattr("pixel_gather.core.plan.choose_layout._SMALL_CHIP_SHARD_NBYTES", 0)
         gather_undrawn(request, to=folder / "cube")
     return folder / "cube"
 

@@ -7,7 +7,7 @@ from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.model.source import ListColumn
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.plan.chip_table import Chips, ChipTable, order_of_places
-from pixel_gather.core.plan.layout import chip_layout
+from pixel_gather.core.plan.choose_layout import chip_layout
 from support.fakes import table_of
 
 SIZES = {"itemsize": 2, "n_measurements": 1, "max_task_nbytes": 1 << 30}

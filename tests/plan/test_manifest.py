@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from pixel_gather.core.plan.cut_tasks import cut_tasks, row_ranges
 from pixel_gather.core.plan.manifest import manifest, manifest_key
-from pixel_gather.core.plan.shards import cut_tasks, row_ranges
 from support.fakes import FakeReader, table_of
 from support.plans import planned
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.estimate.workload import FarBucket, WorkerPool
+from pixel_gather.core.plan.choose_layout import MOST_CHILDREN
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.layout import MOST_CHILDREN
 from pixel_gather.core.plan.map_plan import plan_map
 from pixel_gather.core.request.request import Limits
 from support.fakes import FakeReader, table_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import cut_tasks
+from pixel_gather.core.plan.cut_tasks import cut_tasks
 from pixel_gather.core.read.quicklook import QuicklookAlbum, quicklook_rows, quicklook_step, take_quicklooks
 from support.fakes import FakeReader, table_of
 from support.plans import planned

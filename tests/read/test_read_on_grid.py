@@ -9,7 +9,7 @@ from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import cut_tasks, row_ranges
+from pixel_gather.core.plan.cut_tasks import cut_tasks, row_ranges
 from pixel_gather.core.read.read_shard import ShardBuffers, ignore, read_shard
 from support.fakes import UTM, FakeImage, FakeReader, access_to, table_of
 from support.plans import planned

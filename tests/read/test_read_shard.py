@@ -17,7 +17,7 @@ from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask, cut_tasks, row_ranges
+from pixel_gather.core.plan.cut_tasks import ShardTask, cut_tasks, row_ranges
 from pixel_gather.core.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.core.read.stored_tiles import StoredTiles
 from pixel_gather.features.virtual.referred_tiles import ReferredTiles

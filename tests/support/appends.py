@@ -13,7 +13,7 @@ from zarr.storage import ObjectStore
 
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.read.pixel_statistics import digest_of
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers

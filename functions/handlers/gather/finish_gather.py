@@ -17,10 +17,10 @@ from handlers.gather.result import publish_result
 from handlers.gather.shard_metrics import metrics_of_gather
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.report import Report
-from pixel_gather.engine.cancelled import check_not_cancelled
 from pixel_gather.engine.context import GatherStores
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.step_files import load_plan, load_tasks
+from pixel_gather.engine.stop_if_cancelled import check_not_cancelled
 from pixel_gather.io.aws.metrics import EmfMetrics
 
 if TYPE_CHECKING:  # for the description

@@ -14,14 +14,14 @@ import msgspec
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from handlers.deployment.report_spending import report_spending
 from handlers.deployment.settings import Settings
-from handlers.deployment.spending import report_spending
 from handlers.deployment.stores import Deployment, cube_name
 from handlers.gather.readers import Readers
 from handlers.gather.shard_metrics import metrics_of_shard, summarize_shard
 from pixel_gather.core.errors import GatherCancelledError
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.read.time_limits import ShardTimes, in_time
 from pixel_gather.engine.context import GatherStores

@@ -23,9 +23,9 @@ from handlers.gather.readers import Readers
 from handlers.gather.result import look_up_result
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, BudgetError, RequestError
 from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.manifest import manifest, manifest_key
 from pixel_gather.core.plan.map_plan import plan_map
-from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.scenes.search_criteria import NoSceneError
 from pixel_gather.core.schedule import is_of_a_tick

@@ -25,7 +25,7 @@ from pixel_gather.core.metric_names import (
 from pixel_gather.core.model.outcome import Outcome, ShardResult
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 
 if TYPE_CHECKING:  # not in a worker's start
     from pixel_gather.core.results.report import Report

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from handlers.deployment.spending import Spending
+from handlers.deployment.report_spending import Spending
 from handlers.deployment.stores import Deployment
 from handlers.rank.open_ranker import open_ranker
 from handlers.rank.rank_request import AdmittedRanking, admit_ranking

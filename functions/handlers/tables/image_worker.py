@@ -4,7 +4,7 @@ import json
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from handlers.deployment.spending import Spending
+from handlers.deployment.report_spending import Spending
 from handlers.deployment.stores import Deployment
 from handlers.tables.feature_table import access_of, open_reader
 from handlers.tables.table_request import admit_table

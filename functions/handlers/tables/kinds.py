@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from handlers.deployment.spending import Spending
+from handlers.deployment.report_spending import Spending
 from handlers.deployment.stores import Deployment
 from handlers.rank.measure_scenes import measure_scenes
 from handlers.rank.ranking_rounds import RankingRounds

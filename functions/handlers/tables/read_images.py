@@ -11,8 +11,8 @@ import msgspec
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from handlers.deployment.report_spending import Spending, report_spending
 from handlers.deployment.settings import Settings
-from handlers.deployment.spending import Spending, report_spending
 from handlers.deployment.stores import Deployment
 from handlers.tables.kinds import Workflow, kind_of_name
 from pixel_gather.core.read.time_limits import in_time

@@ -26,7 +26,7 @@ import msgspec
 from pixel_gather.core.errors import BusyError, StoreError
 from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.stores import ControlStore, CubeStore, StoredShard, unpacked
 from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.context import GatherStores

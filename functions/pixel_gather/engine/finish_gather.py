@@ -20,7 +20,7 @@ from pixel_gather.core.errors import (
 from pixel_gather.core.model.outcome import Outcome, ShardResult, lost, merged
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.quicklook import QuicklookAlbum
 from pixel_gather.core.results.receipt import WrittenFile, digests_of_shard, receipt_of, shard_digests
 from pixel_gather.core.results.report import Report, Tally

@@ -15,7 +15,7 @@ from pixel_gather.core.model.outcome import Outcome, ShardResult
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.process_usage import machine, peak_rss_mib
 from pixel_gather.core.read.hide_pixels import hide_in_row
 from pixel_gather.core.read.pixel_statistics import measure_row

@@ -9,15 +9,15 @@ from typing import Final
 from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.errors import AlreadyCommittedError, StoreError
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.read.read_shard import ShardBuffers
 from pixel_gather.core.read.time_limits import ShardTimes, reading_s
 from pixel_gather.core.stores import ControlStore, FoundCube
-from pixel_gather.engine.cancelled import IsCancelled, unless_cancelled
 from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
 from pixel_gather.engine.step_files import load_plan
+from pixel_gather.engine.stop_if_cancelled import IsCancelled, unless_cancelled
 
 _log: Final = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask, rows_by_shard
+from pixel_gather.core.plan.cut_tasks import ShardTask, rows_by_shard
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.stores import ControlStore, unpacked
 

@@ -17,10 +17,10 @@ from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.chip_table import ChipRows, ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.cut_tasks import ShardRows, ShardTask, cut_tasks, rows_by_shard
 from pixel_gather.core.plan.inherit import check_inherits
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.plan.plan_again import plan_again
-from pixel_gather.core.plan.shards import ShardRows, ShardTask, cut_tasks, rows_by_shard
 from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
 from pixel_gather.core.scenes.footprints import lay_footprints
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore, FoundCube

@@ -12,7 +12,7 @@ from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.chip_table import ChipRows
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.stores import ControlStore, damaged_control, needed_file, unpacked
 from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.context import GatherStores

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 
 
 @dataclass(slots=True, kw_only=True)

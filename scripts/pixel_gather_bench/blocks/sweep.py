@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from pixel_gather.core.plan.layout import SHARD_NBYTES, Layout, plan_layout
+from pixel_gather.core.plan.choose_layout import SHARD_NBYTES, Layout, plan_layout
 from pixel_gather.core.request.output import ExplicitLayout, Output
 
 MB: Final = 1_000_000

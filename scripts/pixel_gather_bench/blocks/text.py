@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from pixel_gather.core.plan.layout import CHUNK_NBYTES, CHUNK_SIDE, SHARD_NBYTES
+from pixel_gather.core.plan.choose_layout import CHUNK_NBYTES, CHUNK_SIDE, SHARD_NBYTES
 from pixel_gather.in_process.places import show_place
 from pixel_gather_bench.blocks.sweep import (
     DEFAULT_CODEC,

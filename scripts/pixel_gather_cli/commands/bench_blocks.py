@@ -14,13 +14,13 @@ from pixel_gather.in_process.places import check_place
 from pixel_gather_bench.blocks.blocks import RECORDS, BlocksRequest, bench_blocks, join_reports, put_report
 from pixel_gather_bench.blocks.sweep import CODECS, SWEEPS, BlockSetting, Sweep
 from pixel_gather_bench.experiment import new_folder, removed_if_empty
+from pixel_gather_cli.exit_codes import INTERRUPTED
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 from pixel_gather_cli.signals import ends_when_terminated
 
 _SIZES_MB: Final = "0.64,1.3,2.5,5,10,20,50"
 _IN_FLIGHT: Final = "1,2,4,8,16"
 _MOST_MB: Final = 500
-_INTERRUPTED: Final = 130
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -146,7 +146,7 @@ def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
                 f"interrupted; what was measured is shown by: pixel-gather bench blocks --from {folder}",
                 err=True,
             )
-            return _INTERRUPTED
+            return INTERRUPTED
     click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
     click.echo(f"results in {folder}", err=True)
     return 0

@@ -12,9 +12,8 @@ from pixel_gather_bench.suite.suite import Step, run_suite
 from pixel_gather_bench.suite.table import group_by_digest, suite_to_json
 from pixel_gather_cli.commands.bench_suite_options import begin_suite, check_resume, suite_options
 from pixel_gather_cli.commands.bench_suite_text import failure_lines, open_run_bar, table_text, warning_of
+from pixel_gather_cli.exit_codes import INTERRUPTED
 from pixel_gather_cli.request_options import store_options
-
-_INTERRUPTED = 130
 
 
 @click.command("suite")
@@ -66,7 +65,7 @@ def bench_suite_command(
             click.echo(f"{'report':<22} {folder / 'report.html'}", err=as_json)
     except KeyboardInterrupt:
         click.echo(f"interrupted; for the missing runs: pixel-gather bench --resume {folder}", err=True)
-        return _INTERRUPTED
+        return INTERRUPTED
     return code
 
 

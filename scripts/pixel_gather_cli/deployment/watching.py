@@ -26,6 +26,7 @@ from pixel_gather_cli.deployment.status_text import (
     status_text,
     usd_text,
 )
+from pixel_gather_cli.exit_codes import ALL_GATHERED, INTERRUPTED, REFUSED, SOME_FAILED
 from pixel_gather_cli.progress import SIGN_EVERY_S, every
 
 EVERY_S: Final = 5.0
@@ -37,7 +38,6 @@ _LONGER: Final = 1.25
 
 _LONGEST_PAUSE_S: Final = 60.0
 _MOST_FAILURES: Final = 20
-_ALL_GATHERED, _SOME_FAILED, _NOT_GATHERED, _INTERRUPTED = 0, 1, 2, 130
 
 type Show = Callable[[Mapping[str, Any]], None]
 
@@ -89,7 +89,7 @@ def watch(
     except KeyboardInterrupt:
         what = kind_of(document)
         click.echo(f"stopped watching; the {what} continues: pixel-gather watch {id_}", err=True)
-        return _INTERRUPTED
+        return INTERRUPTED
     click.echo(json.dumps(document, indent=2) if as_json else status_text(document))
     return exit_code(document)
 
@@ -97,9 +97,9 @@ def watch(
 def exit_code(document: Mapping[str, Any]) -> int:
     """Return the exit code for a gather or table that has ended."""
     if document["state"] != "succeeded":
-        return _NOT_GATHERED
+        return REFUSED
     sources = document.get("sources") or document.get("scenes") or {}
-    return _SOME_FAILED if sources.get("failed") else _ALL_GATHERED
+    return SOME_FAILED if sources.get("failed") else ALL_GATHERED
 
 
 def looks(

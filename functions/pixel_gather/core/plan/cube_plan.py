@@ -18,8 +18,8 @@ from pixel_gather.core.model.tile_coding import AS_STORED, TileCoding
 from pixel_gather.core.model.window import DescribedCrs, Window, WindowRule
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.chip_axis import ChipAxis
+from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_version import CubeVersion
-from pixel_gather.core.plan.layout import Layout
 from pixel_gather.core.plan.locate_window import Grid, Placement
 
 PARTLY_OUTSIDE: Final = "the window lies partly outside"

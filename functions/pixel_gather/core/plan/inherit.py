@@ -16,8 +16,8 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import ListColumn
 from pixel_gather.core.pixel_mask import PixelMask
+from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, SourceSlot
-from pixel_gather.core.plan.layout import Layout
 from pixel_gather.core.plan.locate_window import Placement
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start

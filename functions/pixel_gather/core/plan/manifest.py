@@ -10,7 +10,7 @@ import msgspec
 import xxhash
 
 from pixel_gather.core.estimate.fleet import child_sizes
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 
 
 def manifest_key(execution: str) -> str:

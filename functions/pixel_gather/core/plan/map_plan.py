@@ -5,8 +5,8 @@ from math import inf
 
 from pixel_gather.core.estimate.try_time_limits import child_limit_s, late_shard_limit_s
 from pixel_gather.core.estimate.workload import WorkerPool
+from pixel_gather.core.plan.choose_layout import MOST_CHILDREN
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.layout import MOST_CHILDREN
 from pixel_gather.core.request.request import Limits
 
 

@@ -12,8 +12,8 @@ from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import COMPLEX_INTEGERS, NO_PREDICTOR, TileCoding
 from pixel_gather.core.model.window import Window
+from pixel_gather.core.plan.choose_layout import Layout, tile_layout
 from pixel_gather.core.plan.draft import Draft
-from pixel_gather.core.plan.layout import Layout, tile_layout
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
@@ -147,7 +147,7 @@ def layout_of(
         request: The request.
         drafts: One for each slot.
         shape: (row, y, x) of the cube.
-        sizes: As for `pixel_gather.core.plan.layout.tile_layout`.
+        sizes: As for `pixel_gather.core.plan.choose_layout.tile_layout`.
 
     Raises:
         RequestError: Tiles of two slots differ in size, or the request wants other chunks.

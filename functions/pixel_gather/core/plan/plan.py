@@ -5,7 +5,6 @@ is compared with it.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,7 +24,9 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import NO_INTEGER, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.pixel_mask import PixelMask
+from pixel_gather.core.plan.check_limits import check_limits, check_transfer
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
+from pixel_gather.core.plan.choose_layout import Layout, chip_layout, plan_layout
 from pixel_gather.core.plan.choose_template import Sample, draft_slot, open_sample
 from pixel_gather.core.plan.common_grid import (
     CommonGrid,
@@ -37,7 +38,6 @@ from pixel_gather.core.plan.common_grid import (
 from pixel_gather.core.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot
 from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits
-from pixel_gather.core.plan.layout import Layout, chip_layout, plan_layout
 from pixel_gather.core.plan.locate_window import Placement
 from pixel_gather.core.plan.pass_through import layout_of, warnings_of
 from pixel_gather.core.ports import SourceAccess, SourceTable
@@ -50,10 +50,7 @@ _LARGE_WINDOW: Final = 2**20
 """Windows of up to this many pixels may be any number of times larger than their sources."""
 
 _MOST_TIMES_SOURCE: Final = 16
-_MOST_DECIMALS: Final = 12
 _S3: Final = "s3://"
-_MOST_TRANSFER_USD: Final = 1.0
-"""Transfer between Regions that is paid for without being asked for."""
 
 
 def gather_digest(request: "GatherRequest", table: SourceTable) -> str:
@@ -594,64 +591,3 @@ def _check_codec(plan: CubePlan) -> None:
             f"zfp is for float32 and float64, not for {not_floats[0]}: choose another codec",
             field="output.codec",
         )
-
-
-def check_limits(plan: CubePlan, limits: "Limits") -> None:
-    """Refuse a plan over one of a request's limits.
-
-    Raises:
-        BudgetError: The message names the limit.
-    """
-    n_pixels = (
-        (plan.n_rows - plan.first_row + len(plan.append.again))
-        * plan.height
-        * plan.width
-        * len(plan.measurements)
-    )
-    checks = (
-        ("usd", limits.usd, plan.estimate.usd, _dollars),
-        ("files", limits.files, plan.n_files, "{:,} files".format),
-        ("pixels", limits.pixels, n_pixels, "{:,} pixels".format),
-        ("fetched_bytes", limits.fetched_bytes, plan.estimate.fetched_nbytes, "{:,} bytes".format),
-    )
-    for name, limit, planned, form in checks:
-        if limit is not None and planned > limit:
-            raise BudgetError(
-                f"limits.{name}: the plan takes {form(planned)}, the limit is {form(limit)}. "
-                "Ask for less, or raise the limit. On AWS the lower limit holds: "
-                "the request's or the deployment's"
-            )
-
-
-def check_transfer(
-    work: Workload, estimate: Estimate, workers: WorkerPool, *, most_usd: float | None
-) -> None:
-    """Refuse to pay for much transfer between Regions. Workers beside the sources pay for none.
-
-    Args:
-        work: How much is read of each bucket.
-        estimate: The price of it.
-        workers: In which Region they are, and the buckets are.
-        most_usd: The request's limit; None for the usual one.
-
-    Raises:
-        BudgetError: The message names the Region in which to deploy.
-    """
-    usd = estimate.usd_by_service.get("transfer", 0.0)
-    limit_usd = _MOST_TRANSFER_USD if most_usd is None else most_usd
-    if usd <= limit_usd:
-        return
-    nbytes = Counter[str]()
-    for bucket, far in workers.far_buckets.items():
-        nbytes[far.region] += work.nbytes_by_bucket.get(bucket, 0) if far.is_charged else 0
-    ((region, _),) = nbytes.most_common(1)
-    raise BudgetError(
-        f"limits.transfer_usd: {_dollars(usd)} would be paid for transfer to {workers.region}, the limit is "
-        f"{_dollars(limit_usd)}. Deploy in {region}, where most of these files lie, or raise the limit"
-    )
-
-
-def _dollars(usd: float) -> str:
-    """Return dollars with four decimals, or with more if two digits of a small sum need them."""
-    decimals = 4 if usd <= 0 else min(max(4, 1 - math.floor(math.log10(usd))), _MOST_DECIMALS)
-    return f"${usd:,.{decimals}f}"

@@ -10,13 +10,12 @@ import numpy as np
 from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.core.estimate.pricing import n_puts
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
+from pixel_gather.core.plan.check_limits import check_limits, check_transfer
 from pixel_gather.core.plan.common_grid import rule_on_grid
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.plan.plan import (
-    check_limits,
     check_task_fits,
-    check_transfer,
     parts_of,
     pool_of,
     touched,

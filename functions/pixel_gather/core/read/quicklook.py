@@ -14,7 +14,7 @@ from pixel_gather.core.model.band_meaning import has_classes
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.valid_pixels import valid_pixels
 
 _MOST_ROWS: Final = 239

@@ -13,7 +13,7 @@ from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import OpenedSource, SourceAccess
 from pixel_gather.core.read.read_shard import TOO_LATE, OnSource, Part, Pixels, View, clear
 from pixel_gather.core.task_group import all_of

@@ -21,9 +21,9 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
 from pixel_gather.core.plan.common_grid import seen_on_grid, step_to, why_apart
 from pixel_gather.core.plan.cube_plan import CubePlan, SourceSlot
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like, locate_window
 from pixel_gather.core.plan.pass_through import check_passes
-from pixel_gather.core.plan.shards import ShardTask
 from pixel_gather.core.ports import OpenedSource, Projector, SourceAccess
 from pixel_gather.core.read.put_on_grid import put_on_grid
 from pixel_gather.core.read.stored_tiles import StoredTiles, TileRow

@@ -34,7 +34,7 @@ import xxhash
 
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.results.own_checksum import has_its_checksum, with_checksum
 from pixel_gather.core.results.report import Report
 from pixel_gather.version import __version__

@@ -160,14 +160,14 @@ def _writer(
         )
 
         return lambda path: (write_csv if suffix == ".csv" else write_parquet)(rows, path)
-    from pixel_gather.features.export import picture_files  # noqa: PLC0415 # as above
-    from pixel_gather.features.export.pictures import Drawing  # noqa: PLC0415 # as above
+    from pixel_gather.features.export import write_pictures  # noqa: PLC0415 # as above
+    from pixel_gather.features.export.draw_pictures import Drawing  # noqa: PLC0415 # as above
 
     title = place.rstrip("/").rpartition("/")[2]
     drawing = Drawing.of(rows, title=title, limits=stretch, colormap=colormap)
     if suffix == ".png":
-        return lambda path: picture_files.write_png(drawing, path)
-    return lambda path: picture_files.write_animation(drawing, path, frames_per_second=frames_per_second)
+        return lambda path: write_pictures.write_png(drawing, path)
+    return lambda path: write_pictures.write_animation(drawing, path, frames_per_second=frames_per_second)
 
 
 @contextmanager

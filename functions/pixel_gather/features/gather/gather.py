@@ -14,7 +14,7 @@ from typing import Any, Final
 from pixel_gather.core.errors import AppendRunningError, GatherError, RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.read_shard import ShardBuffers
 from pixel_gather.core.request.href_policy import parent_of
 from pixel_gather.core.request.request import GatherRequest, parse_request

@@ -12,9 +12,9 @@ from pixel_gather.core.model.outcome import Outcome, merged
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.layout import Layout
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.hide_pixels import hide_in_row
 from pixel_gather.core.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.core.results.drift import Version

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.shards import ShardTask
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import SourceAccess, SourceTable
 from pixel_gather.core.read.read_shard import OnSource, read_shard
 from pixel_gather.features.virtual.referred_tiles import ReferredTiles

@@ -18,7 +18,7 @@ from pixel_gather.io.gdal.settings import GdalSettings
 _START: Final = """\
 import sys
 sys.modules["boto3"] = None  # rasterio would import it, which takes 0.3 s
-from pixel_gather.io.gdal.child import main
+from pixel_gather.io.gdal.decode_in_child import main
 main()
 """
 _GDAL_OPTIONS: Final = {

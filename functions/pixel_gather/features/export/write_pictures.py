@@ -8,7 +8,7 @@ from typing import Final
 from PIL import Image
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.features.export.pictures import Drawing, make_sheet
+from pixel_gather.features.export.draw_pictures import Drawing, make_sheet
 
 _FORMATS: Final = {".webp": "WEBP", ".gif": "GIF", ".apng": "PNG"}
 """Pillow's name for each suffix."""

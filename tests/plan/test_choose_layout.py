@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pixel_gather.core.errors import BudgetError
-from pixel_gather.core.plan.layout import (
+from pixel_gather.core.plan.choose_layout import (
     FEW_SHARDS,
     LARGE_SHARD_NBYTES,
     MAX_SHARD_ROWS,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixel_gather.core.plan.cube_plan import Append
-from pixel_gather.core.plan.shards import ShardTask, cut_tasks, row_ranges
+from pixel_gather.core.plan.cut_tasks import ShardTask, cut_tasks, row_ranges
 from support.fakes import FakeReader, table_of
 from support.plans import planned
 from support.strategies import layouts

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from handlers.deployment.spending import report_spending
+from handlers.deployment.report_spending import report_spending
 from pixel_gather.core.metric_names import SPENT_USD
 from pixel_gather.io.aws.metrics import EmfMetrics
 from support.lambda_functions import EXECUTION, Context, StateMachine, records

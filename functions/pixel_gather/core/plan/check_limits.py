@@ -1,0 +1,78 @@
+"""Refuses plans over the limits of a request or a deployment: dollars, files, pixels, bytes and transfer."""
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from pixel_gather.core.errors import BudgetError
+from pixel_gather.core.estimate.estimate_result import Estimate
+from pixel_gather.core.estimate.workload import WorkerPool, Workload
+from pixel_gather.core.plan.cube_plan import CubePlan
+
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.core.request.request import Limits
+
+_MOST_DECIMALS: Final = 12
+_MOST_TRANSFER_USD: Final = 1.0
+"""Transfer between Regions that is paid for without being asked for."""
+
+
+def check_limits(plan: CubePlan, limits: "Limits") -> None:
+    """Refuse a plan over one of a request's limits.
+
+    Raises:
+        BudgetError: The message names the limit.
+    """
+    n_pixels = (
+        (plan.n_rows - plan.first_row + len(plan.append.again))
+        * plan.height
+        * plan.width
+        * len(plan.measurements)
+    )
+    checks = (
+        ("usd", limits.usd, plan.estimate.usd, _dollars),
+        ("files", limits.files, plan.n_files, "{:,} files".format),
+        ("pixels", limits.pixels, n_pixels, "{:,} pixels".format),
+        ("fetched_bytes", limits.fetched_bytes, plan.estimate.fetched_nbytes, "{:,} bytes".format),
+    )
+    for name, limit, planned, form in checks:
+        if limit is not None and planned > limit:
+            raise BudgetError(
+                f"limits.{name}: the plan takes {form(planned)}, the limit is {form(limit)}. "
+                "Ask for less, or raise the limit. On AWS the lower limit holds: "
+                "the request's or the deployment's"
+            )
+
+
+def check_transfer(
+    work: Workload, estimate: Estimate, workers: WorkerPool, *, most_usd: float | None
+) -> None:
+    """Refuse to pay for much transfer between Regions. Workers beside the sources pay for none.
+
+    Args:
+        work: How much is read of each bucket.
+        estimate: The price of it.
+        workers: In which Region they are, and the buckets are.
+        most_usd: The request's limit; None for the usual one.
+
+    Raises:
+        BudgetError: The message names the Region in which to deploy.
+    """
+    usd = estimate.usd_by_service.get("transfer", 0.0)
+    limit_usd = _MOST_TRANSFER_USD if most_usd is None else most_usd
+    if usd <= limit_usd:
+        return
+    nbytes = Counter[str]()
+    for bucket, far in workers.far_buckets.items():
+        nbytes[far.region] += work.nbytes_by_bucket.get(bucket, 0) if far.is_charged else 0
+    ((region, _),) = nbytes.most_common(1)
+    raise BudgetError(
+        f"limits.transfer_usd: {_dollars(usd)} would be paid for transfer to {workers.region}, the limit is "
+        f"{_dollars(limit_usd)}. Deploy in {region}, where most of these files lie, or raise the limit"
+    )
+
+
+def _dollars(usd: float) -> str:
+    """Return dollars with four decimals, or with more if two digits of a small sum need them."""
+    decimals = 4 if usd <= 0 else min(max(4, 1 - math.floor(math.log10(usd))), _MOST_DECIMALS)
+    return f"${usd:,.{decimals}f}"
