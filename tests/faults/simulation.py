@@ -393,11 +393,17 @@ def check_promise(world: World) -> None:
 
 
 def _rows_of(world: World) -> tuple[tuple[Any, ...], ...]:
-    """Return href, status, ETag and greatest value of the rows, as far as there are coordinates."""
+    """Return href, status, ETag and greatest value of the rows, as far as there are coordinates.
+
+    Raises:
+        BrokenPromiseError: A coordinate lacks rows that another one has.
+    """
     n_rows = world.cube.content_now(ROOT_KEY).versions[-1].n_rows
     chunks = [world.cube.content_now(f"{name}/c/0") or {} for name in ("others", "status", "etag", "max")]
     values = {name: each for chunk in chunks for name, each in chunk.items()}
     columns = [values[name][:n_rows].tolist() for name in ("href", "status", "etag", "max")]
+    if len({len(each) for each in columns}) > 1:
+        raise BrokenPromiseError("one coordinate has fewer rows than another")
     return tuple(tuple(map(_comparable, row)) for row in zip(*columns, strict=True))
 
 
