@@ -1029,8 +1029,11 @@ def test_direct_needs_no_more_than_the_stacks_name(
     run("list", "--direct")
     listed = capsys.readouterr().out
 
-    (uploaded,) = moto_aws.s3.list_objects_v2(Bucket="control")["Contents"]
-    stored = moto_aws.s3.get_object(Bucket="control", Key=uploaded["Key"])
+    uploaded, marker = sorted(
+        (each["Key"] for each in moto_aws.s3.list_objects_v2(Bucket="control")["Contents"]), reverse=True
+    )
+    assert marker == f"cancelled/{first['id']}"
+    stored = moto_aws.s3.get_object(Bucket="control", Key=uploaded)
     arn = f"{moto_aws.state_machine.replace('stateMachine', 'execution')}:{first['id']}"
     execution = moto_aws.stepfunctions.describe_execution(executionArn=arn)
     assert (first["id"], first["is_new"]) == (request.digest(), True)

@@ -6,7 +6,6 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -139,9 +138,17 @@ def test_emulated_stack_differs_in_runtime_architecture_and_code_alone() -> None
     assert without_execution(real) == without_execution(emulated)
 
 
+
 def without_execution(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a copy of a template without runtimes, architectures and code."""
-    copied = deepcopy(template)
+    """Return a copy of a template without runtimes, architectures and code.
+
+    The names of published versions end with a digest of these, which is left out, too.
+    """
+    text = json.dumps(template)
+    for name, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::Lambda::Version":
+            text = text.replace(name, name[:-_DIGEST_LENGTH])
+    copied: dict[str, Any] = json.loads(text)
     for resource in copied["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":
             for name in ("Runtime", "Architectures", "Code"):
