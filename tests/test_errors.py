@@ -17,11 +17,19 @@ _VALUES: dict[Any, Any] = {str: "said", int: 7, bool: True, Status: Status.MISSI
 """A value for each type of an argument."""
 
 
+def _import_if_installed(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":  # no dependency of ours
+            raise
+
+
 def _own_errors() -> list[type[BaseException]]:
     for package in _PACKAGES:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
-                importlib.import_module(module.name)
+                _import_if_installed(module.name)
     found, left = set(), [BaseException]
     while left:
         for each in left.pop().__subclasses__():

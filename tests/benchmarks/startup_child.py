@@ -39,7 +39,11 @@ def _worker(given: dict[str, Any]) -> dict[str, Any]:
     filled: list[Any] = []
     times = ShardTimes(left_s=800.0, limit_s=None, late_s=None)
     work = worker.gather(
-        given["gather"], [task], times=times, done=lambda _plan, _task, shard: filled.append(shard)
+        given["gather"],
+        [task],
+        execution="measured",
+        times=times,
+        done=lambda _plan, _task, shard: filled.append(shard),
     )
     worker.deployment.run(work)
     assert all(outcome.status == 0 for shard in filled for row in shard.result.rows for outcome in row)

@@ -124,13 +124,13 @@ def test_an_append_reads_what_had_failed_in_its_own_row(
     s3, bucket = deployment.client("s3"), deployment.samples.bucket
     late = f"{IN_SAMPLES}/late-{SERIES[1]}"
     hrefs = [f"s3://{bucket}/{IN_SAMPLES}/{SERIES[0]}", f"s3://{bucket}/{late}"]
-    wanted = {"sources": hrefs, "window": WINDOW, "output": {"name": "retried", **LAYOUT, **UNDRAWN}}
+    wanted = {"sources": hrefs, "window": WINDOW, "output": {"name": "recovered", **LAYOUT, **UNDRAWN}}
     first = gathered(deployment, wanted)
-    tried = gathered(deployment, request(deployment, 2, append_to="retried"))
+    tried = gathered(deployment, request(deployment, 2, append_to="recovered"))
     assert [each["state"] for each in (first, tried)] == ["succeeded", "succeeded"], tried
     s3.upload_file(str(DATA / IN_SAMPLES / SERIES[1]), bucket, late)
 
-    where = {"Bucket": deployment.array_bucket, "Key": "retried.zarr/zarr.json"}
+    where = {"Bucket": deployment.array_bucket, "Key": "recovered.zarr/zarr.json"}
     root = json.loads(s3.get_object(**where)["Body"].read())
     digest = json.loads(root["attributes"]["pixel_gather"])["versions"][1]["digest"]
     claim = RowClaim(
@@ -142,9 +142,9 @@ def test_an_append_reads_what_had_failed_in_its_own_row(
         has_taken_over=True,
         again=sha256(b"[1]").hexdigest()[:16],
     )
-    where["Key"] = "retried.zarr/versions/00003.claim"
+    where["Key"] = "recovered.zarr/versions/00003.claim"
     s3.put_object(**where, Body=claim.to_bytes())
-    added = gathered(deployment, request(deployment, 2, append_to="retried"))
+    added = gathered(deployment, request(deployment, 2, append_to="recovered"))
 
     assert added["state"] == "succeeded", added
     assert s3.get_object(**where)["Body"].read() == claim.to_bytes(), "it went on under this claim"

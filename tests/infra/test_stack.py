@@ -138,7 +138,6 @@ def test_emulated_stack_differs_in_runtime_architecture_and_code_alone() -> None
     assert without_execution(real) == without_execution(emulated)
 
 
-
 def without_execution(template: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a copy of a template without runtimes, architectures and code.
 
@@ -147,7 +146,7 @@ def without_execution(template: Mapping[str, Any]) -> Mapping[str, Any]:
     text = json.dumps(template)
     for name, resource in template["Resources"].items():
         if resource["Type"] == "AWS::Lambda::Version":
-            text = text.replace(name, name[:-_DIGEST_LENGTH])
+            text = text.replace(name, name[:-32])
     copied: dict[str, Any] = json.loads(text)
     for resource in copied["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":

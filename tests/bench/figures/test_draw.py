@@ -104,8 +104,9 @@ def unpublished_svg(id_: str) -> dict[str, str]:
 
 
 def n_marks(figure: Figure) -> int:
-    """Return the smallest number of marks in any axes of a figure."""
-    return min(len(ax.lines) + len(ax.patches) + len(ax.collections) for ax in figure.axes)
+    """Return the smallest number of marks in any axes of a figure, but for those that say "not counted"."""
+    told = [ax for ax in figure.axes if [text.get_text() for text in ax.texts] != ["not counted"]]
+    return min(len(ax.lines) + len(ax.patches) + len(ax.collections) for ax in told)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
