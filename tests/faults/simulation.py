@@ -28,7 +28,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, Final, override
 from unittest.mock import patch
@@ -463,9 +463,9 @@ class Run:
         self.execution = len(self.world.executions)
         self.world.executions.append(self.execution)
 
-    async def is_cancelled(self) -> bool:
-        """Look for the marker of the execution."""
-        world, execution = self.world, self.execution
+    async def is_cancelled(self, execution: int) -> bool:
+        """Look for the marker of an execution."""
+        world = self.world
         if not world.cancels:
             return False
 
@@ -559,10 +559,11 @@ class Run:
 
     async def worker(self, plan: CubePlan, task: ShardTask) -> None:
         """Look for the cube, and fill a shard of it, as `gather_shards` does."""
-        was_cancelled = self.execution in self.world.cancelled
+        execution = self.execution  # its user may have begun another one when this worker wakes up
+        was_cancelled = execution in self.world.cancelled
         check_uncommitted(await self.world.cube.found_among_files(), plan)
         try:
-            await unless_cancelled(self.shard(plan, task), self.is_cancelled)
+            await unless_cancelled(self.shard(plan, task), partial(self.is_cancelled, execution))
         except GatherCancelledError:
             self.world.n_broken_off += 1
             raise
@@ -578,7 +579,7 @@ class Run:
         self, plan: CubePlan, tasks: Sequence[ShardTask], *, max_lost_share: float = 0.0
     ) -> None:
         """Complete the cube."""
-        await check_not_cancelled(self.is_cancelled)
+        await check_not_cancelled(partial(self.is_cancelled, self.execution))
         stores = self.context.of_plan(plan.claim)
         await finish_gather.finish_gather(
             plan=plan, tasks=tasks, stores=stores, max_lost_share=max_lost_share
