@@ -9,7 +9,7 @@ import click
 
 from pixel_gather.core.area import Area, Box, check_box
 from pixel_gather.core.errors import RequestError
-from pixel_gather.io.event_loop import open_runner
+from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
 from pixel_gather.io.store.object_store import open_to_read
 from pixel_gather_bench.area import (
@@ -79,8 +79,7 @@ def bench_area_command(**options: Any) -> int:
     """
     area = Area(_box(options["bbox"]))
     folder, _, key = _href(options["catalog"]).rpartition("/")
-    with open_runner() as runner:
-        catalog = runner.run(open_catalog(open_to_read(folder, stores_of(options)), key))
+    catalog = run(open_catalog(open_to_read(folder, stores_of(options)), key))
     found = _measure_all(catalog, area, options)
     click.echo(
         json.dumps(found, indent=2) if options["as_json"] else _text(found, is_beside=options["reference"])
