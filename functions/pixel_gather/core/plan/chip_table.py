@@ -11,12 +11,11 @@ import xxhash
 
 from pixel_gather.core.area import Box
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.chip import Chip
-from pixel_gather.core.model.source import CubeRow, ListColumn, SearchCost, Source
+from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.plan.chip_axis import ChipAxis
-from pixel_gather.core.ports import SourceTable
+from pixel_gather.core.plan.table_view import TableOverList
 
 TABLE_FIELD: Final = "windows.table"
 """The field of a request that names the table of chips."""
@@ -125,10 +124,9 @@ def _rows_of(chip: Chip, images: Sequence[CubeRow]) -> Iterator[CubeRow]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChipTable:
+class ChipTable(TableOverList):
     """Implements `pixel_gather.core.ports.SourceTable`: row ``c * n_images + i`` is image i of chip c."""
 
-    table: SourceTable
     chips: Chips
 
     def __post_init__(self) -> None:
@@ -184,48 +182,9 @@ class ChipTable:
         return 0
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks about the list."""
-        return self.table.notes
-
-    @property
-    def search_cost(self) -> SearchCost | None:
-        """Requests of the search."""
-        return self.table.search_cost
-
-    @property
     def bands(self) -> tuple[str, ...]:
         """Names in the list's ``band`` column."""
         return self.table.bands
-
-    @property
-    def band_numbers(self) -> Mapping[str, int]:
-        """Which band of its sources each name in ``bands`` is."""
-        return self.table.band_numbers
-
-    @property
-    def band_classes(self) -> Mapping[str, tuple[BandClass, ...]]:
-        """Classes of each name in ``bands``."""
-        return self.table.band_classes
-
-    @property
-    def has_time(self) -> bool:
-        """Whether every image has a time."""
-        return self.table.has_time
-
-    @property
-    def n_timeless(self) -> int:
-        """Images without a time, if others have one."""
-        return self.table.n_timeless
-
-    @property
-    def columns(self) -> tuple[ListColumn, ...]:
-        """The list's columns, which images have, not chips."""
-        return self.table.columns
-
-    def found_list(self) -> bytes | None:
-        """Return what a search found."""
-        return self.table.found_list()
 
     def part(self, start: int, stop: int) -> ChipRows:
         """Return rows [start, stop), which are those of whole chips."""

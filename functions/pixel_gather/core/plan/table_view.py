@@ -15,13 +15,59 @@ _S3: Final = "s3://"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableView:
+class TableOverList:
+    """What tables over a list have from it, however they choose and order its rows."""
+
+    table: SourceTable
+    """The list."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks about the list."""
+        return self.table.notes
+
+    @property
+    def search_cost(self) -> SearchCost | None:
+        """Requests of the search."""
+        return self.table.search_cost
+
+    @property
+    def band_numbers(self) -> Mapping[str, int]:
+        """Which band of its sources each name in ``bands`` is."""
+        return self.table.band_numbers
+
+    @property
+    def band_classes(self) -> Mapping[str, tuple[BandClass, ...]]:
+        """Classes of each name in ``bands``."""
+        return self.table.band_classes
+
+    @property
+    def has_time(self) -> bool:
+        """Whether every row of the list has a time."""
+        return self.table.has_time
+
+    @property
+    def n_timeless(self) -> int:
+        """Rows of the whole list without a time, if others have one."""
+        return self.table.n_timeless
+
+    @property
+    def columns(self) -> tuple[ListColumn, ...]:
+        """The list's columns."""
+        return self.table.columns
+
+    def found_list(self) -> bytes | None:
+        """Return what a search found."""
+        return self.table.found_list()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableView(TableOverList):
     """Implements `pixel_gather.core.ports.SourceTable` over some rows of another table.
 
     The digest stays that of the whole list.
     """
 
-    table: SourceTable
     bands: tuple[str, ...]
     """Names of the cube's slots; empty if each row is one source."""
 
@@ -70,45 +116,6 @@ class TableView:
         if not self.table.n_known:
             return 0
         return sum(each is not None for row in self.packed_headers(0, self.n_rows) for each in row)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks about the list."""
-        return self.table.notes
-
-    @property
-    def search_cost(self) -> SearchCost | None:
-        """Requests of the search."""
-        return self.table.search_cost
-
-    @property
-    def band_numbers(self) -> Mapping[str, int]:
-        """Which band of its sources each name in ``bands`` is."""
-        return self.table.band_numbers
-
-    @property
-    def band_classes(self) -> Mapping[str, tuple[BandClass, ...]]:
-        """Classes of each name in ``bands``."""
-        return self.table.band_classes
-
-    @property
-    def has_time(self) -> bool:
-        """Whether every row of the list has a time."""
-        return self.table.has_time
-
-    @property
-    def n_timeless(self) -> int:
-        """Rows of the whole list without a time, if others have one."""
-        return self.table.n_timeless
-
-    @property
-    def columns(self) -> tuple[ListColumn, ...]:
-        """The list's columns."""
-        return self.table.columns
-
-    def found_list(self) -> bytes | None:
-        """Return what a search found."""
-        return self.table.found_list()
 
     def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
         """Yield rows [start, stop) of the view."""
