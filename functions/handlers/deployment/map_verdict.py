@@ -1,4 +1,4 @@
-"""Begins a round of a table: writes the manifest of its tasks, and returns the verdict that runs them."""
+"""Verdicts on a table: that it is complete, or that a round runs whose manifest was written."""
 
 import json
 from collections.abc import Sequence
@@ -14,6 +14,12 @@ from pixel_gather.tables.map_tasks import MapTask, missing_tasks, round_files
 
 _LATE_S: Final = 840
 """Longest time of a second try."""
+
+
+async def find_complete(deployment: Deployment, name: str) -> dict[str, Any] | None:
+    """Return the verdict on a table that is complete, or None."""
+    content = await deployment.results.below(name).get("result.json")
+    return None if content is None else {"verdict": "complete", "result": json.loads(content)}
 
 
 async def begin_round(  # noqa: PLR0913 # what a verdict and its summary say

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from handlers.deployment.admit_request import open_table
-from handlers.deployment.map_verdict import begin_round
+from handlers.deployment.map_verdict import begin_round, find_complete
 from handlers.deployment.stores import Deployment
 from handlers.rank.kept_statistics import open_kept_statistics
 from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, add_places, open_ranker_with_kept
@@ -70,7 +70,7 @@ class RankingRounds:
                 )
             scenes, notes, digest = list_scenes(table, asked.request), list(table.notes), table.digest
         name = ranking_name(given, digest, salt=execution if asked.checks_kept else "")
-        if (found := await self._found(name)) is not None:
+        if (found := await find_complete(self.deployment, name)) is not None:
             return found
         files = self.deployment.table_files(name)
         if (last := await last_round(files)) is not None:  # of an attempt that failed
@@ -92,7 +92,7 @@ class RankingRounds:
 
     async def after(self, name: str, number: int) -> dict[str, Any]:
         """Merge a round that has ended, and begin the next one or write the table. Safe to run twice."""
-        if (found := await self._found(name)) is not None:
+        if (found := await find_complete(self.deployment, name)) is not None:
             return found
         files = self.deployment.table_files(name)
         asked = admit_ranking(json.loads(await needed_file(files, "request.json")), self.deployment.settings)
@@ -172,11 +172,6 @@ class RankingRounds:
         await files.put("answer.json", json.dumps(answer).encode())
         await files.put("result.json", json.dumps(result).encode())
         return {"verdict": "complete", "result": result}
-
-    async def _found(self, name: str) -> dict[str, Any] | None:
-        """Return the verdict on a ranking that is complete, or None."""
-        content = await self.deployment.results.below(name).get("result.json")
-        return None if content is None else {"verdict": "complete", "result": json.loads(content)}
 
 
 async def _after_samples(ranker: Ranker, state: MapState) -> list[tuple[int, int | None]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from handlers.deployment.map_verdict import begin_round
+from handlers.deployment.map_verdict import begin_round, find_complete
 from handlers.deployment.stores import Deployment
 from handlers.tables.feature_table import FeatureTable, open_feature_table
 from handlers.tables.table_request import admit_table
@@ -67,7 +67,7 @@ class FeatureSteps:
         asked = admit_table(given, self.deployment.settings)
         async with open_feature_table(asked, self.deployment, left_s=left_s) as opened:
             name = opened.name
-            if (found := await self._found(name)) is not None:
+            if (found := await find_complete(self.deployment, name)) is not None:
                 return found
             files = self.deployment.table_files(name)
             if (last := await last_round(files)) is not None:  # of an attempt that failed
@@ -115,7 +115,7 @@ class FeatureSteps:
 
     async def after(self, name: str, number: int) -> dict[str, Any]:
         """Read lost images again, or write the table. Safe to run twice."""
-        if (found := await self._found(name)) is not None:
+        if (found := await find_complete(self.deployment, name)) is not None:
             return found
         files = self.deployment.table_files(name)
         state = await load_round(files, number)
@@ -217,11 +217,6 @@ class FeatureSteps:
 
     async def _upload(self, name: str, path: Path) -> None:
         await self.deployment.results.below(name).put_stream(path.name, _chunks(path))
-
-    async def _found(self, name: str) -> dict[str, Any] | None:
-        """Return the verdict on a table that is complete, or None."""
-        content = await self.deployment.results.below(name).get("result.json")
-        return None if content is None else {"verdict": "complete", "result": json.loads(content)}
 
 
 def _first_state(opened: FeatureTable, plan: TablePlan, execution: str) -> FeatureState:
