@@ -99,7 +99,7 @@ def lease_s(n_workers: int, budget_per_s: float) -> float:
 def take_lease(
     others: Leases, *, now_s: float, wants_per_s: float, budget_per_s: float, n_expected: int, lasts: float
 ) -> Lease:
-    """Return the lease of a worker: its fair share, or what the others leave of it.
+    """Return a worker's lease: the least of what it wants, its fair share, and what others leave.
 
     Args:
         others: The leases of all other workers that run.

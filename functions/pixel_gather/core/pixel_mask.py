@@ -38,7 +38,7 @@ class PixelMask:
             may_dilate: Whether ``dilate`` is a field.
 
         Raises:
-            RequestError: It is neither.
+            RequestError: A field is missing, unknown or out of range.
         """
         if not isinstance(given, Mapping) or not isinstance(given.get("band"), str) or not given["band"]:
             raise RequestError("write {band: scl, drop: [3, 8, 9]}", field="mask")

@@ -23,9 +23,9 @@ async def check_not_cancelled(is_cancelled: IsCancelled) -> None:
 
 
 async def unless_cancelled[T](work: Coroutine[Any, Any, T], is_cancelled: IsCancelled) -> T:
-    """Do work, and break it off if the execution was cancelled before it began.
+    """Do work, but stop it if the execution had been cancelled before the work began.
 
-    The question is asked beside the work: waiting for its answer would cost each shard a round trip.
+    The check runs while the work runs. Waiting for it first would cost each shard a round trip.
 
     Raises:
         GatherCancelledError: The execution was cancelled.

@@ -1,9 +1,9 @@
-"""Takes back what an abandoned append has told of rows that it had tried again.
+"""Resets the status of rows that an abandoned append had tried again.
 
 An append publishes in place. One that was stopped within its commit may have left rows that say ``ok``, with
 their pixels. Whoever takes over reads these rows anew, and may get other pixels or none. So their status is
-first put back to what the table of rows has. They count as failed until the commit, and nobody takes the new
-pixels for those of the former try.
+first put back to what the table of rows has. The rows count as failed until the commit. So nobody mistakes
+new pixels for those of the stopped append.
 """
 
 from contextlib import suppress
@@ -25,7 +25,8 @@ class _PlannedError(Exception):
 async def withdraw_tries(cube: CubeStore, plan: CubePlan, control: ControlStore) -> None:
     """Put the status of the rows that a plan tries again back to what the table of rows has.
 
-    Nothing is put once the plan is there: its workers may have committed, and its finish may have published.
+    It changes nothing once the plan is among the control files. By then the plan's workers may have
+    committed, and its last step may have published.
 
     Args:
         cube: The cube. The plan has claimed its next version.

@@ -198,10 +198,10 @@ async def measure_task(
 
 
 async def lost_images(state: FeatureState, control: ControlStore) -> list[TaskImage]:
-    """Return the images of the tasks of a round that are not committed.
+    """Return the images of a round's uncommitted tasks.
 
     Raises:
-        StoreError: No worker has committed any task at any try, so the workers cannot read at all.
+        StoreError: No task was committed in any try. The workers probably cannot read at all.
     """
     files = round_files(control, state.number)
     done = await committed_tasks(files)

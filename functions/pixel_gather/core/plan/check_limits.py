@@ -47,12 +47,12 @@ def check_limits(plan: CubePlan, limits: "Limits") -> None:
 def check_transfer(
     work: Workload, estimate: Estimate, workers: WorkerPool, *, most_usd: float | None
 ) -> None:
-    """Refuse to pay for much transfer between Regions. Workers beside the sources pay for none.
+    """Refuse to pay for much transfer between Regions. Within a Region, transfer costs nothing.
 
     Args:
         work: How much is read of each bucket.
         estimate: The price of it.
-        workers: In which Region they are, and the buckets are.
+        workers: The Region of the workers, and the Regions of the buckets.
         most_usd: The request's limit; None for the usual one.
 
     Raises:

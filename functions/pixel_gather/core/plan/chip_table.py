@@ -108,7 +108,7 @@ def order_of_places(lons: Floats, lats: Floats) -> np.ndarray[Any, np.dtype[np.i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChipRows:
-    """The rows of some chips, as a task's part of the list says them: each image once."""
+    """Some chips and all images: a task's part of the list. Each image is stored once, not once a chip."""
 
     chips: tuple[Chip, ...]
     images: tuple[CubeRow, ...]
@@ -168,7 +168,7 @@ class ChipTable(TableOverList):
 
     @property
     def n_repeated(self) -> int:
-        """None is told of: every chip reads the list's sources."""
+        """Always 0: every chip reads the same sources, so repeats are not counted."""
         return 0
 
     @property
@@ -178,7 +178,7 @@ class ChipTable(TableOverList):
 
     @property
     def n_known(self) -> int:
-        """None: requests of chips take no header index."""
+        """Always 0: requests with chips use no header index."""
         return 0
 
     @property
@@ -201,7 +201,7 @@ class ChipTable(TableOverList):
             yield from islice(of_chip, max(start - first, 0), min(stop - first, n_images))
 
     def packed_headers(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
-        """Yield that there is none, for rows [start, stop)."""
+        """Yield a tuple of None for each row in [start, stop): there are no packed headers."""
         yield from repeat((None,) * max(len(self.bands), 1), stop - start)
 
     def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:

@@ -1,7 +1,8 @@
 """One grid for all sources of a cube: how wide its pixels are, and how others become them. Pure.
 
-Every source gets one whole number. Its pixels are repeated so often along both axes, or so many of them
-become one. No pixel is ever shifted: a source whose pixels do not end where those of the grid do is refused.
+Every source has one whole number n. Either each of its pixels is repeated n times along both axes, or each
+block of n by n of its pixels becomes one pixel of the grid. No pixel is ever shifted: a source whose pixels
+do not end where those of the grid do is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -106,7 +107,7 @@ def step_to(header: Header, resolution: float) -> GridStep:
     Whether they do so over the whole window is found when its place is compared with the grid's.
 
     Raises:
-        SourceError: No whole number of the ones makes one of the others.
+        SourceError: Neither width is a whole multiple of the other, or the multiple is too large.
     """
     width = width_of(header)
     times, over = round(width / resolution), round(resolution / width)
@@ -148,10 +149,10 @@ def rule_on_grid(rule: WindowRule, window: Window) -> WindowRule:
 
 
 def find_shift(one: Placement, other: Placement) -> tuple[float, float] | None:
-    """Return by which parts of a pixel, along x and y, the pixels of one grid are shifted against another's.
+    """Return the part of a pixel by which one grid is off the other, along x and along y.
 
     Returns:
-        None if no whole pixel would be shifted, or the grids are of different CRSs.
+        None if the pixels line up, if the CRSs differ, or if a grid has no transform.
     """
     if one.transform is None or other.transform is None or one.crs != other.crs:
         return None

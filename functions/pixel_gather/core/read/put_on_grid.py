@@ -25,13 +25,13 @@ def put_on_grid(
 ) -> None:
     """Fill pixels of the grid from those of a source.
 
-    What a pixel gets depends on nothing but the source's pixels below it.
+    The value of a pixel depends only on the source's pixels that it covers or lies in.
 
     Args:
         own: The source's pixels, shape (band, y, x).
         out: Pixels of the grid, shape (band, y, x). They are overwritten.
         step: How the ones become the others.
-        offset: (y, x) of the first pixel of ``out`` within the source's first pixel.
+        offset: (y, x) of the first pixel of ``out`` within the source's first pixel, in pixels of the grid.
         resampling: How several pixels become one.
         nodata: What missing pixels hold. They do not count, unless a whole block is missing.
     """

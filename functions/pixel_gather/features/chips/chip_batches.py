@@ -64,7 +64,7 @@ class ChipBatches:
         """Go on where `state_dict` was taken.
 
         Raises:
-            RequestError: It is of other chips, or of another seed.
+            RequestError: The state has other fields, another seed, or another number of chips.
         """
         if set(state) != set(_STATE):
             raise RequestError(f"it has {', '.join(map(str, state))}, not {', '.join(_STATE)}", field="state")

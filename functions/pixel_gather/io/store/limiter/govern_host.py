@@ -1,4 +1,4 @@
-"""Keeps the requests of one worker to one host within what all workers together may send.
+"""Holds back one worker's requests to one host, so that all workers together stay within the budget.
 
 `pixel_gather.core.host_budget` has the rules. A lease is renewed only while requests are waiting or sent. So
 a worker that has nothing to ask gives its share back.
@@ -49,7 +49,7 @@ class Ledger(Protocol):
     """The object that has the leases of all workers."""
 
     async def touch(self) -> float:
-        """Write another object. Return when it was last written, by the store's clock, since 1970."""
+        """Write the clock's object. Return when, in seconds since 1970, by the store's clock."""
 
     async def read(self) -> tuple[bytes, str | None]:
         """Return the leases and their version. Empty and None if there is none."""
