@@ -51,8 +51,8 @@ _OFFLINE: Final = (
 # fmt: off
 _PROGRAMS: Final = frozenset((
     "apt-get", "aws", "bash", "cat", "cd", "cdk", "curl", "echo", "eval", "export", "git", "jq",
-    "lint-imports", "mkdir", "mypy", "npm", "open", "pip", "pipx", "pytest", "python", "python3", "rm", "ruff",
-    "source", "unset", "uv", "uvx",
+    "lint-imports", "mkdir", "mypy", "npm", "open", "pip", "pipx", "pytest", "python", "python3", "rm",
+    "ruff", "source", "unset", "uv", "uvx",
 ))
 # fmt: on
 """Other programs, whose arguments are not checked."""
