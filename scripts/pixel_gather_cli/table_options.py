@@ -57,6 +57,11 @@ VALUE_OPTIONS: Final = (
 TABLE_OPTIONS: Final = (
     click.option("--to", metavar="FILE", help="The table, a Parquet file."),
     click.option(
+        "--append-to",
+        metavar="TABLE",
+        help="Add the images that this table lacks, or make it.",
+    ),
+    click.option(
         "--wide", metavar="FILE", help="Write a wide CSV as well: a line a feature, a column a time."
     ),
     click.option("--max-usd", type=float, metavar="USD", help="Refuse a table that would cost more."),
@@ -111,24 +116,28 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
     """
     what = kind.about["kind"]
     to, wide = in_home(options.pop("to")), in_home(options.pop("wide"))
+    append_to = options.pop("append_to")
     as_json, is_dry_run, quiet = (options.pop(name) for name in ("as_json", "dry_run", "quiet"))
     target = target_of_options(options)
     fields = table_fields(features, options)
     request = TableRequest.of(**fields)
     if target is not None:
-        for name, given in (("to", to), ("wide", wide)):
+        for name, given in (("to", to), ("append-to", append_to), ("wide", wide)):
             if given is not None:
                 raise RequestError("a deployment keeps the table on S3: leave it out", field=f"--{name}")
         return table_on_aws(target, kind, fields, is_dry_run=is_dry_run, as_json=as_json, quiet=quiet)
-    settings = settings_of(options)
+    append_to, settings = in_home(append_to), settings_of(options)
     if is_dry_run:
-        found = run(plan_table(kind, request, settings=settings)).to_json()
+        found = run(plan_table(kind, request, append_to=append_to, settings=settings)).to_json()
         click.echo(json.dumps(found, indent=2) if as_json else plan_text(found), nl=as_json)
         return 0
-    if to is None:
-        raise RequestError(f"say where the table is written, such as --to {what}.parquet", field="--to")
+    if (to is None) == (append_to is None):
+        raise RequestError(
+            f"say where the table is written, by --to {what}.parquet or --append-to {what}.parquet",
+            field="--to",
+        )
     with open_progress(what, quiet=quiet, thing="image") as show:
-        made = run(make_table(kind, request, to=to, settings=settings, on_progress=show))
+        made = run(make_table(kind, request, to=to, append_to=append_to, settings=settings, on_progress=show))
     if wide is not None:
         write_wide(made.path, Path(wide))
     for note in made.notes:

@@ -25,9 +25,10 @@ def made_text(made: MadeTable) -> str:
     statuses = ", ".join(f"{n:,} {name}" for name, n in made.n_by_status.items())
     failed = f", {made.n_failed:,} not read" if made.n_failed else ""
     far = f", {made.n_far:,} not opened" if made.n_far else ""
+    read = f"{counted(made.n_read, 'image')} read, " if made.n_read < made.n_images - made.n_far else ""
     return (
         f"{made.path}: {counted(made.n_lines, 'line')} of {counted(made.n_features, 'feature')} on "
         f"{counted(made.n_images, 'image')}{failed}{far}\n"
         f"{statuses}\n"
-        f"{counted(made.n_requests, 'request')}, {made.nbytes / 1e6:,.2f} MB, {made.seconds:.2f} s\n"
+        f"{read}{counted(made.n_requests, 'request')}, {made.nbytes / 1e6:,.2f} MB, {made.seconds:.2f} s\n"
     )

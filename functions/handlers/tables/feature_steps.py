@@ -33,7 +33,8 @@ from pixel_gather.tables.map_tasks import MOST_TRIES, last_round
 from pixel_gather.tables.packed_features import PackedFeatures
 from pixel_gather.tables.parts import NO_LINES, PartFolder
 from pixel_gather.tables.table_plan import TablePlan
-from pixel_gather.tables.write_table import side_path, write_features, write_table
+from pixel_gather.tables.table_receipt import side_path
+from pixel_gather.tables.write_table import write_features, write_table
 from pixel_gather.version import __version__
 
 MOST_IMAGES: Final = 100_000

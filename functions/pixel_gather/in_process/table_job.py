@@ -17,8 +17,10 @@ from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.store.alone_at import alone_at
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.opened_file import open_list_file
+from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.first_image import KeepsFirst
 from pixel_gather.tables.image_access import ImageAccess
@@ -27,8 +29,9 @@ from pixel_gather.tables.parts import ImageRecord, Lines, PartFolder
 from pixel_gather.tables.read_features import given_features, read_features
 from pixel_gather.tables.scene_filter import SceneFilter
 from pixel_gather.tables.table_plan import TablePlan, plan_images
-from pixel_gather.tables.table_request import TableRequest
-from pixel_gather.tables.write_table import Written, side_path, write_features, write_table
+from pixel_gather.tables.table_receipt import Written, side_path
+from pixel_gather.tables.table_request import TableRequest, about_of
+from pixel_gather.tables.write_table import write_features, write_table
 from pixel_gather.version import __version__
 
 _INSTEAD = "take fewer features or images, or raise the limit"
@@ -43,10 +46,10 @@ class MadeTable:
 
     n_features: int
     n_images: int
-    """Images of the list."""
+    """Images of the list; of the whole table, if it was appended to."""
 
     n_failed: int
-    """Images that could not be read."""
+    """Images of them that could not be read."""
 
     n_far: int
     """Images that were not opened: they are near no feature in time."""
@@ -58,6 +61,9 @@ class MadeTable:
     n_requests: int
     nbytes: int
     seconds: float
+    n_read: int = 0
+    """Images that were read for it: fewer than it has, if it was appended to."""
+
     notes: tuple[str, ...] = ()
     digest: str = field(default="", repr=False)
 
@@ -81,6 +87,7 @@ class MadeTable:
             "images": self.n_images,
             "failed": self.n_failed,
             "not_opened": self.n_far,
+            "read": self.n_read,
             "lines": self.n_lines,
             "statuses": dict(self.n_by_status),
             "requests": self.n_requests,
@@ -103,17 +110,22 @@ class TableJob:
     tolerance_us: int | None = None
     """Longest time between feature and image; None if any image will do."""
 
+    base: BaseTable | None = None
+    """The table that is appended to."""
+
     @property
     def digest(self) -> str:
-        """Differs for another list, other features or another request."""
+        """Differs for another list, other features, another request or another table to append to."""
         made_of = [self.job.table.digest, self.features.digest, self.request, __version__]
+        if self.base is not None:
+            made_of.append(self.base.receipt["digest"])
         return hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     def wanted(self) -> Iterator[WantedImage]:
-        """Yield the number and the row of each image, with the features that are near it in time."""
+        """Yield the number and the row of each image to read, with the features that are near it in time."""
         table = self.job.table
         with closing(table.rows(0, table.n_rows)) as rows:
-            for number, row in enumerate(rows):
+            for number, row in enumerate(rows if self.base is None else self.base.to_read(rows)):
                 yield number, row, self.features.within(row.time_us, self.tolerance_us)
 
     async def plan(self) -> TablePlan:
@@ -133,7 +145,8 @@ class TableJob:
             parts = PartFolder.open_(_folder_of(to), digest=self.digest)
         except OSError as error:
             raise StoreError(f"{to} cannot be written: {error.strerror or error}") from error
-        progress = Progress(n_sources=self.job.table.n_rows)
+        n_images = self.job.table.n_rows if self.base is None else sum(1 for _ in self.wanted())
+        progress = Progress(n_sources=n_images)
         n_far = 0
 
         def todo() -> Iterator[WantedImage]:
@@ -150,7 +163,7 @@ class TableJob:
         async with aclosing(measured(self.work, todo(), most_ahead=ahead)) as images:
             async for record, lines in images:
                 try:
-                    await asyncio.to_thread(parts.write, record, lines)
+                    await asyncio.to_thread(parts.write, self._counted(record), lines)
                 except OSError as error:
                     raise StoreError(f"{parts.path} cannot be written: {error.strerror or error}") from error
                 progress.n_done += 1
@@ -162,41 +175,57 @@ class TableJob:
         parts.remove()
         return replace(made, seconds=asyncio.get_running_loop().time() - started)
 
+    def _counted(self, record: ImageRecord) -> ImageRecord:
+        """Return the record with how often the image was read, also by earlier appends."""
+        return record if self.base is None else replace(record, tries=self.base.tries(record.key) + 1)
+
     def _write(self, to: Path, parts: PartFolder) -> Written:
-        about = {
-            "version": __version__,
-            "job": self.digest,
-            "request": dict(self.request),
-            "list": self.job.table.digest,
-            "features": self.features.digest,
-            "n_features": len(self.features),
-            "n_images": self.job.table.n_rows,
-        }
-        is_matched = self.tolerance_us is not None
-        digest = write_features(side_path(to, "features"), self.features)
+        base = self.base
+        if base is not None and not parts.records:  # the table lacks nothing
+            return base.written
+        about = {"version": __version__, "job": self.digest, **self.about}
+        if base is None:
+            about |= {"n_images": self.job.table.n_rows, "appends": 0}
+            of_features = write_features(side_path(to, "features"), self.features)
+        else:
+            n_images = len(base.merged(parts.records.values()))
+            about |= {"n_images": n_images, "appends": base.receipt["appends"] + 1}
+            of_features = base.receipt["files"]["features"]
         return write_table(
             to,
             parts,
             self.features,
             self.work.columns,
             about=about,
-            features_digest=digest,
-            is_matched=is_matched,
+            features_digest=of_features,
+            is_matched=self.tolerance_us is not None,
+            base=base,
         )
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the receipt tells of what was asked."""
+        return {
+            "request": dict(self.request),
+            "list": self.job.table.digest,
+            "features": self.features.digest,
+            "n_features": len(self.features),
+        }
 
     def _made(self, to: Path, parts: PartFolder, written: Written, *, n_far: int) -> MadeTable:
         records = parts.records.values()
         return MadeTable(
             path=to,
             n_features=len(self.features),
-            n_images=self.job.table.n_rows,
-            n_failed=sum(each.status != "ok" for each in records),
+            n_images=self.job.table.n_rows if self.base is None else written.n_images,
+            n_failed=written.n_failed,
             n_far=n_far,
             n_lines=written.n_lines,
             n_by_status=written.n_by_status,
             n_requests=sum(each.n_requests for each in records),
             nbytes=sum(each.nbytes for each in records),
             seconds=0.0,
+            n_read=len(records),
             notes=(*self.job.table.notes, *self.features.notes),
             digest=written.digest,
         )
@@ -210,20 +239,39 @@ async def make_table(
     kind: TableKind,
     request: TableRequest,
     *,
-    to: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
+    append_to: str | os.PathLike[str] | None = None,
     settings: Settings | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> MadeTable:
-    """Write a table.
+    """Write a table, or append what it lacks to one. One that is not there is made.
 
     Raises:
+        BusyError: Another process writes the same table.
         RequestError: The request is wrong. The error names the field.
         BudgetError: The forecast is over a limit.
         StoreError: The table cannot be written.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    path = _checked_path(to)
-    async with _opened(kind, request, settings or Settings()) as job:
+    given = append_to if to is None else to
+    if given is None or (to is not None and append_to is not None):
+        raise RequestError("give the table to write, or the one to append to", field="to")
+    path = _checked_path(given, field="append_to" if to is None else "to")
+    with alone_at(path):
+        is_there = side_path(path, "images").exists()
+        base = BaseTable.open_(path) if append_to is not None and is_there else None
+        return await _made_table(kind, request, path, base, settings or Settings(), on_progress)
+
+
+async def _made_table(  # what `make_table` has checked
+    kind: TableKind,
+    request: TableRequest,
+    path: Path,
+    base: BaseTable | None,
+    settings: Settings,
+    on_progress: Callable[[Progress], None],
+) -> MadeTable:
+    async with _opened(kind, request, settings, base) as job:
         limits = request.limits
         if limits.usd is not None or limits.seconds is not None:
             forecast = (await job.plan()).forecast
@@ -257,19 +305,29 @@ async def measure_images(
 
 
 async def plan_table(
-    kind: TableKind, request: TableRequest, *, settings: Settings | None = None
+    kind: TableKind,
+    request: TableRequest,
+    *,
+    append_to: str | os.PathLike[str] | None = None,
+    settings: Settings | None = None,
 ) -> TablePlan:
-    """Return what a table would take. Reads the headers of some images, and no pixel."""
-    async with _opened(kind, request, settings or Settings()) as job:
+    """Return what a table or an append would take. Reads the headers of some images, and no pixel."""
+    base = None
+    if append_to is not None:
+        path = _checked_path(append_to, field="append_to")
+        base = BaseTable.open_(path) if side_path(path, "images").exists() else None
+    async with _opened(kind, request, settings or Settings(), base) as job:
         return await job.plan()
 
 
 @asynccontextmanager
-async def _opened(kind: TableKind, request: TableRequest, settings: Settings) -> AsyncIterator[TableJob]:
+async def _opened(
+    kind: TableKind, request: TableRequest, settings: Settings, base: BaseTable | None = None
+) -> AsyncIterator[TableJob]:
     """Read the features and the list, and open what reads its images.
 
     Raises:
-        RequestError: The features or the list are wrong.
+        RequestError: The features or the list are wrong, or do not fit the table that is appended to.
     """
     features = await asyncio.to_thread(_features, request, settings)
     checked = await asyncio.to_thread(kind.checked, features)
@@ -277,6 +335,8 @@ async def _opened(kind: TableKind, request: TableRequest, settings: Settings) ->
     keeps = SceneFilter(checked, RasterioProjector()).meets
     async with opened_job(request.sources_near(features), settings, keeps=keeps) as job:
         reader = KeepsFirst(job.reader)
+        if not values.values and base is not None:
+            values = values.of_bands(base.receipt["request"]["values"])
         if not values.values:
             with closing(listed(job.table)) as sources:
                 values = values.of_bands(job.table.bands or await reader.bands_of_first(sources))
@@ -288,13 +348,17 @@ async def _opened(kind: TableKind, request: TableRequest, settings: Settings) ->
             timeout_s=settings.source_timeout_s,
         )
         with kind.opened(checked, values, access) as work:
-            yield TableJob(
+            opened = TableJob(
                 job=job,
                 features=replace(features, problems=checked.problems, notes=checked.notes),
                 work=work,
-                request={**request.to_json(), **kind.about, "columns": list(work.columns)},
+                request=about_of(request, kind, values, work),
                 tolerance_us=request.tolerance_us,
+                base=base,
             )
+            if base is not None:
+                base.check(opened.about, features)
+            yield opened
 
 
 def _features(request: TableRequest, settings: Settings) -> Features:
@@ -310,7 +374,7 @@ def _features(request: TableRequest, settings: Settings) -> Features:
     return read_features(file, name=name, columns=request.columns)
 
 
-def _checked_path(to: str | os.PathLike[str]) -> Path:
+def _checked_path(to: str | os.PathLike[str], *, field: str) -> Path:
     """Return where the table is written.
 
     Raises:
@@ -318,10 +382,10 @@ def _checked_path(to: str | os.PathLike[str]) -> Path:
     """
     text = os.fspath(to)
     if "://" in text:
-        raise RequestError("a table is written to this machine: give a path", field="to")
+        raise RequestError("a table is written to this machine: give a path", field=field)
     path = Path(text).expanduser()
     if path.suffix != ".parquet":
-        raise RequestError(f"{text} does not end with .parquet", field="to")
+        raise RequestError(f"{text} does not end with .parquet", field=field)
     if not path.parent.is_dir():
-        raise RequestError(f"there is no folder {path.parent}", field="to")
+        raise RequestError(f"there is no folder {path.parent}", field=field)
     return path

@@ -5,6 +5,9 @@ from contextlib import AbstractContextManager, aclosing
 from dataclasses import replace
 from typing import Any, Protocol
 
+import msgspec
+import xxhash
+
 from pixel_gather.core.errors import RequestError, SourceError, StaleHeaderError
 from pixel_gather.core.in_order import in_order
 from pixel_gather.core.model.source import Cost, CubeRow
@@ -93,7 +96,10 @@ async def measured(
                 raise
             status, reason = Status.UNSUPPORTED, str(error)
         else:
-            return replace(record, number=number, **record.with_cost(cost)), lines
+            n_unread = int((lines["reason"] >= 0).sum())
+            record = replace(record, number=number, key=key_of(row), n_unread=n_unread)
+            again = encoded_row(row) if n_unread else None
+            return replace(record, row=again, **record.with_cost(cost)), lines
         record = failed_record(number, row, status, reason)
         return replace(record, **record.with_cost(cost)), NO_LINES
 
@@ -110,9 +116,27 @@ def failed_record(number: int, row: CubeRow, status: Status, reason: str) -> Ima
         scene=next((each.scene or each.href for each in sources), ""),
         time_us=row.time_us,
         hrefs=tuple(each.href for each in sources),
+        key=key_of(row),
         status=status.name.lower(),
         reason=reason,
+        row=encoded_row(row),
     )
+
+
+def key_of(row: CubeRow) -> str:
+    """Return what is equal for rows of the same files."""
+    hrefs = [None if source is None else source.href for source in row.sources]
+    return xxhash.xxh3_64(msgspec.json.encode(hrefs)).hexdigest()
+
+
+def encoded_row(row: CubeRow) -> str:
+    """Return a row as JSON."""
+    return msgspec.json.encode(row).decode()
+
+
+def decoded_row(content: str) -> CubeRow:
+    """Return a row of `encoded_row`."""
+    return msgspec.json.decode(content, type=CubeRow)
 
 
 async def _twice(

@@ -7,7 +7,7 @@ from typing import Any
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.extras import check_extra
-from pixel_gather.tables.write_table import side_path
+from pixel_gather.tables.table_receipt import side_path
 
 
 def open_table(

@@ -78,11 +78,28 @@ class ImageRecord:
     reasons: tuple[str, ...] = ()
     """What the lines say."""
 
+    key: str = ""
+    """Of its files: equal for the same image in another list."""
+
+    n_unread: int = 0
+    """Lines of features that lie on a part of it that could not be read."""
+
+    tries: int = 1
+    """How often it was read."""
+
+    row: str | None = None
+    """As JSON, if it has to be read again."""
+
     n_lines: int = 0
     n_requests: int = 0
     n_retries: int = 0
     n_hedges: int = 0
     nbytes: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it was read that features lie on."""
+        return self.status == "ok" and not self.n_unread
 
     def with_cost(self, cost: Cost) -> dict[str, Any]:
         """Return the fields that a cost sets."""

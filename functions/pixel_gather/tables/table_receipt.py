@@ -1,13 +1,40 @@
-"""What a table's receipt says of its files: their sizes and digests."""
+"""What a table's receipt says of it: its lines, and the sizes and digests of its files."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
 import xxhash
 
 _PART_NBYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What was written."""
+
+    n_lines: int
+    n_by_status: Mapping[str, int]
+    n_images: int
+    """Of which the table tells."""
+
+    n_failed: int
+    """Images of them that could not be read."""
+
+    digest: str
+    """Of all lines, in their order."""
+
+
+def side_path(table: Path, name: str) -> Path:
+    """Return the place of a table beside the table: ``plots.features.parquet`` of ``plots.parquet``."""
+    return table.with_name(f"{table.name.removesuffix('.parquet')}.{name}.parquet")
+
+
+def staged_path(path: Path) -> Path:
+    """Return where a file is written before it takes its place."""
+    return path.with_name(f".{path.name}.new")
 
 
 def file_digest(file: IO[bytes]) -> dict[str, Any]:

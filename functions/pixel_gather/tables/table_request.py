@@ -11,6 +11,7 @@ from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import LONLAT, Features
+from pixel_gather.tables.image_work import ImageWork, TableKind
 from pixel_gather.tables.read_features import FeatureColumns
 from pixel_gather.tables.table_limits import TableLimits
 from pixel_gather.tables.values import Values
@@ -98,6 +99,12 @@ class TableRequest:
             "raw": self.values.raw,
             "tolerance_us": self.tolerance_us,
         }
+
+
+def about_of(request: TableRequest, kind: TableKind, values: Values, work: ImageWork) -> dict[str, Any]:
+    """Return what decides a table, besides the list and the features, as its receipt has it."""
+    columns = {"values": [each.name for each in values.values], "columns": list(work.columns)}
+    return {**request.to_json(), **kind.about, **columns}
 
 
 def duration_us(text: str) -> int:

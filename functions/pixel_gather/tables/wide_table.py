@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.tables.write_table import side_path
+from pixel_gather.tables.table_receipt import side_path
 
 _FIXED: Final = ("id", "time", "feature_time", "days_apart", "scene", "href", "valid", "status", "reason")
 

@@ -5,7 +5,6 @@ A part of the table is put together at a time, from the parts of all images. So 
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -13,9 +12,16 @@ import numpy as np
 import xxhash
 
 from pixel_gather.core.errors import StoreError
+from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import LONLAT, NO_TIME, Features
-from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, PartFolder, line_dtype
-from pixel_gather.tables.table_receipt import digest_of_images, digest_of_path
+from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines, LineStatus, PartFolder, line_dtype
+from pixel_gather.tables.table_receipt import (
+    Written,
+    digest_of_images,
+    digest_of_path,
+    side_path,
+    staged_path,
+)
 
 if TYPE_CHECKING:
     from arro3.core import Array, RecordBatch, Schema, Table
@@ -29,21 +35,6 @@ _US_PER_DAY: Final = 86_400_000_000
 _NO_IMAGE: Final = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What was written."""
-
-    n_lines: int
-    n_by_status: Mapping[str, int]
-    digest: str
-    """Of all lines, in their order."""
-
-
-def side_path(table: Path, name: str) -> Path:
-    """Return the place of a table beside the table: ``plots.features.parquet`` of ``plots.parquet``."""
-    return table.with_name(f"{table.name.removesuffix('.parquet')}.{name}.parquet")
-
-
 def write_table(
     path: Path,
     parts: PartFolder,
@@ -53,6 +44,7 @@ def write_table(
     about: Mapping[str, Any],
     features_digest: Mapping[str, Any],
     is_matched: bool = False,
+    base: BaseTable | None = None,
 ) -> Written:
     """Write the lines of all images, and the table of images.
 
@@ -68,19 +60,23 @@ def write_table(
             all of it.
         features_digest: What `write_features` has returned.
         is_matched: Whether images were matched in time, so that lines tell both times.
+        base: A table whose lines are put among them. It may lie at the same path.
 
     Raises:
         StoreError: A file cannot be written.
     """
+    new = parts.records.values()
     records = sorted(
-        parts.records.values(),
+        new if base is None else base.merged(new),
         key=lambda each: (NO_TIME if each.time_us is None else each.time_us, each.number),
     )
-    writer = _Writer(parts, features, columns, records, is_matched=is_matched)
-    temporary = path.with_name(f".{path.name}.new")
+    temporary = staged_path(path)
     try:
+        writer = _Writer(parts, features, columns, records, is_matched=is_matched, base=base)
         _write(writer.schema(about), writer.batches(), temporary)
-        written = writer.written  # known only now, so the whole receipt is in the table of images
+        # Known only now, so the whole receipt is in the table of images. When it is there, the table counts
+        # as written: an append that finds the table not yet in its place puts it there.
+        written = writer.written
         receipt = {**about, "lines": written.n_lines, "statuses": dict(written.n_by_status)}
         receipt["digest"] = written.digest
         receipt["files"] = {"features": features_digest, "table": digest_of_path(temporary)}
@@ -122,6 +118,7 @@ class _Writer:
         records: Sequence[ImageRecord],
         *,
         is_matched: bool,
+        base: BaseTable | None,
     ) -> None:
         from arro3.core import Array, DataType  # noqa: PLC0415 # 0.1 s, for Parquet alone
 
@@ -146,6 +143,10 @@ class _Writer:
         for record in records:
             own = [*record.reasons, *([record.reason] if record.reason else [])]
             self._reason_of.append([reasons.setdefault(each, len(reasons)) for each in own])
+        self._base = NO_LINES
+        if base is not None:
+            at = {each.number: index for index, each in enumerate(records) if each.number < 0}
+            self._base = base.lines(parts.path / "base", features.ids, at=at, reasons=reasons)
         self._reasons = Array(list(reasons) or [""], DataType.utf8())
         self._counts = np.zeros(len(LineStatus), np.int64)
         self._hash = xxhash.xxh3_128()
@@ -156,7 +157,13 @@ class _Writer:
         """What was written so far."""
         names = [each.name.lower() for each in LineStatus]
         counts = {name: n for name, n in zip(names, self._counts.tolist(), strict=True) if n}
-        return Written(n_lines=self._n_lines, n_by_status=counts, digest=self._hash.hexdigest())
+        return Written(
+            n_lines=self._n_lines,
+            n_by_status=counts,
+            n_images=len(self._records),
+            n_failed=sum(each.status != "ok" for each in self._records),
+            digest=self._hash.hexdigest(),
+        )
 
     def schema(self, about: Mapping[str, Any]) -> "Schema":
         """Return the columns of the table."""
@@ -190,7 +197,7 @@ class _Writer:
         schema = self.schema({})
         for start, stop in self._ranges():
             image, lines = self._of_range(start, stop)
-            order = np.argsort(lines["feature"], kind="stable")  # the images are in the order of time
+            order = np.lexsort((image, lines["feature"]))  # the images are in the order of time
             yield from self._in_groups(image[order], lines[order], schema)
         yield from self._in_groups(*self._of_failed(), schema)
 
@@ -198,8 +205,10 @@ class _Writer:
         """Yield ranges of features of about so many lines."""
         counts = np.zeros(len(self._features), np.int64)
         for record in self._records:
-            if record.n_lines:
+            if record.n_lines and record.number >= 0:
                 np.add.at(counts, self._parts.lines(record.number)["feature"], 1)
+        if len(self._base):
+            np.add.at(counts, self._base["feature"], 1)
         self._lacking = counts == 0
         ends = np.cumsum(np.maximum(counts, 1))
         start = 0
@@ -213,8 +222,15 @@ class _Writer:
     def _of_range(self, start: int, stop: int) -> tuple[np.ndarray[Any, Any], Lines]:
         """Return the lines of some features, image by image, and which image each is of."""
         images, found = [], []
+        if len(self._base):
+            first, last = np.searchsorted(self._base["feature"], [start, stop])
+            images.append(self._base["image"][first:last].astype(np.int64))
+            some = np.zeros(last - first, self._dtype)
+            for name in self._dtype.names or ():
+                some[name] = self._base[name][first:last]
+            found.append(some)
         for index, record in enumerate(self._records):
-            if not record.n_lines:
+            if not record.n_lines or record.number < 0:
                 continue
             lines = self._parts.lines(record.number)
             first, last = np.searchsorted(lines["feature"], [start, stop])
@@ -345,6 +361,10 @@ def _images_table(records: Sequence[ImageRecord], receipt: Mapping[str, Any]) ->
         ("lines", DataType.int64(), [each.n_lines for each in records]),
         ("requests", DataType.int64(), [each.n_requests for each in records]),
         ("bytes", DataType.int64(), [each.nbytes for each in records]),
+        ("key", DataType.utf8(), [each.key for each in records]),
+        ("unread", DataType.int64(), [each.n_unread for each in records]),
+        ("tries", DataType.int64(), [each.tries for each in records]),
+        ("row", DataType.utf8(), [each.row for each in records]),
     ]
     times = _moments(
         np.array([NO_TIME if each.time_us is None else each.time_us for each in records], np.int64)
@@ -407,7 +427,7 @@ def _projjson(crs: str) -> Any:
 
 
 def _write_side(schema: "Schema", batches: Iterator["RecordBatch"], path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.new")
+    temporary = staged_path(path)
     _write(schema, batches, temporary)
     temporary.replace(path)
 

@@ -16,7 +16,8 @@ def points(  # noqa: PLR0913 # each option of the command has a name of its own 
     features: Any,
     sources: Any,
     *,
-    to: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
+    append_to: str | os.PathLike[str] | None = None,
     id: str | None = None,  # noqa: A002 # the option's name
     x: str | None = None,
     y: str | None = None,
@@ -42,6 +43,8 @@ def points(  # noqa: PLR0913 # each option of the command has a name of its own 
         features: A CSV, GeoJSON or Parquet file, a GeoDataFrame, a data frame, or a list of dicts.
         sources: As a request's ``sources``: a list file, hrefs, a prefix, or scenes of a catalog.
         to: The table, a Parquet file. Two more are written beside it: ``.features`` and ``.images``.
+        append_to: A table of the same features and values, instead. Only images that it lacks are read, and
+            those that could not be read. It is made if it is not there.
         id: Column of the features' ids; None to number them from 1.
         x: Column of longitude or easting; None to find it by its name.
         y: Column of latitude or northing.
@@ -63,6 +66,7 @@ def points(  # noqa: PLR0913 # each option of the command has a name of its own 
         RequestError: A field is wrong. The error names it.
         BudgetError: The forecast is over a limit.
         StoreError: The table cannot be written.
+        BusyError: Another process writes the same table.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     request = TableRequest.of(
@@ -80,4 +84,8 @@ def points(  # noqa: PLR0913 # each option of the command has a name of its own 
         raw=raw,
         limits=limits,
     )
-    return run(make_table(PointTable(Method.of(method, square)), request, to=to, settings=settings))
+    return run(
+        make_table(
+            PointTable(Method.of(method, square)), request, to=to, append_to=append_to, settings=settings
+        )
+    )

@@ -16,7 +16,8 @@ def zones(  # noqa: PLR0913 # each option of the command has a name of its own h
     features: Any,
     sources: Any,
     *,
-    to: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
+    append_to: str | os.PathLike[str] | None = None,
     id: str | None = None,  # noqa: A002 # the option's name
     crs: str | None = None,
     time: str | None = None,
@@ -40,6 +41,7 @@ def zones(  # noqa: PLR0913 # each option of the command has a name of its own h
         features: GeoParquet, GeoJSON, a CSV file with WKT, a GeoDataFrame, or a list of dicts.
         sources: As in `points`.
         to: As in `points`.
+        append_to: As in `points`.
         id: As in `points`.
         crs: As in `points`.
         time: As in `points`.
@@ -60,6 +62,7 @@ def zones(  # noqa: PLR0913 # each option of the command has a name of its own h
         RequestError: A field is wrong. The error names it.
         BudgetError: The forecast is over a limit.
         StoreError: The table cannot be written.
+        BusyError: Another process writes the same table.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     request = TableRequest.of(
@@ -75,4 +78,6 @@ def zones(  # noqa: PLR0913 # each option of the command has a name of its own h
         raw=raw,
         limits=limits,
     )
-    return run(make_table(ZoneTable.of(statistics, coverage), request, to=to, settings=settings))
+    return run(
+        make_table(ZoneTable.of(statistics, coverage), request, to=to, append_to=append_to, settings=settings)
+    )

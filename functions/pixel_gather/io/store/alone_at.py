@@ -1,0 +1,58 @@
+"""Lets one process at a time work on a file of this machine. A process that has ended holds nobody back."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pixel_gather.core.errors import BusyError, StoreError
+
+try:
+    import fcntl
+except ImportError:  # not made for Windows
+    fcntl = None  # type: ignore[assignment] # looked at before use
+
+
+@contextmanager
+def alone_at(path: Path) -> Iterator[None]:
+    """Hold a lock file beside a file.
+
+    Some network file systems know no locks, and Windows has none of this kind; there it changes nothing.
+
+    Raises:
+        BusyError: Another process holds it.
+        StoreError: The lock file cannot be written.
+    """
+    if fcntl is None:
+        yield
+        return
+    lock = path.with_name(f".{path.name}.lock")
+    opened = _locked(lock, path)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)  # while it is held, so that nobody holds a file without a name
+        os.close(opened)
+
+
+def _locked(lock: Path, path: Path) -> int:
+    while True:
+        try:
+            opened = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(opened)
+            raise BusyError(
+                f"{path}: another process writes this table: run again when it is done"
+            ) from error
+        except OSError:  # the file system knows no locks
+            return opened
+        try:
+            if os.path.samestat(lock.stat(), os.fstat(opened)):
+                return opened
+        except FileNotFoundError:
+            pass
+        os.close(opened)  # the former holder has removed it meanwhile

@@ -1,0 +1,268 @@
+"""A table that is there already, to which an append adds images: what it has, and its lines.
+
+The receipt, in the metadata of the table of images, tells which images the table has. An append reads only
+what it lacks, and images that could not be read. It puts its lines and those of the table together, and
+replaces the table. What two appends have read of one image counts once: the better of both. So an append
+that comes twice or late adds nothing twice, and takes nothing away.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.model.source import CubeRow
+from pixel_gather.io.parquet.parquet_batches import blame_file, parquet_batches
+from pixel_gather.tables.features import NO_TIME, Features
+from pixel_gather.tables.image_work import decoded_row, key_of
+from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, line_dtype
+from pixel_gather.tables.table_receipt import Written, digest_of_path, side_path, staged_path
+
+if TYPE_CHECKING:
+    from arro3.core import Array, RecordBatch
+
+MOST_TRIES: Final = 5
+"""An image that could not be read so often is not read again."""
+
+_BATCH: Final = 65_536
+_SAME: Final = ("request", "features")
+_FIELD: Final = "append_to"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseTable:
+    """A complete table, and its three files on this machine."""
+
+    path: Path
+    receipt: Mapping[str, Any]
+    records: tuple[ImageRecord, ...]
+    """Of its images. Their numbers are below 0, so they come before others of the same time."""
+
+    @classmethod
+    def open_(cls, path: Path) -> "BaseTable":
+        """Read what a table has. A commit that was cut off is ended first.
+
+        Raises:
+            StoreError: It is no table with a receipt, or its files are not those of the receipt.
+        """
+        images = side_path(path, "images")
+        try:
+            with images.open("rb") as file, blame_file(str(images)):
+                schema, batches = parquet_batches(file, batch_size=_BATCH)
+                said = {key.decode(): text for key, text in schema.metadata.items()}
+                receipt = json.loads(said["pixel_gather"])
+                records = [each for batch in batches for each in _records(batch)]
+                expected = receipt["files"]["table"]
+            _end_commit(path, expected)
+            if digest_of_path(path) != expected:
+                raise StoreError(f"{path} is not as its receipt says: pixel-gather verify tells more")
+        except OSError as error:
+            raise StoreError(f"{path}: there is no such table: {error.strerror or error}") from error
+        n = len(records)
+        numbered = tuple(replace(each, number=at - n) for at, each in enumerate(records))
+        return cls(path=path, receipt=receipt, records=numbered)
+
+    @property
+    def written(self) -> Written:
+        """What it was written with."""
+        it = self.receipt
+        return Written(
+            n_lines=it["lines"],
+            n_by_status=it["statuses"],
+            n_images=len(self.records),
+            n_failed=sum(each.status != "ok" for each in self.records),
+            digest=it["digest"],
+        )
+
+    def check(self, about: Mapping[str, Any], features: Features) -> None:
+        """Refuse an append of other values or other features.
+
+        Args:
+            about: The receipt of the append so far.
+            features: Its features.
+
+        Raises:
+            RequestError: It says what differs.
+        """
+        ours = json.loads(json.dumps(about))
+        for name in _SAME:
+            if ours[name] == self.receipt[name]:
+                continue
+            theirs = self.receipt[name]
+            fields = (
+                []
+                if name == "features"
+                else [key for key in ours[name] if ours[name][key] != theirs.get(key)]
+            )
+            what = "features" if name == "features" else ", ".join(fields)
+            raise RequestError(f"the table was made of other {what}: make another table", field=_FIELD)
+        if len(set(features.ids.tolist())) < len(features):
+            raise RequestError(
+                "an id repeats among the features, so lines do not tell whose they are", field=_FIELD
+            )
+        for tell in (_name, _key):
+            if len(set(map(tell, self.records))) < len(self.records):
+                raise RequestError(
+                    "the table has an image twice, so lines do not tell of which they are", field=_FIELD
+                )
+
+    def to_read(self, rows: Iterable[CubeRow]) -> Iterator[CubeRow]:
+        """Yield the rows of a list that the table lacks, then those of images that could not be read."""
+        known = self._by_key
+        seen: set[str] = set()
+        for row in rows:
+            key = key_of(row)
+            there = known.get(key)
+            if key not in seen and (there is None or _is_wanted(there)):
+                yield row
+            seen.add(key)
+        for each in self.records:
+            if each.row is not None and each.key not in seen and _is_wanted(each):
+                yield decoded_row(each.row)
+
+    def tries(self, key: str) -> int:
+        """Return how often an image was read before."""
+        there = self._by_key.get(key)
+        return 0 if there is None else there.tries
+
+    @cached_property
+    def _by_key(self) -> Mapping[str, ImageRecord]:
+        return {each.key: each for each in self.records}
+
+    def merged(self, records: Iterable[ImageRecord]) -> list[ImageRecord]:
+        """Return the records of the table and of an append: of one image, that of which more was read."""
+        found: dict[str, ImageRecord] = {}
+        for each in (*self.records, *records):
+            there = found.get(each.key)
+            if there is None:
+                found[each.key] = each
+                continue
+            best = each if _worth(each) > _worth(there) else there
+            found[each.key] = replace(best, tries=max(each.tries, there.tries))
+        return list(found.values())
+
+    def lines(
+        self, to: Path, ids: np.ndarray[Any, Any], *, at: Mapping[int, int], reasons: dict[str, int]
+    ) -> Lines:
+        """Return the lines of the table that stay, in the order of features, mapped into memory.
+
+        Args:
+            to: A file that is written.
+            ids: Of all features, in order.
+            at: Where an image's record is among all of them, by its number. Lines of others are left out.
+            reasons: The number of each reason; is added to.
+
+        Returns:
+            Lines with a field ``image`` in front. Their reason is a number of ``reasons``, or -1.
+        """
+        columns: Sequence[str] = self.receipt["request"]["columns"]
+        dtype = np.dtype([("image", "<i4"), *line_dtype(columns).descr])
+        images = {_name(each): at.get(each.number, -1) for each in self.records}
+        with self.path.open("rb") as file, to.open("wb") as out, blame_file(str(self.path)):
+            _, batches = parquet_batches(file, batch_size=_BATCH)
+            for batch in batches:
+                out.write(_lines(batch, columns, dtype, ids, images, reasons).tobytes())
+        if not to.stat().st_size:
+            return np.zeros(0, dtype)
+        return np.memmap(to, dtype, mode="r")
+
+
+def _is_wanted(record: ImageRecord) -> bool:
+    return not record.is_whole and record.tries < MOST_TRIES
+
+
+def _worth(record: ImageRecord) -> tuple[bool, int]:
+    return record.status == "ok", -record.n_unread
+
+
+def _key(record: ImageRecord) -> str:
+    return record.key
+
+
+def _name(record: ImageRecord) -> tuple[int | None, str, str | None]:
+    """Return what a line tells of its image."""
+    return record.time_us, record.scene, record.hrefs[0] if record.hrefs else None
+
+
+def _end_commit(path: Path, expected: Mapping[str, Any]) -> None:
+    """Put the table in its place, if a process was ended between the two files of a commit."""
+    staged = staged_path(path)
+    if staged.exists() and digest_of_path(staged) == expected:
+        staged.replace(path)
+
+
+def _records(batch: "RecordBatch") -> Iterator[ImageRecord]:
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != "time"}
+    columns["time"] = _integers(batch.column("time")).tolist()
+    for values in zip(*columns.values(), strict=True):
+        it: dict[str, Any] = dict(zip(columns, values, strict=True))
+        yield ImageRecord(
+            number=0,
+            scene=it["scene"],
+            time_us=None if it["time"] == NO_TIME else it["time"],
+            hrefs=tuple(json.loads(it["hrefs"])),
+            etags=tuple(json.loads(it["etags"])),
+            status=it["status"],
+            reason=it["reason"],
+            key=it["key"],
+            n_unread=it["unread"],
+            tries=it["tries"],
+            row=it["row"],
+            n_lines=it["lines"],
+            n_requests=it["requests"],
+            nbytes=it["bytes"],
+        )
+
+
+def _lines(  # what a batch is translated by
+    batch: "RecordBatch",
+    columns: Sequence[str],
+    dtype: np.dtype[np.void],
+    ids: np.ndarray[Any, Any],
+    images: Mapping[tuple[int | None, str, str | None], int],
+    reasons: dict[str, int],
+) -> Lines:
+    """Return the lines of a batch whose feature and image are there."""
+    times = _integers(batch.column("time"))
+    of_image = zip(
+        (None if each == NO_TIME else each for each in times.tolist()),
+        batch.column("scene").to_pylist(),
+        batch.column("href").to_pylist(),
+        strict=True,
+    )
+    image = np.array([-1 if each[1] is None else images[each] for each in of_image], np.int64)
+    named = batch.column("id").to_pylist()
+    kept = (image >= 0) & np.array([each is not None for each in named], bool)
+    lines = np.zeros(int(kept.sum()), dtype)
+    lines["image"] = image[kept]
+    own = np.array([each for each, is_kept in zip(named, kept, strict=True) if is_kept], ids.dtype)
+    lines["feature"] = np.searchsorted(ids, own)
+    codes = {each.name.lower(): int(each) for each in LineStatus}
+    lines["status"] = np.array([codes[each] for each in batch.column("status").to_pylist()])[kept]
+    said = batch.column("reason").to_pylist()
+    lines["reason"] = np.array(
+        [-1 if each is None else reasons.setdefault(each, len(reasons)) for each in said], np.int64
+    )[kept]
+    lines["valid"] = _floats(batch.column("valid"))[kept]
+    for number, name in enumerate(columns):
+        lines[f"v{number}"] = _floats(batch.column(name))[kept]
+    return lines
+
+
+def _integers(column: "Array") -> np.ndarray[Any, Any]:
+    """Return times in microseconds."""
+    from arro3.core import DataType  # noqa: PLC0415 # 0.1 s, for Parquet alone
+
+    values = column.cast(DataType.int64())
+    if not values.null_count:
+        return values.to_numpy()
+    return np.array([NO_TIME if each is None else each for each in values.to_pylist()], np.int64)
+
+
+def _floats(column: "Array") -> np.ndarray[Any, Any]:
+    return column.to_numpy() if not column.null_count else np.array(column.to_pylist(), np.float64)
