@@ -841,6 +841,53 @@ def test_numbers_of_an_axis_differ(page: Page) -> None:
     assert ends == ["9,559.0", "9,559.1"]
 
 
+def test_values_have_their_scale_and_unit_everywhere(page: Page) -> None:
+    """Chart, colour bar, readout and table tell what stored values mean. No digit is finer than the scale."""
+    store = plain_cube(64, dim="source", dtype="uint16")
+    root = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
+    said = root["consolidated_metadata"]["metadata"]["band_1"]["attributes"]
+    said |= {"scale_factor": 0.02, "add_offset": -10.5, "units": "K"}
+    obstore.put(store, "zarr.json", json.dumps(root).encode())
+    server = CubeServer(StoredFiles(store), "warm")
+    with server, _running(server) as (url, _):
+        page.open_(f"{url}#row=3&part=2,3,1,1&stretch=fixed&limits=3000,3250&map=grey")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+        ticks = page.run("[...document.querySelectorAll('#chart .tick')].map((each) => each.textContent)")
+        ends = page.run("[...document.querySelectorAll('#limits input')].map((each) => each.value)")
+        key, told = (
+            page.run(f"document.getElementById('{each}').textContent") for each in ("key", "readout")
+        )
+        shown = _canvas(page)
+        page.run(_KEEP_FILES)
+        page.run("document.getElementById('csv').click()")
+        page.wait("window.kept.length")
+        table = base64.b64decode(page.run("window.kept[0]")).decode().splitlines()
+        page.run(
+            "(() => { const end = document.querySelectorAll('#limits input')[1];"
+            "end.value = 55.5; end.dispatchEvent(new Event('change')); })()"
+        )
+        page.wait("location.hash.includes('3300')")
+        page.open_(f"{url}#row=3&part=0,0,16,16")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+        of_part = page.run("document.getElementById('readout').textContent")
+
+    pixels = plain_pixels(np.array([3]))[0]
+    assert (shown[..., 0] == _levels(pixels, (3000, 3250))).all()
+    assert key == "band_1, K49.554.5"
+    assert ends == ["49.5", "54.5"]
+    assert "K" in ticks
+    assert "1,000" in ticks  # of 63,050 as stored
+    value = round(0.02 * int(pixels[3, 2]) - 10.5, 2)
+    assert f"band_1{value} K (stored {pixels[3, 2]})" in told
+    assert float(table[4].split(",")[2]) == pytest.approx(value)
+    mean = pixels.mean()
+    assert f"mean {0.02 * mean - 10.5:.4g} K (stored {mean:,.0f})" in of_part
+    assert (
+        f"standard deviation {0.02 * pixels.std():.4g}, {0.02 * 3000 - 10.5:g} to {0.02 * 3255 - 10.5:g}"
+        in of_part
+    )
+
+
 @pytest.mark.parametrize(
     ("codec", "dtype"),
     [("blosc-zstd", "uint8"), ("zstd", "int16"), ("none", "float64"), ("blosc-lz4", "float32")],

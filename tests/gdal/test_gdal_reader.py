@@ -287,14 +287,17 @@ def test_header_says_what_bands_mean(overview: int | None, tmp_path: Path) -> No
     assert _header_of(path, tiff(IMAGE.astype("uint16")[:1], photometric="palette"), overview).meanings == ()
     rgb = _header_of(path, tiff(image(bands=3), photometric="rgb"), overview).meanings
     assert [each.colour for each in rgb] == ["red", "green", "blue"]
+    heights = _header_of(path, tiff(IMAGE), overview, unit="mm").meanings
+    assert {each.unit for each in heights} == {"mm"}
 
 
-def _header_of(path: Path, content: bytes, overview: int | None) -> Header:
+def _header_of(path: Path, content: bytes, overview: int | None, *, unit: str = "") -> Header:
     """Return the header of an image, to which a palette is given if it wants one."""
     path.write_bytes(content)
     with rasterio.open(path, "r+") as target:
         if target.colorinterp == (ColorInterp.palette,):
             target.write_colormap(1, {20: (255, 187, 34, 255)})
+        target.units = [unit] * target.count
         target.build_overviews([2])
     objects = MemoryObjects({"file:///a": path.read_bytes()})
 

@@ -105,6 +105,25 @@ def test_names_that_do_not_fit_their_values_are_left_out(tmp_path: Path) -> None
     assert opened(path.read_bytes()).header.meanings == ()
 
 
+@pytest.mark.parametrize("units", [("mm", ""), ("", ""), ("mm", "\u00b0C")])
+def test_units_are_gdals(units: tuple[str, ...], tmp_path: Path) -> None:
+    """Those of GDAL's metadata. A packed header keeps them."""
+    path = tmp_path / "a.tif"
+    geotiff(path, noise((2, 20, 20), "uint8"))
+    with rasterio.open(path, "r+") as file:
+        file.units = units
+    with rasterio.open(path) as file:
+        by_gdal = [each or "" for each in file.units]
+    source = MemoryObject(path.read_bytes())
+
+    header = opened(source).header
+
+    assert [header.meaning(band).unit for band in (1, 2)] == by_gdal
+    again = opened_again(source, packed_header=packed_header_of(source))
+    assert again.from_packed_header
+    assert again.header.meanings == header.meanings
+
+
 @pytest.mark.parametrize("n_values", [4, 3 * 65_536])
 def test_an_odd_or_long_palette_is_no_palette(n_values: int) -> None:
     """The file is read all the same, and no long palette is fetched."""
@@ -150,7 +169,7 @@ def test_a_packed_header_that_says_too_much_is_refused(meanings: Any, tmp_path: 
     """Of another number of bands, of too many classes, or in too long words."""
     source = MemoryObject(geotiff(tmp_path / "a.tif", noise((3, 20, 20), "uint8"), photometric="rgb"))
     fields = msgspec.msgpack.decode(packed_header_of(source))
-    fields[-1] = meanings
+    fields[PackedHeader.__struct_fields__.index("meanings")] = meanings
 
     again = opened_again(source, packed_header=msgspec.msgpack.encode(fields))
 

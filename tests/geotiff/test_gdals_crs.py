@@ -24,6 +24,7 @@ from geotiff.small_tiffs import (
     tiff,
 )
 from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
@@ -217,11 +218,14 @@ HEADER: Final = Header(
 
 
 def _ask(answers: GdalsCrs, *digests: bytes) -> list[str | BaseException | None]:
+    """Return the CRS of each header as GDAL completes it, or the error."""
+
     async def work() -> list[str | BaseException | None]:
-        asking: list[Coroutine[Any, Any, str | None]] = [
-            answers.crs_of(digest, HEADER, overview=None, cost=Cost()) for digest in digests
+        asking: list[Coroutine[Any, Any, Header]] = [
+            answers.complete(digest, HEADER, overview=None, cost=Cost()) for digest in digests
         ]
-        return await asyncio.gather(*asking, return_exceptions=True)
+        told = await asyncio.gather(*asking, return_exceptions=True)
+        return [each.crs if isinstance(each, Header) else each for each in told]
 
     return asyncio.run(work())
 
@@ -273,7 +277,7 @@ def test_crs_of_adds_the_time_that_it_waited() -> None:
     cost = Cost(open_s=1.0)
 
     async def work() -> None:
-        await GdalsCrs(gdal.read_header).crs_of(b"a", HEADER, overview=None, cost=cost)
+        await GdalsCrs(gdal.read_header).complete(b"a", HEADER, overview=None, cost=cost)
 
     asyncio.run(work())
 
@@ -281,7 +285,7 @@ def test_crs_of_adds_the_time_that_it_waited() -> None:
 
 
 def test_crs_digest_is_that_of_all_that_gdal_looks_at() -> None:
-    """Keys, their numbers and texts, heights, scales and offsets may each change the CRS, or a scale."""
+    """Keys, their numbers and texts, heights, scales, offsets and units may each change the result."""
     tags: Tags = {
         34735: (SHORT, (1, 1, 0, 1, 1024, 0, 1, 1)),
         34736: (DOUBLE, (1.0,)),
@@ -299,7 +303,8 @@ def test_crs_digest_is_that_of_all_that_gdal_looks_at() -> None:
     digests |= {crs_digest(ifd_of(tags, byte_order=">"), HEADER)}
     digests |= {crs_digest(ifd_of(tags), replace(HEADER, scales=(7.0,)))}
     digests |= {crs_digest(ifd_of(tags), replace(HEADER, offsets=(7.0,)))}
+    digests |= {crs_digest(ifd_of(tags), replace(HEADER, meanings=(BandMeaning(unit="mm"),)))}
 
-    assert len(digests) == 8
+    assert len(digests) == 9
     elsewhere: Tags = {33550: (DOUBLE, (5.0, 7.0, 0.0))}
     assert crs_digest(ifd_of({**tags, **elsewhere}), replace(HEADER, width=9)) in digests

@@ -7,7 +7,7 @@ import arro3.io
 import pytest
 from arro3.core import DataType
 
-from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
 from pixel_gather.core.model.source import LeftOut, Source
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.io.lists.found_list import found_sources
@@ -58,9 +58,10 @@ def test_a_frozen_list_is_the_same_list(sources: list[Source]) -> None:
             reason="c has no such asset",
         )
     ]
-    classes = {"red": (BandClass(value=4, name="clear, dry", colour="#00ff00"), BandClass(value=9))}
+    classes = (BandClass(value=4, name="clear, dry", colour="#00ff00"), BandClass(value=9))
+    meanings = {"red": BandMeaning(unit="K", classes=classes)}
     named = SourceList(
-        name="sources.stac", is_typed=True, sources=iter(sources), left_out=left_out, band_classes=classes
+        name="sources.stac", is_typed=True, sources=iter(sources), left_out=left_out, band_meanings=meanings
     )
     with SqliteSourceTable(named) as first:
         content = first.found_list()
@@ -70,7 +71,7 @@ def test_a_frozen_list_is_the_same_list(sources: list[Source]) -> None:
             assert again.digest == first.digest
             assert again.bands == first.bands
             assert again.columns == first.columns
-            assert again.band_classes == classes
+            assert again.band_meanings == meanings
             assert frozen.left_out is not None
             assert [(each.href, each.status, each.reason) for each in frozen.left_out] == [
                 (None, "absent", "c has no such asset")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixel_gather.core.model.band_meaning import NO_MEANING, BandClass, BandMeaning, true_colour
+from pixel_gather.core.model.band_meaning import NO_MEANING, BandClass, BandMeaning, kept_unit, true_colour
 
 FOREST = BandClass(value=10, name="Tree cover, closed", colour="#016400")
 UNNAMED = BandClass(value=20)
@@ -65,3 +65,30 @@ def test_true_colour_is_what_the_files_say_and_never_classes() -> None:
     assert true_colour({"band_1": NO_MEANING, "band_2": NO_MEANING, "band_3": NO_MEANING}) == ()
     assert true_colour(dict.fromkeys(("B04", "B03", "B02"), NO_MEANING)) == ("B04", "B03", "B02")
     assert true_colour({"red": classes, "green": NO_MEANING, "blue": NO_MEANING}) == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (" mm ", "mm"),
+        ("\u00b0C", "\u00b0C"),
+        ("days", "day"),
+        ("days since 2000-01-01", ""),
+        ("m" * 65, ""),
+        ("a\nb", ""),
+    ],
+)
+def test_a_unit_is_kept_unless_readers_would_change_the_pixels(given: str, kept: str) -> None:
+    """Xarray makes durations of ``days`` and dates of ``days since``."""
+    assert kept_unit(given) == kept
+    assert BandMeaning(unit=kept).attributes("float32") == ({"units": kept} if kept else {})
+    assert BandMeaning.of_attributes({"units": given}).unit == kept
+
+
+def test_the_files_unit_goes_before_the_catalogs() -> None:
+    """The pixels are the file's."""
+    file, catalog = BandMeaning(unit="mm"), BandMeaning(unit="m", classes=(FOREST,))
+
+    assert file.with_claims(catalog) == BandMeaning(unit="mm", classes=(FOREST,))
+    assert NO_MEANING.with_claims(catalog) == catalog
+    assert file.with_claims(NO_MEANING) == file

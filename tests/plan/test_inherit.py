@@ -11,7 +11,7 @@ import pytest
 
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.estimate.workload import WorkerPool
-from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -229,7 +229,7 @@ def test_a_sample_of_a_view_is_spread_from_its_first_to_its_last_row() -> None:
 def test_a_view_is_otherwise_that_of_its_list() -> None:
     """Repeated sources are those within it. Only objects in S3 have a bucket."""
     column = ListColumn(name="cloud", dtype="float64", varies_in_row=False)
-    classes = {"red": (BandClass(value=1, name="water"),)}
+    meanings = {"red": BandMeaning(unit="K")}
     rows = table_of("s3://x/1", "https://h/1", "s3://x/1", "https://h/1").all_rows
     table = FakeTable(
         rows,
@@ -238,7 +238,7 @@ def test_a_view_is_otherwise_that_of_its_list() -> None:
         found=b"list",
         notes=("a note",),
         band_numbers={"red": 3},
-        band_classes=classes,
+        band_meanings=meanings,
     )
     view = TableView(table=table, bands=(), slot_order=(0,), kept=(0, 1, 2))
 
@@ -246,7 +246,7 @@ def test_a_view_is_otherwise_that_of_its_list() -> None:
     assert dict(view.n_by_bucket) == {"x": 2}
     assert (view.digest, view.notes, view.has_time) == (table.digest, ("a note",), True)
     assert (view.columns, view.found_list(), view.band_numbers) == ((column,), b"list", {"red": 3})
-    assert (view.search_cost, view.band_classes) == (None, classes)
+    assert (view.search_cost, view.band_meanings) == (None, meanings)
 
 
 SIX = table_of(*["s3://b/a"] * 6)

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.band_meaning import NO_MEANING, BandClass
 from pixel_gather.core.scenes.duplicates import without_duplicates
 from pixel_gather.core.scenes.scene_sources import (
     Address,
     address_of,
     asset_choices,
     band_numbers,
-    classes_in,
+    meaning_in,
     row_of,
     slim_item,
     sources_of,
@@ -121,16 +121,28 @@ def test_classes_are_those_of_the_classification_extension(place: str) -> None:
     else:
         asset["bands" if place == "band" else "raster:bands"] = [{"classification:classes": told}]
 
-    found = classes_in(item(assets={"scl": asset}), asset_choices(("scl",))[0])
+    found = meaning_in(item(assets={"scl": asset}), asset_choices(("scl",))[0])
 
-    assert found == (
+    assert found.classes == (
         BandClass(value=2, name="x" * 128),
         BandClass(value=4, name="veg"),
         BandClass(value=6, name="Open water", colour="#0000ff"),
     )
-    assert classes_in(item(assets={"scl": asset}), asset_choices(("red",))[0]) == ()
+    assert meaning_in(item(assets={"scl": asset}), asset_choices(("red",))[0]) == NO_MEANING
     damaged = {"href": "s3://b/scl.tif", "classification:classes": 3}
-    assert classes_in(item(assets={"scl": damaged}), asset_choices(("scl",))[0]) == ()
+    assert meaning_in(item(assets={"scl": damaged}), asset_choices(("scl",))[0]) == NO_MEANING
+
+
+@pytest.mark.parametrize("key", ["unit", "raster:unit"])
+@pytest.mark.parametrize("place", ["bands", "raster:bands", None])
+def test_a_unit_is_that_of_the_band_or_of_its_asset(place: str | None, key: str) -> None:
+    """In STAC 1.1 or by its raster extension."""
+    asset: dict[str, object] = {"href": "s3://b/lst.tif"}
+    asset |= {key: "kelvin"} if place is None else {key: 3, place: [{}, {key: "kelvin"}]}
+    first, second = asset_choices(("lst:1", "lst:2"))
+
+    assert meaning_in(item(assets={"lst": asset}), second).unit == "kelvin"
+    assert meaning_in(item(assets={"lst": asset}), first).unit == ("kelvin" if place is None else "")
 
 
 def test_a_slimmed_scene_has_the_same_sources() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from pixel_gather.core.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
-from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import TileCoding, TileRange
@@ -344,7 +344,7 @@ class FakeTable:
     """What a search found."""
 
     band_numbers: Mapping[str, int] = field(default_factory=dict)
-    band_classes: Mapping[str, tuple[BandClass, ...]] = field(default_factory=dict)
+    band_meanings: Mapping[str, BandMeaning] = field(default_factory=dict)
     search_cost: SearchCost | None = None
 
     @property

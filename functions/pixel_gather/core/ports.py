@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
 from pixel_gather.core.model.tile_coding import TileRange
 from pixel_gather.core.model.window import DescribedCrs, Window
@@ -274,8 +274,8 @@ class SourceTable(Protocol):
         """Which band of its sources each name in ``bands`` is, from 1, where the request says so."""
 
     @property
-    def band_classes(self) -> Mapping[str, tuple[BandClass, ...]]:
-        """Classes of each name in ``bands``, where the catalog that it was found in names some."""
+    def band_meanings(self) -> Mapping[str, BandMeaning]:
+        """What the catalog that it was found in says of each name in ``bands``, where it says something."""
 
     @property
     def has_time(self) -> bool:

@@ -56,7 +56,7 @@ function askFormula(cube, band, chosen) {
 }
 
 // The scale of each band: its values with handles at the ends of the stretch, its colours and its ends.
-export function fillLimits(view, limits, samples, onChange) {
+export function fillLimits(view, cube, limits, samples, onChange) {
   $("retake").hidden = view.stretch === "row" || !limits;
   if ($("limits").contains(document.activeElement) && document.activeElement.tagName === "INPUT") return;
   const focused = [...document.querySelectorAll("#limits .handle")].indexOf(document.activeElement);
@@ -64,16 +64,17 @@ export function fillLimits(view, limits, samples, onChange) {
     const bar = made("div", { className: "bar" });
     bar.style.background = barOf(view, index);
     const pair = limits[index];
+    const { offset, real, scale } = cube.describe(band);
     const ends = [0, 1].map((end) => {
-      if (view.stretch !== "fixed") return made("span", { textContent: toldApart(pair)[end] });
-      const input = made("input", { type: "number", step: "any", value: Number(pair[end].toPrecision(7)), ariaLabel: `${band}, ${end ? "upper" : "lower"} end` });
+      if (view.stretch !== "fixed") return made("span", { textContent: toldApart(pair.map(real))[end] });
+      const input = made("input", { type: "number", step: "any", value: Number(real(pair[end]).toPrecision(7)), ariaLabel: `${band}, ${end ? "upper" : "lower"} end` });
       input.addEventListener("change", () => {
-        if (Number.isFinite(input.valueAsNumber)) onChange(index, end, input.valueAsNumber);
+        if (Number.isFinite(input.valueAsNumber)) onChange(index, end, (input.valueAsNumber - offset) / scale);
       });
       return input;
     });
     const fill = view.bands.length === 3 ? `band-${2 - index}` : "band-none";
-    const parts = samples[index] ? [histogram(samples[index], pair, { label: band, fill, onChange: (end, value, isLast) => onChange(index, end, value, isLast) })] : [];
+    const parts = samples[index] ? [histogram(samples[index], pair, { label: band, fill, told: toldApart(pair.map(real)), onChange: (end, value, isLast) => onChange(index, end, value, isLast) })] : [];
     return made("div", {}, ...parts, bar, made("div", { className: "ends" }, ...ends));
   }));
   if (focused >= 0) document.querySelectorAll("#limits .handle")[focused]?.focus();
@@ -93,8 +94,8 @@ export function fillKey(view, cube, limits, classes) {
   } else {
     const bar = made("span", { className: "bar" });
     bar.style.background = barOf(view, 0);
-    const { unit } = cube.describe(view.bands[0]);
-    const ends = limits ? toldApart(limits[0]) : ["–", "–"];
+    const { real, unit } = cube.describe(view.bands[0]);
+    const ends = limits ? toldApart(limits[0].map(real)) : ["–", "–"];
     $("key").replaceChildren(made("span", { className: "named", textContent: `${nameOf(view.bands[0])}${unit ? `, ${unit}` : ""}` }), made("span", { textContent: ends[0] }), bar, made("span", { textContent: ends[1] }));
   }
 }

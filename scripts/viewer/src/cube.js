@@ -81,10 +81,11 @@ class Cube {
   get hasTime() { return "time" in this.arrays; }
 
   describe(band) {
-    if (!(band in this.arrays)) return { dtype: "float32", scale: 1, offset: 0, unit: "" };
+    if (!(band in this.arrays)) return { dtype: "float32", scale: 1, offset: 0, isScaled: false, real: (value) => value, unit: "" };
     const { attributes, data_type: dtype, fill_value: fill } = this.arrays[band];
     const unit = [undefined, "1"].includes(attributes.units) ? "" : attributes.units;
-    return { dtype, scale: attributes.scale_factor ?? 1, offset: attributes.add_offset ?? 0, unit, hasNodata: "_FillValue" in attributes, fill };
+    const { scale_factor: scale = 1, add_offset: offset = 0 } = attributes;
+    return { dtype, scale, offset, isScaled: scale !== 1 || offset !== 0, real: (value) => value * scale + offset, unit, hasNodata: "_FillValue" in attributes, fill };
   }
 
   // A band that is no measurement, as a formula of some; null for a measurement or a text that is no formula.

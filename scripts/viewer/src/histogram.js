@@ -1,6 +1,5 @@
 // Values of a band as a histogram, with two handles at the ends of the stretch.
 import { made } from "./elements.js";
-import { toldApart } from "./words.js";
 
 const BINS = 64;
 const WIDTH = 256;
@@ -8,8 +7,8 @@ const HEIGHT = 44;
 const CUT = 0.002; // share of the values that may lie beyond each side
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
-// `sample` is sorted. `onChange(end, value)` follows a handle: end 0 is the lower one.
-export function histogram(sample, limits, { label, fill, onChange }) {
+// `sample` is sorted. `told` says the limits. `onChange(end, value)` follows a handle: end 0 is the lower one.
+export function histogram(sample, limits, { label, fill, told, onChange }) {
   const at = (share) => Number(sample[Math.round(share * (sample.length - 1))]);
   const [low, high] = [Math.min(at(CUT), limits[0]), Math.max(at(1 - CUT), limits[1])];
   const span = high - low || 1;
@@ -28,7 +27,6 @@ export function histogram(sample, limits, { label, fill, onChange }) {
   path.setAttribute("d", counts.map((count, bin) => `M${bin * 4} ${HEIGHT}h3.5v${(-HEIGHT * Math.sqrt(count / most)).toFixed(1)}h-3.5z`).join(""));
   svg.append(path);
   const box = made("div", { className: "histogram" }, svg);
-  const told = toldApart(limits);
   [0, 1].forEach((end) => box.append(handle(end)));
   return box;
 

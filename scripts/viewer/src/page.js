@@ -13,7 +13,7 @@ import { Selection } from "./selection.js";
 import { limitsOf, maskOf, paint, sampleOf } from "./stretch.js";
 import { readRow } from "./values.js";
 import { partAfter, Viewport } from "./viewport.js";
-import { moment, northInWords, number, reason, toldApart } from "./words.js";
+import { moment, northInWords, number, reason, toldApart, withUnit } from "./words.js";
 
 const MOST_NAMES = 8;
 const MOST_STRETCHED_ROWS = 9; // their percentiles take some 0.1 s
@@ -266,7 +266,7 @@ export class Page {
   }
 
   fillLimits() {
-    fillLimits(this.view, this.shownLimits, this.samples ?? [], (index, end, value, isLast) => this.fix(index, end, value, isLast));
+    fillLimits(this.view, this.cube, this.shownLimits, this.samples ?? [], (index, end, value, isLast) => this.fix(index, end, value, isLast));
   }
 
   put(id, layers, limits, map, classes) {
@@ -344,7 +344,11 @@ export class Page {
 
   async savePicture() {
     const { bands } = this.view;
-    const scale = this.shownLimits ? bands.map((band, index) => `${nameOf(band)} ${toldApart(this.shownLimits[index]).join(" to ")}`).join(", ") : bands[0];
+    const told = (band, index) => {
+      const { real, unit } = this.cube.describe(band);
+      return withUnit(`${nameOf(band)} ${toldApart(this.shownLimits[index].map(real)).join(" to ")}`, unit);
+    };
+    const scale = this.shownLimits ? bands.map(told).join(", ") : bands[0];
     const blob = await pictureWith($("pixels"), [`${$("name").textContent}, ${$("label").textContent} ${$("status").textContent}`, scale]);
     save(blob, `${$("name").textContent}_${this.view.row}.png`);
   }

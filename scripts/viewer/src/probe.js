@@ -56,6 +56,6 @@ export class Probe {
     if (status !== "ok") return status.replaceAll("_", " ");
     if (!mask[index]) return "nodata";
     const found = this.classes && band === this.bands[0] ? this.classes.get(pixels[index])?.name : null;
-    return found ? `${pixels[index]}, ${found}` : valueText(pixels[index], this.cube.describe(band)).replace(" with scale and offset", "");
+    return found ? `${pixels[index]}, ${found}` : valueText(pixels[index], this.cube.describe(band));
   }
 }

@@ -1,7 +1,7 @@
 // The series as text: facts about the row on display, and a table for other programs.
 import { nameOf } from "./bands.js";
 import { sharesOf } from "./classes.js";
-import { number, reason, toldApart, valueText } from "./words.js";
+import { number, reason, toldApart, valueText, withUnit } from "./words.js";
 
 export const isRectangle = ({ width, height }) => width * height > 1;
 
@@ -72,10 +72,16 @@ function valueInWords(found, described, part, classes) {
     return isRectangle(part) ? `most: ${named.slice(0, 4).join(", ")}${named.length > 4 ? ", …" : ""}, ${valid}` : named[0];
   }
   if (!isRectangle(part)) return valueText(found.mean, described);
-  const { scale, offset, unit } = described;
-  const isScaled = scale !== 1 || offset !== 0;
-  const scaled = isScaled ? ` (${Number((found.mean * scale + offset).toPrecision(6))}${unit ? ` ${unit}` : ""} with scale and offset)` : unit ? ` ${unit}` : "";
-  return `mean ${number(found.mean)}${scaled}, standard deviation ${number(found.spread)}, ${toldApart([found.min, found.max]).join(" to ")}, ${valid}`;
+  const { mean, spread, min, max } = inReals(found, described);
+  const stored = described.isScaled ? ` (stored ${number(found.mean)})` : "";
+  return `mean ${withUnit(number(mean), described.unit)}${stored}, standard deviation ${number(spread)}, ${toldApart([min, max]).join(" to ")}, ${valid}`;
+}
+
+// A summary in what the stored values mean, by scale and offset.
+export function inReals(found, { isScaled, real, scale }) {
+  if (!isScaled || !found.n) return found;
+  const [min, max] = [real(found.min), real(found.max)].sort((a, b) => a - b);
+  return { ...found, mean: real(found.mean), spread: found.spread * Math.abs(scale), min, max };
 }
 
 // Text as a cell. A leading = + - @ would make it a formula in spreadsheets; hrefs are the sources' own words.

@@ -4,7 +4,7 @@ import { drawChart, lineOf, MOST_POINTS } from "./chart.js";
 import { inCss } from "./classes.js";
 import { save } from "./download.js";
 import { $, made, say } from "./elements.js";
-import { csvOf, factsOf, isRectangle } from "./readout.js";
+import { csvOf, factsOf, inReals, isRectangle } from "./readout.js";
 import { affordable, readSeries } from "./series.js";
 import { bytes, isGap, number } from "./words.js";
 
@@ -90,15 +90,23 @@ export class Selection {
 
   // The chart, its legend and the facts of the row on display.
   draw() {
-    const { bands, cube, series, view } = this;
+    const { bands, cube, view } = this;
     if (!view.part) return;
     const isPart = isRectangle(view.part);
     $("lines").replaceChildren(...this.legend(isPart));
     const { clientWidth, clientHeight } = $("chart");
     const size = { width: Math.max(clientWidth, 240), height: Math.max(clientHeight, 120) };
-    const unit = bands.length === 1 ? cube.describe(bands[0]).unit : "";
-    this.rowAt = drawChart($("chart"), { rows: series, bands, row: view.row, isPart, hasTime: cube.hasTime, classes: this.classes, unit, ...size });
+    const units = new Set(bands.map((band) => cube.describe(band).unit));
+    const unit = units.size === 1 ? [...units][0] : "";
+    this.rowAt = drawChart($("chart"), { rows: this.reals(), bands, row: view.row, isPart, hasTime: cube.hasTime, classes: this.classes, unit, ...size });
     this.readOut();
+  }
+
+  // The series in what its stored values mean. Classes have no scale.
+  reals() {
+    const described = this.bands.map((band) => this.cube.describe(band));
+    if (this.classes || !described.some(({ isScaled }) => isScaled)) return this.series;
+    return this.series.map((each) => ({ ...each, values: each.values.map((found, index) => inReals(found, described[index])) }));
   }
 
   legend(isPart) {
@@ -122,7 +130,7 @@ export class Selection {
   }
 
   async save() {
-    const text = await csvOf(this.cube, this.bands, this.view.part, this.series);
+    const text = await csvOf(this.cube, this.bands, this.view.part, this.reals());
     save(new Blob([text], { type: "text/csv" }), `${$("name").textContent}.csv`);
   }
 }

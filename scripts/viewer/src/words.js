@@ -30,14 +30,17 @@ export function number(value) {
   return Number(value.toPrecision(4)).toString();
 }
 
-// A stored value with its unit, in brackets as stored if it has a scale. No digits that the type does not hold.
-export function valueText(value, { dtype, scale, offset, unit }) {
-  const digits = dtype === "float32" || dtype === "float16" ? 6 : 10;
-  const stored = Number(value.toPrecision(digits));
-  const unitText = unit ? ` ${unit}` : "";
-  if (scale === 1 && offset === 0) return `${stored}${unitText}`;
-  return `${stored} (${Number((value * scale + offset).toPrecision(6))}${unitText} with scale and offset)`;
+// A value with its unit, then as stored if it has a scale. No digits that the type does not hold, nor the scale tells.
+export function valueText(value, { dtype, scale, isScaled, real, unit }) {
+  const isFloat = dtype.startsWith("float");
+  const stored = Number(value.toPrecision(isFloat && dtype !== "float64" ? 6 : 10));
+  if (!isScaled) return withUnit(stored, unit);
+  const digits = Math.min(Math.max(Math.ceil(-Math.log10(Math.abs(scale)) - 1e-9), 0), 20);
+  const told = isFloat ? Number(real(value).toPrecision(6)) : Number(real(value).toFixed(digits));
+  return `${withUnit(told, unit)} (stored ${stored})`;
 }
+
+export const withUnit = (text, unit) => (unit ? `${text} ${unit}` : String(text));
 
 // Rising numbers at even steps, such as an axis has, with as many digits as tell them apart.
 export function toldApart(values) {

@@ -1,12 +1,13 @@
-"""What a file or a catalog says that a band's values mean: a colour, or classes with names. Pure.
+"""What a file or a catalog says that a band's values mean: a colour, a unit, or classes with names. Pure.
 
-A cube keeps it as attributes of a measurement: ``color_interpretation``, and CF's ``flag_values`` and
-``flag_meanings``. CF has no word for colours of classes. They are ``flag_colors``, as in ESA CCI land cover.
+A cube keeps it as attributes of a measurement: ``color_interpretation``, and CF's ``units``, ``flag_values``
+and ``flag_meanings``. CF has no word for colours of classes. They are ``flag_colors``, as in ESA CCI land
+cover.
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -20,6 +21,19 @@ _NO_COLOUR: Final = "-"
 _COLOUR: Final = re.compile(r"#[0-9a-f]{6}")
 _NO_WORD: Final = re.compile(r"[^\w.+@-]+")
 """What no word of ``flag_meanings`` may have."""
+
+_LONGEST_UNIT: Final = 64
+_SINCE: Final = re.compile(r"\bsince\b")
+_DURATIONS: Final = {
+    "days": "day",
+    "hours": "hour",
+    "minutes": "minute",
+    "seconds": "second",
+    "milliseconds": "ms",
+    "microseconds": "us",
+    "nanoseconds": "ns",
+}
+"""CF's other words for the units that xarray decodes as durations instead of numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +59,9 @@ class BandMeaning:
     classes: tuple[BandClass, ...] = ()
     """Ascending by value. A palette's entries that are black are left out, as unused ones are."""
 
+    unit: str = ""
+    """Unit of the values after scale and offset, in the words of `kept_unit`. Empty if nothing is said."""
+
     @property
     def fallback(self) -> str | None:
         """Colour of values that are no class: black in a palette, else none."""
@@ -59,11 +76,16 @@ class BandMeaning:
                 value=each.value, name=each.name or own.name, colour=each.colour or own.colour
             )
         ordered = tuple(found[value] for value in sorted(found))
-        return type(self)(colour=self.colour, classes=ordered[:MOST_CLASSES])
+        return replace(self, classes=ordered[:MOST_CLASSES])
+
+    def with_claims(self, claimed: Self) -> Self:
+        """Return the same with what a catalog claims: its classes, and its unit where the file says none."""
+        return replace(self.with_classes(claimed.classes), unit=self.unit or claimed.unit)
 
     def attributes(self, dtype: str) -> dict[str, Any]:
         """Return a measurement's attributes. Classes that its dtype cannot hold are left out."""
         said: dict[str, Any] = {} if self.colour is None else {"color_interpretation": self.colour}
+        said |= {"units": self.unit} if self.unit else {}
         kind = np.dtype(dtype)
         if kind.kind not in "iu":
             return said
@@ -93,7 +115,11 @@ class BandMeaning:
             for index, value in enumerate(values)
             if isinstance(value, int)
         ]
-        return cls(colour=colour if isinstance(colour, str) else None).with_classes(classes)
+        unit = attributes.get("units")
+        return cls(
+            colour=colour if isinstance(colour, str) else None,
+            unit=kept_unit(unit) if isinstance(unit, str) else "",
+        ).with_classes(classes)
 
 
 NO_MEANING: Final = BandMeaning()
@@ -115,6 +141,18 @@ def true_colour(meanings: Mapping[str, BandMeaning]) -> tuple[str, ...]:
     amounts = [name for name, said in meanings.items() if not has_classes(name, said)]
     said = {name: meanings[name].colour for name in amounts}
     return red_green_blue(amounts, {name: colour for name, colour in said.items() if colour is not None})
+
+
+def kept_unit(given: str) -> str:
+    """Return a unit as a cube keeps it; empty if it is none.
+
+    Moments, such as ``days since 2000-01-01``, are left out: readers of CF would replace the pixels by dates,
+    or refuse the cube. ``days`` becomes ``day``, because xarray would make durations of the pixels.
+    """
+    unit = given.strip()
+    if not unit.isprintable() or len(unit) > _LONGEST_UNIT or _SINCE.search(unit):
+        return ""
+    return _DURATIONS.get(unit, unit)
 
 
 def _word(said: BandClass) -> str:

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.model.band_meaning import NO_MEANING
 from pixel_gather.core.model.grid_step import SAME, GridStep
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, Header, Source
@@ -19,6 +20,7 @@ from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.locate_window import Grid, locate_window
 from pixel_gather.core.plan.pass_through import check_sample
 from pixel_gather.core.plan.sample_warnings import (
+    units_differ,
     warnings_of_claims,
     warnings_of_places,
     warnings_of_sample,
@@ -138,7 +140,8 @@ def draft_slot(
         slot=slot,
         header=header,
         nodata=nodata,
-        classes=table.band_classes.get(name, ()) if name is not None and len(bands) == 1 else (),
+        claimed=NO_MEANING if name is None or len(bands) > 1 else table.band_meanings.get(name, NO_MEANING),
+        has_one_unit=not units_differ(headers, bands),
         grids=tuple(dict.fromkeys(map(Grid.of, headers))),
         largest=max(((each.width, each.height) for each in headers), key=lambda size: size[0] * size[1]),
         mean_nbytes=sum(each.nbytes for each in headers) / len(headers),

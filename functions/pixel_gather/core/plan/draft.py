@@ -1,8 +1,8 @@
 """What a sample of its sources tells of one slot. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
+from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.plan.cube_plan import SourceSlot
 from pixel_gather.core.plan.locate_window import Grid
@@ -28,9 +28,13 @@ class Draft:
     mean_nbytes: float
     mean_open_nbytes: float
     warnings: tuple[str, ...]
-    classes: tuple[BandClass, ...] = ()
-    """Classes that a catalog names, of a slot with one band."""
+    claimed: BandMeaning = NO_MEANING
+    """What a catalog says of a slot with one band."""
+
+    has_one_unit: bool = True
+    """Whether the sample agrees on the unit of each band. If not, the cube says none."""
 
     def meaning(self, band: int) -> BandMeaning:
         """Return what the file and the catalog say of a band, from 1."""
-        return self.header.meaning(band).with_classes(self.classes)
+        said = self.header.meaning(band).with_claims(self.claimed)
+        return said if self.has_one_unit else replace(said, unit="")

@@ -67,6 +67,8 @@ def warnings_of_sample(
         for each, bands in zip(headers, shared, strict=True)
     ):
         said.append(f"sampled sources{of_band} declare different scales or offsets: pixels stay raw")
+    if units_differ(headers, slot.bands):
+        said.append(f"sampled sources{of_band} declare different units: the cube says none")
     odd = [each for each in headers if each.ignores_scaling]
     if odd:
         said.append(
@@ -77,6 +79,13 @@ def warnings_of_sample(
     if striped:
         said.append(f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles")
     return said
+
+
+def units_differ(headers: Sequence[Header], bands: Sequence[int]) -> bool:
+    """Return whether sources declare different units of a band. No unit is another one."""
+    return any(
+        len({each.meaning(band).unit for each in headers if band <= each.n_bands}) > 1 for band in bands
+    )
 
 
 def warnings_of_unfit(slot: SourceSlot, unfit: Sequence[SourceError], *, n_tried: int) -> list[str]:

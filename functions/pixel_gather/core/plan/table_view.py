@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Final
 
-from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import CubeRow, ListColumn, SearchCost, Source
 from pixel_gather.core.ports import SourceTable
 
@@ -37,9 +37,9 @@ class TableOverList:
         return self.table.band_numbers
 
     @property
-    def band_classes(self) -> Mapping[str, tuple[BandClass, ...]]:
-        """Classes of each name in ``bands``."""
-        return self.table.band_classes
+    def band_meanings(self) -> Mapping[str, BandMeaning]:
+        """What is said of each name in ``bands``."""
+        return self.table.band_meanings
 
     @property
     def has_time(self) -> bool:

@@ -15,7 +15,7 @@ PRESENCE: Final = "presence"
 _READ: Final = 1
 """The format of the table's metadata that this version reads."""
 
-_ATTRIBUTES: Final = ("_FillValue", "scale_factor", "add_offset")
+_ATTRIBUTES: Final = ("_FillValue", "scale_factor", "add_offset", "units")
 """Attributes that change what a pixel means. Members of one array have the same."""
 
 _GRID: Final = ("spatial:transform", "proj:code", "proj:wkt2")

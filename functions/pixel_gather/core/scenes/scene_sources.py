@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from pixel_gather.core.area import unwrap_box
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.model.band_meaning import NO_MEANING, BandClass
+from pixel_gather.core.model.band_meaning import BandClass, BandMeaning, kept_unit
 from pixel_gather.core.scenes.acquisition import pass_of
 from pixel_gather.core.scenes.duplicates import OF_DUPLICATES
 from pixel_gather.core.scenes.item import find_asset, scene_key
@@ -217,13 +217,15 @@ def _find_asset(item: Item, name: str) -> Mapping[str, Any] | None:
     return asset if asset is not None and isinstance(asset.get("href"), str) else None
 
 
-def classes_in(item: Item, choice: AssetChoice) -> tuple[BandClass, ...]:
-    """Return the classes that an item names for a band by STAC's classification extension."""
+def meaning_in(item: Item, choice: AssetChoice) -> BandMeaning:
+    """Return what an item says of a band: classes by STAC's classification extension, and its unit."""
     asset = _find_asset(item, choice.asset)
     places = [] if asset is None else _places(asset, choice)
     told = next((each["classification:classes"] for each in places if "classification:classes" in each), ())
     found = [_class(each) for each in told] if isinstance(told, list) else []
-    return NO_MEANING.with_classes(each for each in found if each is not None).classes
+    units = [place.get(key) for place in places for key in ("raster:unit", "unit")]
+    unit = next((kept_unit(each) for each in units if isinstance(each, str)), "")
+    return BandMeaning(unit=unit).with_classes(each for each in found if each is not None)
 
 
 def _class(told: object) -> BandClass | None:

@@ -91,6 +91,7 @@ def _write(
                     file.set_band_description(index, name)
                     _tell_meaning(file, index, meanings[name])
                 file.scales, file.offsets = zip(*scaling.values(), strict=True)
+                file.units = [meanings[name].unit for name in scaling]
                 file.update_tags(**tags)
             # a mean of classes is no class
             are_classes = any(has_classes(name, meanings[name]) for name in scaling)

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import repeat
 from typing import Final
 
-from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import CubeRow, ListColumn, SearchCost, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.cube.stored_cube import StoredCube
@@ -23,7 +23,7 @@ class StoredTable:
     n_repeated = 0
     n_known = 0
     search_cost: SearchCost | None = None
-    band_classes: Mapping[str, tuple[BandClass, ...]] = {}
+    band_meanings: Mapping[str, BandMeaning] = {}
     """None: the cube says itself what its values mean."""
 
     def __init__(

@@ -8,7 +8,7 @@ import numpy as np
 from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
-from pixel_gather.core.model.band_meaning import MOST_CLASSES
+from pixel_gather.core.model.band_meaning import MOST_CLASSES, kept_unit
 
 _ROOT_CODE: Final = re.compile(r',AUTHORITY\["EPSG","(\d+)"\]\]$')
 """The code of the whole CRS: the last node at the outermost level of WKT 1."""
@@ -41,12 +41,15 @@ def describe(dataset: Any) -> dict[str, Any]:
     }
 
 
-def meanings(dataset: Any) -> list[tuple[str | None, list[tuple[int, str]]]]:
-    """Return what is said of each band: its colour, and the colours of a palette. Empty if nothing is."""
+def meanings(dataset: Any) -> list[tuple[str | None, list[tuple[int, str]], str]]:
+    """Return what is said of each band: its colour, its palette, its unit. Empty if nothing is."""
     colours = [None if each.name in _SAYS_NOTHING else each.name for each in dataset.colorinterp]
     palette = _palette(dataset) if colours == ["palette"] else []
-    found = [(None if each == "palette" and not palette else each, palette) for each in colours]
-    return found if any(colour for colour, _ in found) else []
+    found = [
+        (None if each == "palette" and not palette else each, palette, kept_unit(unit or ""))
+        for each, unit in zip(colours, dataset.units, strict=True)
+    ]
+    return found if any(colour or unit for colour, _, unit in found) else []
 
 
 def _palette(dataset: Any) -> list[tuple[int, str]]:

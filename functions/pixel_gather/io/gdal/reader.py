@@ -222,8 +222,9 @@ class _Session:
                 BandMeaning(
                     colour=colour,
                     classes=tuple(BandClass(value=value, colour=of) for value, of in palette),
+                    unit=unit,
                 )
-                for colour, palette in meanings
+                for colour, palette, unit in meanings
             ),
             **answer,
         )

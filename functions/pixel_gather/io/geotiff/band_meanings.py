@@ -1,11 +1,11 @@
-"""What a GeoTIFF says that its bands mean, by GDAL's rules: colours, a palette, names of classes."""
+"""What a GeoTIFF says that its bands mean, by GDAL's rules: colours, units, a palette, names of classes."""
 
 from typing import Final
 
 import numpy as np
 
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandClass, BandMeaning
-from pixel_gather.io.geotiff.gdal_metadata import colours_of_bands, flags_of_bands
+from pixel_gather.io.geotiff.gdal_metadata import colours_of_bands, flags_of_bands, units_of_bands
 from pixel_gather.io.geotiff.ifd import Ifd
 from pixel_gather.io.geotiff.tags import Tag
 from pixel_gather.io.geotiff.unsupported import TiffError, UnsupportedError
@@ -38,13 +38,13 @@ def meanings_of(ifd: Ifd, n_bands: int) -> tuple[BandMeaning, ...]:
         classes = _palette(ifd) if photometric == _PALETTE and n_bands == 1 else ()
         colours |= {0: "palette"} if classes else {}
         said = {band: colour for band, colour in colours_of_bands(ifd).items() if band < n_bands}
-        flags = flags_of_bands(ifd)
+        flags, units = flags_of_bands(ifd), units_of_bands(ifd)
     except UnsupportedError:
         return ()
     meanings = tuple(
-        BandMeaning(colour=said.get(band, colours.get(band)), classes=classes).with_classes(
-            flags.get(band, flags.get(None, ()))
-        )
+        BandMeaning(
+            colour=said.get(band, colours.get(band)), classes=classes, unit=units.get(band, "")
+        ).with_classes(flags.get(band, flags.get(None, ())))
         for band in range(n_bands)
     )
     return meanings if any(each != NO_MEANING for each in meanings) else ()

@@ -1,10 +1,10 @@
-"""GDAL_METADATA: the XML tag that holds each band's scale, offset, colour and classes."""
+"""GDAL_METADATA: the XML tag that holds each band's scale, offset, unit, colour and classes."""
 
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from pixel_gather.core.model.band_meaning import MOST_CLASSES, BandClass
+from pixel_gather.core.model.band_meaning import MOST_CLASSES, BandClass, kept_unit
 from pixel_gather.io.geotiff.ifd import Ifd
 from pixel_gather.io.geotiff.tags import Tag
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
@@ -61,6 +61,21 @@ def colours_of_bands(ifd: Ifd) -> dict[int, str | None]:
             colour = (item.text or "").strip().lower()
             found[int(item.get("sample", ""))] = colour if colour in _COLOURS else None
     return found
+
+
+def units_of_bands(ifd: Ifd) -> dict[int, str]:
+    """Return the unit of each band that the XML tells one of, from 0.
+
+    Raises:
+        UnsupportedError: As in `scales_and_offsets`.
+        NeedBytes: The text has not been fetched yet.
+    """
+    text = _text(ifd)
+    return {
+        int(item.get("sample", "")): kept_unit(item.text or "")
+        for item in (_items(text) if b'"unittype"' in text else ())
+        if item.get("role") == "unittype" and item.get("sample", "").isdecimal()
+    }
 
 
 def flags_of_bands(ifd: Ifd) -> Mapping[int | None, tuple[BandClass, ...]]:

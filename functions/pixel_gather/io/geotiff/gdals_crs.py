@@ -32,13 +32,15 @@ class ReadHeaderByGdal(Protocol):
 def crs_digest(ifd: Ifd, header: Header) -> bytes:
     """Return a digest of the tags from which GDAL builds the CRS.
 
-    Files with equal digests have the same CRS. Scales and heights are part of the digest: under a vertical
-    CRS, GDAL takes a band's scale from the height in the pixel scale. So if GDAL agrees with one file's
-    header, it agrees with the headers of all files that have the same digest.
+    Files with equal digests have the same CRS. Scales, units and heights are part of the digest: under a
+    vertical CRS, GDAL takes a band's scale from the height in the pixel scale. It takes the unit from the CRS
+    where the band has none. So if GDAL agrees with one file's header, it agrees with the headers of all files
+    that have the same digest.
     """
     tags = (Tag.GEO_KEY_DIRECTORY, Tag.GEO_DOUBLE_PARAMS, Tag.GEO_ASCII_PARAMS)
     keys = [ifd.raw(tag, most_nbytes=_MAX_NBYTES) for tag in tags]
-    parts = (ifd.format.byte_order, keys, parse_heights(ifd), header.scales, header.offsets)
+    units = [each.unit for each in header.meanings]
+    parts = (ifd.format.byte_order, keys, parse_heights(ifd), header.scales, header.offsets, units)
     return blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
@@ -49,6 +51,9 @@ class _Answer:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     has_come: bool = False
     crs: str | None = None
+    units: tuple[str, ...] = ()
+    """Of each band; empty if no band has one."""
+
     differs: bool = False
     """Whether GDAL's header differed in more than the CRS. GDAL then has to read such files."""
 
@@ -60,8 +65,8 @@ class GdalsCrs:
     read_header: ReadHeaderByGdal
     _answers: dict[bytes, _Answer] = field(default_factory=dict, init=False)
 
-    async def crs_of(self, digest: bytes, header: Header, *, overview: int | None, cost: Cost) -> str | None:
-        """Return the CRS that GDAL gives to files with this digest.
+    async def complete(self, digest: bytes, header: Header, *, overview: int | None, cost: Cost) -> Header:
+        """Return a header with the CRS and the units that GDAL gives to files with this digest.
 
         Args:
             digest: The result of ``crs_digest``.
@@ -86,11 +91,16 @@ class GdalsCrs:
                     header.href, overview=overview, etag=header.etag, cost=cost
                 )
                 answer.crs = gdal_header.crs
+                answer.units = tuple(each.unit for each in gdal_header.meanings)
                 answer.differs = not _is_alike(header, gdal_header)
                 answer.has_come = True
         if answer.differs:
             raise UnsupportedError("GDAL reads the header differently")
-        return answer.crs
+        if not any(answer.units):
+            return replace(header, crs=answer.crs)
+        said = (header.meaning(band) for band in range(1, header.n_bands + 1))
+        meanings = tuple(replace(each, unit=unit) for each, unit in zip(said, answer.units, strict=True))
+        return replace(header, crs=answer.crs, meanings=meanings)
 
 
 def _is_alike(header: Header, gdal_header: Header) -> bool:

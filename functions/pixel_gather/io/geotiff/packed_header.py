@@ -112,7 +112,10 @@ class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
     byte_counts: _Array
     runs: Annotated[tuple[PackedRun, ...], msgspec.Meta(max_length=_MAX_RUNS)]
     meanings: tuple[_PackedMeaning, ...] = ()
-    """Last, with a default: older versions do not write it, and ignore it."""
+    """With a default, as all from here: older versions do not write it, and ignore it."""
+
+    units: Annotated[tuple[_Word, ...], msgspec.Meta(max_length=MAX_BANDS)] = ()
+    """Unit of each band; empty if no band has one."""
 
     @property
     def dtype(self) -> str:
@@ -249,6 +252,7 @@ def _without_tiles(
             (each.colour, tuple((one.value, one.name, one.colour) for one in each.classes))
             for each in header.meanings
         ),
+        "units": tuple(each.unit for each in header.meanings),
     }
 
 
@@ -419,12 +423,14 @@ def _header(decoded: PackedHeader, layout: TileLayout, href: str) -> Header:
 
 
 def _meanings(decoded: PackedHeader) -> tuple[BandMeaning, ...]:
-    if len(decoded.meanings) not in (0, decoded.n_bands):
+    n_bands, units = decoded.n_bands, decoded.units or ("",) * len(decoded.meanings)
+    if len(decoded.meanings) not in (0, n_bands) or len(units) != len(decoded.meanings):
         raise ValueError("meanings of another number of bands")
     return tuple(
         BandMeaning(
             colour=colour,
             classes=tuple(BandClass(value=value, name=name, colour=of) for value, name, of in classes),
+            unit=unit,
         )
-        for colour, classes in decoded.meanings
+        for (colour, classes), unit in zip(decoded.meanings, units, strict=True)
     )

@@ -1,6 +1,6 @@
 """Open GeoTIFFs with one GET of the first bytes. More GETs follow only where the header is longer."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 
 from pixel_gather.core.model.source import Cost
@@ -58,8 +58,7 @@ class GeoTiffReader:
         if digest is not None:
             if self.gdals_crs is None:
                 raise UnknownCrsError("a CRS that is more than an EPSG code")
-            crs = await self.gdals_crs.crs_of(digest, opened.header, overview=overview, cost=cost)
-            opened.header = replace(opened.header, crs=crs)
+            opened.header = await self.gdals_crs.complete(digest, opened.header, overview=overview, cost=cost)
         return opened
 
     def _open_restored(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
 from pixel_gather.core.model.source import LeftOut, Source
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.core.scenes.scene_sources import asset_choices, band_numbers
@@ -27,6 +27,7 @@ type _Record = tuple[str | None, str, str | None, Source | LeftOut]
 """Href, status, reason, and the rest."""
 
 _CLASSES: Final = "pixel_gather_classes"
+_MEANINGS: Final = "pixel_gather_meanings"
 _KEPT: Final = "kept"
 _FIXED: Final = ("href", "band", "scene", "time", "status", "reason")
 _N_PER_BATCH: Final = 8192
@@ -39,7 +40,7 @@ def found_parquet(
     left_out: Sequence[LeftOut],
     *,
     dtypes: Mapping[str, str],
-    classes: Mapping[str, tuple[BandClass, ...]],
+    meanings: Mapping[str, BandMeaning],
 ) -> bytes:
     """Return the file.
 
@@ -47,12 +48,12 @@ def found_parquet(
         kept: What the gather reads, in the order of the list.
         left_out: What it does not read.
         dtypes: The list's columns and their dtypes.
-        classes: Those of each band, which the file's metadata keep.
+        meanings: What the catalog says of each band. The file's metadata keep it.
     """
     from arro3.core import RecordBatchReader  # noqa: PLC0415 # only plans of searches need it
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
-    schema = _schema(dtypes).with_metadata({_CLASSES: msgspec.json.encode(classes).decode()})
+    schema = _schema(dtypes).with_metadata({_MEANINGS: msgspec.json.encode(meanings).decode()})
     records: Iterator[_Record] = chain(
         ((each.href, _KEPT, None, each) for each in kept),
         ((each.href, each.status, each.reason, each) for each in left_out),
@@ -77,21 +78,19 @@ def found_sources(content: bytes, sources: Sources) -> SourceList:
     """
     asked = sources.searched
     left_out: list[LeftOut] = []
-    classes: dict[str, tuple[BandClass, ...]] = {}
+    meanings: dict[str, BandMeaning] = {}
     return SourceList(
         name="sources.parquet",
         is_typed=True,
-        sources=_sources(content, left_out, classes),
+        sources=_sources(content, left_out, meanings),
         left_out=left_out,
-        band_classes=classes,
+        band_meanings=meanings,
         band_numbers={} if asked is None else band_numbers(asset_choices(asked.assets)),
     )
 
 
-def _sources(
-    content: bytes, left_out: list[LeftOut], classes: dict[str, tuple[BandClass, ...]]
-) -> Iterator[Source]:
-    for record in _records(content, classes):
+def _sources(content: bytes, left_out: list[LeftOut], meanings: dict[str, BandMeaning]) -> Iterator[Source]:
+    for record in _records(content, meanings):
         href, band, scene, time_us, status, reason = (record.pop(name) for name in _FIXED)
         if status == _KEPT:
             yield Source(href=href, band=band, scene=scene, time_us=time_us, columns=record)
@@ -109,11 +108,14 @@ def _sources(
             )
 
 
-def _records(content: bytes, classes: dict[str, tuple[BandClass, ...]]) -> Iterator[dict[str, Any]]:
+def _records(content: bytes, meanings: dict[str, BandMeaning]) -> Iterator[dict[str, Any]]:
     with blame_file("the list that was found (sources.parquet)"):
         schema, batches = parquet_batches(io.BytesIO(content), batch_size=_N_PER_BATCH)
-        told = schema.metadata.get(_CLASSES.encode(), b"{}")  # of no file of an earlier version
-        classes |= msgspec.json.decode(told, type=dict[str, tuple[BandClass, ...]])
+        told = schema.metadata.get(_MEANINGS.encode(), b"{}")  # of no file of an earlier version
+        meanings |= msgspec.json.decode(told, type=dict[str, BandMeaning])
+        classes = schema.metadata.get(_CLASSES.encode(), b"{}")  # of files that were found before units
+        for name, known in msgspec.json.decode(classes, type=dict[str, tuple[BandClass, ...]]).items():
+            meanings[name] = BandMeaning(classes=known)
         for batch in batches:
             yield from _records_of(batch)
 

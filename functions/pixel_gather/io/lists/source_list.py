@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import LeftOut, SearchCost, Source
 from pixel_gather.core.request.href_policy import HrefPolicy, check_href, parent_of
 from pixel_gather.core.request.sources import Sources
@@ -58,8 +58,8 @@ class SourceList:
     band_numbers: Mapping[str, int] = field(default_factory=dict)
     """Which band of its sources each name in ``band`` is, from 1, where the request says so."""
 
-    band_classes: Mapping[str, tuple[BandClass, ...]] = field(default_factory=dict)
-    """Classes that the catalog names, by the name in ``band``; complete once the list has been read."""
+    band_meanings: Mapping[str, BandMeaning] = field(default_factory=dict)
+    """What the catalog says, by the name in ``band``; complete once the list has been read."""
 
 
 type FindScenes = Callable[[Sources], SourceList]

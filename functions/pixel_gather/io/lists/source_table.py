@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import MAX_EXACT, CubeRow, ListColumn, SearchCost, Source
 from pixel_gather.io.lists.column_types import ColumnTypes, to_dtype
 from pixel_gather.io.lists.href_band import note_of_equal_times, note_of_names, note_of_words
@@ -199,7 +199,7 @@ class SqliteSourceTable:
         in_order = self._database.execute("SELECT * FROM cube ORDER BY n")
         dtypes = {name: dtype for name, (dtype, _) in self._stored_columns.items()}
         return found_parquet(
-            map(self._to_source, in_order), self._list.left_out, dtypes=dtypes, classes=self.band_classes
+            map(self._to_source, in_order), self._list.left_out, dtypes=dtypes, meanings=self.band_meanings
         )
 
     @property
@@ -213,9 +213,9 @@ class SqliteSourceTable:
         return self._list.band_numbers
 
     @property
-    def band_classes(self) -> Mapping[str, tuple[BandClass, ...]]:
-        """Classes of each name in `bands`, where the catalog names some."""
-        return self._list.band_classes
+    def band_meanings(self) -> Mapping[str, BandMeaning]:
+        """What the catalog says of each name in `bands`, where it says something."""
+        return self._list.band_meanings
 
     @property
     def n_repeated(self) -> int:

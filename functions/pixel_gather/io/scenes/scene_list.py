@@ -6,7 +6,7 @@ from typing import Final
 
 from pixel_gather.core.area import Box
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.model.band_meaning import BandClass
+from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import LeftOut, SearchCost, Source
 from pixel_gather.core.model.window import WindowRule
@@ -19,7 +19,7 @@ from pixel_gather.core.scenes.scene_sources import (
     SceneSource,
     asset_choices,
     band_numbers,
-    classes_in,
+    meaning_in,
     row_of,
     sources_of,
 )
@@ -47,13 +47,13 @@ class _Told:
     notes: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     cost: SearchCost = field(default_factory=SearchCost)
-    classes: dict[str, tuple[BandClass, ...]] = field(default_factory=dict)
+    meanings: dict[str, BandMeaning] = field(default_factory=dict)
 
-    def add_classes(self, item: Item, choices: tuple[AssetChoice, ...]) -> None:
-        """Take the classes of bands that no earlier item has named."""
+    def add_meanings(self, item: Item, choices: tuple[AssetChoice, ...]) -> None:
+        """Take what is said of bands that no earlier item has said anything of."""
         for choice in choices:
-            if choice.band not in self.classes and (classes := classes_in(item, choice)):
-                self.classes[choice.band] = classes
+            if choice.band not in self.meanings and (said := meaning_in(item, choice)) != NO_MEANING:
+                self.meanings[choice.band] = said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class SceneFinder:
             left_out=told.left_out,
             search_cost=told.cost,
             band_numbers=band_numbers(choices),
-            band_classes=told.classes,
+            band_meanings=told.meanings,
         )
 
     def _sources(
@@ -117,7 +117,7 @@ class SceneFinder:
         n_without = n = 0
         for item in items:
             n_of_item = 0
-            told.add_classes(item, choices)
+            told.add_meanings(item, choices)
             for each, scene in self._of_item(item, asked, choices):
                 if each.href is None:
                     reason = f"{each.scene} has no such asset"
