@@ -14,6 +14,7 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.grant import allow
+from pixel_gather.core import samples
 
 _REDRIVE_WINDOW_DAYS: Final = 14
 """How long Step Functions allows to redrive a failed gather."""
@@ -24,6 +25,8 @@ _UNFINISHED_UPLOAD_DAYS: Final = 7
 _STATISTICS: Final = "tables/statistics/"
 _STATISTICS_DAYS: Final = 90
 """After the last ranking of the same area that has measured anything."""
+
+_CANARY_DAYS: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,11 @@ class Buckets(Construct):
                     prefix=f"{output_prefix}{_STATISTICS}",
                     expiration=Duration.days(_STATISTICS_DAYS),
                 ),
+                s3.LifecycleRule(
+                    id="forget-canaries",
+                    prefix=f"{output_prefix}{samples.PREFIX}",
+                    expiration=Duration.days(_CANARY_DAYS),
+                ),
             ],
         )
         self.control = self._bucket(
@@ -119,6 +127,7 @@ class Buckets(Construct):
         self.summaries = Area(bucket=self.control, pattern="summaries/*")
         self.cancelled = Area(bucket=self.control, pattern="cancelled/*")
         self.lists = Area(bucket=self.control, pattern="lists/*")
+        self.samples = Area(bucket=self.control, pattern=f"{samples.FOLDER}*")
         self.tables = Area(bucket=self.arrays, pattern=f"{output_prefix}tables/*/*.*")
         self.statistics = Area(bucket=self.arrays, pattern=f"{output_prefix}{_STATISTICS}*")
         self.table_files = Area(bucket=self.control, pattern="tables/*")

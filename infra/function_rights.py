@@ -30,6 +30,7 @@ def grant_data(functions: "Functions", buckets: Buckets, sources: Sequence[Sourc
         _grant_reading(planner.role, buckets, sources, may_list=True)
         buckets.lists.grant_get(planner.role)
         buckets.indexes.grant_get(planner.role)
+        buckets.samples.grant_get(planner.role)
     _grant_tables(functions, buckets, sources)
     for area in (buckets.roots, buckets.times):  # to see when the last row of a cube was taken
         area.grant_get(functions.tick.role)
@@ -50,6 +51,7 @@ def grant_data(functions: "Functions", buckets: Buckets, sources: Sequence[Sourc
 
     for shard in functions.shards:
         _grant_reading(shard.role, buckets, sources, may_list=False)
+        buckets.samples.grant_get(shard.role)
         buckets.gathers.grant_get(shard.role)
         buckets.cubes.grant_put(shard.role)
         buckets.cubes.grant_get(shard.role)  # to see which shard is there; an append continues the last one

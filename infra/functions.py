@@ -101,6 +101,12 @@ _WATCH: Final = Sizing(
     memory_mib=256,  # boto3 and a page of 1,000 executions
     timeout=Duration.minutes(2),
 )
+_CANARY: Final = Sizing(
+    package="status",
+    module="gather.canary",
+    memory_mib=256,  # boto3; it waits for a gather
+    timeout=_LONGEST,
+)
 _PLAN: Final = Sizing(
     package="plan",
     module="gather.plan_gather",
@@ -161,6 +167,9 @@ class Functions(Construct):
         self.in_api = (self.submit, self.status, self.search, self.dry_run, self.rank, self.answer_tables)
         of_tables = (self.plan_table, self.read_images)
         self.every = (*self.in_api, self.tick, self.watch, self.plan, *self.shards, self.finish, *of_tables)
+        self.canary = None if settings.canary_hours is None else function("Canary", _CANARY)
+        if self.canary is not None:
+            buckets.samples.grant_put(self.canary.role)
         grant_data(self, buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
             for reader in (self.dry_run, self.plan, self.rank, self.answer_tables, *of_tables, *self.shards):
@@ -192,6 +201,8 @@ def environment_of(settings: Settings, buckets: Buckets) -> dict[str, str]:
     }
     if settings.catalog is not None:
         environment["PIXEL_GATHER_CATALOG"] = settings.catalog
+    if settings.measured:
+        environment["PIXEL_GATHER_MEASURED"] = _compact(settings.measured)
     if settings.catalog_hosts:
         environment["PIXEL_GATHER_CATALOG_HOSTS"] = _compact(settings.catalog_hosts)
     if settings.signing:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aws_cdk import CfnOutput, Stack, Tags
+from aws_cdk import CfnOutput, Duration, Stack, Tags
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
@@ -78,7 +78,11 @@ class GatherStack(Stack):
         gathers.grant_operate(functions.status.role)
         gathers.grant_tick(functions.tick.role)
         gathers.grant_list(functions.watch.role)
-        for each in (functions.submit, functions.status, functions.tick, functions.watch):
+        canary = functions.canary
+        if canary is not None:
+            gathers.grant_submit(canary.role)
+        starting = (functions.submit, functions.status, functions.tick, functions.watch, canary)
+        for each in filter(None, starting):
             each.function.add_environment(
                 "PIXEL_GATHER_STATE_MACHINE_ARN", gathers.state_machine.state_machine_arn
             )
@@ -109,6 +113,8 @@ class GatherStack(Stack):
             usd_per_day=settings.alarm_usd_per_day,
             concurrency=settings.account_concurrency,
         )
+        if canary is not None and settings.canary_hours is not None:
+            monitoring.call_canary(canary, every=Duration.hours(settings.canary_hours))
         operators = OperatorPolicy(
             self,
             "Operators",

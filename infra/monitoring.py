@@ -23,7 +23,13 @@ from infra.refusals import REFUSALS
 from infra.schedules import Schedules
 from infra.widgets import dashboard_rows
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S
-from pixel_gather.core.metric_names import SCHEDULE_LATENESS, SOURCES_FAILED, SOURCES_READ, SPENT_USD
+from pixel_gather.core.metric_names import (
+    CANARY_FAILED,
+    SCHEDULE_LATENESS,
+    SOURCES_FAILED,
+    SOURCES_READ,
+    SPENT_USD,
+)
 from pixel_gather.core.schedule import TICK_PREFIX
 
 _FAILED_PERCENT: Final = 5
@@ -84,6 +90,7 @@ class Monitoring(Construct):
         concurrency: int,
     ) -> None:
         super().__init__(scope, construct_id)
+        self._metrics = metrics
         self.topic = self._topic(email)
         self._report_failures(state_machine, tables)
         self._alarm(
@@ -154,6 +161,31 @@ class Monitoring(Construct):
                 rank=functions.rank,
                 api=api,
             ),
+        )
+
+    def call_canary(self, canary: GatherFunction, *, every: Duration) -> None:
+        """Have the samples gathered every few hours, and watch whether their pixels are right.
+
+        Two in a row have to be wrong or missing: each comes at its own minute of a period.
+        """
+        rule = events.CfnRule(
+            self,
+            "CanaryRule",
+            description="Has the samples gathered, for an alarm",
+            schedule_expression=f"rate({every.to_hours():g} hour{'s' if every.to_hours() > 1 else ''})",
+            targets=[events.CfnRule.TargetProperty(arn=canary.function.function_arn, id="Canary")],
+        )
+        canary.function.add_permission(
+            "Rule", principal=iam.ServicePrincipal("events.amazonaws.com"), source_arn=rule.attr_arn
+        )
+        self._alarm(
+            "Canary",
+            self._metrics.most(CANARY_FAILED, period=every),
+            threshold=1,
+            periods=2,
+            missing=cloudwatch.TreatMissingData.BREACHING,
+            description="Gathers of the samples fail, give other pixels or do not run: the log of the "
+            "function canary says why",
         )
 
     def _watch_scheduler(self, schedules: Schedules, metrics: GatherMetrics) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from infra.context import Context, SettingsError, matching
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.estimate.assumptions import MEASURABLE
 from pixel_gather.core.schedule import Schedule
 
 LEAST_WORKER_MIB: Final = 1769
@@ -32,6 +33,7 @@ _SIGNER: Final = re.compile(r"planetary-computer|earthdata")
 _SECRET: Final = re.compile(r"[A-Za-z0-9/_+=.@-]{1,256}")
 _KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 
+_FIGURE: Final = re.compile("|".join(MEASURABLE))
 _TAG: Final = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}")
 _LOG_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653)
 """Days that CloudWatch takes; it takes a few more."""
@@ -187,6 +189,14 @@ class Settings:
     none for no alarm. ``max_usd`` caps one gather before it starts. This alarm also sees many small
     gathers, and gathers that run longer than planned."""
 
+    canary_hours: int | None = None
+    """``canary_hours``: every how many hours small files of our own are gathered, 1 to 12. An alarm rings if
+    two such gathers in a row fail. None by default."""
+
+    measured: Mapping[str, float] = field(default_factory=dict)
+    """``measured``: figures of the model that were measured in this account, by their names, as ``check
+    --save`` of `scripts/deploy` writes them. Plans use them instead of the assumed ones."""
+
     api_log_role: bool = True
     """``api_log_role``: whether to set the role by which API Gateway writes logs. All APIs of the account
     share it in a Region. Use false where the account has one."""
@@ -275,6 +285,8 @@ class Settings:
                 "alarm_email", default.alarm_email, pattern=_EMAIL, expected="an e-mail address"
             ),
             alarm_usd_per_day=context.cap("alarm_usd_per_day", default.alarm_usd_per_day),
+            canary_hours=_canary_hours(context),
+            measured=_measured(context),
             api_log_role=context.truth("api_log_role", default=default.api_log_role),
             schedules=_schedules(context.array("schedules")),
             emulated=context.truth("emulated", default=default.emulated),
@@ -322,6 +334,21 @@ def _caps(context: Context, default: Caps, *, most_workers: int) -> Caps:
         failed_shards=context.number("max_failed_shards", default.failed_shards, lowest=0, highest=1),
         requests_per_s=_requests_per_s(context),
     )
+
+
+def _canary_hours(context: Context) -> int | None:
+    """Return a number of hours that the alarm can look at twice, as CloudWatch looks at a day at most."""
+    if context.get("canary_hours") is None:
+        return None
+    return context.integer("canary_hours", 12, lowest=1, highest=12)
+
+
+def _measured(context: Context) -> dict[str, float]:
+    found = context.object_("measured")
+    for name in found:
+        matching("measured", name, pattern=_FIGURE, expected=f"by the names {', '.join(MEASURABLE)}")
+    of_figures = Context(lambda key: found[key.partition(".")[2]])
+    return {name: of_figures.number(f"measured.{name}", 0.0, lowest=0.0, highest=1_000_000) for name in found}
 
 
 def _log_days(context: Context, default: int) -> int:

@@ -33,6 +33,7 @@ SUMMARIES = {
     "bench": "Measure how fast your files are read, by engine and by number of files read at a time.",
     "cancel": "Stop a gather or table on AWS.",
     "catalog": "Make a catalog of scenes, which search reads.",
+    "check": "Gather 20 small files in a deployment, and compare what is seen with what is assumed.",
     "compact": "Free the space of chunks that later appends have replaced.",
     "completion": "Print a script that lets the shell complete commands, options and files.",
     "drill": "Read one pixel of every file in LIST: a list file, or - for standard input.",

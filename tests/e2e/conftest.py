@@ -13,5 +13,5 @@ _WAITS: float = 0.2
 @pytest.fixture(scope="session")
 def deployment() -> Iterator[DeployedStack]:
     """Deploy once for all tests. Gathers may read only the bucket of samples."""
-    with deployed(wait_scale=_WAITS, context={"max_failed_shards": "1"}) as there:
+    with deployed(wait_scale=_WAITS, context={"max_failed_shards": "1", "canary_hours": "6"}) as there:
         yield there

@@ -106,6 +106,7 @@ RIGHTS = {
     | READ_SOURCES
     | LIST_SOURCES
     | {
+        ("s3:GetObject", "<control>/samples/*"),
         ("s3:GetObject", "<control>/lists/*"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
@@ -172,11 +173,16 @@ RIGHTS = {
         ("scheduler:ListSchedules", "*"),
         ("scheduler:GetSchedule", f"{GROUP.replace('schedule-group', 'schedule')}/*"),
     },
+    "canary": OWN_LOG
+    | {("states:StartExecution", "<machine>")}
+    | operate("DescribeExecution")
+    | put("<control>/samples/*"),
     "schedules": {("lambda:InvokeFunction", "<tick>"), ("sqs:SendMessage", "<queue>")},
     "plan_gather": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
     | {
+        ("s3:GetObject", "<control>/samples/*"),
         ("s3:GetObject", "<control>/lists/*"),
         ("s3:GetObject", "<control>/gathers/*"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
@@ -199,6 +205,7 @@ RIGHTS = {
     "gather_shard": OWN_LOG
     | READ_SOURCES
     | {
+        ("s3:GetObject", "<control>/samples/*"),
         ("s3:GetObject", "<control>/gathers/*"),
         ("s3:GetObject", "<control>/cancelled/*"),
         ("s3:GetObject", "<arrays>/cubes/*"),
@@ -208,6 +215,7 @@ RIGHTS = {
     "small_gather_shard": OWN_LOG
     | READ_SOURCES
     | {
+        ("s3:GetObject", "<control>/samples/*"),
         ("s3:GetObject", "<control>/gathers/*"),
         ("s3:GetObject", "<control>/cancelled/*"),
         ("s3:GetObject", "<arrays>/cubes/*"),
@@ -301,8 +309,8 @@ READER = {("s3:GetObject", "<arrays>/cubes/*"), ("s3:ListBucket", "<arrays> cube
 
 @pytest.fixture(scope="module")
 def stack() -> Synthesized:
-    """A stack with a prefix for its cubes and with a catalog."""
-    return synthesized(output_prefix="cubes/", catalog="s3://catalogs/all/europe.parquet")
+    """A stack with a prefix for its cubes, a catalog and a canary."""
+    return synthesized(output_prefix="cubes/", catalog="s3://catalogs/all/europe.parquet", canary_hours=6)
 
 
 @pytest.mark.parametrize("holder", RIGHTS)
@@ -430,7 +438,8 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
             {"name": "sealed", "kms_key": KEY},
             {"name": "sealed-too", "region": "eu-west-1", "kms_key": KEY},
             {"name": "plain"},
-        ]
+        ],
+        canary_hours=6,
     )
     found = {
         (holder, stack.show(statement["Resource"]), stack.show(condition))

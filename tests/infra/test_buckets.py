@@ -52,10 +52,10 @@ def test_buckets_refuse_whatever_is_not_tls(stack: Synthesized) -> None:
 def test_arrays_are_versioned_and_outlive_the_stack(stack: Synthesized) -> None:
     """Overwritten cubes, and cubes of a removed stack, can be restored. Only old versions expire.
 
-    Kept statistics of rankings expire, too: they can be measured again.
+    Kept statistics of rankings expire, too: they can be measured again. So do cubes of the canary.
     """
     arrays = bucket(stack, "arrays")
-    (rule, of_statistics) = arrays["Properties"]["LifecycleConfiguration"]["Rules"]  # type: ignore[index] # a template
+    rule, of_statistics, of_canaries = arrays["Properties"]["LifecycleConfiguration"]["Rules"]  # type: ignore[index] # a template
 
     assert arrays["Properties"]["VersioningConfiguration"] == {"Status": "Enabled"}  # type: ignore[index] # as above
     assert arrays["DeletionPolicy"] == "Retain"
@@ -63,6 +63,7 @@ def test_arrays_are_versioned_and_outlive_the_stack(stack: Synthesized) -> None:
     assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] >= 7
     assert of_statistics["Prefix"].endswith("tables/statistics/")
     assert of_statistics["ExpirationInDays"] == 90
+    assert (of_canaries["Prefix"], of_canaries["ExpirationInDays"]) == ("canary-", 7)
 
 
 def test_control_files_expire_after_the_last_redrive(stack: Synthesized) -> None:

@@ -104,6 +104,19 @@ def test_worker_is_as_large_as_the_deployment_says() -> None:
     assert large["small_gather_shard"]["MemorySize"] == 1024
 
 
+def test_canary_and_measured_figures_are_there_where_they_are_set() -> None:
+    """The canary may start gathers. Every function plans with the figures of its account."""
+    functions = synthesized(**VARIANTS["of a young account, with a key"]).functions()
+    figures = {
+        json.loads(each["Environment"]["Variables"]["PIXEL_GATHER_MEASURED"])["COLD_START"]
+        for each in functions.values()
+    }
+
+    assert figures == {1.5}
+    assert "PIXEL_GATHER_STATE_MACHINE_ARN" in functions["canary"]["Environment"]["Variables"]
+    assert functions["canary"]["Timeout"] == 900
+
+
 def reserved(stack: Synthesized) -> dict[str, int]:
     """Return the concurrency that functions reserve."""
     return {

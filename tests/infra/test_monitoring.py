@@ -80,6 +80,22 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
     }
 
 
+def test_canary_is_called_and_watched_where_it_is_asked_for() -> None:
+    """Two in a row that fail or do not run are an alarm. Without the setting there is no canary."""
+    stack = synthesized(canary_hours=6)
+    found = alarms(stack)["Gathers of the samples fail, give other pixels or do not run"]
+    (rule,) = (each for each in stack.properties("AWS::Events::Rule") if "samples" in each["Description"])
+
+    assert (rule["ScheduleExpression"], stack.show(rule["Targets"][0]["Arn"])) == (
+        "rate(6 hours)",
+        "<canary>",
+    )
+    assert (found["MetricName"], found["Statistic"], found["Threshold"]) == ("CanaryFailed", "Maximum", 1)
+    assert (found["Period"], found["EvaluationPeriods"]) == (6 * 3600, 2)
+    assert found["TreatMissingData"] == "breaching"
+    assert "canary" not in synthesized().functions()
+
+
 @pytest.mark.parametrize(
     ("size", "function"),
     [
@@ -282,8 +298,9 @@ def test_cloudwatch_and_eventbridge_may_tell_the_topic_and_only_by_tls(stack: Sy
         assert condition == ("aws:SourceAccount", {"Ref": "AWS::AccountId"})
 
 
-def test_each_alarm_has_a_line_in_the_runbook(stack: Synthesized) -> None:
+def test_each_alarm_has_a_line_in_the_runbook() -> None:
     """By the first words of its description. No line is of an alarm that is gone."""
+    stack = synthesized(canary_hours=6)
     page = (ROOT / "docs/operate.md").read_text().partition("## What to do at each alarm")[2]
     lines = [line.split(" | ")[0].removeprefix("| ") for line in page.partition("\n## ")[0].splitlines()]
     head = ("", "the alarm begins with", "---")
@@ -331,7 +348,11 @@ def test_dashboard_and_alarms_read_metrics_that_functions_write(stack: Synthesiz
 
     assert {tuple(each[1:5]) for each in told} == {("service", SERVICE, "stage", "test")}
     assert {each[0] for each in told} <= names_of_metrics()
-    assert names_of_metrics() - {each[0] for each in told} <= {"SourcesFailed", "ScheduleLateness"}
+    assert names_of_metrics() - {each[0] for each in told} <= {
+        "SourcesFailed",
+        "ScheduleLateness",
+        "CanaryFailed",
+    }
     assert {each["MetricName"] for each in watched} == {"SourcesFailed", "SourcesRead"}
 
 

@@ -62,6 +62,8 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         "alarm_usd_per_day": "none",
         "log_days": 14,
         "tags": {"cost-centre": "glaciers"},
+        "canary_hours": 6,
+        "measured": {"COLD_START": 1.5},
         "catalog_hosts": ["stac.example.org"],
         "signing": ["planetary-computer", "earthdata"],
         "earthdata_secret": "earthdata/token",

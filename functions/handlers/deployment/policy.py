@@ -7,6 +7,7 @@ from handlers.deployment.settings import Settings
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import HrefPolicy, check_folder, check_href
 from pixel_gather.core.request.web_address import CMR, hosts_only
+from pixel_gather.core.samples import FOLDER
 
 if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
@@ -18,10 +19,14 @@ _CUBE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
 def source_policy(settings: Settings) -> HrefPolicy:
-    """Return which sources may be read: from S3 and, where the deployment names hosts, by https."""
+    """Return which sources may be read: from S3 and, where the deployment names hosts, by https.
+
+    The samples of the deployment's own check may be read, too.
+    """
     return HrefPolicy(
         schemes=frozenset({"s3", "https"} if settings.https_hosts else {"s3"}),
         buckets=frozenset(each.name for each in settings.source_buckets),
+        folder=f"s3://{settings.control_bucket}/{FOLDER}",
         hosts=settings.https_hosts,
     )
 

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 _PREFIX: Final = "PIXEL_GATHER_"
@@ -85,6 +85,9 @@ class Settings:
     signing: frozenset[str] = frozenset()
     """Values of a request's ``sources.sign`` that are allowed besides ``none``."""
 
+    measured: Mapping[str, float] = field(default_factory=dict)
+    """Figures of the model that were measured in this account."""
+
     earthdata_secret: str | None = None
     """Name of the secret that holds the Earthdata token."""
 
@@ -115,6 +118,7 @@ class Settings:
                 str(each) for each in variables.array("CATALOG_HOSTS", may_be_missing=True)
             ),
             signing=frozenset(str(each) for each in variables.array("SIGNING", may_be_missing=True)),
+            measured=json.loads(environment.get(f"{_PREFIX}MEASURED") or "{}"),
             earthdata_secret=environment.get(f"{_PREFIX}EARTHDATA_SECRET") or None,
         )
 

@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Final, cast
 
 from handlers.deployment.settings import Settings
+from pixel_gather.core.estimate.assumptions import use_measured
 from pixel_gather.io.aws.gather_document import marker_key
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
@@ -27,6 +28,7 @@ class Deployment:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        use_measured(settings.measured)
         own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
         self._own = own
         self._control = open_place(f"s3://{settings.control_bucket}", own)

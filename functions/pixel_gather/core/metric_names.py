@@ -8,6 +8,7 @@ array of at most 100 values per record, so percentiles are exact. Which handler 
   ``SpentUsd``;
 - plan: ``GathersRefused``;
 - watch: ``ScheduleLateness``;
+- canary: ``CanaryFailed``;
 - finish: ``GatherSeconds``, ``GatherUsd``, and ``SourcesLost`` for sources whose shard no worker committed.
   If windows are cut into strips, each source is in several shards. Finish then writes all counts of sources.
 """
@@ -86,6 +87,9 @@ GATHER_USD: Final = Metric("GatherUsd", Unit.NONE)
 
 SCHEDULE_LATENESS: Final = Metric("ScheduleLateness", Unit.NONE)
 """Age of a schedule's last gather that has succeeded, in its pauses between ticks. A value each hour."""
+
+CANARY_FAILED: Final = Metric("CanaryFailed", Unit.COUNT)
+"""1 if a gather of the samples failed or gave other pixels, else 0. A value for each canary."""
 
 SPENT_USD: Final = Metric("SpentUsd", Unit.NONE)
 """Dollars of one try of a shard, failed or not, by the same model."""

@@ -4,10 +4,11 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import click
 
+from pixel_gather.core.estimate.assumptions import use_measured
 from pixel_gather.core.estimate.estimate_result import EstimatedFigure
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -27,9 +28,15 @@ _WIDTH_OF_FILES: Final = 1000
 @request_options
 @settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--measured",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE",
+    help="File of settings with figures that scripts/deploy check has measured in your account.",
+)
 @details_option
 @with_progress("planning")
-def plan_command(*, as_json: bool, verbose: bool, **options: Any) -> None:
+def plan_command(*, as_json: bool, verbose: bool, measured: TextIO | None, **options: Any) -> None:
     """Estimate a gather: shape, layout, requests, bytes, seconds and dollars. Reads no pixel.
 
     REQUEST is a JSON or YAML file, or - for standard input; options replace its fields. With --verbose, every
@@ -38,6 +45,8 @@ def plan_command(*, as_json: bool, verbose: bool, **options: Any) -> None:
     \b
     pixel-gather plan --sources list.txt --bbox 11.2,46.4,11.5,46.6
     """
+    if measured is not None:
+        use_measured(json.load(measured)["measured"])
     plan = make_plan(request_of(options), settings=settings_of(options))
     width = shutil.get_terminal_size((_WIDTH_OF_FILES, 0)).columns
     if as_json:

@@ -37,12 +37,13 @@ SETTINGS = Settings.from_environment(
         {"list": "https://data.example.org/list.csv"},
         {"list": "s3://far-away/list.parquet"},
         {"list": "s3://control/lists/ab.csv"},
+        {"hrefs": ["s3://control/samples/07.tif"]},
         {"prefix": "s3://sources"},
         {"prefix": "s3://sources/a/b/"},
     ],
 )
 def test_sources_within_the_policy_are_read(sources: dict[str, object]) -> None:
-    """Allowed are the deployment's buckets and hosts, and uploaded lists."""
+    """Allowed are the deployment's buckets and hosts, uploaded lists, and samples."""
     check_sources(Sources.model_validate(sources), SETTINGS)
 
 
@@ -109,6 +110,8 @@ REFUSED = (
     Case("query", {"hrefs": ["https://data.example.org/a?x=1"]}, "sources.hrefs.0", "query string"),
     Case("plain-http", {"hrefs": ["http://data.example.org/a"]}, "sources.hrefs.0", "http:// is not read"),
     Case("web-folder", {"prefix": "https://data.example.org/a/"}, "sources.prefix", "cannot be listed"),
+    Case("beside-samples", {"hrefs": ["s3://control/samples.tif"]}, "sources.hrefs.0", "the bucket control"),
+    Case("above-samples", {"hrefs": ["s3://control/samples/../gathers/a"]}, "sources.hrefs.0", r"\.\."),
     Case("control-folder", {"prefix": "s3://control/lists/"}, "sources.prefix", "the bucket control"),
     Case("no-folder", {"prefix": "/data"}, "sources.prefix", "local files are not read"),
     Case("arrays", {"list": "s3://cubes/out/x.zarr/zarr.json"}, "sources.list", "the bucket cubes"),

@@ -4,13 +4,14 @@ Published figures are from AWS or from the report of 2018 that this tool is comp
 are from the benchmarks in ``tests/benchmarks``, on x86 and never on AWS. All others are called assumed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Figure:
-    """An input number of the model."""
+    """An input number of the model. It changes only by `use_measured`."""
 
     value: float
     unit: str
@@ -72,3 +73,19 @@ FINISH_ROUND_TRIPS: Final = Figure(30, "requests", "counted: those of a finish t
 SIDECARS_AHEAD: Final = Figure(32, "sidecars", "counted: read at one time by the finish")
 HEADERS_AHEAD: Final = Figure(32, "sidecars", "counted: those of headers, read at one time by the finish")
 CHUNK_ROUND_TRIPS: Final = Figure(8, "requests", "counted: those of 16,384 rows that follow one another")
+
+MEASURABLE: Final = ("ACCOUNT", "CHILD", "COLD_START", "FIRST_BYTE", "STEPS")
+"""Names of the figures above that a check of a deployment measures."""
+
+
+def use_measured(values: Mapping[str, float]) -> None:
+    """Take figures of this process's model from a deployment's own account.
+
+    Args:
+        values: By names of `MEASURABLE`, in the figures' units.
+    """
+    figures = globals()
+    for name in MEASURABLE:
+        if name in values:
+            figures[name].value = float(values[name])
+            figures[name].source = "measured in this account by a gather of samples"

@@ -38,6 +38,9 @@ class HrefPolicy:
     buckets: frozenset[str] | None = None
     """The allowed S3 buckets; None for any."""
 
+    folder: str | None = None
+    """An allowed ``s3://bucket/folder/`` of another bucket."""
+
     hosts: frozenset[str] | None = None
     """The allowed ``host`` or ``host:port`` of http and https, in lower case; None for any."""
 
@@ -134,7 +137,8 @@ def _from_s3(rest: str, policy: HrefPolicy) -> str:
     bucket, _, key = rest.partition("/")
     if not _BUCKET.fullmatch(bucket):
         raise ValueError(f"{bucket!r} cannot be the name of an S3 bucket; write s3://bucket/key")
-    if policy.buckets is not None and bucket not in policy.buckets:
+    is_below = policy.folder is not None and f"s3://{rest}".startswith(policy.folder)
+    if policy.buckets is not None and bucket not in policy.buckets and not is_below:
         raise ValueError(
             f"the bucket {bucket} is not allowed here; "
             f"the setting source_buckets allows {_list(policy.buckets)}"

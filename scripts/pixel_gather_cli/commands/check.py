@@ -1,0 +1,152 @@
+"""``pixel-gather check``: gather samples in a deployment and compare what is seen with what is assumed."""
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import zarr
+from rich.console import Console
+from rich.table import Column, Table
+from zarr.storage import ObjectStore
+
+from pixel_gather.core.estimate import assumptions
+from pixel_gather.features.verify.verify import verify
+from pixel_gather.io.aws.aws_errors import aws_errors_in_words
+from pixel_gather.io.store.object_store import StoreSettings, open_place
+from pixel_gather_cli.deployment.aws_account import AwsAccount
+from pixel_gather_cli.deployment.failures import fail_on_purpose
+from pixel_gather_cli.deployment.findings import Finding, alarms, architectures, measure
+from pixel_gather_cli.deployment.remote import DEFAULT_STACK
+from pixel_gather_cli.deployment.smoke import DeployedStack, Smoke, gather_samples
+
+_EMULATED = (
+    "These are figures of the emulator on this machine, and not of AWS. They show that the check runs."
+)
+
+
+@click.command("check")
+@click.option(
+    "--stack",
+    metavar="NAME",
+    default=lambda: os.environ.get("PIXEL_GATHER_STACK", DEFAULT_STACK),
+    help=f"Stack of the deployment.  [default: {DEFAULT_STACK}]",
+)
+@click.option("--region", metavar="REGION", help="AWS Region of the deployment.")
+@click.option("--profile", metavar="NAME", help="AWS profile, which may do what the one that deploys may.")
+@click.option("--endpoint", metavar="URL", help="Endpoint for all AWS services, instead of AWS's.")
+@click.option(
+    "--failures",
+    is_flag=True,
+    help="Also let a gather fail and a function run out of memory. Takes minutes; notices and alarms come.",
+)
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the measured figures into this file of settings: cdk.context.json.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def check_command(
+    *,
+    stack: str,
+    region: str | None,
+    profile: str | None,
+    endpoint: str | None,
+    failures: bool,
+    save: Path | None,
+    as_json: bool,
+) -> int:
+    """Gather 20 small files in a deployment, and compare what is seen with what is assumed.
+
+    The files are made and uploaded by the command. It needs the rights of whoever deploys. With --save, the
+    next deployment's plans use the measured figures. The exit code is 1 if something does not work.
+
+    \b
+    scripts/deploy check
+    scripts/deploy check --failures --save cdk.context.json
+    """
+    account = AwsAccount(region=region, profile=profile, endpoint=endpoint)
+    there = DeployedStack(account, stack)
+    if save is not None and there.is_emulated:
+        raise click.UsageError("figures of the emulator are not those of AWS: leave out --save")
+    smoke = gather_samples(there)
+    stores = StoreSettings(region=region, profile=profile, endpoint=endpoint)
+    measured = measure(
+        smoke, opened_s=_opened_s(smoke, stores), account_concurrency=_account_concurrency(there)
+    )
+    findings = [*measured.findings, _read_back(smoke, stores), *_beside(there, account, stack)]
+    if failures:
+        findings += fail_on_purpose(there)
+    if save is not None:
+        _save(save, measured.values)
+    if as_json:
+        shown = {
+            "stack": stack,
+            "is_emulated": there.is_emulated,
+            "measured": measured.values,
+            "findings": [asdict(each) for each in findings],
+        }
+        click.echo(json.dumps(shown, indent=2))
+    else:
+        _print(findings, is_emulated=there.is_emulated)
+    return 1 if any(each.is_wrong for each in findings) else 0
+
+
+def _opened_s(smoke: Smoke, stores: StoreSettings) -> list[float]:
+    cube = zarr.open_group(ObjectStore(open_place(smoke.result["cube"], stores), read_only=True), mode="r")
+    seconds: list[float] = np.asarray(cube["open"]).ravel().tolist()
+    return seconds
+
+
+def _read_back(smoke: Smoke, stores: StoreSettings) -> Finding:
+    found = verify(smoke.result["cube"], stores=stores)
+    return Finding(
+        what="the cube as it lies in the bucket",
+        assumed="its receipt",
+        measured="the same" if found.is_same else "; ".join(found.differences),
+        to_do="" if found.is_same else "use no cube of this deployment, and report it",
+        is_wrong=not found.is_same,
+    )
+
+
+def _account_concurrency(there: DeployedStack) -> int:
+    with aws_errors_in_words():
+        return int(there.lambda_.get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
+
+
+def _beside(there: DeployedStack, account: AwsAccount, stack: str) -> list[Finding]:
+    with aws_errors_in_words():
+        pages = account.client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNamePrefix=stack)
+        found = [each for page in pages for each in page["MetricAlarms"]]
+        return [alarms(found), architectures(list(there.functions.values()))]
+
+
+def _save(path: Path, values: Any) -> None:
+    """Write the figures beside the other settings of the file."""
+    settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps(settings | {"measured": dict(values)}, indent=2) + "\n", encoding="utf-8")
+    click.echo(
+        f"{path}: the figures {', '.join(sorted(values))} are those of this check. "
+        "Plans have them after the next scripts/deploy",
+        err=True,
+    )
+
+
+def _print(findings: list[Finding], *, is_emulated: bool) -> None:
+    table = Table(
+        Column("what", overflow="fold"),
+        Column("assumed", overflow="fold"),
+        Column("measured in the emulator" if is_emulated else "measured", overflow="fold"),
+        Column("what to do", overflow="fold"),
+    )
+    for each in findings:
+        table.add_row(each.what, each.assumed, each.measured, each.to_do or "-")
+    Console(width=None if sys.stdout.isatty() else 160, soft_wrap=False).print(table)
+    if is_emulated:
+        click.echo(_EMULATED)
+    click.echo(f"The model: {', '.join(assumptions.MEASURABLE)} are figures of core/estimate/assumptions.py.")

@@ -1,0 +1,184 @@
+"""What a check makes of what it has seen on AWS."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from click.testing import CliRunner
+
+from infra.state_definition import _CRASHED
+from pixel_gather.core.estimate import assumptions
+from pixel_gather.core.samples import PIXELS
+from pixel_gather_cli.commands.check import _save
+from pixel_gather_cli.commands.plan import plan_command
+from pixel_gather_cli.deployment.failures import _KNOWN_CRASHES
+from pixel_gather_cli.deployment.findings import alarms, measure
+from pixel_gather_cli.deployment.smoke import FINISH, PLAN, SHARD, Call, Smoke
+
+BEGUN: Final = datetime(2026, 11, 24, 15, tzinfo=UTC)
+LINE: Final = (
+    "REPORT RequestId: 8f507cfc-xmpl-4697-b07a-ac58fc914c95\tDuration: 1500.50 ms\tBilled Duration: 1900 ms\t"
+    "Memory Size: 1024 MB\tMax Memory Used: 180 MB\tInit Duration: 392.91 ms\t\n"
+)
+"""As AWS documents it."""
+
+
+def after(seconds: float) -> datetime:
+    """Return a time after the beginning."""
+    return BEGUN + timedelta(seconds=seconds)
+
+
+def call(function: str, run_s: float, *, start_s: float | None, peak_mib: int = 180) -> Call:
+    """Return a call."""
+    memory_mib = 1024 if function == SHARD else 1769
+    return Call(
+        function=function,
+        run_s=run_s,
+        billed_s=run_s,
+        memory_mib=memory_mib,
+        peak_mib=peak_mib,
+        start_s=start_s,
+    )
+
+
+def smoke() -> Smoke:
+    """Return a gather of two shards on cold functions."""
+    return Smoke(
+        name="canary-1",
+        execution={
+            "startDate": BEGUN,
+            "stopDate": after(9.0),
+            "output": json.dumps({"digest": PIXELS, "requests": 40, "retries": 0, "cube": "s3://cubes/c"}),
+        },
+        states_s={"Plan": 2.0, "Finish": 3.0},
+        n_transitions=5,
+        map_run={"startDate": after(2.5), "stopDate": after(6.0), "toleratedFailurePercentage": 10.0},
+        children=[{"startDate": after(at), "stopDate": after(at + 2.0)} for at in (2.6, 2.7)],
+        functions=["arn:aws:lambda:eu-west-1:1:function:plan:3"],
+        calls=[
+            call(PLAN, 0.5, start_s=0.4),
+            call(FINISH, 2.0, start_s=0.6),
+            call(SHARD, 1.2, start_s=0.5),
+            call(SHARD, 1.2, start_s=0.5),
+        ],
+        summary={"usd": 0.003, "seconds": 5.0},
+    )
+
+
+def measured(seen: Smoke) -> Any:
+    """Return what a gather tells."""
+    return measure(seen, opened_s=[0.02, 0.03, 0.5], account_concurrency=1000)
+
+
+def test_report_of_lambda_is_read_as_it_is_documented() -> None:
+    """The seconds of a cold start are there, and are none if the environment was warm."""
+    cold, warm = Call.of_line(LINE, SHARD), Call.of_line(LINE.partition("\tInit")[0], SHARD)
+
+    assert cold is not None
+    assert warm is not None
+    assert cold == ("8f507cfc-xmpl-4697-b07a-ac58fc914c95", replace(warm[1], start_s=392.91 / 1000))
+    assert (warm[1].run_s, warm[1].billed_s, warm[1].memory_mib, warm[1].peak_mib) == (1.5005, 1.9, 1024, 180)
+    assert Call.of_line("START RequestId: 8f507cfc", SHARD) is None
+
+
+def test_figures_of_the_model_are_measured_from_outside() -> None:
+    """A start is what a state takes beside its function. A child is what it takes beside its worker."""
+    assert measured(smoke()).values == {
+        "ACCOUNT": 1000,
+        "COLD_START": pytest.approx(1.25),
+        "CHILD": pytest.approx(0.3),
+        "STEPS": pytest.approx(0.5),
+        "FIRST_BYTE": pytest.approx(0.03),
+    }
+
+
+def test_figure_that_cannot_be_seen_is_left_out() -> None:
+    """Warm functions tell nothing of a start, and lost log lines nothing of a child."""
+    warm = replace(smoke(), calls=[replace(each, start_s=None) for each in smoke().calls[:3]])
+
+    found = measured(warm)
+
+    assert found.values.keys() == {"ACCOUNT", "STEPS", "FIRST_BYTE"}
+    assert [each.measured for each in found.findings if each.what == "COLD_START"] == [
+        "not seen: no function started cold"
+    ]
+
+
+def test_findings_say_what_is_wrong_and_what_to_do() -> None:
+    """Other pixels, a tolerance that is not taken and functions without versions do not work."""
+    output = json.dumps(json.loads(smoke().execution["output"]) | {"digest": "0", "retries": 3})
+    bad = replace(
+        smoke(),
+        execution={**smoke().execution, "output": output, "stopDate": after(90.0)},
+        map_run={**smoke().map_run, "toleratedFailurePercentage": 0.0},
+        functions=["arn:aws:lambda:eu-west-1:1:function:plan"],
+        calls=[*smoke().calls, call(SHARD, 90.0, start_s=None, peak_mib=1000)],
+    )
+
+    good, found = measured(smoke()).findings, measured(bad).findings
+
+    assert not [each.what for each in good if each.is_wrong]
+    assert {each.what for each in good if each.to_do} == {"CHILD"}
+    assert {each.what for each in found if each.is_wrong} == {
+        "pixels of 20 samples",
+        "the map takes its tolerance from the plan",
+        "a gather keeps the versions of its functions",
+    }
+    to_do = {each.what for each in found if each.to_do and not each.is_wrong}
+    assert {
+        "seconds, with the report",
+        "memory of gather_shard",
+        "S3_GETS, in its first second",
+    } <= to_do
+
+
+def test_alarms_of_a_day_are_told_with_their_states() -> None:
+    """An alarm without data is looked at again."""
+    found = alarms(
+        [{"Period": 300, "StateValue": "OK"}, {"Period": 86400, "StateValue": "INSUFFICIENT_DATA"}]
+    )
+
+    assert found.measured == "1 of 2 alarms, in the state INSUFFICIENT_DATA"
+    assert found.to_do == "check again tomorrow"
+    assert not alarms([{"Period": 86400, "StateValue": "OK"}]).to_do
+
+
+def test_errors_of_killed_workers_are_those_of_the_state_machine() -> None:
+    """The check knows the names that the state machine catches."""
+    assert list(_KNOWN_CRASHES) == _CRASHED
+
+
+@pytest.fixture
+def assumed() -> Iterator[None]:
+    """Put back the figures that a test changes."""
+    kept = {name: getattr(assumptions, name) for name in assumptions.MEASURABLE}
+    before = {name: (figure.value, figure.source) for name, figure in kept.items()}
+    yield
+    for name, figure in kept.items():
+        figure.value, figure.source = before[name]
+
+
+@pytest.mark.usefixtures("assumed")
+def test_plan_uses_the_figures_that_a_check_has_saved(tmp_path: Path) -> None:
+    """The file keeps its other settings. A slower start makes a longer forecast, which names its source."""
+    settings = tmp_path / "cdk.context.json"
+    settings.write_text('{"max_usd": 5}')
+
+    def planned(*options: str) -> dict[str, Any]:
+        source = str(Path(__file__).parents[1] / "data" / "demo" / "sources.csv")
+        given = ["--sources", source, "--tile", "centre", "--json", *options]
+        answer = CliRunner().invoke(plan_command, given, catch_exceptions=False)
+        found: dict[str, Any] = json.loads(answer.stdout)
+        return dict(found["estimate"])
+
+    before = planned()
+    _save(settings, {"COLD_START": 11.0})
+    after_ = planned("--measured", str(settings))
+
+    assert json.loads(settings.read_text()) == {"max_usd": 5, "measured": {"COLD_START": 11.0}}
+    assert after_["seconds"] > before["seconds"] + 20
+    assert "11 s (measured in this account by a gather of samples)" in json.dumps(after_)

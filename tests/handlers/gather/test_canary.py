@@ -1,0 +1,83 @@
+"""The canary: gathers the samples, and says whether their pixels are right."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from pixel_gather.core.samples import N_SAMPLES, PIXELS, key_of, sample
+from support.lambda_functions import Context, cold_start
+
+
+@dataclass
+class FakeStepFunctions:
+    """Ends each execution after two looks, as it is told."""
+
+    ends: dict[str, Any]
+    started: list[str] = field(default_factory=list)
+    n_looks: int = 0
+
+    def start_execution(self, *, name: str, **_: Any) -> dict[str, Any]:
+        """Start an execution."""
+        self.started.append(name)
+        return {"startDate": datetime.now(UTC)}
+
+    def describe_execution(self, **_: Any) -> dict[str, Any]:
+        """Describe it."""
+        self.n_looks += 1
+        return {"status": "RUNNING"} if self.n_looks <= 2 else self.ends
+
+
+@pytest.fixture
+def canary(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The function."""
+    with cold_start(monkeypatch, "canary") as module:
+        imported: Any = module
+        imported.canary = replace(imported.canary, s3=s3, poll_s=0.0)
+        yield module
+
+
+def ended(digest: str) -> dict[str, Any]:
+    """Return the description of an execution that succeeded."""
+    return {"status": "SUCCEEDED", "output": json.dumps({"digest": digest})}
+
+
+@pytest.mark.parametrize(
+    ("ends", "wrong"),
+    [
+        (ended(PIXELS), None),
+        (ended("0" * 32), f"canary-20261124T150000Z has other pixels: {'0' * 32}"),
+        (
+            {"status": "FAILED", "error": "StoreError", "cause": "denied"},
+            "canary-20261124T150000Z FAILED: StoreError denied",
+        ),
+    ],
+)
+def test_canary_says_what_is_wrong(
+    canary: Any, s3: Any, capsys: pytest.CaptureFixture[str], ends: dict[str, Any], wrong: str | None
+) -> None:
+    """The samples are written, the gather has the name of its time, and the metric is 1 if it is wrong."""
+    states = FakeStepFunctions(ends)
+    canary.canary = replace(canary.canary, stepfunctions=states)
+
+    answer = canary.handler({"time": "2026-11-24T15:00:00Z"}, Context())
+
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert answer == {"wrong": wrong}
+    assert states.started == ["canary-20261124T150000Z"]
+    assert [line["CanaryFailed"] for line in lines if "CanaryFailed" in line] == [[int(wrong is not None)]]
+    content = [s3.get_object(Bucket="control", Key=key_of(i))["Body"].read() for i in range(N_SAMPLES)]
+    assert content == [sample(index) for index in range(N_SAMPLES)]
+
+
+def test_canary_that_does_not_end_is_wrong(canary: Any) -> None:
+    """It gives up while it can still say so."""
+    canary.canary = replace(canary.canary, stepfunctions=FakeStepFunctions({"status": "RUNNING"}))
+
+    answer = canary.handler({"time": "2026-11-24T15:00:00Z"}, Context(left_s=29))
+
+    assert answer == {"wrong": "canary-20261124T150000Z has not ended"}
