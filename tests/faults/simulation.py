@@ -14,6 +14,8 @@ redriven: their tasks and their finish. Faults end after a while. Then the gathe
 every append has to be committed.
 
 In one run of five, executions are cancelled. Their workers end, and their users submit the request again.
+
+In one run of four, each row has a second source, whose values hide pixels of the first one.
 """
 
 import asyncio
@@ -24,11 +26,13 @@ from collections.abc import (
     Callable,
     Coroutine,
     Iterator,
+    Mapping,
     Sequence,
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import batched
 from types import SimpleNamespace
 from typing import Any, Final, override
 from unittest.mock import patch
@@ -47,6 +51,7 @@ from pixel_gather.core.errors import (
 )
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan import cube_plan
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
@@ -91,31 +96,82 @@ _SOURCE_TIMEOUT_S: Final = 2.0
 _MOMENT_S: Final = 1e-6
 _MOST_TRIES: Final = 5
 _HREFS: Final = tuple(f"s3://b/{n}.tif" for n in range(10))
-_REQUEST: Final = parse_request(
-    {
-        "sources": "list",
-        "window": {"pixels": [0, 0, _SIDE, _SIDE]},
-        "output": {"layout": {"chunk": [1, _SIDE, _SIDE], "shard_rows": _SHARD_ROWS}},
-    }
-)
-
-
-_claim_of: Final = cache(cube_plan.claim_of)
-_TABLE: Final = table_of(*_HREFS[:5], digest="first".ljust(64, "0"))
-_APPENDED: Final = (
-    table_of(*_HREFS[5:8], digest="second".ljust(64, "0")),
-    table_of(*_HREFS[7:], digest="third".ljust(64, "0")),
-)
-"""The lists of the appends. One source is in both, so the later append leaves it out."""
-
-_APPEND_REQUEST: Final = parse_request(
-    {"sources": "list", "window": {"pixels": [0, 0, _SIDE, _SIDE]}, "output": {"append_to": "memory"}}
-)
+_HREFS_OF_MASKS: Final = tuple(f"s3://b/{n}-scl.tif" for n in range(10))
+_NUMBERS: Final = {href: number for hrefs in (_HREFS, _HREFS_OF_MASKS) for number, href in enumerate(hrefs)}
+_BITS_OF_MASK: Final = 0b11
 _WORKERS: Final = WorkerPool(max_task_nbytes=2**20)
+_claim_of: Final = cache(cube_plan.claim_of)
 
 
 class BrokenPromiseError(Exception):
     """A finished cube is wrong, or a gather does not end."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """What the sources of a run are."""
+
+    n_bands: int = 1
+    """Of each source. A task has an object for each band, so two bands can come apart."""
+
+    has_mask: bool = False
+    """Whether each row has a second source, whose values hide pixels of the first one."""
+
+    @property
+    def n_slots(self) -> int:
+        """Sources of a row."""
+        return 1 + self.has_mask
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Names of the arrays: of all bands of the first source, then of the next."""
+        return ("red", "scl") if self.has_mask else tuple(f"band_{n + 1}" for n in range(self.n_bands))
+
+    @property
+    def hrefs(self) -> tuple[str, ...]:
+        """Addresses of all sources."""
+        return _HREFS + _HREFS_OF_MASKS if self.has_mask else _HREFS
+
+    def table(self, first: int, stop: int, digest: str) -> FakeTable:
+        """Return the list of some rows."""
+        digest = digest.ljust(64, "0")
+        if not self.has_mask:
+            return table_of(*_HREFS[first:stop], digest=digest)
+        pairs = zip(_HREFS[first:stop], _HREFS_OF_MASKS[first:stop], strict=True)
+        rows = [
+            CubeRow(time_us=None, sources=(Source(href=red, band="red"), Source(href=mask, band="scl")))
+            for red, mask in pairs
+        ]
+        return FakeTable(rows, bands=("red", "scl"), digest=digest)
+
+    def request(self, output: Mapping[str, Any]) -> GatherRequest:
+        """Return a request for the same pixels."""
+        masks = {"nodata": 0, "mask": {"band": "scl", "bits": [0, 1]}} if self.has_mask else {}
+        window = {"pixels": [0, 0, _SIDE, _SIDE]}
+        return parse_request({"sources": "list", "window": window, "output": output, **masks})
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What users submit in a run."""
+
+    first: GatherRequest
+    table: FakeTable
+    append: GatherRequest
+    appended: tuple[FakeTable, FakeTable]
+    """The lists of the appends. One row is in both, so the later append leaves it out."""
+
+
+@cache
+def submitted(product: Product) -> Submitted:
+    """Return what users submit."""
+    layout = {"chunk": [1, _SIDE, _SIDE], "shard_rows": _SHARD_ROWS}
+    return Submitted(
+        first=product.request({"layout": layout}),
+        table=product.table(0, 5, "first"),
+        append=product.request({"append_to": "memory"}),
+        appended=(product.table(5, 8, "second"), product.table(7, 10, "third")),
+    )
 
 
 @dataclass
@@ -124,9 +180,7 @@ class World:
 
     seed: int
     chance: random.Random = field(init=False)
-    n_bands: int = field(init=False)
-    """A task has an object for each band, so two bands can come apart."""
-
+    product: Product = field(init=False)
     files: dict[str, bytes] = field(default_factory=dict)
     cube: SimulatedCube = field(init=False)
     control: "StormyControl" = field(init=False)
@@ -167,8 +221,8 @@ class World:
     n_recovered: int = 0
     """Rows that have changed because they were tried again."""
 
-    committed: tuple[tuple[Any, ...], ...] = ()
-    """Href, status and ETag of each row of the last version."""
+    committed: tuple["Row", ...] = ()
+    """Rows of the last version: what is told of the sources of each."""
 
     is_complete: asyncio.Event = field(default_factory=asyncio.Event)
     """Whether the first version is there."""
@@ -176,7 +230,7 @@ class World:
     def __post_init__(self) -> None:
         """Make the first version of each source."""
         self.chance = random.Random(self.seed)  # noqa: S311 # no secret
-        self.n_bands = 1 + self.seed % 2
+        self.product = Product(n_bands=1 + self.seed % 2, has_mask=self.seed % 4 == 2)
         self.loses = self.seed % 10 == 7  # one run of ten
         self.cancels = self.seed % 5 == 3  # one run of five
         self.cube = SimulatedCube(
@@ -184,7 +238,7 @@ class World:
         )
         self.control = StormyControl(world=self, files=self.files)
         self.reader = FakeReader({})
-        for href in _HREFS:
+        for href in self.product.hrefs:
             self.replace_source(href)
 
     def replace_source(self, href: str) -> None:
@@ -193,7 +247,7 @@ class World:
         self.n_versions[href] += 1
         delay_s = 0.0 if self.has_calmed or self.chance.random() < 0.7 else self.chance.random() * 4
         images: Any = self.reader.images
-        images[href] = replace(_image_of(href, version, self.n_bands), delay_s=delay_s)
+        images[href] = replace(_image_of(href, version, self.product.n_bands), delay_s=delay_s)
 
     @property
     def has_calmed(self) -> bool:
@@ -271,7 +325,7 @@ def _image_of(href: str, version: int, n_bands: int) -> FakeImage:
 @cache
 def _pixels_of(href: str, version: int, n_bands: int) -> Pixels:
     """Return the pixels of a version of a source, shape (band, y, x). No two versions are the same."""
-    level = _HREFS.index(href) * 1000 + version * 20 + 1
+    level = _NUMBERS[href] * 1000 + version * 21 + 1  # an odd step: each mask hides other pixels
     one = np.arange(level, level + _SIDE * _SIDE, dtype="uint16").reshape(1, _SIDE, _SIDE)
     return np.concatenate([one + 7 * band for band in range(n_bands)])
 
@@ -342,7 +396,7 @@ def _check_receipt(world: World) -> None:
         BrokenPromiseError: They differ.
     """
     root, receipt = world.cube.content_now(ROOT_KEY), world.cube.content_now("receipt.json")
-    digests = world.cube.content_now(ROWS_KEY)["pixel_digest"].reshape(-1, world.n_bands)
+    digests = world.cube.content_now(ROWS_KEY)["pixel_digest"].reshape(-1, len(world.product.arrays))
     digests = digests[: root.versions[-1].n_rows]  # an append that was given up may have left more
     for place in range(-(-len(digests) // _SHARD_ROWS)):
         rows = digests[place * _SHARD_ROWS : (place + 1) * _SHARD_ROWS].tolist()
@@ -357,12 +411,33 @@ def _check_receipt(world: World) -> None:
         raise BrokenPromiseError(f"{told} sources have failed, and the versions tell of {counts}")
 
 
-def _may_become(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
-    """Return whether a row may become another one: a source that had failed was tried again."""
-    if before == after:
-        return True
-    (href, status, *_), (href_after, *_) = before, after
-    return bool(href == href_after and (np.ravel(status) != Status.OK).all())
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the coordinates tell of a source."""
+
+    href: str
+    status: tuple[int, ...]
+    """Of each band."""
+
+    etag: str
+    greatest: tuple[float | None, ...]
+    """Value of each band."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether its pixels are there."""
+        return set(self.status) == {Status.OK}
+
+
+type Row = tuple[Told, ...]
+
+
+def _may_become(before: Row, after: Row) -> bool:
+    """Return whether a row may become another one: sources that had failed were tried again."""
+    return all(
+        was == told or (was.href == told.href and not was.is_read)
+        for was, told in zip(before, after, strict=True)
+    )
 
 
 def check_promise(world: World) -> None:
@@ -382,18 +457,19 @@ def check_promise(world: World) -> None:
         raise BrokenPromiseError("the coordinates of committed rows have changed")
     if world.cube.content_now(f"arrays/{ROOT_KEY}") < len(rows):
         raise BrokenPromiseError("an array is shorter than the version")
-    if world.cube.content_now(ROWS_KEY)["href"][: len(rows)].tolist() != [href for href, *_ in rows]:
+    hrefs = world.cube.content_now(ROWS_KEY)["href"][: len(rows)].reshape(len(rows), -1).tolist()
+    if hrefs != [[told.href for told in row] for row in rows]:
         raise BrokenPromiseError("the table has other rows than the coordinates")
     if world.cube.content_now("receipt.json").version < root.versions[-1].number:
         raise BrokenPromiseError("the receipt is that of an older version")
-    n_ok = sum(_is_read(world, number, row) for number, row in enumerate(rows))
+    n_ok = sum(_count_read(world, number, row) for number, row in enumerate(rows))
     told_ok = root.report["status_counts"].get("ok", 0)
     if told_ok != n_ok and (is_quiet or told_ok > n_ok):
         raise BrokenPromiseError(f"the report tells of {told_ok} that are ok, the rows of {n_ok}")
 
 
-def _rows_of(world: World) -> tuple[tuple[Any, ...], ...]:
-    """Return href, status, ETag and greatest value of the rows, as far as there are coordinates.
+def _rows_of(world: World) -> tuple[Row, ...]:
+    """Return what is told of the sources of all rows, as far as there are coordinates.
 
     Raises:
         BrokenPromiseError: A coordinate lacks rows that another one has.
@@ -401,48 +477,59 @@ def _rows_of(world: World) -> tuple[tuple[Any, ...], ...]:
     n_rows = world.cube.content_now(ROOT_KEY).versions[-1].n_rows
     chunks = [world.cube.content_now(f"{name}/c/0") or {} for name in ("others", "status", "etag", "max")]
     values = {name: each for chunk in chunks for name, each in chunk.items()}
-    columns = [values[name][:n_rows].tolist() for name in ("href", "status", "etag", "max")]
+    columns = [values[name][:n_rows] for name in ("href", "status", "etag", "max")]
     if len({len(each) for each in columns}) > 1:
         raise BrokenPromiseError("one coordinate has fewer rows than another")
-    return tuple(tuple(map(_comparable, row)) for row in zip(*columns, strict=True))
+    n_slots = world.product.n_slots
+    of_sources = [each.reshape(len(each) * n_slots, -1).tolist() for each in columns]
+    told = [
+        Told(href, tuple(status), etag, tuple(None if value != value else value for value in greatest))  # noqa: PLR0124 # NaN
+        for (href,), status, (etag,), greatest in zip(*of_sources, strict=True)
+    ]
+    return tuple(batched(told, n_slots, strict=True))
 
 
-def _comparable(value: Any) -> Any:
-    """Return a value of a row that equals itself, as NaN does not."""
-    if isinstance(value, list):
-        return tuple(map(_comparable, value))
-    return None if value != value else value  # noqa: PLR0124 # NaN
-
-
-def _is_read(world: World, number: int, row: Sequence[Any]) -> bool:
-    """Return whether a row has the pixels of its source.
+def _count_read(world: World, number: int, row: Row) -> int:
+    """Return how many sources of a row were read. Each has its pixels.
 
     Raises:
-        BrokenPromiseError: It has other ones than it says.
+        BrokenPromiseError: A row has other pixels than it says.
     """
-    href, status, etag, greatest = row
     place, within = divmod(number, _SHARD_ROWS)
-    keys = [f"band_{band + 1}/c/{place}/0/0" for band in range(world.n_bands)]
-    bands = [world.cube.content_now(key) or Shard({}) for key in keys]
+    objects = [world.cube.content_now(f"{name}/c/{place}/0/0") or Shard({}) for name in world.product.arrays]
     blank = np.zeros((_SIDE, _SIDE), "uint16")
-    pixels = np.stack([each.rows.get(within, blank) for each in bands])
-    statuses = set(np.ravel(status).tolist())
-    if statuses == {Status.OK}:
-        (version,) = set(np.ravel(etag).tolist())
-        if not version:
-            raise BrokenPromiseError(f"row {number} is ok, and does not tell its version")
-        stored = _pixels_of(href, int(version.strip('"')), world.n_bands)
-        if not np.array_equal(pixels, stored):
-            raise BrokenPromiseError(f"row {number} is ok, and has other pixels than its version")
-        if not np.array_equal(np.ravel(greatest), stored.max(axis=(1, 2))):
-            raise BrokenPromiseError(f"row {number} has the statistics of other pixels")
-        return True
-    if statuses == {Status.LOST}:  # its pixels may be there
-        if row == world.committed[number] and (any(np.ravel(etag)) or any(np.ravel(greatest))):
-            raise BrokenPromiseError(f"row {number} is lost, and tells of its source")
-    elif pixels.any() and not any(number in _again(plan) for plan, _ in world.planned):
-        raise BrokenPromiseError(f"row {number} has the status {statuses}, and pixels")
-    return False
+    pixels = np.stack([each.rows.get(within, blank) for each in objects])
+    if row[0].is_read and not row[-1].is_read:
+        raise BrokenPromiseError(f"row {number} is ok, and its mask was not read")
+    was = world.committed[number] if number < len(world.committed) else None
+    for slot, (told, found) in enumerate(zip(row, np.split(pixels, world.product.n_slots), strict=True)):
+        which = f"source {slot} of row {number}"
+        if told.is_read:
+            if not told.etag:
+                raise BrokenPromiseError(f"{which} is ok, and does not tell its version")
+            stored = _shown(world, row) if slot == 0 else _stored(world, told)
+            if not np.array_equal(found, stored):
+                raise BrokenPromiseError(f"{which} is ok, and has other pixels than its version")
+            if list(told.greatest) != stored.max(axis=(1, 2)).tolist():
+                raise BrokenPromiseError(f"{which} has the statistics of other pixels")
+        elif set(told.status) == {Status.LOST}:  # its pixels may be there
+            is_committed = was is not None and told == was[slot]
+            if is_committed and (told.etag or any(each is not None for each in told.greatest)):
+                raise BrokenPromiseError(f"{which} is lost, and tells of its source")
+        elif found.any() and not any(number in _again(plan) for plan, _ in world.planned):
+            raise BrokenPromiseError(f"{which} has the status {set(told.status)}, and pixels")
+    return sum(told.is_read for told in row)
+
+
+def _stored(world: World, told: Told) -> Pixels:
+    """Return the pixels of a version of a source, shape (band, y, x)."""
+    return _pixels_of(told.href, int(told.etag.strip('"')), world.product.n_bands)
+
+
+def _shown(world: World, row: Row) -> Pixels:
+    """Return the pixels of a row's first source, without those that the row's mask hides."""
+    stored = _stored(world, row[0])
+    return np.where(_stored(world, row[1]) & _BITS_OF_MASK, 0, stored) if world.product.has_mask else stored
 
 
 def _again(plan: CubePlan) -> tuple[int, ...]:
@@ -477,14 +564,16 @@ class Run:
     async def gather(self) -> None:
         """Plan, gather all shards and finish, as a state machine does. Repeat each step until it is done."""
         self._begin()
-        planned = await self._until_done(lambda: self._plan(_REQUEST, _TABLE))
+        asked = submitted(self.world.product)
+        planned = await self._until_done(lambda: self._plan(asked.first, asked.table))
         if planned is not None:
             await self._work(*planned)
 
     async def append(self, table: FakeTable, failed_rows: str = "retry") -> None:
         """Add rows in the same way. Some appends are given up half-way."""
         self._begin()
-        request = _APPEND_REQUEST.model_copy(update={"failed_rows": failed_rows})
+        asked = submitted(self.world.product)
+        request = asked.append.model_copy(update={"failed_rows": failed_rows})
         planned = await self._until_done(lambda: self._plan(request, table))
         if planned is None or self._chance() < 0.1:
             return
@@ -598,7 +687,7 @@ async def _user(run: Run) -> None:
 
 async def _appender(run: Run, table: FakeTable) -> None:
     """Submit an append until its rows are there."""
-    world, digest = run.world, gather_digest(_APPEND_REQUEST, table)
+    world, digest = run.world, gather_digest(submitted(run.world.product).append, table)
     while digest not in _versions(world):
         try:
             await run.append(table)
@@ -611,7 +700,7 @@ async def _retrier(run: Run) -> None:
     chance = run.world.chance
     for _ in range(2):
         await asyncio.sleep(chance.random() * _GROWS_FOR_S)
-        table = chance.choice(_APPENDED)
+        table = chance.choice(submitted(run.world.product).appended)
         with suppress(GatherError):
             try:
                 await run.append(table, chance.choice(["retry", "retry", "retry_all", "keep"]))
@@ -660,7 +749,7 @@ async def _vandal(world: World) -> None:
     while True:
         await asyncio.sleep(world.chance.random() * 5)
         if not world.has_calmed:
-            world.replace_source(world.chance.choice(_HREFS))
+            world.replace_source(world.chance.choice(world.product.hrefs))
 
 
 async def _until(works: Sequence[Coroutine[Any, Any, None]], until_s: float = _LONGEST_RUN_S) -> None:
@@ -689,7 +778,11 @@ async def _grown(world: World) -> None:
     await world.is_complete.wait()
     chance, run = world.chance.random, Run(world)
     world.calms_at_s = asyncio.get_running_loop().time() + _GROWS_FOR_S
-    appenders = [_appender(run, table) for table in _APPENDED for _ in range(1 + (chance() < 0.5))]
+    appenders = [
+        _appender(run, table)
+        for table in submitted(world.product).appended
+        for _ in range(1 + (chance() < 0.5))
+    ]
     compactors = [_compactor(run) for _ in range(2 * (chance() < 0.5))]
     retriers = [_retrier(run) for _ in range(2 * (chance() < 0.5))]
     await _until([*appenders, *compactors, *retriers, *(_redriver(run) for _ in range(2))])
@@ -759,7 +852,7 @@ def simulate(seed: int) -> World:
 
     random.seed(seed)  # the pauses of the program
     try:
-        with _of_this_run(world.n_bands):
+        with _of_this_run(world.product):
             run_virtually(everything())
     except* BrokenPromiseError as group:
         raise BrokenPromiseError(f"seed {seed}: {_first(group)}") from group
@@ -781,13 +874,14 @@ async def _here[T](work: Callable[..., T], *arguments: Any) -> T:
 
 
 @cache
-def plan_of(n_bands: int, *, version: int = 0) -> CubePlan:
-    """Return the plan of every run with so many bands, but for its time. It waits for no store."""
-    images = {href: _pixels_of(href, version, n_bands) for href in _HREFS[:5]}
+def plan_of(product: Product, *, version: int = 0) -> CubePlan:
+    """Return the plan of every run with such sources, but for its time. It waits for no store."""
+    images = {href: _pixels_of(href, version, product.n_bands) for href in product.hrefs}
+    asked = submitted(product)
     plan = run_virtually(
         plan_cube(
-            _REQUEST,
-            table=_TABLE,
+            asked.first,
+            table=asked.table,
             sources=access_to(FakeReader(images)),
             workers=_WORKERS,
             now=_STARTED_AT,
@@ -797,10 +891,10 @@ def plan_of(n_bands: int, *, version: int = 0) -> CubePlan:
 
 
 @contextmanager
-def _of_this_run(n_bands: int) -> Iterator[None]:
+def _of_this_run(product: Product) -> Iterator[None]:
     """Make plans at virtual times, which name their claims. Do once what is the same in all runs."""
     clock = SimpleNamespace(time=lambda: _STARTED_AT + asyncio.get_running_loop().time())
-    plan = plan_of(n_bands)
+    plan = plan_of(product)
 
     async def planned(
         request: GatherRequest, *, table: SourceTable, now: float, append: Append, **_: Any
