@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import io
 import multiprocessing
+import os
 import random
 import sys
 import threading
@@ -17,11 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from email.message import Message
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, Final, override
+from typing import Any, Final, Literal, override
+from unittest.mock import patch
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
@@ -36,6 +39,9 @@ from pixel_gather import Settings, StoreSettings, gather
 from pixel_gather.core.errors import GatherError
 from pixel_gather.core.model.status import Status
 from support.appends import CLOCKS, equal_but_for_clocks
+
+ACCOUNT: Final = "devstoreaccount1"
+"""Of Azure. Azurite has it, too."""
 
 _SIDE: Final = 64
 _SHARD_ROWS: Final = 64
@@ -52,13 +58,19 @@ _MODIFIED: Final = "Thu, 01 Jan 2026 00:00:00 GMT"
 type Answer = tuple[int, bytes, dict[str, str]]
 """Status, body and headers."""
 
+type Cloud = Literal["s3", "gs", "az"]
+"""How a store is asked, by the scheme of addresses."""
+
 type PassOn = Callable[[str, str, dict[str, str], bytes], Answer]
 """Has another store answer a request. Takes its method, path, headers and body."""
 
 
 @dataclass
 class ChaosStore:
-    """The objects of all buckets, and how requests to them fail."""
+    """The objects of all buckets, and how requests to them fail.
+
+    It is asked as S3, as Google Cloud Storage, or as Azure.
+    """
 
     chance: random.Random
     failing: float
@@ -66,6 +78,9 @@ class ChaosStore:
 
     objects: dict[str, bytes] = field(default_factory=dict)
     """By ``bucket/key``."""
+
+    generations: Counter[str] = field(default_factory=Counter)
+    """How often each object was written. Google compares this, where the others compare ETags."""
 
     parts: dict[str, dict[int, bytes]] = field(default_factory=dict)
     """Parts of uploads, by their ids."""
@@ -86,16 +101,22 @@ class ChaosStore:
             self.counts[way or "well"] += 1
         return way
 
-    def put(self, path: str, content: bytes, *, if_none: str | None, if_match: str | None) -> int:
-        """Keep an object; return the status code."""
+    def put(self, path: str, content: bytes, asked: Mapping[str, str | None] | Message) -> bool:
+        """Keep an object if the conditions in a request's headers hold. Return whether they do."""
+        if_none, if_match = asked.get("If-None-Match"), asked.get("If-Match")
+        generation = asked.get("x-goog-if-generation-match")
         with self.lock:
             there = self.objects.get(path)
-            if (if_none and there is not None) or (
-                if_match and (there is None or if_match != etag_of(there))
+            now = 0 if there is None else self.generations[path]
+            if (
+                (if_none and there is not None)
+                or (if_match and (there is None or if_match != etag_of(there)))
+                or (generation is not None and int(generation) != now)
             ):
-                return 412
+                return False
             self.objects[path] = content
-            return 200
+            self.generations[path] += 1
+            return True
 
 
 def etag_of(content: bytes) -> str:
@@ -104,10 +125,11 @@ def etag_of(content: bytes) -> str:
 
 
 @contextmanager
-def serving(store: ChaosStore) -> Iterator[str]:
+def serving(store: ChaosStore, cloud: Cloud = "s3") -> Iterator[str]:
     """Serve on loopback. Yields the endpoint."""
+    from faults.azure_blobs import AzureHandler  # noqa: PLC0415 # it imports this module
 
-    class Handler(_Handler):
+    class Handler(AzureHandler if cloud == "az" else S3Handler):  # type: ignore[misc] # one of them
         there = store
 
     server = _Server(("127.0.0.1", 0), Handler)
@@ -128,26 +150,31 @@ class _Server(ThreadingHTTPServer):
         """Say nothing of clients that were killed."""
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """As much of S3 as a gather needs."""
+class S3Handler(BaseHTTPRequestHandler):
+    """As much of S3 as a gather needs, and of Google Cloud Storage, whose XML is the same."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     there: ChaosStore
 
     def do_GET(self) -> None:  # the base class's names
+        """Answer a GET."""
         self._serve(self._get)
 
     def do_HEAD(self) -> None:
+        """Answer a HEAD."""
         self._serve(self._get)
 
     def do_PUT(self) -> None:
+        """Answer a PUT."""
         self._serve(self._put)
 
     def do_POST(self) -> None:
+        """Answer a POST."""
         self._serve(self._post)
 
     def do_DELETE(self) -> None:
+        """Answer a DELETE."""
         self._serve(self._delete)
 
     def _serve(self, act: Callable[[bytes], Answer]) -> None:
@@ -187,10 +214,13 @@ class _Handler(BaseHTTPRequestHandler):
         path, query = self._asked()
         if "list-type" in query:
             return 200, self._listed(path.rstrip("/"), query), {}
+        return self._read(path)
+
+    def _read(self, path: str) -> Answer:
         content = self.there.objects.get(path)
         if content is None:
             return 404, b"<Error><Code>NoSuchKey</Code></Error>", {}
-        headers = {"ETag": etag_of(content), "Last-Modified": _MODIFIED}
+        headers = self._told(path, content) | {"Last-Modified": _MODIFIED}
         if self.headers["If-Match"] not in {None, headers["ETag"]}:
             return 412, b"", {}
         if self.headers["Range"] is None:
@@ -205,10 +235,21 @@ class _Handler(BaseHTTPRequestHandler):
         return 206, content[start:stop], headers
 
     def _listed(self, bucket: str, query: dict[str, list[str]]) -> bytes:
+        objects, folders = self._below(bucket, query)
+        found = [
+            f"<Contents><Key>{escape(key)}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+            f"<ETag>{escape(etag_of(content))}</ETag><Size>{len(content)}</Size></Contents>"
+            for key, content in objects.items()
+        ]
+        found += [f"<CommonPrefixes><Prefix>{escape(each)}</Prefix></CommonPrefixes>" for each in folders]
+        return f"<ListBucketResult>{''.join(found)}</ListBucketResult>".encode()
+
+    def _below(self, bucket: str, query: dict[str, list[str]]) -> tuple[dict[str, bytes], list[str]]:
+        """Return the objects below a prefix by key, and the folders there if the query has a delimiter."""
         prefix, delimiter = query.get("prefix", [""])[0], query.get("delimiter", [""])[0]
         with self.there.lock:
             objects = dict(self.there.objects)
-        found, folders = [], set()
+        found, folders = {}, set()
         for path in sorted(objects):
             key = path.removeprefix(f"{bucket}/")
             if not path.startswith(f"{bucket}/") or not key.startswith(prefix):
@@ -216,23 +257,20 @@ class _Handler(BaseHTTPRequestHandler):
             rest, slash, _ = key[len(prefix) :].partition(delimiter or "\0")
             if delimiter and slash:
                 folders.add(f"{prefix}{rest}/")
-                continue
-            found.append(
-                f"<Contents><Key>{escape(key)}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
-                f"<ETag>{escape(etag_of(objects[path]))}</ETag><Size>{len(objects[path])}</Size></Contents>"
-            )
-        found += [
-            f"<CommonPrefixes><Prefix>{escape(each)}</Prefix></CommonPrefixes>" for each in sorted(folders)
-        ]
-        return f"<ListBucketResult>{''.join(found)}</ListBucketResult>".encode()
+            else:
+                found[key] = objects[path]
+        return found, sorted(folders)
 
     def _put(self, body: bytes) -> Answer:
         path, query = self._asked()
         if "uploadId" in query:
             self.there.parts[query["uploadId"][0]][int(query["partNumber"][0])] = body
             return 200, b"", {"ETag": etag_of(body)}
-        conditions = {"if_none": self.headers["If-None-Match"], "if_match": self.headers["If-Match"]}
-        return self.there.put(path, body, **conditions), b"", {"ETag": etag_of(body)}
+        is_put = self.there.put(path, body, self.headers)
+        return 200 if is_put else 412, b"", self._told(path, body)
+
+    def _told(self, path: str, content: bytes) -> dict[str, str]:
+        return {"ETag": etag_of(content), "x-goog-generation": str(self.there.generations[path])}
 
     def _post(self, body: bytes) -> Answer:
         path, query = self._asked()
@@ -243,7 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "uploadId" in query:
             parts = self.there.parts[query["uploadId"][0]]
             content = b"".join(parts[number] for number in sorted(parts))
-            self.there.put(path, content, if_none=None, if_match=None)
+            self.there.put(path, content, {})
             return 200, f"<R><ETag>{escape(etag_of(content))}</ETag></R>".encode(), {}
         keys = [each.partition("</Key>")[0] for each in body.decode().split("<Key>")[1:]]  # ?delete
         with self.there.lock:
@@ -310,16 +348,33 @@ def layout() -> dict[str, Any]:
     }
 
 
-def work(endpoint: str, n_files: int, patience: float = 1.0) -> None:
+def variables(cloud: Cloud, endpoint: str) -> dict[str, str]:
+    """Return the variables by which a store at an endpoint is found, and credentials that it takes."""
+    return {
+        "s3": {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+        },
+        "gs": {"GOOGLE_BASE_URL": endpoint, "GOOGLE_BEARER_TOKEN": "testing"},
+        "az": {
+            "AZURE_STORAGE_ENDPOINT": f"{endpoint}/{ACCOUNT}",
+            "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
+            "AZURE_STORAGE_ACCOUNT_KEY": "dGVzdGluZw==",
+        },
+    }[cloud]
+
+
+@patch.dict(os.environ)
+def work(endpoint: str, n_files: int, patience: float = 1.0, cloud: Cloud = "s3") -> None:
     """Gather the cube in this process, as `pixel-gather run` does. It waits ``patience`` times as long."""
+    os.environ.update(variables(cloud, endpoint))
     gather(
-        {"sources": [f"s3://sources/{index:05d}.tif" for index in range(n_files)], **layout()},
-        to="s3://cubes/chaos.zarr",
+        {"sources": [f"{cloud}://sources/{index:05d}.tif" for index in range(n_files)], **layout()},
+        to=f"{cloud}://cubes/chaos.zarr",
         settings=Settings(
             stores=StoreSettings(
-                endpoint=endpoint,
-                unsigned=True,
-                region="us-east-1",
                 first_byte_timeout_s=2.0 * patience,
                 stall_timeout_s=2.0 * patience,
                 write_timeout_s=10.0 * patience,
@@ -331,10 +386,10 @@ def work(endpoint: str, n_files: int, patience: float = 1.0) -> None:
     )
 
 
-def _work_quietly(endpoint: str, n_files: int, patience: float) -> None:
+def _work_quietly(endpoint: str, n_files: int, patience: float, cloud: Cloud) -> None:
     """Gather. Say in one line why it failed."""
     try:
-        work(endpoint, n_files, patience)
+        work(endpoint, n_files, patience, cloud)
     except GatherError as error:
         sys.stderr.write(f"  {type(error).__name__}: {str(error)[:150]}\n")
         sys.exit(1)
@@ -369,6 +424,7 @@ def run(
     sources: dict[str, bytes],
     longest_s: float = 900.0,
     patience: float = 1.0,
+    cloud: Cloud = "s3",
 ) -> ChaosRun:
     """Gather until a process ends well.
 
@@ -380,6 +436,7 @@ def run(
         sources: From `made_sources`.
         longest_s: Seconds after which the run is given up.
         patience: How many times as long requests are waited for. More than 1 on a machine that is busy.
+        cloud: How the store is asked.
 
     Raises:
         TimeoutError: It does not end.
@@ -392,11 +449,11 @@ def run(
     working: dict[ForkServerProcess, float] = {}
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["faults.chaos"])
-    with serving(store) as endpoint:
+    with serving(store, cloud) as endpoint:
         while True:
             while len(working) < (1 if not n_kills else 2):
                 process = context.Process(
-                    target=_work_quietly, args=(endpoint, n_files, patience), daemon=True
+                    target=_work_quietly, args=(endpoint, n_files, patience, cloud), daemon=True
                 )
                 process.start()
                 n_started += 1
@@ -419,6 +476,7 @@ def run(
             each.join(60)
             each.kill()
         seconds, store.failing = time.monotonic() - began_s, 0.0
+    with serving(store) as endpoint:
         cube = opened(endpoint)
     shards = {path: content for path, content in store.objects.items() if "/band_1/c/" in path}
     return ChaosRun(
@@ -457,6 +515,7 @@ def main() -> int:
     parser.add_argument("--longest", type=float, default=900.0, help="seconds after which a run is given up")
     parser.add_argument("--evidence", type=Path, default=Path(".chaos"), help="folder for what differs")
     parser.add_argument("--patience", type=float, default=1.0, help="more than 1 on a busy machine")
+    parser.add_argument("--cloud", choices=("s3", "gs", "az"), default="s3", help="how the store is asked")
     parser.add_argument("--stack", action="store_true", help="gather on the emulated stack")
     parser.add_argument(
         "--stops", action="store_true", help="stop processes while a cube grows: see --stops -h"
@@ -468,7 +527,7 @@ def main() -> int:
     given = parser.parse_args()
     sources = made_sources(given.files)
     if not given.stack:
-        patiently = partial(run, given.files, sources=sources, patience=given.patience)
+        patiently = partial(run, given.files, sources=sources, patience=given.patience, cloud=given.cloud)
         return _compare(given, partial(patiently, longest_s=given.longest))
     from faults.chaos_on_stack import stack_under_faults  # noqa: PLC0415 # the emulator is only for it
 

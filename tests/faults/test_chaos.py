@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from faults.chaos import SAME, ChaosStore, difference, made_sources, opened, passing_on, serving, work
+from faults.chaos import SAME, ChaosStore, Cloud, difference, made_sources, opened, passing_on, serving, work
 from pixel_gather.core.errors import GatherError
 
 _N: Final = 130
@@ -15,21 +15,24 @@ _MOST_RUNS: Final = 20
 
 
 @pytest.mark.slow
-def test_cube_is_that_of_a_calm_run() -> None:
+@pytest.mark.parametrize("cloud", ["s3", "gs", "az"])
+def test_cube_is_that_of_a_calm_run(cloud: Cloud) -> None:
     """The gather is started again until it ends well, as the one on AWS is."""
     sources = made_sources(_N)
     calm = ChaosStore(random.Random(0), 0.0, dict(sources))  # noqa: S311 # no secret
     stormy = ChaosStore(random.Random(7), 0.1, dict(sources))  # noqa: S311 # as above
-    with serving(calm) as endpoint:
-        work(endpoint, _N)
-        expected = opened(endpoint)
-
-    with serving(stormy) as endpoint:
+    with serving(calm, cloud) as endpoint:
+        work(endpoint, _N, cloud=cloud)
+    with serving(stormy, cloud) as endpoint:
         for _ in range(_MOST_RUNS):
             with suppress(GatherError):
-                work(endpoint, _N)
+                work(endpoint, _N, cloud=cloud)
                 break
         stormy.failing = 0.0
+
+    with serving(calm) as endpoint:
+        expected = opened(endpoint)
+    with serving(stormy) as endpoint:
         cube = opened(endpoint)
 
     assert stormy.counts.total() > stormy.counts["well"] + 20

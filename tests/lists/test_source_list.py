@@ -139,7 +139,7 @@ WRONG = [
         "l.jsonl line 1",
         "rename the column to keep it as text",
     ),
-    Mistake("bad href", "l.csv", f"href,n\n{A},1\ngs://b/k,2\n", "l.csv line 3", "gs:// is not read"),
+    Mistake("bad href", "l.csv", f"href,n\n{A},1\nftp://b/k,2\n", "l.csv line 3", "ftp:// is not read"),
     Mistake("empty href", "l.csv", "href,n\n,1\n", "l.csv line 2", "href is empty"),
     Mistake("href is a number", "l.jsonl", '{"href":1}', "l.jsonl line 1", "column href is 1"),
     Mistake("some bands", "l.csv", f"href,band\n{A},B04\n{B},\n", "l.csv line 3", "some have none"),
@@ -505,8 +505,8 @@ def test_sources_of_hrefs_checks_each(tmp_path: Path) -> None:
         A,
         f"file://{tmp_path}/b.tif",
     ]
-    with pytest.raises(RequestError, match=r"^sources\.hrefs\.1: gs://"):
-        list(sources_of_hrefs([A, "gs://x/y"], policy=policy).sources)
+    with pytest.raises(RequestError, match=r"^sources\.hrefs\.1: ftp://"):
+        list(sources_of_hrefs([A, "ftp://x/y"], policy=policy).sources)
     with pytest.raises(RequestError, match="no source is named"):
         list(sources_of_hrefs([], policy=policy).sources)
 
@@ -684,7 +684,7 @@ def test_sources_below_yields_checked_sources() -> None:
     [
         ("", {}, "prefix is empty"),
         ("/no/such/folder", {}, "there is no folder"),
-        ("gs://b/x", {}, "gs:// is not read"),
+        ("ftp://b/x", {}, "ftp:// is not read"),
         ("https://h.org/x/", {}, "web servers cannot be listed"),
         ("s3://bucket/x", {"regex": "("}, "not a regular expression"),
         ("s3://bucket/x", {"regex": "(" * 480 + "a" + ")" * 480}, "too many parentheses inside one another"),

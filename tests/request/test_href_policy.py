@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from obstore.store import LocalStore
 
-from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href, parent_of
+from pixel_gather.core.request.href_policy import (
+    IN_PROCESS,
+    HrefPolicy,
+    bucket_address,
+    check_folder,
+    check_href,
+    parent_of,
+)
 from pixel_gather.io.store.object_store import split_href
 
 HOME = IN_PROCESS.within("/data/my files")
@@ -39,6 +46,20 @@ class Case:
 ACCEPTED = [
     Case("s3", "s3://sentinel-cogs/a/B04.tif", "s3://sentinel-cogs/a/B04.tif"),
     Case("s3 keys are kept as they are", "s3://bucket/a b#c?d%20é.tif", "s3://bucket/a b#c?d%20é.tif"),
+    Case("google", "gs://gcp-public_data/a b%20.tif", "gs://gcp-public_data/a b%20.tif"),
+    Case("azure", "az://cogs/a b%20.tif", "az://cogs/a b%20.tif"),
+    Case("azure's web container", "az://$web/a.tif", "az://$web/a.tif"),
+    Case("abfs without an account", "abfss://cogs/a.tif", "az://cogs/a.tif"),
+    Case("abfs", "abfs://cog@a123.dfs.core.windows.net/a", "abfs://cog@a123.dfs.core.windows.net/a"),
+    Case("abfss", "abfss://cog@acc.dfs.core.windows.net/a", "abfs://cog@acc.dfs.core.windows.net/a"),
+    Case(
+        "az with an account", "az://cog@acc.blob.core.windows.net/a", "abfs://cog@acc.dfs.core.windows.net/a"
+    ),
+    Case(
+        "blobs by https",
+        "https://acc.blob.core.windows.net/c/a.tif",
+        "https://acc.blob.core.windows.net/c/a.tif",
+    ),
     Case("scheme in capitals", "S3://bucket/a.tif", "s3://bucket/a.tif"),
     Case("dots within a name", "s3://bucket/..a/b../...", "s3://bucket/..a/b../..."),
     Case("https", "https://Example.ORG/a/b.tif", "https://example.org/a/b.tif"),
@@ -90,7 +111,35 @@ REFUSED = [
     Case("gdal path in a deployment", "/vsis3/bucket/a.tif", "write s3://", DEPLOYED),
     Case("vrt", "vrt://a.tif?bands=1", "vrt:// is not read"),
     Case("vrt without slashes", "vrt:a.tif", "not an address"),
-    Case("another scheme", "gs://bucket/a.tif", "gs:// is not read here; write one of file, http, https, s3"),
+    Case("another scheme", "ftp://bucket/a.tif", "ftp:// is not read here; write one of abfs, az, file, gs"),
+    Case("fsspec's spelling", "gcs://bucket/a", "write gs://bucket/a"),
+    Case("another spelling of azure", "wasbs://c@a.blob.core.windows.net/a", "write abfs://c@a.blob.core"),
+    Case("google bucket", "gs://Bucket/a", "cannot be the name of a bucket of Google's"),
+    Case("container", "az://con_tainer/a", "write az://container/key or abfs://container@account.dfs"),
+    Case("container behind an account", "abfss://acc.dfs.core.windows.net/c/a", "write az://container/key"),
+    Case("no key on google", "gs://bucket/", "key is empty; write gs://bucket/key"),
+    Case(
+        "no key on azure",
+        "abfss://cog@acc.dfs.core.windows.net",
+        "write abfs://cog@acc.dfs.core.windows.net/key",
+    ),
+    Case("google parent", "gs://bucket/a/../b", "segment .. cannot"),
+    Case(
+        "google deployed",
+        "gs://sentinel-cogs/a.tif",
+        "https://storage.googleapis.com/sentinel-cogs/a.tif",
+        DEPLOYED,
+    ),
+    Case("azure deployed", "az://cog/a.tif", "https://ACCOUNT.blob.core.windows.net/cog/a.tif", DEPLOYED),
+    Case(
+        "abfs deployed",
+        "abfss://cog@acc.dfs.core.windows.net/a",
+        "https://acc.blob.core.windows.net/cog/a;",
+        DEPLOYED,
+    ),
+    Case(
+        "sas", "https://acc.blob.core.windows.net/c/a?sv=1&sig=2", "AZURE_STORAGE_SAS_TOKEN and write az://"
+    ),
     Case("one slash too few", "s3:/bucket/a.tif", "write s3://bucket/key"),
     Case("query", "https://h.org/a.tif?X-Amz-Signature=1", "query string cannot be sent"),
     Case("query without a path", "https://h.org?a", "query string cannot be sent"),
@@ -150,8 +199,8 @@ def test_check_href_says_what_to_write_instead(case: Case) -> None:
 
 def test_href_policy_refuses_what_no_store_serves() -> None:
     """A wrong policy is an error when settings are read, not at the first request."""
-    with pytest.raises(ValueError, match="scheme gs"):
-        HrefPolicy(schemes=frozenset({"gs"}))
+    with pytest.raises(ValueError, match="scheme ftp"):
+        HrefPolicy(schemes=frozenset({"ftp"}))
     with pytest.raises(ValueError, match="is relative"):
         HrefPolicy(schemes=frozenset({"file"}), base="data")
 
@@ -166,13 +215,29 @@ def test_check_href_keeps_local_names(path: str) -> None:
     assert split_href(parent_of(href))[1] == f"data/{path}".rpartition("/")[0]
 
 
-@given(path=paths)
-def test_check_href_keeps_s3_keys(path: str) -> None:
+@given(
+    root=st.sampled_from(["s3://bucket", "gs://bucket", "az://box", "abfs://box@acc.dfs.core.windows.net"]),
+    path=paths,
+)
+def test_check_href_keeps_keys(root: str, path: str) -> None:
     """Any key reaches the store unchanged."""
-    href = check_href(f"s3://bucket/{path}", policy=IN_PROCESS)
+    href = check_href(f"{root}/{path}", policy=IN_PROCESS)
 
-    assert split_href(href) == ("s3://bucket", path)
+    assert split_href(href) == (root, path)
     assert check_href(href, policy=IN_PROCESS) == href
+
+
+@pytest.mark.parametrize(
+    ("href", "expected"),
+    [
+        ("https://storage.googleapis.com/bucket/a/b", "gs://bucket/a/b"),
+        ("https://acc.blob.core.windows.net/box/a/b", "abfs://box@acc.dfs.core.windows.net/a/b"),
+        ("https://example.org/a/b", "s3://bucket/folder/"),
+    ],
+)
+def test_bucket_address_is_what_a_store_lists(href: str, expected: str) -> None:
+    """Web addresses cannot be listed. Those of known stores have another address that can."""
+    assert bucket_address(href) == expected
 
 
 @given(text=st.text(max_size=60) | paths.map("https://h.org/{}".format))

@@ -2,9 +2,10 @@
 
 import os
 from pathlib import Path
+from typing import Final
 
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.core.request.href_policy import HrefPolicy, check_href, without_dots
+from pixel_gather.core.request.href_policy import BUCKET_SCHEMES, HrefPolicy, check_href, without_dots
 from pixel_gather.io.store.object_store import (
     Store,
     StoreSettings,
@@ -12,6 +13,8 @@ from pixel_gather.io.store.object_store import (
     open_to_read,
     split_href,
 )
+
+_PLACES: Final = BUCKET_SCHEMES | {"file"}
 
 
 def check_place(to: str, *, field: str = "to") -> str:
@@ -24,7 +27,7 @@ def check_place(to: str, *, field: str = "to") -> str:
     if to.startswith("~/"):  # shells do not expand it in --to=~/x
         to = str(Path(to).expanduser())
     to = without_dots(to)
-    policy = HrefPolicy(schemes=frozenset({"s3", "file"}), base=str(Path.cwd()))
+    policy = HrefPolicy(schemes=_PLACES, base=str(Path.cwd()))
     try:
         return check_href(to.rstrip("/") or to, policy=policy)
     except ValueError as error:
@@ -38,11 +41,11 @@ def open_existing(
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
-        stores: How to access S3.
+        stores: How to access buckets.
         to_write: Whether the cube is to be changed.
 
     Raises:
-        RequestError: The place is neither a local folder nor on S3.
+        RequestError: The place is neither a local folder nor in a bucket.
         StoreError: The folder is missing, or takes no files.
     """
     href = check_place(os.fspath(cube), field="cube")

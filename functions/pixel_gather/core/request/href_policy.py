@@ -1,7 +1,8 @@
 """Check hrefs against a policy and give each its canonical spelling. Pure: no I/O.
 
-``s3://bucket/key`` holds the key as it is, because S3 keys may contain any character. ``https://`` and
-``file://`` paths are percent-encoded. ``object_store.split_href`` undoes both.
+``s3://bucket/key`` holds the key as it is, because S3 keys may contain any character. So do ``gs://bucket/key``
+of Google, and ``az://container/key`` and ``abfs://container@account.dfs.core.windows.net/key`` of Azure.
+``https://`` and ``file://`` paths are percent-encoded. ``object_store.split_href`` undoes both.
 """
 
 import posixpath
@@ -11,18 +12,43 @@ from typing import Final, Self
 from urllib.parse import quote, unquote_to_bytes
 
 _LONGEST: Final = 2048
-_LONGEST_S3_KEY_NBYTES: Final = 1024
+_LONGEST_KEY_NBYTES: Final = 1024
 _LEFT_AS_THEY_ARE: Final = "/~!$&'()*+,;=:@"
 """Characters that RFC 3986 allows in a path. They are not encoded, so hrefs stay readable."""
 
 _DEFAULT_PORTS: Final = {"https": "443", "http": "80"}
-_KNOWN_SCHEMES: Final = frozenset({"s3", "https", "http", "file"})
+BUCKET_SCHEMES: Final = frozenset({"s3", "gs", "az", "abfs"})
+"""Their keys are as they are, never percent-encoded."""
 
+_KNOWN_SCHEMES: Final = BUCKET_SCHEMES | {"https", "http", "file"}
+_OTHER_SPELLINGS: Final = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "gcs": "gs",
+    "azure": "az",
+    "wasb": "abfs",
+    "wasbs": "abfs",
+}
+_STORE_NAMES: Final = {"s3": "an S3 bucket", "gs": "a bucket of Google's"}
+_GOOGLE: Final = "storage.googleapis.com"
+_BLOB_HOST: Final = ".blob.core.windows.net"
+
+_WRITE: Final = "write s3://bucket/key, gs://bucket/key, az://container/key or https://host/path"
+_SAS: Final = (
+    "a query string cannot be sent, so URLs with a SAS token do not work. Write the plain URL. For data of "
+    "Planetary Computer, have reads signed by planetary-computer. With a token of your own, set "
+    "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_SAS_TOKEN and write az://container/key"
+)
 _WITH_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-_SCHEME_WITHOUT_SLASHES = re.compile(r"(s3|https?|file|vrt):", re.IGNORECASE)
+_SCHEME_WITHOUT_SLASHES = re.compile(r"(s3|gs|az|abfss?|https?|file|vrt):", re.IGNORECASE)
 _UNSENDABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ODD_SEGMENT = re.compile(r"(?:^|/)(\.{0,2})(?:/|$)")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_GOOGLE_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+_CONTAINER = re.compile(
+    r"(?P<name>[a-z0-9][a-z0-9-]{1,61}[a-z0-9]|\$web|\$root)"
+    r"(?:@(?P<account>[a-z0-9]{3,24})\.(?:dfs|blob)\.core\.windows\.net)?"
+)
 _HOST = re.compile(r"(?P<name>[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?")
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _GDAL_PREFIX = re.compile(r"/vsi\w*", re.IGNORECASE)
@@ -33,7 +59,10 @@ class HrefPolicy:
     """Which hrefs a deployment or a run in process may read."""
 
     schemes: frozenset[str]
-    """Some of ``s3``, ``https``, ``http``, ``file``. With ``file``, plain local paths are hrefs, too."""
+    """Some of ``s3``, ``gs``, ``az``, ``abfs``, ``https``, ``http``, ``file``.
+
+    With ``file``, plain local paths are hrefs, too.
+    """
 
     buckets: frozenset[str] | None = None
     """The allowed S3 buckets; None for any."""
@@ -118,41 +147,95 @@ def _canonical(text: str, policy: HrefPolicy) -> str:
     if match is None:
         return _from_path(text, policy)
     scheme, rest = match[1].lower(), match[2]
-    if scheme in ("s3a", "s3n"):
-        raise ValueError(f"{scheme}:// is Hadoop's spelling; write s3://{rest}")
+    if scheme in _OTHER_SPELLINGS:
+        raise ValueError(f"{scheme}:// is another spelling; write {_OTHER_SPELLINGS[scheme]}://{rest[:200]}")
     if scheme == "vrt":
         raise ValueError("vrt:// is not read; name the source itself, such as s3://bucket/key")
     if scheme == "file" and scheme not in policy.schemes:
         raise ValueError(f"file:// is not read here: {_on_a_disk(text)}")
+    if scheme == "abfss":
+        scheme = "abfs"
     if scheme not in policy.schemes:
+        if scheme in BUCKET_SCHEMES and "file" not in policy.schemes:
+            raise ValueError(_not_on_aws(_from_bucket(scheme, rest, IN_PROCESS)))
         raise ValueError(f"{scheme}:// is not read here; write one of {_list(policy.schemes)}")
-    if scheme == "s3":
-        return _from_s3(rest, policy)
+    if scheme in BUCKET_SCHEMES:
+        return _from_bucket(scheme, rest, policy)
     if scheme == "file":
         return _from_file_uri(rest)
     return _from_http(scheme, rest, policy)
 
 
-def _from_s3(rest: str, policy: HrefPolicy) -> str:
+def _from_bucket(scheme: str, rest: str, policy: HrefPolicy) -> str:
     bucket, _, key = rest.partition("/")
-    if not _BUCKET.fullmatch(bucket):
-        raise ValueError(f"{bucket!r} cannot be the name of an S3 bucket; write s3://bucket/key")
-    is_below = policy.folder is not None and f"s3://{rest}".startswith(policy.folder)
-    if policy.buckets is not None and bucket not in policy.buckets and not is_below:
+    root = _root_of(scheme, bucket)
+    is_below = policy.folder is not None and f"{scheme}://{rest}".startswith(policy.folder)
+    if scheme == "s3" and policy.buckets is not None and bucket not in policy.buckets and not is_below:
         raise ValueError(
             f"the bucket {bucket} is not allowed here; "
             f"the setting source_buckets allows {_list(policy.buckets)}"
         )
     if not key:
-        raise ValueError(f"the key is empty; write s3://{bucket}/key")
+        raise ValueError(f"the key is empty; write {root}/key")
     _refuse_odd_segments(key)
-    if (nbytes := len(key.encode())) > _LONGEST_S3_KEY_NBYTES:
-        raise ValueError(f"the key has {nbytes} bytes; S3 allows {_LONGEST_S3_KEY_NBYTES}")
-    return f"s3://{bucket}/{key}"
+    if (nbytes := len(key.encode())) > _LONGEST_KEY_NBYTES:
+        raise ValueError(f"the key has {nbytes} bytes; stores allow {_LONGEST_KEY_NBYTES}")
+    return f"{root}/{key}"
+
+
+def _root_of(scheme: str, name: str) -> str:
+    """Return the canonical address of a bucket, or of a container with or without its account."""
+    if scheme == "s3" and _BUCKET.fullmatch(name):
+        return f"s3://{name}"
+    if scheme == "gs" and _GOOGLE_BUCKET.fullmatch(name):
+        return f"gs://{name}"
+    if scheme in ("az", "abfs"):
+        if (match := _CONTAINER.fullmatch(name)) is None:
+            raise ValueError(
+                f"{name[:100]!r} cannot be the name of a container of Azure's; write az://container/key or "
+                "abfs://container@account.dfs.core.windows.net/key"
+            )
+        account = match["account"]
+        return (
+            f"abfs://{match['name']}@{account}.dfs.core.windows.net" if account else f"az://{match['name']}"
+        )
+    raise ValueError(
+        f"{name[:100]!r} cannot be the name of {_STORE_NAMES[scheme]}; write {scheme}://bucket/key"
+    )
+
+
+def bucket_address(href: str) -> str:
+    """Return the address by which a store lists what a checked web address names.
+
+    ``s3://bucket/folder/`` if the web server is that of no known store.
+    """
+    host, _, path = href.partition("://")[2].partition("/")
+    bucket, _, key = path.partition("/")
+    if host == _GOOGLE and bucket:
+        return f"gs://{bucket}/{key}"
+    if host.endswith(_BLOB_HOST) and bucket:
+        return f"abfs://{bucket}@{host.removesuffix(_BLOB_HOST)}.dfs.core.windows.net/{key}"
+    return "s3://bucket/folder/"
+
+
+def _not_on_aws(href: str) -> str:
+    """Say why workers on AWS do not read from another cloud, and what they do read."""
+    scheme, _, rest = href.partition("://")
+    bucket, _, key = rest.partition("/")
+    container, _, account = bucket.partition("@")
+    host = f"{account.partition('.')[0] or 'ACCOUNT'}{_BLOB_HOST}"
+    web = f"{_GOOGLE}/{bucket}" if scheme == "gs" else f"{host}/{container}"
+    return (
+        f"{scheme}:// is not read by workers on AWS: they have no credentials for that cloud. If the object "
+        f"is public, write https://{web}/{key[:200]}; its host has to be in the deployment's setting "
+        "https_hosts"
+    )
 
 
 def _from_http(scheme: str, rest: str, policy: HrefPolicy) -> str:
     authority, _, path = rest.partition("/")
+    if "?" in rest and authority.lower().endswith(_BLOB_HOST):
+        raise ValueError(_SAS)
     if "?" in rest:
         raise ValueError(
             "a query string cannot be sent, so signed URLs do not work. Write the plain URL, or "
@@ -190,9 +273,9 @@ def _from_file_uri(rest: str) -> str:
 
 def _from_path(text: str, policy: HrefPolicy) -> str:
     if _SCHEME_WITHOUT_SLASHES.match(text):
-        raise ValueError(f"{text[:40]!r} is not an address; write s3://bucket/key or https://host/path")
+        raise ValueError(f"{text[:40]!r} is not an address; {_WRITE}")
     if _GDAL_PREFIX.match(text):
-        raise ValueError("GDAL's /vsi... paths are not read; write s3://bucket/key or https://host/path")
+        raise ValueError(f"GDAL's /vsi... paths are not read; {_WRITE}")
     if text.startswith("/"):
         if "file" not in policy.schemes:
             raise ValueError(f"local files are not read here: {_on_a_disk(text)}")
@@ -219,7 +302,7 @@ def _from_local(path: str) -> str:
         raise ValueError("the path names a folder; name a file in it")
     whole = "/" + posixpath.normpath(path).lstrip("/")
     if _GDAL_PREFIX.match(whole):
-        raise ValueError("GDAL's /vsi... paths are not read; write s3://bucket/key or https://host/path")
+        raise ValueError(f"GDAL's /vsi... paths are not read; {_WRITE}")
     return "file://" + _encode_path(whole)
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from math import inf
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -25,7 +25,8 @@ from pixel_gather.core.request.web_address import without_query
 from pixel_gather.core.request.window_request import WINDOW_KINDS, WindowRequest
 from pixel_gather.core.request.windows_request import WindowsRequest
 
-type BackEnd = Annotated[str, Field(max_length=260, pattern=r"^(s3|https?)://[A-Za-z0-9][A-Za-z0-9.:_-]*$")]
+_BACK_END: Final = r"^(s3|gs|az|abfs|https?)://[A-Za-z0-9][A-Za-z0-9.:_@-]*$"
+type BackEnd = Annotated[str, Field(max_length=260, pattern=_BACK_END)]
 """A bucket or host, as `pixel_gather.io.store.object_store.split_href` names it."""
 
 
@@ -64,8 +65,9 @@ class Limits(RequestPart):
         min_length=1,
         max_length=32,
         description="Requests a second that all workers of all gathers together may send to a bucket or "
-        "host, by its address: s3://bucket or https://host. Workers on AWS share them through the control "
-        "bucket, processes of a user on one machine through a folder. Any number if not given.",
+        "host, by its address: s3://bucket, gs://bucket, az://container or https://host. Workers on AWS "
+        "share them through the control bucket, processes of a user on one machine through a folder. "
+        "Any number if not given.",
     )
     failed_shards: float = Field(
         0,

@@ -246,10 +246,11 @@ def machine_of(report: Report) -> str:
 
 def conditions_of(report: Report) -> tuple[tuple[str, str], ...]:
     """Return the conditions of a gather's speed besides its machine, by name."""
+    n_by_store = Counter[str]()
+    for name, n in report.schemes.items():
+        n_by_store[_STORES.get(name, name)] += n
     conditions = {
-        "sources on": _count_in_words(
-            {_STORES.get(name, name): n for name, n in report.schemes.items()}, "sources"
-        ),
+        "sources on": _count_in_words(n_by_store, "sources"),
         "headers": "read anew from every source",
     }
     if report.n_known or report.n_stale or report.n_unfit:
@@ -260,7 +261,15 @@ def conditions_of(report: Report) -> tuple[tuple[str, str], ...]:
     return tuple((name, said) for name, said in conditions.items() if said)
 
 
-_STORES: Final = {"s3": "S3", "https": "HTTPS", "http": "HTTP", "file": "this machine's disk"}
+_STORES: Final = {
+    "s3": "S3",
+    "gs": "Google Cloud Storage",
+    "az": "Azure",
+    "abfs": "Azure",
+    "https": "HTTPS",
+    "http": "HTTP",
+    "file": "this machine's disk",
+}
 
 
 def _count_in_words(counts: Mapping[str, int], noun: str) -> str:

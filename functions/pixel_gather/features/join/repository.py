@@ -19,12 +19,8 @@ from pixel_gather.core.errors import ArrayExistsError, BusyError, RequestError, 
 from pixel_gather.core.extras import check_extra
 from pixel_gather.features.join.read_members import mtime_of
 from pixel_gather.features.join.references import RangeReference, Reference, not_within, percent_encode
-from pixel_gather.io.store.object_store import (
-    StoreSettings,
-    endpoint_of,
-    open_to_read,
-    split_href,
-)
+from pixel_gather.io.store.clouds import endpoint_of
+from pixel_gather.io.store.object_store import StoreSettings, open_to_read, split_href
 from pixel_gather.io.store.s3_credentials import find_credentials
 
 if TYPE_CHECKING:
@@ -402,6 +398,8 @@ def _storage(href: str, settings: StoreSettings) -> Any:
     root, path = split_href(href)
     if root == "file://":
         return ic.local_filesystem_storage(f"/{path}")
+    if not root.startswith("s3://"):
+        raise RequestError(f"{href}: joined and virtual cubes lie on S3 or in local folders", field="to")
     return ic.s3_storage(
         bucket=root.removeprefix("s3://"),
         prefix=path,

@@ -18,7 +18,13 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href
+from pixel_gather.core.request.href_policy import (
+    IN_PROCESS,
+    HrefPolicy,
+    bucket_address,
+    check_folder,
+    check_href,
+)
 from pixel_gather.io.store.object_store import Store, StoreSettings, open_store, split_href
 from pixel_gather.io.store.opened_file import Check, no_deadline
 from pixel_gather.io.store.store_error_status import classify_store_error
@@ -68,7 +74,7 @@ def list_objects(
     """Yield the objects below a folder, sorted by their keys as S3 sorts them.
 
     Args:
-        prefix: ``s3://bucket/folder/`` or a local folder. The last slash is optional.
+        prefix: ``s3://bucket/folder/``, or of another store, or a local folder. The last slash is optional.
         glob: Pattern for the path below the prefix: ``*`` and ``?`` stay within one folder, ``**``
             means any number of folders. Without one, everything is listed.
         regex: Regular expression, searched for in the whole href.
@@ -112,7 +118,9 @@ def _check_folder(prefix: str, policy: HrefPolicy) -> str:
     except ValueError as error:
         raise RequestError(str(error), field="sources.prefix") from error
     if href.startswith(("http:", "https:")):
-        raise RequestError("web servers cannot be listed; write s3://bucket/folder/", field="sources.prefix")
+        raise RequestError(
+            f"web servers cannot be listed; write {bucket_address(href)}", field="sources.prefix"
+        )
     return href
 
 
@@ -170,9 +178,12 @@ def _list_store(
     last: str | None = None
     attempt = 0
     while True:
+        listed_until = last
         try:
-            for page in obstore.list(store, folder or None, offset=last, chunk_size=_N_PER_PAGE):
+            for page in obstore.list(store, folder or None, offset=listed_until, chunk_size=_N_PER_PAGE):
                 for meta in page:
+                    if listed_until is not None and meta["path"] <= listed_until:
+                        continue  # Azurite lists from the start
                     last, attempt = meta["path"], 0
                     yield _Found(last.removeprefix(folder).lstrip("/"), meta["size"], meta["last_modified"])
         except (BaseError, OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Opens the store that a folder of images lies in: S3, public buckets of Google, or this machine."""
+"""Opens the store that a folder of images lies in: a bucket, or this machine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from obstore.store import GCSStore, LocalStore, S3Store
+from obstore.store import GCSStore, HTTPStore, LocalStore
 
 from pixel_gather.core.errors import PickledError
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.request.href_policy import HrefPolicy, check_folder
+from pixel_gather.core.request.href_policy import BUCKET_SCHEMES, HrefPolicy, check_folder
+from pixel_gather.io.store.clouds import Bucket
 from pixel_gather.io.store.object_store import StoreSettings, open_to_read, split_href
 
 _GOOGLE: Final = "https://storage.googleapis.com"
 
-type ListableStore = S3Store | GCSStore | LocalStore
+type ListableStore = Bucket | LocalStore
 
 
 class FolderRefusedError(PickledError):
@@ -39,7 +40,7 @@ class OpenFolder:
 
     def href(self, path: str) -> str:
         """Return the href of a file in the store."""
-        return self.start + (path if self.start.startswith("s3://") else quote(path))
+        return self.start + (path if self.start.partition("://")[0] in BUCKET_SCHEMES else quote(path))
 
 
 def _open_google(bucket: str) -> GCSStore:
@@ -54,7 +55,7 @@ class Folders:
     """What may be listed: a folder of which an object may be read."""
 
     settings_of: Callable[[str], StoreSettings]
-    """How ``s3://bucket`` is reached."""
+    """How a bucket is reached."""
 
     open_google: Callable[[str], GCSStore] = _open_google
     _stores: dict[str, ListableStore] = field(default_factory=dict)
@@ -79,10 +80,10 @@ class Folders:
             if not Path(f"/{path}").is_dir():
                 raise FolderRefusedError("there is no such folder", Status.MISSING)
             return OpenFolder(store=LocalStore(f"/{path}"), path="", start=f"{checked}/")
-        elif root.startswith("s3://"):
+        elif root.partition("://")[0] in BUCKET_SCHEMES:
             if root not in self._stores:
                 opened = open_to_read(root, self.settings_of(root))
-                assert isinstance(opened, S3Store)  # noqa: S101 # its root says so
+                assert not isinstance(opened, HTTPStore)  # noqa: S101 # its root says so
                 self._stores[root] = opened
             store = self._stores[root]
         else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
-from obstore.store import LocalStore
+from obstore.store import GCSStore, LocalStore
 
 from pixel_gather.core.errors import BusyError, StoreError
 from pixel_gather.io.store.object_store import Store
@@ -49,7 +49,8 @@ async def put_if(
     """Put an object if its ETag is still this one; None: if there is none.
 
     Local folders know no condition on an ETag. There it is read again right before the file is replaced, and
-    no other process on this machine does so meanwhile.
+    no other process on this machine does so meanwhile. Google knows conditions on the generation of an object
+    alone. So it is asked for the generation that has the ETag.
 
     Args:
         store: Where.
@@ -69,6 +70,11 @@ async def put_if(
             if etag is not None and isinstance(store, LocalStore):
                 return await _replace_file(store, key, content, etag)
             mode: PutMode = "create" if etag is None else {"e_tag": etag}
+            if etag is not None and isinstance(store, GCSStore):
+                generation = await _generation(store, key, etag)
+                if generation is None:
+                    return None
+                mode = {"version": generation}
             put = await _put(store, key, content, mode=mode)
         except (AlreadyExistsError, PreconditionError):
             return None
@@ -93,6 +99,15 @@ async def _replace_file(store: LocalStore, key: str, content: "Content", etag: s
             return None
         put = await _put(store, key, content, mode="overwrite")
         return put["e_tag"] or NO_ETAG
+
+
+async def _generation(store: GCSStore, key: str, etag: str) -> str | None:
+    """Return the generation of an object if its ETag is still this one."""
+    try:
+        there = await obstore.head_async(store, key)
+    except FileNotFoundError:
+        return None
+    return there["version"] if there["e_tag"] == etag else None
 
 
 async def _put(store: Store, key: str, content: "Content", *, mode: "PutMode") -> "PutResult":

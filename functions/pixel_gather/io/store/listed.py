@@ -6,6 +6,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 import obstore
+from obstore.store import AzureStore
 
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import classify_store_error
@@ -21,12 +22,17 @@ _LONGEST_S: Final = 60.0
 def listed(store: Store, prefix: str) -> list["ObjectMeta"]:
     """Return all objects below a prefix. Blocks.
 
-    A listing that breaks off within the first minute is started again, up to three times.
+    A listing that breaks off within the first minute is started again, up to three times. ETags are as other
+    requests tell them: Azure's lists leave out their quotes.
 
     Raises:
         obstore.exceptions.BaseError, OSError: The store refuses, or the last try failed as well.
     """
-    return _whole(lambda: list(chain.from_iterable(obstore.list(store, prefix))))
+    there = _whole(lambda: list(chain.from_iterable(obstore.list(store, prefix))))
+    if isinstance(store, AzureStore):
+        for meta in there:
+            meta["e_tag"] = meta["e_tag"] and f'"{meta["e_tag"].strip('"')}"'
+    return there
 
 
 def root_folders(store: Store) -> list[str]:

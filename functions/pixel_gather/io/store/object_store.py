@@ -1,4 +1,4 @@
-"""Ranged GETs from S3, HTTP and local files, pinned to one version of each object.
+"""Ranged GETs from buckets, HTTP and local files, pinned to one version of each object.
 
 obstore does the transport. This module finds the store of an href, retries, and counts what each request
 cost.
@@ -8,7 +8,6 @@ import asyncio
 import atexit
 import functools
 import logging
-import os
 import random
 from collections import Counter
 from collections.abc import Mapping
@@ -18,16 +17,17 @@ from tempfile import TemporaryFile
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
-from obstore.store import HTTPStore, LocalStore, S3Store
+from obstore.store import HTTPStore, LocalStore
 
 from pixel_gather.core.errors import DeniedError, MissingExtraError, SourceError, StoreError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
+from pixel_gather.core.request.href_policy import BUCKET_SCHEMES
+from pixel_gather.io.store.clouds import Bucket, endpoint_of, open_bucket
 from pixel_gather.io.store.exit_wait import wait_for_native_threads
 from pixel_gather.io.store.hedge_policy import HedgeSettings
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END, FixedHost
 from pixel_gather.io.store.ranged_gets import STORE_ERRORS, Client, Pace, RangedGets, Wanted
-from pixel_gather.io.store.s3_credentials import find_credentials
 from pixel_gather.io.store.signing import Containers, Signing
 from pixel_gather.io.store.store_error_status import EMPTY, classify_store_error
 
@@ -35,13 +35,7 @@ _log: Final = logging.getLogger(__name__)
 
 atexit.register(wait_for_native_threads)
 
-type Store = S3Store | HTTPStore | LocalStore
-
-_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-"""The first that is set counts. The AWS tools know the first two."""
-
-_UNSIGNED: Final = {"skip_signature": True, "access_key_id": "none", "secret_access_key": "none"}
-"""The keys are not used. Without them obstore refuses half a pair of keys in the environment."""
+type Store = Bucket | HTTPStore | LocalStore
 
 _POOL_IDLE_TIMEOUT: Final = "15s"
 """Longest idle time of a connection. Later the server may have closed it while Lambda was frozen."""
@@ -55,9 +49,11 @@ class StoreSettings:
     endpoint: str | None = None
     profile: str | None = None
     unsigned: bool = False
-    """Send S3 requests without credentials, as public buckets allow."""
+    """Send requests to buckets without credentials, as public buckets allow."""
 
     requester_pays: bool = False
+    """Pay for requests to buckets of S3 and of Google. The project GOOGLE_CLOUD_PROJECT pays Google's."""
+
     signing: Signing | None = None
     """How reads of some back ends are signed. None: by the AWS credentials alone."""
 
@@ -108,16 +104,16 @@ class Ranges(Protocol):
 
 @functools.lru_cache(maxsize=512)  # of each source in flight it is asked three times
 def split_href(href: str) -> tuple[str, str]:
-    """Split a checked href into a path and its root: ``s3://bucket``, ``https://host`` or ``file://``."""
+    """Split a checked href into a path and its root: a bucket, ``https://host`` or ``file://``."""
     scheme, _, rest = href.partition("://")
     if scheme == "file":
         return "file://", unquote(rest).lstrip("/")
     host, _, path = rest.partition("/")
-    return f"{scheme}://{host}", path if scheme == "s3" else unquote(path)
+    return f"{scheme}://{host}", path if scheme in BUCKET_SCHEMES else unquote(path)
 
 
 def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None) -> Store:
-    """Create the client that reads from ``s3://bucket``, ``https://host`` or ``file://``."""
+    """Create the client that reads from a bucket, ``https://host`` or ``file://``."""
     return _open_store(
         root,
         settings,
@@ -131,7 +127,7 @@ def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None)
 
 
 def open_place(href: str, settings: StoreSettings) -> Store:
-    """Create the client that writes below a folder: ``s3://bucket/prefix`` or ``file:///folder``.
+    """Create the client that writes below a folder of a bucket or of this machine.
 
     It has the same time-outs for reading and writing.
 
@@ -159,7 +155,7 @@ def open_place(href: str, settings: StoreSettings) -> Store:
 
 
 def open_to_read(href: str, settings: StoreSettings) -> Store:
-    """Create the client that reads below a folder: ``s3://bucket/prefix`` or ``file:///folder``.
+    """Create the client that reads below a folder of a bucket or of this machine.
 
     An object may be as long as a shard. A store that is silent is given up after about a minute.
     """
@@ -191,22 +187,15 @@ def _open_store(
     client_options = _client_options(root, settings, timeouts)
     if scheme in ("http", "https"):
         return HTTPStore(root, client_options=client_options, retry_config=retry)  # type: ignore[arg-type] # a plain dict is what it takes
-    options: dict[str, Any] = {
-        "region": settings.region,
-        "endpoint": endpoint_of(settings),
-        "request_payer": settings.requester_pays or None,
-    }
-    options |= _UNSIGNED if settings.unsigned else {"credential_provider": find_credentials(settings.profile)}
-    given = {name: value for name, value in options.items() if value is not None}
-    bucket = urlsplit(root).netloc
-    return S3Store(bucket, prefix=prefix, client_options=client_options, retry_config=retry, **given)  # type: ignore[arg-type] # as above
+    options = {"prefix": prefix, "client_options": client_options, "retry_config": retry}
+    return open_bucket(root, settings, options)
 
 
 def _client_options(root: str, settings: StoreSettings, timeouts: dict[str, str]) -> dict[str, Any]:
     return timeouts | {
         "connect_timeout": _milliseconds(settings.connect_timeout_s),
         "pool_idle_timeout": _POOL_IDLE_TIMEOUT,
-        "allow_http": root.startswith("http://") or (endpoint_of(settings) or "").startswith("http://"),
+        "allow_http": root.startswith("http://"),
     }
 
 
@@ -220,18 +209,15 @@ def _open_signed(root: str, settings: StoreSettings, signing: Signing) -> Client
         "client_options": _client_options(root, settings, timeouts),
         "retry_config": {"max_retries": 0},
     }
+    endpoint = endpoint_of(settings) if root.startswith("s3://") else signing.blob_endpoint
+    if (endpoint or "").startswith("http://"):
+        options["client_options"]["allow_http"] = True
+    if root.startswith("abfs://"):
+        container, _, host = root.removeprefix("abfs://").partition("@")
+        return signing.blobs(host.partition(".")[0], container, options)
     if not root.startswith("s3://"):
-        if (signing.blob_endpoint or "").startswith("http://"):
-            options["client_options"]["allow_http"] = True
         return Containers(root, signing, options)
-    endpoint = endpoint_of(settings)
     return signing.bucket(root, options if endpoint is None else options | {"endpoint": endpoint})
-
-
-def endpoint_of(settings: StoreSettings) -> str | None:
-    """Return the address of S3, if not AWS's own. obstore would read it too, but not allow plain http."""
-    named = (os.environ.get(name) for name in _ENDPOINTS)
-    return settings.endpoint or next(filter(None, named), None)
 
 
 def _milliseconds(seconds: float) -> str:

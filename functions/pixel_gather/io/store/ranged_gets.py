@@ -6,16 +6,17 @@ from typing import Any, Final, Protocol
 
 import obstore
 from obstore.exceptions import BaseError
-from obstore.store import AzureStore, HTTPStore, LocalStore, S3Store
+from obstore.store import HTTPStore, LocalStore
 
 from pixel_gather.core.model.source import Cost
+from pixel_gather.io.store.clouds import Bucket
 from pixel_gather.io.store.hedge_policy import BackEnd, HedgeSettings
 from pixel_gather.io.store.hedged_gets import HedgedGets, Leg
 from pixel_gather.io.store.no_redirect_http import FixedHost, RangeAnswer
 from pixel_gather.io.store.signing import Containers
 from pixel_gather.io.store.store_error_status import classify_store_error, is_throttling
 
-type Client = S3Store | HTTPStore | LocalStore | FixedHost | Containers
+type Client = Bucket | HTTPStore | LocalStore | FixedHost | Containers
 
 STORE_ERRORS: Final = (BaseError, OSError, ValueError)
 """What a client raises. `classify_store_error` translates it."""
@@ -24,7 +25,7 @@ STORE_ERRORS: Final = (BaseError, OSError, ValueError)
 class Pace(Protocol):
     """Paces requests. One per worker: it is asked before each request and learns of each answer.
 
-    ``root`` names the back end, as `split_href` returns it: ``s3://bucket``, ``https://host``, ``file://``.
+    ``root`` names the back end, as `split_href` returns it: a bucket, ``https://host`` or ``file://``.
     """
 
     async def turn(self, root: str) -> None:
@@ -115,7 +116,7 @@ class RangedGets:
                 path, wanted.start, wanted.stop, if_match=wanted.if_match, on_begin=leg.begins
             )
             return await leg.waits_for(request)
-        reader: AzureStore | S3Store | HTTPStore | LocalStore
+        reader: Bucket | HTTPStore | LocalStore
         reader, path = store.of(path) if isinstance(store, Containers) else (store, path)
         options: dict[str, Any] = {"range": (wanted.start, wanted.stop)}
         if wanted.if_match is not None:

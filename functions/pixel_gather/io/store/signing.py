@@ -65,10 +65,10 @@ class Signing:
     """Another address of the blobs, such as an emulator's; None for Azure's own."""
 
     def is_for(self, root: str) -> bool:
-        """Tell whether reads from ``s3://bucket`` or ``https://host`` are signed."""
+        """Tell whether reads from a bucket or ``https://host`` are signed."""
         if self.kind == "earthdata":
             return root.startswith("s3://") and self._credentials_url(root) is not None
-        return root.startswith("https://") and root.endswith(_BLOBS)
+        return root.startswith("abfs://") or (root.startswith("https://") and root.endswith(_BLOBS))
 
     def bucket(self, root: str, options: dict[str, Any]) -> S3Store:
         """Return the client of a bucket of NASA's.
@@ -90,12 +90,12 @@ class Signing:
         given = options | {"region": _EARTHDATA_REGION, "credential_provider": _FreshTokens(provider)}
         return S3Store(urlsplit(root).netloc, **given)
 
-    def blobs(self, root: str, container: str, options: dict[str, Any]) -> AzureStore:
+    def blobs(self, account: str, container: str, options: dict[str, Any]) -> AzureStore:
         """Return the client of a container of Azure's.
 
         Args:
-            root: ``https://account.blob.core.windows.net``.
-            container: Its name, the first part of the path.
+            account: Its name.
+            container: Its name.
             options: The client's other options.
 
         Raises:
@@ -105,7 +105,6 @@ class Signing:
             PlanetaryComputerCredentialProvider,
         )
 
-        account = urlsplit(root).netloc.removesuffix(_BLOBS)
         try:
             provider = PlanetaryComputerCredentialProvider(
                 account_name=account,
@@ -144,7 +143,8 @@ class Containers:
         """Return the client that a path ``container/key`` is read by, and the key."""
         container, _, key = path.partition("/")
         if container not in self._stores:
-            self._stores[container] = self._signing.blobs(self._root, container, self._options)
+            account = urlsplit(self._root).netloc.removesuffix(_BLOBS)
+            self._stores[container] = self._signing.blobs(account, container, self._options)
         return self._stores[container], key
 
 

@@ -13,6 +13,14 @@ from obstore.exceptions import (
 
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.aws.sign_in import HOW_TO_SIGN_IN, NO_CREDENTIALS
+from pixel_gather.io.store.clouds import (
+    AZURE_REFUSED,
+    GOOGLE_REFUSED,
+    NO_AZURE,
+    NO_GOOGLE,
+    NOT_PUBLIC,
+    WHO_PAYS,
+)
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END, HttpRefusedError
 from pixel_gather.io.store.token_session import BUSY, EXPIRED, ODD, REFUSED, SETTINGS_FILE
 
@@ -28,8 +36,23 @@ _MANY: Final = 100
 
 type _Verdict = tuple[Status, str, int]
 _OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
-    # Wrong for every object of the bucket. S3's own codes; for a redirect, obstore's words.
-    (("<Code>NoSuchBucket<",), (Status.MISSING, "there is no such bucket: check its name", 0)),
+    # Wrong for every object of the bucket. The stores' own codes; for a redirect, obstore's words.
+    (
+        ("<Code>NoSuchBucket<", "<Code>ContainerNotFound<"),
+        (Status.MISSING, "there is no such bucket: check its name", 0),
+    ),
+    (("<Code>UserProjectMissing<",), (Status.DENIED, WHO_PAYS, 0)),
+    (("/computeMetadata/",), (Status.DENIED, NO_GOOGLE, 1)),
+    (("Generic GCS error: Error performing token request",), (Status.DENIED, GOOGLE_REFUSED, 0)),
+    (("/metadata/identity/",), (Status.DENIED, NO_AZURE, 1)),
+    (
+        ("<Code>AuthenticationFailed<", "<Code>InvalidAuthenticationInfo<"),
+        (Status.DENIED, AZURE_REFUSED, 0),
+    ),
+    (  # of requests without credentials; Azure says that there is no such resource
+        ("<Code>PublicAccessNotPermitted<", "<Code>NoAuthenticationInformation<", "<Code>ResourceNotFound<"),
+        (Status.DENIED, NOT_PUBLIC, 0),
+    ),
     (
         ("<Code>InvalidAccessKeyId<", "<Code>SignatureDoesNotMatch<", "<Code>InvalidToken<"),
         (Status.DENIED, f"AWS does not know these credentials: {HOW_TO_SIGN_IN}", 0),
