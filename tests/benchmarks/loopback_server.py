@@ -1,6 +1,7 @@
 """A store of files over HTTP/1.1 on 127.0.0.1, slow or faulty on demand, in a process of its own.
 
 ``/anything/name`` is the file ``name`` of the folder, so that one file has as many addresses as a test wants.
+A folder with folders in it is served as it is.
 What the process does stands in ``serving.py``.
 """
 

@@ -36,10 +36,13 @@ class _Folder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._mapped: dict[str, tuple[tuple[int, int, int], StoredFile]] = {}
-        for path in folder.iterdir():
-            self.find(path.name)
+        self._is_flat = not any(path.is_dir() for path in folder.iterdir())
+        for path in folder.rglob("*"):
+            if path.is_file():
+                self.find(f"/{path.relative_to(folder)}")
 
-    def find(self, name: str) -> StoredFile | None:
+    def find(self, address: str) -> StoredFile | None:
+        name = address.rpartition("/")[2] if self._is_flat else address[1:]
         path = f"{self._folder}/{name}"
         try:
             stat = os.stat(path)  # noqa: PTH116 # at every request: pathlib doubles its cost
@@ -93,7 +96,7 @@ class _Server:
         elif self._throttle is not None and not self._throttle.grants(time.monotonic()):
             given = answer_with(503, body=_SLOW_DOWN)
         elif request.method in ("GET", "HEAD"):
-            given = answer(request, self._folder.find(request.path.rpartition("/")[2]))
+            given = answer(request, self._folder.find(request.path))
         else:
             given = answer_with(405)
         logged = LoggedRequest(request.method, request.path, request.headers.get("range"), given.status)

@@ -1,8 +1,11 @@
 """Cubes of chips as datasets for training."""
 
+import os
 import pickle
 import sys
+import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,6 +20,8 @@ from pixel_gather import ChipDataset, open_chips
 from pixel_gather.core.errors import MissingExtraError, RequestError, StoreError
 from pixel_gather.features.chips.epoch_order import order_of_epoch
 from pixel_gather.features.chips.split_places import places_apart
+from pixel_gather.io.cube import chip_pixels
+from support.dependency_groups import module_of_group
 from support.undrawn import gather_undrawn
 
 N_CHIPS = 40
@@ -153,8 +158,14 @@ def test_a_state_of_other_chips_is_refused(place: Path) -> None:
 
     with pytest.raises(RequestError, match="state: its seed is 1, not 2"):
         chips.batches(shuffle=True, seed=2).load_state_dict(state)
-    with pytest.raises(RequestError, match="state: its n_chips is 40, not 10"):
-        chips.where(part="test").batches(shuffle=True, seed=1).load_state_dict(state)
+    with pytest.raises(RequestError, match="state: its window_shards is 4, not 2"):
+        chips.batches(shuffle=True, seed=1, window_shards=2).load_state_dict(state)
+    for label in (0, 1, 2):  # 14, 13, and 13 chips
+        one = chips.where(label=label)
+        state = one.batches().state_dict()
+        one.batches().load_state_dict(state)
+        with pytest.raises(RequestError, match="state: it is of other chips"):
+            chips.where(label=(label + 1) % 3).batches().load_state_dict(state)
     with pytest.raises(RequestError, match="state: it has x, not epoch"):
         chips.batches().load_state_dict({"x": 1})
 
@@ -225,34 +236,67 @@ def test_order_of_epoch_reads_few_shards_at_a_time(seed: int | None) -> None:
     assert (order.chips.tolist() == chips.tolist()) is (seed is None)
 
 
-def test_an_epoch_asks_once_for_each_shard(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole shards in one request. Of few chips of a shard, only these."""
-    asked: list[str] = []
-    get, get_ranges = obstore.get, obstore.get_ranges
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
+    """Return what is asked for of shards: keys, and ranges of bytes. Indexes end at -1."""
+    found: list[tuple[str, int, int]] = []
+    get, get_range = obstore.get, obstore.get_range
 
     def noting(store: Any, path: str, **options: Any) -> Any:
-        asked.append(path)
+        found.append((path, 0, -1))
         return get(store, path, **options)
 
-    def noting_ranges(store: Any, path: str, **options: Any) -> Any:
-        asked.append(f"{path} {len(options['starts'])}")
-        return get_ranges(store, path, **options)
+    def noting_range(store: Any, path: str, *, start: int, end: int) -> Any:
+        found.append((path, start, end))
+        return get_range(store, path, start=start, end=end)
 
+    monkeypatch.setattr(obstore, "get", noting)
+    monkeypatch.setattr(obstore, "get_range", noting_range)
+    return found
+
+
+def test_an_epoch_asks_once_for_neighbours(place: Path, asked: list[tuple[str, int, int]]) -> None:
+    """Each index once in all, and the chips of a shard in one request. Of few chips, only these."""
     chips = open_chips(place)
     few = chips.where(chip=[str(chips.columns["chip"][0])])
-    monkeypatch.setattr(obstore, "get", noting)
-    monkeypatch.setattr(obstore, "get_ranges", noting_ranges)
-    list(chips.batches(batch=4, shuffle=True))
+    asked.clear()
+    batches = chips.batches(batch=4, shuffle=True)
+    list(batches)
     n_shards = len(list((place / "band_1/c").iterdir()))
-    assert len(asked) == len(set(asked)) == 2 * n_shards > 8
+
+    assert len(asked) == len(set(asked)) == 2 * 2 * n_shards > 16
+    asked.clear()
+    list(batches)
+    assert len(asked) == 2 * n_shards
     asked.clear()
     list(few.batches())
-    assert sorted(asked) == [
-        "band_1/c/0/0/0/0",
-        "band_1/c/0/0/0/0 1",
-        "band_2/c/0/0/0/0",
-        "band_2/c/0/0/0/0 1",
-    ]
+    nbytes = [stop - start for _, start, stop in asked]
+    assert [key for key, *_ in asked] == ["band_1/c/0/0/0/0", "band_2/c/0/0/0/0"]
+    assert max(nbytes) < (place / "band_1/c/0/0/0/0").stat().st_size / 2
+
+
+@pytest.mark.parametrize(("gap", "part"), [(0, 1), (0, 4000), (0, 10**6), (10**6, 10**6)])
+def test_requests_hold_what_was_asked_for(
+    place: Path, asked: list[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch, *, gap: int, part: int
+) -> None:
+    """No byte comes twice. Large requests are parted between chips, and gaps are left out or not."""
+    monkeypatch.setattr(chip_pixels, "_MOST_GAP_NBYTES", gap)
+    monkeypatch.setattr(chip_pixels, "_PART_NBYTES", part)
+    chips = open_chips(place).where(label=[0, 2])
+    expected = by_id(chips)
+    asked.clear()
+    for batch in chips.batches(batch=9, shuffle=True, workers=2):
+        for at, chip in enumerate(batch["chip"]):
+            np.testing.assert_array_equal(batch["pixels"][at], expected[str(chip)])
+    parts = sorted(each for each in asked if each[2] > 0)
+
+    for (key, _, stop), (other, start, _) in pairwise(parts):
+        assert key != other or stop <= start
+    assert (len(parts) == 2 * len(chips)) is (part == 1)
+    if part == 4000:
+        assert max(stop - start for _, start, stop in parts) <= part
+    n_shards = len({key for key, *_ in parts})
+    assert (len(parts) == n_shards) is (gap == part)
 
 
 @pytest.mark.parametrize("codec", ["blosc-zstd", "zstd", "none"])
@@ -354,12 +398,57 @@ def test_to_torch_turns_numbers_into_tensors(place: Path, stand_in: SimpleNamesp
 
 def test_to_torch_works_with_torch_itself(place: Path) -> None:
     """In a loader, and for a map-style dataset."""
-    torch: Any = pytest.importorskip("torch")
+    torch = module_of_group("torch", "torch")
     chips = open_chips(place)
-    loader = torch.utils.data.DataLoader(chips.to_torch(batch=8, shuffle=True), batch_size=None)
-    batch = next(iter(loader))
+    expected = by_id(chips)
+    batches = chips.to_torch(batch=8, shuffle=True, seed=2)
+    found = list(torch.utils.data.DataLoader(batches, batch_size=None))
 
-    assert batch["pixels"].shape == (8, 2, 3, SIDE, SIDE)
-    assert batch["pixels"].dtype == torch.uint16
-    mapped = torch.utils.data.DataLoader(chips, batch_size=4, collate_fn=list)
-    assert sum(len(each) for each in mapped) == N_CHIPS
+    assert found[0]["pixels"].shape == (8, 2, 3, SIDE, SIDE)
+    assert found[0]["pixels"].dtype == torch.uint16
+    for batch in found:
+        for at, chip in enumerate(batch["chip"]):
+            np.testing.assert_array_equal(batch["pixels"][at].numpy(), expected[chip])
+    assert sorted(ids(found)) == sorted(expected)
+    assert ids(found) == ids(chips.batches(batch=8, shuffle=True, seed=2))
+
+
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+def test_workers_of_a_loader_of_torch_read_single_chips(place: Path, context: str) -> None:
+    """Each process opens the cube itself."""
+    torch = module_of_group("torch", "torch")
+    chips = open_chips(place, measurements=["band_1"])
+    expected, first = by_id(chips), chips[0]
+    loader = torch.utils.data.DataLoader(
+        chips, batch_size=4, num_workers=2, collate_fn=list, multiprocessing_context=context
+    )
+    found = [each for some in loader for each in some]
+
+    assert len(first["pixels"]) == 1
+    assert [str(each["chip"]) for each in found] == [str(each) for each in chips.columns["chip"]]
+    for each in found:
+        np.testing.assert_array_equal(each["pixels"], expected[str(each["chip"])][:1])
+
+
+def test_a_forked_process_is_refused_rather_than_hangs(place: Path) -> None:
+    """It has lost the threads that read. Loaders of torch fork by default on Linux."""
+    chips = open_chips(place)
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # of lost threads
+        pid = os.fork()
+    if pid == 0:
+        try:
+            chips[0]
+        except RequestError as error:
+            os._exit(7 if 'the DataLoader multiprocessing_context="spawn"' in str(error) else 8)
+        os._exit(9)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+
+def test_workers_of_a_loader_of_torch_get_no_batches(place: Path) -> None:
+    """Each would read everything."""
+    torch = module_of_group("torch", "torch")
+    loader = torch.utils.data.DataLoader(open_chips(place).to_torch(), batch_size=None, num_workers=1)
+
+    with pytest.raises(RuntimeError, match="leave num_workers of the DataLoader 0"):  # torch makes it of ours
+        next(iter(loader))

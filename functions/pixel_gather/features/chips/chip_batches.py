@@ -5,22 +5,25 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
+import xxhash
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.chips.epoch_order import EpochOrder, order_of_epoch
 from pixel_gather.features.chips.opened_chips import OpenedChips
-from pixel_gather.io.cube.chip_pixels import Content
 
 type Values = np.ndarray[Any, np.dtype[Any]]
 type Batch = dict[str, Values]
-type _Fetched = dict[tuple[str, int], Content]
+type _Part = Future[dict[int, memoryview]]
+type _Shards = dict[tuple[str, int], Future[dict[int, _Part]]]
+"""For each measurement of each shard, the part that each chip is in."""
 
 _BATCHES_AHEAD: Final = 2
 _WINDOWS_AHEAD: Final = 1
-_STATE: Final = ("epoch", "position", "seed", "n_chips")
+_STATE: Final = ("epoch", "position", "seed", "window_shards", "chips")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -46,6 +49,13 @@ class ChipBatches:
     position: int = 0
     """Chips of this epoch that were given."""
 
+    @cached_property
+    def _digest(self) -> str:
+        """Tells these chips from others."""
+        found = xxhash.xxh3_64(self.numbers.tobytes())
+        found.update("\n".join(map(str, self.opened.columns["chip"].tolist())).encode())
+        return found.hexdigest()
+
     def __len__(self) -> int:
         """Return the number of batches of a whole epoch."""
         n = len(self.numbers)
@@ -57,20 +67,23 @@ class ChipBatches:
             "epoch": self.epoch,
             "position": self.position,
             "seed": self.seed,
-            "n_chips": len(self.numbers),
+            "window_shards": self.window_shards,
+            "chips": self._digest,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken.
 
         Raises:
-            RequestError: The state has other fields, another seed, or another number of chips.
+            RequestError: The state has other fields, or is of another order or of other chips.
         """
         if set(state) != set(_STATE):
             raise RequestError(f"it has {', '.join(map(str, state))}, not {', '.join(_STATE)}", field="state")
-        for name in ("seed", "n_chips"):
+        for name in ("seed", "window_shards"):
             if state[name] != (ours := self.state_dict()[name]):
                 raise RequestError(f"its {name} is {state[name]}, not {ours}", field="state")
+        if state["chips"] != self._digest:
+            raise RequestError("it is of other chips", field="state")
         self.epoch, self.position = int(state["epoch"]), int(state["position"])
 
     def __iter__(self) -> Iterator[Batch]:
@@ -106,54 +119,57 @@ class ChipBatches:
         self, order: EpochOrder, work: ThreadPoolExecutor, fetching: ThreadPoolExecutor
     ) -> Iterator[tuple[int, Batch, list[Future[None]]]]:
         """Yield batches whose chips are being decoded, with the position after each."""
-        windows: dict[int, list[Future[_Fetched]]] = {}
+        windows: dict[int, _Shards] = {}
 
-        def contents_of(position: int) -> tuple[int, list[Future[_Fetched]]]:
-            window = order.window_of(position)
+        def shards_of(window: int) -> _Shards:
             for number in range(window, min(window + _WINDOWS_AHEAD + 1, order.n_windows)):
                 if number not in windows:
                     windows[number] = self._fetched(order.window(number), fetching)
             for old in [number for number in windows if number < window]:
                 del windows[old]
-            return window, windows[window]
+            return windows[window]
 
         n, start = len(order.chips), self.position
         while start < n:
             stop = min(start + self.batch, n)
             if stop - start < self.batch and self.drop_last:
                 return
-            numbers = order.chips[start:stop]
-            batch = self.opened.empty(numbers, self.measurements)
+            batch = self.opened.empty(order.chips[start:stop], self.measurements)
             decoding: list[Future[None]] = []
             at = start
             while at < stop:  # a batch may end in the next window
-                window, fetched = contents_of(at)
-                end = min(stop, int(order.starts[window + 1]))
-                contents = {key: each for some in fetched for key, each in some.result().items()}
+                window = order.window_of(at)
+                end, shards = min(stop, int(order.starts[window + 1])), shards_of(window)
+                numbers, pixels = order.chips[at:end], batch["pixels"][at - start : end - start]
                 n_jobs = min(self.workers, end - at)
-                decoding += [
-                    work.submit(
-                        self._decode, order, batch["pixels"], contents, start, range(at + job, end, n_jobs)
-                    )
-                    for job in range(n_jobs)
-                ]
+                for job in range(n_jobs):
+                    decode = partial(self._decode, numbers[job::n_jobs], pixels[job::n_jobs], shards)
+                    decoding.append(work.submit(decode))
                 at = end
             yield stop, batch, decoding
             start = stop
 
-    def _fetched(self, chips: Values, fetching: ThreadPoolExecutor) -> list[Future[_Fetched]]:
-        """Begin to fetch a window: each measurement of each shard by itself."""
-        shards = chips // self.opened.pixels.shard_chips
-        return [
-            fetching.submit(self.opened.fetch, chips[shards == shard], (name,))
-            for shard in np.unique(shards)
-            for name in self.measurements
-        ]
+    def _fetched(self, chips: Values, fetching: ThreadPoolExecutor) -> _Shards:
+        """Begin to fetch a window: the index of each shard, and then its parts."""
+        pixels = self.opened.pixels
 
-    def _decode(
-        self, order: EpochOrder, pixels: Values, contents: _Fetched, start: int, positions: range
-    ) -> None:
-        for position in positions:
-            number = int(order.chips[position])
-            for band, name in enumerate(self.measurements):
-                self.opened.pixels.decode(name, contents[name, number], pixels[position - start, band])
+        def parts(name: str, shard: int) -> dict[int, _Part]:
+            within = np.sort(chips[chips // pixels.shard_chips == shard]) - shard * pixels.shard_chips
+            found: dict[int, _Part] = {}
+            for part in pixels.parts(name, shard, within.tolist()):
+                found |= dict.fromkeys(part.spans, fetching.submit(pixels.fetch, part))
+            return found
+
+        return {
+            (name, shard): fetching.submit(parts, name, shard)
+            for shard in np.unique(chips // pixels.shard_chips).tolist()
+            for name in self.measurements
+        }
+
+    def _decode(self, numbers: Values, out: Values, shards: _Shards) -> None:
+        pixels = self.opened.pixels
+        for number, chip in zip(numbers.tolist(), out, strict=True):
+            shard, within = divmod(number, pixels.shard_chips)
+            for name, band in zip(self.measurements, chip, strict=True):
+                part = shards[name, shard].result().get(within)
+                pixels.decode(name, None if part is None else part.result()[within], band)

@@ -27,7 +27,7 @@ class ChipDataset:
     """Chips of a cube. ``len(chips)`` is their number, ``chips[3]`` is one of them.
 
     It can be given to ``torch.utils.data.DataLoader`` as it is, and needs no torch. Processes that get a copy
-    open the cube anew.
+    open the cube anew. A forked process cannot: give the loader ``multiprocessing_context="spawn"``.
     """
 
     place: str
@@ -53,8 +53,15 @@ class ChipDataset:
 
         Raises:
             IndexError: There is no such chip.
+            RequestError: The process was forked from the one that opened the cube.
             StoreError: It cannot be read.
         """
+        if os.getpid() != self._opened.pid:
+            raise RequestError(
+                "this process was forked from the one that opened the cube, where threads are lost: give the "
+                'DataLoader multiprocessing_context="spawn"',
+                field="workers",
+            )
         number = int(self.numbers[index])
         found = self._opened.read(np.array([number]), self.measurements)
         return {name: values[0] for name, values in found.items()}

@@ -1,7 +1,8 @@
 """A cube of chips that is open for reading."""
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ class OpenedChips:
 
     status: Values
     """Shape (chip, image), or (chip, image, measurement)."""
+
+    pid: int = field(default_factory=os.getpid)
+    """Of the process that opened it. The store waits forever in one that is forked from it."""
 
     @classmethod
     def open(cls, store: Store, place: str) -> "OpenedChips":
@@ -84,11 +88,16 @@ class OpenedChips:
 
     def read(self, numbers: Values, measurements: Sequence[str]) -> dict[str, Values]:
         """Return chips by their numbers: pixels of shape (chip, band, image, y, x), status and columns."""
-        contents = self.fetch(numbers, measurements)
-        found = self.empty(numbers, measurements)
-        for at, number in enumerate(numbers.tolist()):
+        found, shard_chips = self.empty(numbers, measurements), self.pixels.shard_chips
+        for shard in np.unique(numbers // shard_chips).tolist():
+            of_shard = np.flatnonzero(numbers // shard_chips == shard)
+            within = (numbers[of_shard] - shard * shard_chips).tolist()
             for band, name in enumerate(measurements):
-                self.pixels.decode(name, contents[name, number], found["pixels"][at, band])
+                contents: dict[int, Content] = {}
+                for part in self.pixels.parts(name, shard, within):
+                    contents |= self.pixels.fetch(part)
+                for at, place in zip(of_shard.tolist(), within, strict=True):
+                    self.pixels.decode(name, contents.get(place), found["pixels"][at, band])
         return found
 
     def empty(self, numbers: Values, measurements: Sequence[str]) -> dict[str, Values]:
@@ -106,20 +115,6 @@ class OpenedChips:
             "status": status,
             **{name: values[numbers] for name, values in self.columns.items()},
         }
-
-    def fetch(self, numbers: Values, measurements: Sequence[str]) -> dict[tuple[str, int], Content]:
-        """Return the compressed chips of one or several shards, by measurement and number."""
-        found: dict[tuple[str, int], Content] = {}
-        shard_chips = self.pixels.shard_chips
-        for shard in np.unique(numbers // shard_chips).tolist():
-            of_shard = np.unique(numbers[numbers // shard_chips == shard])
-            for name in measurements:
-                contents = self.pixels.fetch(name, shard, (of_shard - shard * shard_chips).tolist())
-                found |= {
-                    (name, number): content
-                    for number, content in zip(of_shard.tolist(), contents, strict=True)
-                }
-        return found
 
 
 def _dims(array: Any) -> tuple[str, ...]:

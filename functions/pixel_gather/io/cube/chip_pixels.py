@@ -1,7 +1,8 @@
-"""Reads the pixels of chips: those of one shard together, in one request or a few."""
+"""Reads the pixels of chips: neighbours of one shard together, in requests of some MiB."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from obstore.exceptions import BaseError
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.io.cube.grown_shard import index_nbytes
-from pixel_gather.io.cube.shard_codec import EMPTY, as_it_is, places_of, split_chunks
+from pixel_gather.io.cube.shard_codec import EMPTY, as_it_is, places_of
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
 
@@ -24,8 +25,23 @@ type Content = memoryview | None
 _MOST_INDEXES: Final = 4096
 """Indexes of shards that are kept: 16 bytes for each chip."""
 
-_WHOLE: Final = 0.5
-"""Share of a shard's chips from which on the whole shard is fetched."""
+_PART_NBYTES: Final = 8 * 2**20
+"""Chips of up to so many bytes come in one request. Memory of this size is used again; fresh memory for whole
+shards doubles the CPU time of fetching."""
+
+_MOST_GAP_NBYTES: Final = 2**18
+"""Bytes between two chips that are fetched with them rather than left out by another request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChipPart:
+    """A range of a shard, and the chips in it."""
+
+    key: str
+    start: int
+    stop: int
+    spans: dict[int, tuple[int, int]]
+    """For each chip, by its place in the shard: its offset and its length."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,8 +65,8 @@ class ChipPixels:
         assert self.receipt.images_per_chip is not None  # noqa: S101 # it is a cube of chips
         return self.receipt.shard[0] // self.receipt.images_per_chip
 
-    def fetch(self, name: str, shard: int, within: Sequence[int]) -> list[Content]:
-        """Return compressed chips of one shard.
+    def parts(self, name: str, shard: int, within: Sequence[int]) -> list[ChipPart]:
+        """Return what is to be fetched for chips of one shard. Chips that are all fill are in no part.
 
         Args:
             name: The measurement.
@@ -58,26 +74,34 @@ class ChipPixels:
             within: Places of the chips in it.
 
         Raises:
-            StoreError: They cannot be read, or are damaged.
+            StoreError: The shard's index cannot be read, or is damaged.
         """
-        key, n = f"{name}/c/{shard}/0/0/0", self.shard_chips
+        key = f"{name}/c/{shard}/0/0/0"
         if self.receipt.shards.get(key) is None:  # a worker was lost, and with it the shard
-            return [None] * len(within)
-        try:
-            if len(within) >= _WHOLE * n:
-                chunks = split_chunks(memoryview(obstore.get(self.store, key).bytes()), n=n)
-                return [chunks[each] for each in within]
-            index = self._index(key)  # type: ignore[attr-defined] # see `__post_init__`
-            there = [each for each in within if int(index[each, 0]) != EMPTY]
-            starts = [int(index[each, 0]) for each in there]
-            lengths = [int(index[each, 1]) for each in there]
-            parts = obstore.get_ranges(self.store, key, starts=starts, lengths=lengths) if there else []
-        except (BaseError, OSError) as error:
-            raise StoreError(f"{self.place}: the cube cannot be read: {said_of_place(error)}") from error
-        except ValueError as error:
-            raise StoreError(f"{self.place}: {key} is damaged; pixel-gather verify says where") from error
-        found: dict[int, Content] = {each: memoryview(part) for each, part in zip(there, parts, strict=True)}
-        return [found.get(each) for each in within]
+            return []
+        index = self._index(key)  # type: ignore[attr-defined] # see `__post_init__`
+        spans = sorted((int(index[at, 0]), int(index[at, 1]), at) for at in within if index[at, 0] != EMPTY)
+        parts: list[ChipPart] = []
+        for offset, nbytes, at in spans:
+            last, stop = parts[-1] if parts else None, offset + nbytes
+            if last and offset - last.stop <= _MOST_GAP_NBYTES and stop - last.start <= _PART_NBYTES:
+                parts[-1] = replace(last, stop=stop, spans=last.spans | {at: (offset, nbytes)})
+            else:
+                parts.append(ChipPart(key=key, start=offset, stop=stop, spans={at: (offset, nbytes)}))
+        return parts
+
+    def fetch(self, part: ChipPart) -> dict[int, memoryview]:
+        """Return the compressed chips of a part, by their places in the shard.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+        with self._errors():
+            content = memoryview(obstore.get_range(self.store, part.key, start=part.start, end=part.stop))
+        return {
+            at: content[offset - part.start : offset - part.start + nbytes]
+            for at, (offset, nbytes) in part.spans.items()
+        }
 
     def decode(self, name: str, content: Content, out: Pixels) -> None:
         """Decode one chip.
@@ -108,5 +132,17 @@ class ChipPixels:
 
     def _read_index(self, key: str) -> Pixels:
         n = self.shard_chips
-        tail = obstore.get(self.store, key, options={"range": {"suffix": index_nbytes(n)}}).bytes()
-        return places_of(memoryview(tail), n=n)
+        with self._errors():
+            options: obstore.GetOptions = {"range": {"suffix": index_nbytes(n)}}
+            tail = obstore.get(self.store, key, options=options).bytes()
+        try:
+            return places_of(memoryview(tail), n=n)
+        except ValueError as error:
+            raise StoreError(f"{self.place}: {key} is damaged; pixel-gather verify says where") from error
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (BaseError, OSError) as error:
+            raise StoreError(f"{self.place}: the cube cannot be read: {said_of_place(error)}") from error

@@ -1,0 +1,306 @@
+"""What does a cube of chips take to make, and to read for training? Interleaved rounds on made files.
+
+``PYTHONPATH=tests uv run python -m benchmarks.bench_chips``; README.md beside this file says what came out.
+Both parts read from the loopback server. A script of rasterio makes the same cube. An epoch is read beside
+obstore, which fetches the same shards and decodes nothing.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import click
+import numpy as np
+import obstore
+import rasterio
+import zarr
+from obstore.store import HTTPStore
+from rasterio.transform import from_origin
+from rasterio.windows import Window
+from zarr.codecs import BloscCodec
+
+from benchmarks.gathers import memory_folder
+from benchmarks.loopback_server import Behaviour, run_server
+from benchmarks.output import parser_of, put
+from benchmarks.peers.rasterio_threads import MODERN
+from pixel_gather import ChipDataset, Settings, gather
+from pixel_gather.features.chips.opened_chips import OpenedChips
+from pixel_gather.io.cube.chip_pixels import ChipPixels
+from pixel_gather_bench.experiment import markdown
+
+_WEST: Final = 600_000
+_NORTH: Final = 5_100_000
+_PIXEL: Final = 10
+_CRS: Final = "EPSG:32632"
+_SHARD_CHIPS: Final = 17
+_FETCHES: Final = 4
+_PART_NBYTES: Final = 8 * 2**20
+
+OURS: Final = "pixel-gather run --windows"
+SCRIPT: Final = "rasterio in {} threads, zarr-python"
+LOADER: Final = "batches"
+UNDECODED: Final = "batches, nothing decoded"
+WHOLE: Final = "obstore, whole shards"
+PARTS: Final = "obstore, ranges of 8 MiB"
+
+type Values = np.ndarray[Any, np.dtype[Any]]
+type Taken = tuple[float, float]
+"""Seconds, and seconds of CPU of this process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is gathered."""
+
+    folder: Path
+    """Of the images and the table."""
+
+    n_images: int
+    side: int
+    n_chips: int
+    size: int
+
+    @property
+    def names(self) -> list[str]:
+        """File names of the images."""
+        return [f"{number}.tif" for number in range(self.n_images)]
+
+    def corners(self) -> Values:
+        """Return column and row of each chip's first pixel, along rows of tiles."""
+        found = np.random.default_rng(1).integers(0, self.side - self.size, (self.n_chips, 2))
+        return found[np.lexsort((found[:, 0], found[:, 1] // 512))]
+
+    def write(self) -> None:
+        """Write images of noise with a 1/f spectrum, in tiles of 512, and the table of chips."""
+        rng = np.random.default_rng(2)
+        shape = (self.side, self.side // 2 + 1)
+        steps = np.hypot(np.fft.fftfreq(self.side)[:, None], np.fft.rfftfreq(self.side)[None, :])
+        spectrum = np.exp(2j * np.pi * rng.random(shape)) / steps.clip(1 / self.side)
+        relief = np.fft.irfft2(spectrum, s=(self.side, self.side))
+        pixels = (3000 + 400 * relief / relief.std()).clip(1, 10_000).astype(np.uint16)
+        with ThreadPoolExecutor(os.process_cpu_count()) as threads:
+            list(threads.map(partial(self._write_image, pixels), range(self.n_images)))
+        half = self.size // 2
+        places = [
+            f"{at},{_WEST + (col + half + 0.5) * _PIXEL},{_NORTH - (row + half + 0.5) * _PIXEL}"
+            for at, (col, row) in enumerate(self.corners().tolist())
+        ]
+        (self.folder / "chips.csv").write_text("\n".join(["id,x,y", *places]))
+
+    def _write_image(self, pixels: Values, number: int) -> None:
+        place = from_origin(_WEST, _NORTH, _PIXEL, _PIXEL)
+        with rasterio.open(
+            self.folder / self.names[number], "w", "GTiff", self.side, self.side, 1, dtype="uint16", nodata=0,
+            crs=_CRS, transform=place, compress="deflate", predictor=2, tiled=True, blockxsize=512,
+            blockysize=512,
+        ) as target:  # fmt: skip
+            target.write(np.roll(pixels, 97 * number, axis=0), 1)
+
+
+def gathered(job: Job, url: str, to: Path, *, codec: str) -> None:
+    """Gather all chips."""
+    done = gather(
+        {
+            "sources": [f"{url}/{name}" for name in job.names],
+            "windows": {"table": str(job.folder / "chips.csv"), "size": [job.size, job.size], "crs": _CRS},
+            "output": {"codec": codec},
+        },
+        to=to,
+        settings=Settings(draws_report=False),
+    )
+    assert done.report.n_failed == 0, done.report
+
+
+def scripted(job: Job, url: str, to: Path, *, n_threads: int) -> None:
+    """Write the same array as a careful user does.
+
+    Each image is opened once, by one thread, which reads the chips along rows of tiles. GDAL's cache holds
+    them. zarr-python writes as many threads as it likes.
+    """
+    os.environ.update(MODERN)
+    pixels = np.empty((job.n_chips, job.n_images, job.size, job.size), np.uint16)
+    corners = job.corners().tolist()
+
+    def read(number: int) -> None:
+        path = f"/vsicurl/{url}/{job.names[number]}"
+        with rasterio.Env(), rasterio.open(path, driver="GTiff", sharing=False) as source:
+            for (col, row), out in zip(corners, pixels[:, number], strict=True):
+                source.read(1, window=Window(col, row, job.size, job.size), out=out)
+
+    with ThreadPoolExecutor(n_threads) as threads:
+        list(threads.map(read, range(job.n_images)))
+    array = zarr.create_array(
+        to,
+        shape=pixels.shape,
+        dtype="uint16",
+        fill_value=0,
+        chunks=(1, *pixels.shape[1:]),
+        shards=(min(_SHARD_CHIPS, job.n_chips), *pixels.shape[1:]),
+        compressors=BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),
+    )
+    for start in range(0, job.n_chips, _SHARD_CHIPS):
+        array[start : start + _SHARD_CHIPS] = pixels[start : start + _SHARD_CHIPS]
+
+
+def opened(store: HTTPStore, place: str) -> ChipDataset:
+    """Open a cube on the loopback server."""
+    cube = OpenedChips.open(store, place)
+    found = ChipDataset(
+        place=place, measurements=cube.checked(None), numbers=np.arange(cube.n_chips), stores=None
+    )
+    found.__dict__["_opened"] = cube
+    return found
+
+
+def epoch(chips: ChipDataset) -> None:
+    """Loop over shuffled batches."""
+    for _ in chips.batches(batch=32, shuffle=True):
+        pass
+
+
+def undecoded_epoch(chips: ChipDataset) -> None:
+    """Loop over batches whose pixels are left as they are: what decoding adds."""
+    decode = ChipPixels.decode
+    ChipPixels.decode = lambda *_: None  # type: ignore[method-assign] # put back below
+    try:
+        epoch(chips)
+    finally:
+        ChipPixels.decode = decode  # type: ignore[method-assign] # as it was
+
+
+def fetched(store: HTTPStore, sizes: Mapping[str, int], *, part_nbytes: int | None) -> None:
+    """Fetch all shards and do nothing with them."""
+
+    def fetch(key: str) -> int:
+        if part_nbytes is None:
+            return len(obstore.get(store, key).bytes())
+        starts = range(0, sizes[key], part_nbytes)
+        return sum(
+            len(obstore.get_range(store, key, start=start, end=min(start + part_nbytes, sizes[key])))
+            for start in starts
+        )
+
+    with ThreadPoolExecutor(_FETCHES) as threads:
+        assert sum(threads.map(fetch, sizes)) == sum(sizes.values())
+
+
+def rounds(cases: Mapping[str, Callable[[], Any]], n: int) -> dict[str, list[Taken]]:
+    """Run all cases in turn, every second round backwards. The first round warms up."""
+    seen: dict[str, list[Taken]] = {name: [] for name in cases}
+    for at in range(n + 1):
+        order = list(cases.items())
+        for name, case in order if at % 2 else reversed(order):
+            started, cpu_s = time.perf_counter(), sum(os.times()[:2])
+            case()
+            if at:
+                seen[name].append((time.perf_counter() - started, sum(os.times()[:2]) - cpu_s))
+    return seen
+
+
+def table(seen: Mapping[str, Sequence[Taken]], ours: str, what: str) -> Iterator[str]:
+    """Yield lines of Markdown. Ratios are formed within each round: how many times as long others take."""
+    rows = []
+    for name, taken in seen.items():
+        figures = [_median(values) for values in zip(*taken, strict=True)]
+        pairs = zip(taken, seen[ours], strict=True)
+        rows.append((name, *figures, _median([each[0] / own[0] for each, own in pairs])))
+    yield from markdown([(what, "s", "CPU s", f"x time of {ours}"), *rows])
+    yield ""
+
+
+def _median(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.2f} [{min(values):.2f}..{max(values):.2f}]"
+
+
+def _gathers(job: Job, options: argparse.Namespace, to: Path) -> Iterator[tuple[str, dict[str, list[Taken]]]]:
+    """Yield measurements of whole gathers, without and with a delay of each answer."""
+    with run_server(job.folder) as server:
+
+        def making(make: Callable[..., None], **named: Any) -> Callable[[], None]:
+            def case() -> None:
+                make(job, server.url, to, **named)
+                shutil.rmtree(to)
+
+            return case
+
+        for ttfb_ms in options.ttfb_ms:
+            server.behave(Behaviour(ttfb_s=ttfb_ms / 1000))
+            cases = {OURS: making(gathered, codec="blosc-lz4")}
+            cases |= {SCRIPT.format(n): making(scripted, n_threads=n) for n in options.threads}
+            yield f"list to cube, {ttfb_ms} ms", rounds(cases, options.rounds)
+
+
+def _epochs(cube: Path, options: argparse.Namespace) -> Iterator[tuple[str, dict[str, list[Taken]]]]:
+    """Yield measurements of epochs at each bandwidth."""
+    shards = sorted(path for path in (cube / "band_1/c").rglob("*") if path.is_file())
+    sizes = {str(path.relative_to(cube)): path.stat().st_size for path in shards}
+    with run_server(cube) as server:
+        store = HTTPStore.from_url(server.url, client_options={"allow_http": True})
+        chips = opened(store, server.url)
+        cases: dict[str, Callable[[], Any]] = {
+            LOADER: lambda: epoch(chips),
+            UNDECODED: lambda: undecoded_epoch(chips),
+            WHOLE: lambda: fetched(store, sizes, part_nbytes=None),
+            PARTS: lambda: fetched(store, sizes, part_nbytes=_PART_NBYTES),
+        }
+        for mb_per_s in options.mb_per_s:
+            server.behave(Behaviour(bytes_per_s=mb_per_s * 1e6 or None))
+            limit = f"{mb_per_s} MB/s" if mb_per_s else "no limit"
+            total = f"{sum(sizes.values()) / 1e6:.0f} MB"
+            yield f"an epoch, {cube.name}, {total}, {limit}", rounds(cases, options.rounds)
+
+
+def main() -> None:
+    """Measure gathers of chips, then epochs of the cubes, round by round."""
+    parser = parser_of(main)
+    parser.add_argument("--images", type=int, default=30)
+    parser.add_argument("--chips", type=int, default=1000)
+    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--side", type=int, default=4096)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, nargs="*", default=[2, 8, 16], help="of rasterio's script")
+    parser.add_argument("--ttfb-ms", type=int, nargs="*", default=[0, 30])
+    parser.add_argument("--mb-per-s", type=int, nargs="*", default=[0, 600, 300, 150], help="0: no limit")
+    parser.add_argument("--codec", nargs="*", default=["blosc-lz4", "blosc-zstd", "none"])
+    options = parser.parse_args()
+    lines: list[str] = []
+    records: list[Any] = []
+    with TemporaryDirectory(dir=memory_folder()) as name:
+        images, cubes = Path(name, "images"), Path(name, "cubes")
+        images.mkdir()
+        job = Job(
+            folder=images,
+            n_images=options.images,
+            side=options.side,
+            n_chips=options.chips,
+            size=options.size,
+        )
+        job.write()
+
+        def note(what: str, seen: dict[str, list[Taken]], ours: str) -> None:
+            lines.extend(table(seen, ours, what))
+            records.append({what: seen})
+            click.echo("\n".join(table(seen, ours, what)), err=True)
+
+        for what, seen in _gathers(job, options, Path(name, "cube")):
+            note(what, seen, OURS)
+        for codec in options.codec:
+            with run_server(images) as server:
+                gathered(job, server.url, cubes / codec, codec=codec)
+            for what, seen in _epochs(cubes / codec, options):
+                note(what, seen, LOADER)
+            shutil.rmtree(cubes / codec)
+    put(lines, records, options.json)
+
+
+if __name__ == "__main__":
+    main()
