@@ -1,19 +1,30 @@
-"""The report in a headless Chromium: what is seen first, at three widths, and what axe says."""
+"""The report in a headless Chromium: what is seen where, at three widths, and what axe says."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from obstore.store import LocalStore
+from scipy import ndimage
 
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.report_files import make_comparison_files, report_files_of
 from support.browser import Page, needs_browser, opened_browser, violations
 from support.image_cubes import failing_cube, scene_class_cube
-from support.viewed_cubes import gathered_cover, gathered_valley
+from support.viewed_cubes import (
+    MASKLESS,
+    gathered_clear,
+    gathered_cover,
+    gathered_valley,
+    gathered_warm,
+    scene_classes,
+)
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
-WIDTHS = (390, 768, 1440)
+WIDTHS = (390, 820, 1440)
+NAMES = ("valley", "failing", "classes", "clear", "warm", "compared")
 HEIGHT = 900
 _VISIBLE = """
 (() => Object.fromEntries(Object.entries(%s).map(([name, selector]) => {
@@ -35,13 +46,15 @@ def page() -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return addresses of reports: colours, failures, classes without a place, and two cubes side by side."""
+    """Return addresses of reports: colours, failures, classes, a mask, units, and cubes side by side."""
     folder = tmp_path_factory.mktemp("reports")
     gathered = {
         "valley": gathered_valley(folder, n_rows=9),
         "failing": failing_cube(folder),
         "classes": scene_class_cube(folder),
         "cover": gathered_cover(folder),
+        "clear": gathered_clear(folder),
+        "warm": gathered_warm(folder),
     }
     evidences = {
         name: read_evidence(LocalStore(each.place), place=each.place) for name, each in gathered.items()
@@ -68,12 +81,13 @@ def _open(page: Page, url: str, *, width: int = 1440, is_dark: bool = False) -> 
 
 
 @pytest.mark.parametrize("is_dark", [False, True])
-@pytest.mark.parametrize("name", ["valley", "failing", "classes", "compared"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", NAMES)
 def test_axe_finds_nothing_in_a_report(
-    page: Page, reports: dict[str, str], name: str, *, is_dark: bool
+    page: Page, reports: dict[str, str], name: str, width: int, *, is_dark: bool
 ) -> None:
-    """Every report is accessible in both themes, with all that is folded. It keeps to its policy."""
-    _open(page, reports[name], is_dark=is_dark)
+    """Every report is accessible at each width, with all that is folded. It keeps to its policy."""
+    _open(page, reports[name], width=width, is_dark=is_dark)
     page.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     said = [each["params"]["entry"]["text"] for each in page.events if each["method"] == "Log.entryAdded"]
 
@@ -82,7 +96,7 @@ def test_axe_finds_nothing_in_a_report(
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["valley", "failing", "classes", "compared"])
+@pytest.mark.parametrize("name", NAMES)
 def test_no_report_is_wider_than_its_window(
     page: Page, reports: dict[str, str], name: str, width: int
 ) -> None:
@@ -174,6 +188,57 @@ def test_classes_of_the_files_have_their_colours_and_names(page: Page, reports: 
         "80 open water": "rgb(0, 100, 200)",
         "30": "rgb(0, 0, 0)",
     }
+
+
+def test_report_says_grid_and_mask(page: Page, reports: dict[str, str]) -> None:
+    """One line each. A chart shows the hidden share of each row whose mask was read."""
+    _open(page, reports["clear"])
+    lines = page.run("Array.from(document.querySelectorAll('.facts ~ p.note'), (each) => each.textContent)")
+    dots = page.run(
+        "document.querySelector('[aria-label^=\"Hidden by the mask through time\"] .dots').getAttribute('d')"
+    )
+    titles = page.run("Array.from(document.querySelectorAll('.first .chart h2'), (each) => each.textContent)")
+
+    hidden = [
+        (ndimage.binary_dilation(scl == 8, np.ones((5, 5))) | (scl == 0)).mean()
+        for scl in (
+            scene_classes(row)[::2, ::2].repeat(2, 0).repeat(2, 1) for row in range(5) if row != MASKLESS
+        )
+    ]
+    share = f"{100 * np.mean(hidden):.1f}% of the pixels of 4 rows"
+    assert lines == [
+        "Grid: pixels of 10: red as it is, nir as it is, scl each pixel 2 x 2 times.",
+        f"Mask: pixels are hidden where scl has the value 8, and 2 pixels around: {share}.",
+    ]
+    assert dots.count("M") == 4
+    assert titles == ["Coverage through time", "Hidden by the mask through time"]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["valley", "failing", "clear", "warm"])
+def test_labels_of_an_axis_do_not_touch(page: Page, reports: dict[str, str], name: str, width: int) -> None:
+    """Also at the ends, where they are moved inwards."""
+    _open(page, reports[name], width=width)
+    axes = page.run(
+        "Array.from(document.querySelectorAll('.drawing'), (each) =>"
+        " Array.from(each.querySelectorAll('.x.tick'))"
+        ".filter((tick) => tick.checkVisibility()).map((tick) => tick.getBoundingClientRect())"
+        ".map(({ left, right }) => [left, right]))"
+    )
+
+    assert len(axes) > 2
+    assert all(before[1] < after[0] for labels in axes for before, after in pairwise(labels))
+
+
+def test_report_has_units_and_scaled_values(page: Page, reports: dict[str, str]) -> None:
+    """Beside the name of the measurement, and at the colour bar."""
+    _open(page, reports["warm"])
+    titles = page.run("Array.from(document.querySelectorAll('.values h3'), (each) => each.textContent)")
+    bars = page.run("Array.from(document.querySelectorAll('.look .scale'), (each) => each.textContent)")
+
+    assert titles == ["t2m K", "lst \u00b0C"]
+    assert "K" in bars[0]
+    assert "\u00b0C" in bars[1]
 
 
 def test_report_has_red_as_red(page: Page, reports: dict[str, str]) -> None:

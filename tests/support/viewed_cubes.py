@@ -28,6 +28,9 @@ _COLOURS = {
 }
 """Reflectance of bare soil, of leaves and of water."""
 
+MASKLESS = 3
+"""The row of `gathered_clear` whose mask is missing."""
+
 MISSING = 7
 """The row whose near-infrared file is missing."""
 
@@ -131,6 +134,32 @@ def gathered_bgr(folder: Path) -> Gathered:
     return gather(request, to=folder / "bgr.zarr", settings=Settings(draws_report=False))
 
 
+def gathered_clear(folder: Path, *, n_rows: int = 5) -> Gathered:
+    """Gather red and near infrared on one grid with classes of twice their width, which hide clouds.
+
+    The classes of `MASKLESS` are missing.
+    """
+    lines = ["href,time,band"]
+    colours = valley(n_rows)
+    for row in range(n_rows):
+        for band in ("red", "nir", "scl"):
+            file = folder / f"clear_{row}_{band}.tif"
+            lines.append(f"{file},{date(2025, 1, 4) + timedelta(15 * row)},{band}")
+            if band != "scl":
+                _write(file, colours[band][row])
+            elif row != MASKLESS:
+                _write(file, scene_classes(row)[::2, ::2], dtype="uint8", nodata=0, width=20)
+    listed = folder / "clear.csv"
+    listed.write_text("\n".join(lines))
+    request = {
+        "sources": str(listed),
+        "window": {"pixels": [0, 0, SIDE, SIDE]},
+        "grid": {"resolution": "finest"},
+        "mask": {"band": "scl", "drop": [8], "dilate": 2},
+    }
+    return gather(request, to=folder / "clear.zarr", settings=Settings(draws_report=False))
+
+
 def scene_classes(row: int) -> Pixels:
     """Return Sentinel-2's classes of one row of `gathered_classes`: 0, 4, 5, 6 and 8."""
     y, x = np.mgrid[0:SIDE, 0:SIDE]
@@ -155,14 +184,41 @@ def _stored(reflectance: Pixels) -> Pixels:
 
 
 def _write(
-    file: Path, pixels: Pixels, *, dtype: str = "uint16", nodata: int = NODATA, **options: Any
+    file: Path,
+    pixels: Pixels,
+    *,
+    dtype: str = "uint16",
+    nodata: float = NODATA,
+    width: int = 10,
+    **options: Any,
 ) -> None:
-    place, bands = from_origin(676_000, 5_154_000, 10, 10), pixels.reshape(-1, SIDE, SIDE)
+    side = pixels.shape[-1]
+    place, bands = from_origin(676_000, 5_154_000, width, width), pixels.reshape(-1, side, side)
     profile = {"driver": "GTiff", "dtype": dtype, "nodata": nodata, "crs": "EPSG:32632", **options}
     profile["count"] = len(bands)
     tiling = {"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "deflate"}
-    with rasterio.open(file, "w", width=SIDE, height=SIDE, transform=place, **profile, **tiling) as target:
+    with rasterio.open(file, "w", width=side, height=side, transform=place, **profile, **tiling) as target:
         target.write(bands)
+
+
+def gathered_warm(folder: Path, *, n_rows: int = 4) -> Gathered:
+    """Gather temperatures: fractions in kelvin, and whole numbers that a scale makes degrees."""
+    lines = ["href,time,band"]
+    y, x = np.mgrid[0:SIDE, 0:SIDE] / SIDE
+    for row in range(n_rows):
+        kelvin = 280 + 12 * np.sin(row + 3 * x) + 6 * y
+        for band, pixels, unit in (("t2m", kelvin, "K"), ("lst", (kelvin - 273.15) / 0.02, "\u00b0C")):
+            file = folder / f"{band}_{row}.tif"
+            lines.append(f"{file},{date(2025, 1, 4) + timedelta(15 * row)},{band}")
+            dtype = "float32" if band == "t2m" else "int16"
+            _write(file, pixels.astype(dtype), dtype=dtype, nodata=-9999)
+            with rasterio.open(file, "r+") as target:
+                target.units = [unit]
+                target.scales = [1.0 if band == "t2m" else 0.02]
+    listed = folder / "warm.csv"
+    listed.write_text("\n".join(lines))
+    request = {"sources": str(listed), "window": {"pixels": [0, 0, SIDE, SIDE]}}
+    return gather(request, to=folder / "warm.zarr", settings=Settings(draws_report=False))
 
 
 def plain_cube(n_rows: int, *, dim: str, dtype: str = "int64", codec: str = "blosc-lz4") -> Any:

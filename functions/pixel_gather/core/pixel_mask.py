@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.plurals import counted
 
 if TYPE_CHECKING:  # the function that checks requests has no numpy
     import numpy as np
@@ -66,9 +67,10 @@ class PixelMask:
 
     def in_words(self) -> str:
         """Return which pixels are hidden."""
-        what = "bits" if self.bits else "values"
-        numbers = ", ".join(map(str, self.bits or self.drop))
-        around = f", and {self.dilate} pixels around" if self.dilate else ""
+        named = self.bits or self.drop
+        what = ("bit" if self.bits else "value") + ("s" if len(named) > 1 else "")
+        numbers = ", ".join(map(str, named))
+        around = f", and {counted(self.dilate, 'pixel')} around" if self.dilate else ""
         return f"hidden where {self.band} has the {what} {numbers}{around}"
 
     def drops(self, stored: "np.ndarray[Any, Any]") -> Mask:

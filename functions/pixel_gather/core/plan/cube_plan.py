@@ -339,7 +339,7 @@ class CubePlan:
     @property
     def steps(self) -> dict[str, str]:
         """What becomes of the pixels of each slot's sources, in words, by the slot's name."""
-        return {each.name or "every band": each.step.in_words(each.resampling) for each in self.slots}
+        return steps_in_words(self.slots)
 
     @property
     def mask_slot(self) -> int | None:
@@ -374,6 +374,11 @@ class CubePlan:
             "estimate": asdict(self.estimate),
             "warnings": list(self.warnings),
         }
+
+
+def steps_in_words(slots: Sequence[SourceSlot]) -> dict[str, str]:
+    """Return what becomes of the pixels of each slot's sources, by the slot's name."""
+    return {each.name or "every band": each.step.in_words(each.resampling) for each in slots}
 
 
 def slot_of_mask(mask: PixelMask, measurements: Sequence[Measurement]) -> int:

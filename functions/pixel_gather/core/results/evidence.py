@@ -128,6 +128,10 @@ class Coverage:
     valid_share: Floats
     """Share of the window's pixels, 0 to 1; NaN if the source was not read. Same shape."""
 
+    masked_share: Floats | None = None
+    """Share of the window's pixels that the mask hides, shape (row,); NaN if it was not read. None without a
+    mask."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -204,6 +208,9 @@ class Evidence:
     """At most ten sources, the slowest first."""
 
     cost: GatherPrice
+    grid_and_mask: tuple[tuple[str, str], ...] = ()
+    """What became of the sources' pixels by a common grid and by a mask, in words: names and texts."""
+
     north: str = ""
     """Where north is in the windows, in words. Empty if it is above, or if rows have grids of their own."""
 

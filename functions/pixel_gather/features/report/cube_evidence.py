@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,8 @@ from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.footprints import Footprints
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.window import Transform
+from pixel_gather.core.plan.cube_plan import steps_in_words
+from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.results.cost import usd_by_service as priced
 from pixel_gather.core.results.evidence import (
     Evidence,
@@ -102,6 +104,7 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
         waited=_waited(gather, _appends(store)),
         slowest=sources.described(slowest),
         cost=_cost(store, report, usd_by_service),
+        grid_and_mask=tuple(_grid_and_mask(gather, sources)),
         north=_north(attributes),
         footprints=msgspec.convert(gather.get("footprints"), Footprints | None),
         source_footprints=read_footprints(store, without=sources.failed_hrefs())
@@ -220,6 +223,20 @@ def _appends(store: Store) -> dict[int, str]:
         return {each.version: each.planned_at for each in read_receipt(store, "").appends}
     except StoreError:
         return {}
+
+
+def _grid_and_mask(gather: Mapping[str, Any], sources: CubeSources) -> Iterator[tuple[str, str]]:
+    template = CubeTemplate.from_json(gather["template"]) if "template" in gather else None
+    if template is not None and template.resolution is not None:
+        steps = ", ".join(f"{name} {step}" for name, step in steps_in_words(template.slots).items())
+        yield "Grid", f"pixels of {template.resolution:.8g}: {steps}"
+    share = sources.coverage.masked_share
+    if template is not None and template.mask is not None:
+        known = np.array([]) if share is None else share[np.isfinite(share)]
+        of_all = (
+            f": {100 * known.mean():.1f}% of the pixels of {counted(len(known), 'row')}" if len(known) else ""
+        )
+        yield "Mask", f"pixels are {template.mask.in_words()}{of_all}"
 
 
 def _north(attributes: Mapping[str, Any]) -> str:

@@ -174,6 +174,7 @@ def read_sources(
             has_time=has_time,
             status=status.reshape(n_rows, -1)[order],
             valid_share=np.where(was_read, valid_share, np.nan).reshape(n_rows, -1)[order],
+            masked_share=_flat(group, "masked", (n_rows,))[order] if "masked" in group else None,
         ),
     )
     _check(sources)

@@ -15,10 +15,19 @@ import numpy as np
 SIDE: Final = 1000
 """Side of the square in which marks are drawn. y points down."""
 
+_MOST_MARKED: Final = 100
+_MOST_POINTS: Final = 400
+
 _STEPS: Final = (1, 2, 5, 10)
 _MOST_TIME_TICKS: Final = 6
-_LEAST_GAP: Final = 0.13
-"""Share of an axis that the label of a time takes."""
+_MOST_DAYS: Final = 4
+"""The longest labels."""
+
+_LABEL: Final = 0.018
+"""Share of an axis that a letter takes, in the narrowest chart of a wide page."""
+
+_AT_EDGE: Final = 0.08
+"""Labels that lie nearer to an end of the axis are moved inwards, as page.html.j2 says."""
 
 _TIME_STEPS: Final = (
     *(("h", step) for step in (1, 3, 6, 12)),
@@ -32,6 +41,8 @@ _LENGTHS: Final = {
     "M": np.timedelta64(30, "D"),
     "Y": np.timedelta64(365, "D"),
 }
+
+type Numbers = np.ndarray[Any, np.dtype[Any]]
 
 type Tick = tuple[float, str]
 """Place along an axis, 0 to 1, and its label."""
@@ -75,16 +86,25 @@ def time_ticks(start_us: int, stop_us: int) -> tuple[Tick, ...]:
     """Return beginnings of hours, days, months or years between two times, six at most."""
     start, stop = (np.datetime64(int(each), "us") for each in (start_us, stop_us))
     for unit, step in _TIME_STEPS:
-        if (stop - start) / _LENGTHS[unit] > step * _MOST_TIME_TICKS:
+        most = _MOST_DAYS if unit == "D" else _MOST_TIME_TICKS
+        if (stop - start) / _LENGTHS[unit] > step * most:
             continue
         span = max(int(stop_us) - int(start_us), 1)
         found: list[Tick] = []
         for each in _moments(start, stop, unit, step):
             place = (int(each.astype("int64")) - int(start_us)) / span
-            if not found or place - found[-1][0] > _LEAST_GAP:
-                found.append((place, _in_words(each.item(), unit)))
+            label = _in_words(each.item(), unit)
+            if not found or _extent(place, label)[0] > _extent(*found[-1])[1]:
+                found.append((place, label))
         return tuple(found)
     return ()
+
+
+def _extent(place: float, label: str) -> tuple[float, float]:
+    """Return where a label begins and ends, with some room."""
+    width = (len(label) + 1) * _LABEL
+    left = place if place < _AT_EDGE else place - width if place > 1 - _AT_EDGE else place - width / 2
+    return left, left + width
 
 
 def _moments(start: Any, stop: Any, unit: str, step: int) -> list[Any]:
@@ -115,3 +135,33 @@ def runs(is_known: "np.ndarray[Any, np.dtype[np.bool_]]") -> Iterator[tuple[int,
     """Yield start and stop of each stretch of true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], is_known, [False]]).astype("int8")))
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+def line_marks(x: Numbers, y: Numbers) -> list[str]:
+    """Return a line through values that are finite, and dots on few of them or on those that stand alone.
+
+    Args:
+        x: Places along the axis, in shares of the square.
+        y: Heights, in the same; NaN where the line breaks.
+    """
+    every = _every(len(x))
+    shown_x, shown_y = x[::every], y[::every]
+    is_known = np.isfinite(shown_y)
+    lines = "".join(
+        path(list(zip(shown_x[start:stop], shown_y[start:stop], strict=True)))
+        for start, stop in runs(is_known)
+    )
+    alone = [start for start, stop in runs(is_known) if stop - start == 1]
+    dotted = np.flatnonzero(is_known) if is_known.sum() <= _MOST_MARKED else np.array(alone, dtype="int64")
+    dots = "".join(f"{path([(shown_x[n], shown_y[n])])}h0" for n in dotted)
+    return [f'<path class="line" d="{lines}"/>', f'<path class="dots" d="{dots}"/>']
+
+
+def drawn_in_words(n: int, name: str) -> str:
+    """Return how many of ``n`` values `line_marks` draws; empty if it draws all."""
+    every = _every(n)
+    return "" if every == 1 else f"One {name} in {every:,} is drawn."
+
+
+def _every(n: int) -> int:
+    return -(-n // _MOST_POINTS)

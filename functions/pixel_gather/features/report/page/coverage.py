@@ -7,7 +7,15 @@ import numpy as np
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.evidence import Coverage
-from pixel_gather.features.report.page.chart import SIDE, Chart, Tick, number_ticks, time_ticks
+from pixel_gather.features.report.page.chart import (
+    SIDE,
+    Chart,
+    Tick,
+    drawn_in_words,
+    line_marks,
+    number_ticks,
+    time_ticks,
+)
 
 _MOST_BARS: Final = 60
 _BINS: Final = (
@@ -65,6 +73,24 @@ def coverage_chart(coverage: Coverage) -> Chart | None:
         y_ticks=_whole(number_ticks(0, tallest, most=3)),
         legend=tuple((name, said) for name, said, _ in layers),
         note=f"One bar for each {each}, as high as its number of images.",
+    )
+
+
+def masked_chart(coverage: Coverage) -> Chart | None:
+    """Return the share of hidden pixels along the cube; None without a mask, or for rows of one time."""
+    share, at = coverage.masked_share, coverage.at
+    if share is None or np.isfinite(share).sum() < 2 or at[0] == at[-1]:  # noqa: PLR2004 # a line has two ends
+        return None
+    start, stop = int(at[0]), int(at[-1])
+    what = "time" if coverage.has_time else "the rows"
+    low, high = (share_in_words(float(each)) for each in (np.nanmin(share), np.nanmax(share)))
+    return Chart(
+        title=f"Hidden by the mask through {what}",
+        said=f"Share of the window's pixels that the mask hides through {what}, from {low} to {high}",
+        marks="".join(line_marks((at - start) / (stop - start), share)),
+        x_ticks=time_ticks(start, stop) if coverage.has_time else number_ticks(start, stop),
+        y_ticks=((0.0, "0%"), (0.5, "50%"), (1.0, "100%")),
+        note=" ".join(filter(None, (f"From {low} to {high} of the window.", drawn_in_words(len(at), "row")))),
     )
 
 

@@ -9,6 +9,8 @@ from pixel_gather.core.results.evidence import Coverage, Evidence, Look, Scaling
 from pixel_gather.features.report.page.chart import (
     SIDE,
     Chart,
+    drawn_in_words,
+    line_marks,
     number_ticks,
     path,
     runs,
@@ -21,8 +23,6 @@ from pixel_gather.io.pictures.stretch import number_in_words
 _N_BINS: Final = 48
 _ENDS: Final = (0.5, 99.5)
 _SPREAD: Final = (10, 90)
-_MOST_MARKED: Final = 100
-_MOST_POINTS: Final = 400
 _ROOM: Final = 0.06
 _MOST_NAMED_ROWS: Final = 4
 
@@ -169,7 +169,6 @@ def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Sca
     if start == stop:
         return None
     x = (at - start) / (stop - start)
-    every = -(-len(x) // _MOST_POINTS)
     spread = _spread(look, coverage, scaling)
     known = np.concatenate([mean[np.isfinite(mean)], spread[np.isfinite(spread)]])
     low, high = float(known.min()), float(known.max())
@@ -181,7 +180,7 @@ def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Sca
 
     # a row of a long cube may have no quicklook, which is no gap
     in_band = np.isfinite(spread[0]) | ~np.isfinite(mean)
-    marks = [_band(x[in_band], up(spread[:, in_band])), *_line(x, up(mean), every)]
+    marks = [_band(x[in_band], up(spread[:, in_band])), *line_marks(x, up(mean))]
     what = "time" if coverage.has_time else "the rows"
     ends = [number_in_words(float(each)) for each in (np.nanmin(mean), np.nanmax(mean))]
     return Chart(
@@ -190,7 +189,7 @@ def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Sca
         marks="".join(marks),
         x_ticks=time_ticks(int(start), int(stop)) if coverage.has_time else number_ticks(start, stop),
         y_ticks=number_ticks(low, high, most=3),
-        note="" if every == 1 else f"One mean in {every:,} is drawn.",
+        note=drawn_in_words(len(x), "mean"),
     )
 
 
@@ -216,20 +215,6 @@ def _band(x: Numbers, spread: Numbers) -> str:
         high = list(zip(x[start:stop], spread[1, start:stop], strict=True))
         drawn.append(path([*low, *reversed(high)]) + "Z")
     return f'<path class="spread" d="{"".join(drawn)}"/>'
-
-
-def _line(x: Numbers, y: Numbers, every: int) -> list[str]:
-    shown_x, shown_y = x[::every], y[::every]
-    is_known = np.isfinite(shown_y)
-    lines = "".join(
-        path(list(zip(shown_x[start:stop], shown_y[start:stop], strict=True)))
-        for start, stop in runs(is_known)
-    )
-    marks = [f'<path class="line" d="{lines}"/>']
-    alone = [start for start, stop in runs(is_known) if stop - start == 1]
-    dotted = np.flatnonzero(is_known) if is_known.sum() <= _MOST_MARKED else np.array(alone, dtype="int64")
-    dots = "".join(f"{path([(shown_x[n], shown_y[n])])}h0" for n in dotted)
-    return [*marks, f'<path class="dots" d="{dots}"/>']
 
 
 def _scaled(values: Numbers, scaling: Scaling) -> Numbers:

@@ -10,7 +10,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.results.evidence import Evidence, SourceRow
 from pixel_gather.core.results.report import Cause
 from pixel_gather.features.report.page.chart import Chart
-from pixel_gather.features.report.page.coverage import coverage_chart
+from pixel_gather.features.report.page.coverage import coverage_chart, masked_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
 from pixel_gather.features.report.page.values import ValuesView, values_of
@@ -44,10 +44,12 @@ class GatherView:
     facts: tuple[tuple[str, str, str], ...]
     """What one asks first: name, answer, and a note, which may be empty."""
 
+    grid_and_mask: tuple[tuple[str, str], ...]
     layout: tuple[tuple[str, str], ...]
     """How the cube is stored: names and texts."""
 
     coverage: Chart | None
+    masked: Chart | None
     values: tuple[ValuesView, ...]
     looks: tuple[LookView, ...]
     looks_left_out: tuple[str, ...]
@@ -79,8 +81,10 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
         made=f"{evidence.planned_at[:19].replace('T', ' ')} UTC by Pixel Gather {evidence.version}",
         sentence=sentence_of(report, evidence.coverage),
         facts=tuple(_facts(evidence)),
+        grid_and_mask=evidence.grid_and_mask,
         layout=evidence.facts,
         coverage=coverage_chart(evidence.coverage),
+        masked=masked_chart(evidence.coverage),
         values=values_of(evidence) if with_film else (),
         looks=views_of(evidence.looks, with_film=with_film),
         looks_left_out=left_out(evidence.looks) if with_film else (),
