@@ -11,8 +11,8 @@ import pixel_gather
 
 _HEAD: Final = """# Python
 
-The public names of `pixel_gather`. `uv run python scripts/write_docs.py` makes this page from their
-docstrings, and a test compares it with the code.
+For whoever writes Python: the public names of `pixel_gather`. `uv run python scripts/write_docs.py` makes
+this page from their docstrings, and a test compares it with the code.
 The fields of a request: [request.schema.json](request.schema.json).
 """
 _SECTION: Final = re.compile(r"(Args|Returns|Yields|Raises):")

@@ -16,8 +16,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 _WIDTH = 100
 _COMMANDS_HEAD = """# Commands
 
-The `--help` of every command. `uv run python scripts/write_docs.py` makes this page. A test compares it with
-the code.
+For whoever looks up an option: the `--help` of every command. `uv run python scripts/write_docs.py` makes
+this page. A test compares it with the code.
 """
 
 

@@ -1,0 +1,82 @@
+"""The site is built from the documentation, and the notebooks of its gallery run."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from build_site import build_site
+from run_gallery import GALLERY, code_of, digest_of
+
+PROJECT: Final = Path(__file__).parents[1]
+NOTEBOOKS: Final = sorted(GALLERY.glob("*.ipynb"))
+_RESOURCE: Final = re.compile(
+    r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?((?:https?:)?//[^\"' >]+)"
+    r"|<link\b[^>]*\brel=[\"']?(?:stylesheet|preconnect|icon|preload)\b"
+    r"[^>]*\bhref=[\"']?((?:https?:)?//[^\"' >]+)"
+    r"|url\([\"']?((?:https?:)?//[^\"')]+)|@import"
+)
+"""What a browser would ask another host for."""
+
+
+def test_site_is_built_without_a_broken_link_and_asks_nobody(tmp_path: Path) -> None:
+    """All pages have what they need beside them, and can be searched."""
+    pytest.importorskip("zensical", reason="needs the group site")
+
+    site = build_site(tmp_path)
+
+    pages = sorted(site.rglob("*.html"))
+    names = {str(page.relative_to(site)) for page in pages}
+    pictures = list((site / "gallery").glob("*.png"))
+
+    assert {"index.html", "request.html", "gallery/fields.html"} <= names
+    assert len(pictures) >= len(NOTEBOOKS)
+    assert "Thirty years at a point" in (site / "search.json").read_text()
+    for file in (*pages, *site.rglob("*.css")):
+        assert _RESOURCE.findall(file.read_text()) == [], file
+
+
+def test_every_page_says_whom_it_is_for() -> None:
+    """Its first line begins so, below the heading."""
+    pages = [each for each in (PROJECT / "docs").glob("*.md") if each.name != "README.md"]
+    first = {page.name: page.read_text().split("\n\n")[1] for page in pages}
+
+    assert not {name: line[:60] for name, line in first.items() if not line.startswith("For ")}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_outputs_of_a_notebook_are_those_of_its_code(path: Path) -> None:
+    """After a change, ``python -m scripts.run_gallery`` runs it again. It names no folder of a machine."""
+    notebook: dict[str, Any] = json.loads(path.read_text())
+    printed = json.dumps([cell.get("outputs") for cell in notebook["cells"]])
+
+    assert notebook["metadata"]["pixel_gather"]["digest"] == digest_of(notebook)
+    assert "image/png" in printed
+    assert "Warning" not in printed
+    assert tempfile.gettempdir() not in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
+    """It needs the files beside it, and no Internet. It asserts what it says."""
+    shutil.copy(GALLERY / "made_scenes.py", tmp_path)
+    (tmp_path / "notebook.py").write_text("\n".join(code_of(json.loads(path.read_text()))))
+
+    ended = subprocess.run(
+        [sys.executable, "notebook.py"],
+        cwd=tmp_path,
+        env=os.environ | {"MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stderr
