@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -40,10 +41,12 @@ class Area:
     def grant_get(self, holder: iam.Role | iam.ManagedPolicy) -> None:
         """Allow reading objects."""
         self._grant(holder, "s3:GetObject")
+        self._grant_key(holder, "kms:Decrypt")
 
     def grant_put(self, holder: iam.Role | iam.ManagedPolicy) -> None:
         """Allow writing objects, also in parts. Does not allow removing them."""
         self._grant(holder, "s3:PutObject", "s3:AbortMultipartUpload")
+        self._grant_key(holder, "kms:GenerateDataKey", "kms:Decrypt")  # the latter for an upload in parts
 
     def grant_list(self, holder: iam.Role | iam.ManagedPolicy) -> None:
         """Allow listing these keys. S3 then answers 404 instead of 403 where an object is missing.
@@ -56,6 +59,14 @@ class Area:
             self.bucket.bucket_arn,
             conditions={"StringLikeIfExists": {"s3:prefix": self.pattern}},
         )
+
+    def _grant_key(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:
+        """Allow using the bucket's key, if a customer's key encrypts it. It holds only through S3."""
+        key = self.bucket.encryption_key
+        if key is not None:
+            stack = Stack.of(holder)
+            via = {"StringEquals": {"kms:ViaService": f"s3.{stack.region}.{stack.url_suffix}"}}
+            allow(holder, actions, key.key_arn, conditions=via)
 
     def _grant(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:
         allow(
@@ -70,11 +81,31 @@ class Buckets(Construct):
     """Both buckets and their areas."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, output_prefix: str, retain_arrays: bool
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        output_prefix: str,
+        retain_arrays: bool,
+        names: tuple[str | None, str | None] = (None, None),
+        kms_key: str | None = None,
     ) -> None:
+        """Make both.
+
+        Args:
+            scope: The parent construct.
+            construct_id: This construct's id.
+            output_prefix: Where cubes lie in the array bucket.
+            retain_arrays: Whether the buckets outlive the stack.
+            names: Of the array bucket and of the control bucket; None for CloudFormation's choice.
+            kms_key: ARN of the customer's key that encrypts both; None for S3's own keys.
+        """
         super().__init__(scope, construct_id)
+        self._key = None if kms_key is None else kms.Key.from_key_arn(self, "Key", kms_key)
+        array_name, control_name = names
         self.arrays = self._bucket(
             "Arrays",
+            bucket_name=array_name,
             is_versioned=True,
             removal_policy=RemovalPolicy.RETAIN if retain_arrays else RemovalPolicy.DESTROY,
             lifecycle=[
@@ -98,6 +129,7 @@ class Buckets(Construct):
         )
         self.control = self._bucket(
             "Control",
+            bucket_name=control_name,
             is_versioned=False,
             removal_policy=RemovalPolicy.RETAIN if retain_arrays else RemovalPolicy.DESTROY,
             lifecycle=[
@@ -138,6 +170,7 @@ class Buckets(Construct):
         self,
         name: str,
         *,
+        bucket_name: str | None,
         is_versioned: bool,
         removal_policy: RemovalPolicy,
         lifecycle: Sequence[s3.LifecycleRule],
@@ -145,11 +178,14 @@ class Buckets(Construct):
         bucket = s3.Bucket(
             self,
             name,
+            bucket_name=bucket_name,
             versioned=is_versioned,
             removal_policy=removal_policy,
             lifecycle_rules=list(lifecycle),
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.S3_MANAGED if self._key is None else s3.BucketEncryption.KMS,
+            encryption_key=self._key,
+            bucket_key_enabled=None if self._key is None else True,  # one request to KMS for many objects
             enforce_ssl=True,
             minimum_tls_version=1.2,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,

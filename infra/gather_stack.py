@@ -48,7 +48,12 @@ class GatherStack(Stack):
         for key, value in tags.items():
             Tags.of(self).add(key, value)
         buckets = Buckets(
-            self, "Buckets", output_prefix=settings.output_prefix, retain_arrays=settings.retain_arrays
+            self,
+            "Buckets",
+            output_prefix=settings.output_prefix,
+            retain_arrays=settings.retain_arrays,
+            names=(settings.array_bucket, settings.control_bucket),
+            kms_key=settings.kms_key,
         )
         functions = Functions(self, "Functions", settings=settings, buckets=buckets, code=code)
         gathers = GatherStateMachine(

@@ -33,6 +33,7 @@ _SIGNER: Final = re.compile(r"planetary-computer|earthdata")
 _SECRET: Final = re.compile(r"[A-Za-z0-9/_+=.@-]{1,256}")
 _KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 
+_IS_KMS_KEY: Final = "the ARN of a key, and not of an alias: arn:aws:kms:eu-central-1:111122223333:key/..."
 _FIGURE: Final = re.compile("|".join(MEASURABLE))
 _TAG: Final = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}")
 _LOG_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653)
@@ -143,6 +144,17 @@ class Settings:
     catalog: str | None = None
     """``catalog``: ``s3://bucket/key.parquet`` of the catalog that the API searches. `pixel-gather catalog`
     writes it; none by default."""
+
+    kms_key: str | None = None
+    """``kms_key``: ARN of a customer's key that encrypts both buckets of the stack. The key is in the stack's
+    Region, and its policy has to let IAM of the account decide. By default S3's own keys encrypt."""
+
+    array_bucket: str | None = None
+    """``array_bucket``: name of the bucket of cubes; chosen by CloudFormation by default. Another name later
+    makes another bucket, and leaves the cubes where they are."""
+
+    control_bucket: str | None = None
+    """``control_bucket``: name of the bucket of plans and uploaded lists, likewise."""
 
     output_prefix: str = ""
     """``output_prefix``: where cubes lie in the array bucket; empty, or ending in a slash."""
@@ -267,6 +279,14 @@ class Settings:
                 pattern=_CATALOG,
                 expected="where `pixel-gather catalog` wrote it: s3://bucket/key.parquet",
             ),
+            kms_key=context.text(
+                "kms_key",
+                default.kms_key,
+                pattern=_KMS_KEY,
+                expected=_IS_KMS_KEY,
+            ),
+            array_bucket=_own_bucket(context, "array_bucket"),
+            control_bucket=_own_bucket(context, "control_bucket"),
             output_prefix=context.text(
                 "output_prefix", default.output_prefix, pattern=_PREFIX, expected="folders, each with a slash"
             ),
@@ -334,6 +354,10 @@ def _caps(context: Context, default: Caps, *, most_workers: int) -> Caps:
         failed_shards=context.number("max_failed_shards", default.failed_shards, lowest=0, highest=1),
         requests_per_s=_requests_per_s(context),
     )
+
+
+def _own_bucket(context: Context, key: str) -> str | None:
+    return context.text(key, None, pattern=_BUCKET, expected="a name that no other S3 bucket has")
 
 
 def _canary_hours(context: Context) -> int | None:
@@ -442,7 +466,7 @@ def _source_bucket(key: str, value: object) -> SourceBucket:
             f"{key}.kms_key",
             None,
             pattern=_KMS_KEY,
-            expected="the ARN of a key, and not of an alias: arn:aws:kms:eu-central-1:111122223333:key/...",
+            expected=_IS_KMS_KEY,
         ),
     )
     if bucket.requester_pays and bucket.unsigned:

@@ -431,6 +431,49 @@ def test_roles_are_assumed_for_this_account_alone(stack: Synthesized) -> None:
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
+OWN_KEY = "arn:aws:kms:eu-west-1:111122223333:key/aaaa-bbbb"
+
+
+def test_own_key_is_used_by_whoever_reads_or_writes_the_stacks_buckets_and_by_nobody_else() -> None:
+    """Who gets objects may decrypt; who puts them may have data keys made. Both hold only through S3."""
+    stack = synthesized(kms_key=OWN_KEY, array_bucket="our-cubes", control_bucket="our-plans", canary_hours=6)
+    buckets = stack.properties("AWS::S3::Bucket")
+    rights: dict[str, set[str]] = {}
+    documents = [
+        (holder, policy["PolicyDocument"])
+        for holder in RIGHTS
+        for policy in stack.properties("AWS::IAM::Policy")
+        if {"Ref": role_of(stack, holder)} in policy["Roles"]
+    ]
+    documents += [
+        (each["Description"], each["PolicyDocument"]) for each in stack.properties("AWS::IAM::ManagedPolicy")
+    ]
+    for holder, document in documents:
+        for statement in document["Statement"]:
+            for action in as_list(statement["Action"]):
+                shown = [stack.show(each) for each in as_list(statement["Resource"])]
+                if action.startswith("kms:"):
+                    assert shown == [OWN_KEY]
+                    assert stack.show(statement["Condition"]["StringEquals"]["kms:ViaService"]) == (
+                        "s3.<region>.<urlsuffix>"
+                    )
+                    rights.setdefault(holder, set()).add(action)
+                is_data = action in ("s3:GetObject", "s3:PutObject")
+                if is_data and any(each.startswith(("<arrays>", "<control>")) for each in shown):
+                    rights.setdefault(holder, set()).add(action)
+
+    assert sorted(each["BucketName"] for each in buckets) == ["our-cubes", "our-plans"]
+    for each in buckets:
+        (rule,) = each["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert rule["ServerSideEncryptionByDefault"] == {"KMSMasterKeyID": OWN_KEY, "SSEAlgorithm": "aws:kms"}
+        assert rule["BucketKeyEnabled"] is True
+    for holder, found in rights.items():
+        assert ("kms:Decrypt" in found) == bool(found & {"s3:GetObject", "s3:PutObject"}), holder
+        assert ("kms:GenerateDataKey" in found) == ("s3:PutObject" in found), holder
+    assert {"gather_shard", "machine", "canary", "Read cubes of Pixel Gather"} <= rights.keys()
+    assert "kms:GenerateDataKey" not in rights["Read cubes of Pixel Gather"]
+
+
 def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else() -> None:
     """The right to decrypt holds only through S3 in the bucket's Region."""
     stack = synthesized(
