@@ -142,7 +142,8 @@ class GatherStateMachine(Construct):
     def _grant_map_runs(self, holder: iam.Role | iam.ManagedPolicy) -> None:
         allow(
             holder,
-            ["states:DescribeMapRun", "states:ListExecutions"],  # the latter lists a Map Run's children
+            # to list a Map Run's children, and to change how many run at one time
+            ["states:DescribeMapRun", "states:ListExecutions", "states:UpdateMapRun"],
             self._arn("mapRun", f"/{MAP_LABEL}:*"),
             wildcard="Map runs are named by Step Functions when they start",
         )

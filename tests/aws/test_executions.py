@@ -85,6 +85,10 @@ class FakeStepFunctions:
     """The error of an operation, such as ``DescribeExecution``."""
 
     calls: list[str] = field(default_factory=list)
+    map_status: str = "RUNNING"
+    updates: list[dict[str, Any]] = field(default_factory=list)
+    """What was asked of UpdateMapRun."""
+
     before_start: Callable[[str], None] = lambda _name: None
 
     def __post_init__(self) -> None:
@@ -154,7 +158,17 @@ class FakeStepFunctions:
         """As boto3."""
         self._take("DescribeMapRun", given)
         assert self.counts is not None
-        return {"itemCounts": COUNTS | self.counts, "mapRunArn": given["mapRunArn"]}
+        return {
+            "itemCounts": COUNTS | self.counts,
+            "mapRunArn": given["mapRunArn"],
+            "status": self.map_status,
+        }
+
+    def update_map_run(self, **given: Any) -> dict[str, Any]:
+        """As boto3."""
+        self._take("UpdateMapRun", given)
+        self.updates.append(given)
+        return {}
 
     def _take(self, operation: str, given: dict[str, Any]) -> None:
         self.calls.append(operation)
@@ -728,6 +742,40 @@ def test_redrive_of_a_cancelled_gather_says_to_submit_it_again() -> None:
 
     assert "redrive" not in gathers(machine).status(NAME)["links"]
     assert gathers(machine).submit(REQUEST, name=NAME)["id"] == f"{NAME}-2"
+
+
+def test_limit_changes_the_map_run_of_a_gather_that_runs() -> None:
+    """The last Map Run gets the number, and the gather goes on."""
+    machine = FakeStepFunctions(counts={"running": 2})
+    machine.add()
+
+    line = gathers(machine).limit(NAME, 5)
+
+    assert (line["id"], line["state"]) == (NAME, "running")
+    assert [each["maxConcurrency"] for each in machine.updates] == [5]
+
+
+@pytest.mark.parametrize(
+    ("status", "counts", "map_status", "workers", "says"),
+    [
+        ("SUCCEEDED", None, "RUNNING", 5, "does not run any more"),
+        ("RUNNING", None, "RUNNING", 5, "have not begun"),
+        ("RUNNING", {"succeeded": 2}, "SUCCEEDED", 5, "have not begun, or have ended"),
+        ("RUNNING", {"running": 2}, "RUNNING", 0, "must be 1 to 10,000"),
+        ("RUNNING", {"running": 2}, "RUNNING", 10_001, "must be 1 to 10,000"),
+    ],
+)
+def test_limit_says_why_it_cannot_be_set(
+    status: str, counts: dict[str, int] | None, map_status: str, workers: int, says: str
+) -> None:
+    """No worker runs before the plan has ended, nor after the last shard. 0 would be no limit at all."""
+    machine = FakeStepFunctions(counts=counts, map_status=map_status)
+    machine.add(status=status)
+
+    with pytest.raises(RequestError, match=says):
+        gathers(machine).limit(NAME, workers)
+
+    assert machine.updates == []
 
 
 def test_stop_leaves_alone_what_has_ended() -> None:

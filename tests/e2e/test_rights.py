@@ -15,6 +15,7 @@ from e2e.api import UNDRAWN, execution_arn, gathered, refused_writes
 from e2e.principals import User, handled, user_of
 from e2e.test_gathers import IN_SAMPLES, SERIES, WINDOW, hrefs
 from pixel_gather.core.errors import GatherError
+from pixel_gather.core.samples import N_SAMPLES, key_of, request_of, sample
 from pixel_gather_emulator.deploy import DeployedStack
 from support.api_bridge import body_of, event
 
@@ -169,6 +170,32 @@ def test_workers_find_the_marker_of_a_cancelled_gather_by_their_own_rights(users
     assert worked["shards"] == []
     with pytest.raises(GatherError, match="was cancelled: submit its request again"):
         handled(users, "finish_gather", event | {"failed_shards": 0})
+
+
+def test_status_changes_the_workers_of_a_gather_that_runs(users: dict[str, User]) -> None:
+    """Its host is asked once in five seconds, so the gather runs for as long as the test needs."""
+    deployment = users["status"].deployment
+    s3, bucket = deployment.client("s3"), deployment.control_bucket
+    for index in range(N_SAMPLES):
+        s3.put_object(Bucket=bucket, Key=key_of(index), Body=sample(index))
+    request = {**request_of(bucket, name="limited", report=False)}
+    request["limits"] = {"workers": 2, "requests_per_s": {f"s3://{bucket}": 0.2}}
+
+    id_ = asked(users, "submit", "POST", "/gathers", request)[1]["id"]
+    code, told = 0, {}
+    while code != 200:
+        code, told = asked(users, "status", "POST", f"/gathers/{id_}/limit?workers=7")
+        assert code == 200 or "have not begun" in told["detail"], told
+    (run,) = deployment.client("stepfunctions").list_map_runs(executionArn=execution_arn(deployment, id_))[
+        "mapRuns"
+    ]
+    found = deployment.client("stepfunctions").describe_map_run(mapRunArn=run["mapRunArn"])
+    stopped = asked(users, "status", "DELETE", f"/gathers/{id_}")
+    late = asked(users, "status", "POST", f"/gathers/{id_}/limit?workers=7")
+
+    assert (told["id"], told["state"], found["maxConcurrency"]) == (id_, "running", 7)
+    assert (stopped[0], late[0]) == (200, 422)
+    assert "does not run any more" in late[1]["detail"]
 
 
 def test_functions_of_the_api_need_no_more_than_their_roles(users: dict[str, User]) -> None:

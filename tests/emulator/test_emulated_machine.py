@@ -69,6 +69,20 @@ def test_map_runs_no_more_than_the_concurrency_of_its_input(machine: Machine) ->
     assert machine.ended(arn)["status"] == "SUCCEEDED"
 
 
+def test_map_that_runs_obeys_another_concurrency(machine: Machine) -> None:
+    """After UpdateMapRun more children start, or no more."""
+    arn = machine.start(tasks(4, waits_for="go/3"), workers=1)
+    assert running_of(machine, arn) == {"running": 1, "pending": 3}
+
+    (run,) = machine.states.list_map_runs(executionArn=arn)["mapRuns"]
+    machine.states.update_map_run(mapRunArn=run["mapRunArn"], maxConcurrency=3)
+    while machine.counts(arn) != {"running": 3, "pending": 1}:
+        time.sleep(0.05)
+    machine.mark("go/3")
+
+    assert machine.ended(arn)["status"] == "SUCCEEDED"
+
+
 def test_map_fails_and_aborts_the_rest_when_too_much_has_failed(machine: Machine) -> None:
     """By default, one failure aborts the running children, and the waiting ones never start."""
     found = machine.run([fails_until("a", "never"), *tasks(3, waits_for="go/2")], workers=2)

@@ -76,6 +76,11 @@ class FakeExecutions:
         self._called("stop", id_)
         return self._line(id_)
 
+    def limit(self, id_: str, workers: int) -> dict[str, Any]:
+        """Limit."""
+        self._called("limit", id_, workers)
+        return self._line(id_)
+
     def redrive(self, id_: str) -> dict[str, Any]:
         """Redrive."""
         self._called("redrive", id_)
@@ -353,21 +358,25 @@ def test_status_passes_on_what_is_asked(status: Api) -> None:
         status.ask("GET", "/gathers/abc"),
         status.ask("DELETE", "/gathers/abc"),
         status.ask("POST", "/gathers/abc/redrive"),
+        status.ask("POST", "/gathers/abc/limit", query={"workers": "7"}),
         status.ask("GET", "/gathers"),
         status.ask("GET", "/gathers", query={"limit": "7", "token": "t", "state": "failed"}),
     ]
 
-    assert [code for code, _ in asked] == [200, 200, 202, 200, 200]
+    assert [code for code, _ in asked] == [200, 200, 202, 200, 200, 200]
     assert status.executions.calls == [
         ("status", "abc"),
         ("stop", "abc"),
         ("redrive", "abc"),
+        ("limit", "abc", 7),
         ("list", 50, None, None),
         ("list", 7, "t", "failed"),
     ]
     assert asked[0][1]["links"]["self"] == f"{ADDRESS}/gathers/abc"
     assert _is_a("Gather", asked[1][1])
-    assert _is_a("Gathers", asked[3][1])
+    assert _is_a("Gather", asked[3][1])
+    assert _is_a("Gathers", asked[4][1])
+    assert status.ask("POST", "/gathers/abc/limit")[1]["field"] == "workers"
 
 
 @pytest.mark.parametrize("base_path", ["", "/pixels", "/gathers-of-2026", "/data/v1"])

@@ -84,6 +84,7 @@ def see_children(machine: str) -> set[tuple[str, str]]:
     return {
         ("states:DescribeMapRun", runs),
         ("states:ListExecutions", runs),
+        ("states:UpdateMapRun", runs),
         ("states:DescribeExecution", children),
     }
 
@@ -431,7 +432,7 @@ def test_roles_are_assumed_for_this_account_alone(stack: Synthesized) -> None:
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
-OWN_KEY = "arn:aws:kms:eu-west-1:111122223333:key/aaaa-bbbb"
+OWN_KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
 def test_own_key_is_used_by_whoever_reads_or_writes_the_stacks_buckets_and_by_nobody_else() -> None:

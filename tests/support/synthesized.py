@@ -63,7 +63,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         "log_days": 14,
         "tags": {"cost-centre": "glaciers"},
         "canary_hours": 6,
-        "kms_key": "arn:aws:kms:eu-west-1:111122223333:key/aaaa-bbbb",
+        "kms_key": "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
         "measured": {"COLD_START": 1.5},
         "catalog_hosts": ["stac.example.org"],
         "signing": ["planetary-computer", "earthdata"],

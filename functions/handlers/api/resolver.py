@@ -94,6 +94,18 @@ def read_flag(app: APIGatewayRestResolver, name: str) -> bool:
     return text == "true"
 
 
+def read_count(app: APIGatewayRestResolver, name: str, *, default: str = "") -> int:
+    """Return a query parameter that is a whole number.
+
+    Raises:
+        RequestError: The parameter is something else, or is missing without a default.
+    """
+    text = app.current_event.get_query_string_value(name, default)
+    if not text.isdecimal():
+        raise RequestError("it must be a whole number", field=name)
+    return int(text)
+
+
 def list_page(executions: "Executions", app: APIGatewayRestResolver) -> dict[str, Any]:
     """Return the page of gathers or tables that the query names by limit, token and state.
 
@@ -101,10 +113,8 @@ def list_page(executions: "Executions", app: APIGatewayRestResolver) -> dict[str
         RequestError: One of them is wrong.
     """
     query = app.current_event.get_query_string_value
-    limit = query("limit", _DEFAULT_LIMIT)
-    if not limit.isdecimal():
-        raise RequestError("it must be a whole number", field="limit")
-    return executions.list_(limit=int(limit), token=query("token"), state=query("state"))
+    limit = read_count(app, "limit", default=_DEFAULT_LIMIT)
+    return executions.list_(limit=limit, token=query("token"), state=query("state"))
 
 
 def api_address(event: Mapping[str, Any]) -> str:

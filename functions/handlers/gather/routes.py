@@ -58,6 +58,16 @@ ROUTES: Final = (
     ),
     Route(
         method="POST",
+        path="/gathers/{id}/limit",
+        function=_STATUS,
+        name="limitGather",
+        summary="Let a running gather have fewer workers, or more, from now on.",
+        query={"workers": Parameter("Most workers.", {"type": "integer", "minimum": 1, "maximum": 10_000})},
+        answers={200: Answer("It runs with so many.", "Gather")},
+        problems=(404, 422, 429),
+    ),
+    Route(
+        method="POST",
         path="/plans",
         function="gather.dry_run",
         name="planGather",

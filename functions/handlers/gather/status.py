@@ -10,7 +10,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.control_plane import ControlPlane, open_control_plane
-from handlers.api.resolver import Resolver, answer_event, api_address, list_page
+from handlers.api.resolver import Resolver, answer_event, api_address, list_page, read_count
 from handlers.deployment.settings import Settings
 from handlers.gather.routes import ROUTES
 from pixel_gather.io.aws.executions import Executions
@@ -42,6 +42,10 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
     @app.serve("redriveGather")
     def redrive(id_: str) -> tuple[dict[str, Any], int]:
         return gathers().redrive(id_), HTTPStatus.ACCEPTED
+
+    @app.serve("limitGather")
+    def limit(id_: str) -> dict[str, Any]:
+        return gathers().limit(id_, read_count(app, "workers"))
 
     @app.serve("getOpenapi")
     def openapi() -> dict[str, Any]:

@@ -121,6 +121,11 @@ class ApiDeployment:
         """Run the missing parts."""
         return {"id": id_, "state": "running"} | self._send_to_either("POST", id_, "/redrive")
 
+    def limit(self, id_: str, workers: int) -> dict[str, Any]:
+        """Change the workers of a running gather."""
+        sent = self._send("POST", f"{_path(id_)}/limit?workers={workers}")
+        return {"id": id_, "state": "running"} | sent
+
     def _send_to_either(self, method: str, id_: str, rest: str = "") -> dict[str, Any]:
         """Send a request about a gather. If there is no such gather, send it about the table."""
         try:

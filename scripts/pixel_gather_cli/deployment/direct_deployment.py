@@ -62,6 +62,10 @@ class DirectDeployment:
         """Stop a gather."""
         return self._executions.stop(id_)
 
+    def limit(self, id_: str, workers: int) -> dict[str, Any]:
+        """Change the workers of a running gather."""
+        return self._executions.limit(id_, workers)
+
     def redrive(self, id_: str) -> dict[str, Any]:
         """Run the missing parts."""
         return self._executions.redrive(id_)

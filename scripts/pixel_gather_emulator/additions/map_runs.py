@@ -6,10 +6,10 @@ a Map Run over its tolerance ends at once and aborts     every child runs first
 stopping the execution aborts the Map Run                it runs to its end
 a redrive keeps the Map Run and what succeeded in it     there is none
 a Map's joined output is held to 256 KiB                 any size
+UpdateMapRun changes how many children may start         the Map Run goes on as before
 
 Still different: fewer children of a Map Run run at the same time, as this machine allows. The others are
-``pending``. ItemBatcher, ResultWriter and WriterConfig are ignored. UpdateMapRun does not change a running
-Map Run.
+``pending``. ItemBatcher, ResultWriter and WriterConfig are ignored.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack
@@ -17,6 +17,7 @@ Map Run.
 import contextvars
 import copy
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any, Final
@@ -35,9 +36,13 @@ from pixel_gather_emulator.additions.endings import (
     end_map_run,
 )
 from pixel_gather_emulator.additions.machine_role import require
+from pixel_gather_emulator.additions.task_clock import uncounted
 from pixel_gather_emulator.additions.tasks import check_size
 
 _POLL_S: Final = 0.2
+_TURN_S: Final = 0.02
+"""How often a child looks whether it may start."""
+
 _COUNTS: Final = (
     "pending",
     "running",
@@ -179,7 +184,7 @@ def _run_children(
     waiting = [
         index for index, child in enumerate(run["_children"]) if child is None or child["status"] != SUCCEEDED
     ]
-    at_once = min(run["maxConcurrency"] or max_workers, max_workers, max(len(waiting), 1))
+    at_once = min(max_workers, max(len(waiting), 1))
     pool = ThreadPoolExecutor(max_workers=at_once)
     futures = [
         pool.submit(contextvars.copy_context().run, _run_child, run, index, iterator, execution, context)
@@ -210,10 +215,16 @@ def _run_child(
     execution: dict[str, Any],
     context: dict[str, Any],
 ) -> None:
-    with LOCK:
-        if run["status"] != RUNNING:
-            return
-        child = _begin_child(run, index, execution)
+    child = None
+    while child is None:
+        with LOCK:
+            if run["status"] != RUNNING:
+                return
+            if run["itemCounts"]["running"] < (run["maxConcurrency"] or len(run["_inputs"])):
+                child = _begin_child(run, index, execution)
+        if child is None:
+            with uncounted():
+                time.sleep(_TURN_S)
     given = run["_inputs"][index]
     child_context = copy.deepcopy({k: v for k, v in context.items() if k != "Execution"})
     child_context["Execution"] = {

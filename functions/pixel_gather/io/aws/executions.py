@@ -33,6 +33,9 @@ LONGEST_LIST: Final = 1000
 _LONGEST_INPUT_NBYTES: Final = 260_000
 """Step Functions takes 256 KiB as an input and as a payload. The payload of the plan wraps the request."""
 
+_MOST_WORKERS: Final = 10_000
+"""A Distributed Map runs no more children at the same time."""
+
 _MOST_ATTEMPTS: Final = 99
 _ATTEMPT: Final = re.compile(r"(.*[0-9a-f]{16})(?:-([1-9]\d?))?")
 """The name of a request's execution, with the number of the attempt from the second one on.
@@ -264,6 +267,31 @@ class Executions:
         except ClientError as error:
             if code_of(error) not in _THERE_ALREADY:
                 raise
+
+    def limit(self, id_: str, workers: int) -> dict[str, Any]:
+        """Let a running gather have at most so many workers from now on, and return its line.
+
+        Workers that run go on with their shards.
+
+        Raises:
+            GatherNotFoundError: There is no gather of this id.
+            RequestError: The number cannot be set. The message says why.
+        """
+        if not 1 <= workers <= _MOST_WORKERS:
+            raise RequestError(f"it must be 1 to {_MOST_WORKERS:,}", field="workers")
+        found = self._get(id_)
+        if STATES[found["status"]] != "running":
+            raise RequestError(f"the {self.kind} {id_} does not run any more", field="workers")
+        run = self._last_map_run(found["executionArn"])
+        if run is None or run["status"] != "RUNNING":
+            raise RequestError(
+                f"the workers of {id_} have not begun, or have ended: try again in some seconds",
+                field="workers",
+            )
+        self.looks.forget(id_)
+        with aws_errors_in_words():
+            self.stepfunctions.update_map_run(mapRunArn=run["mapRunArn"], maxConcurrency=workers)
+        return self._line(found)
 
     def redrive(self, id_: str) -> dict[str, Any]:
         """Run what is missing of a gather that ended without success, and return its line.

@@ -1,0 +1,30 @@
+"""``pixel-gather limit``: changes the number of workers of a running gather."""
+
+import json
+from typing import Any
+
+import click
+
+from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
+
+
+@click.command("limit")
+@click.argument("id_", metavar="ID")
+@click.option(
+    "--workers", type=click.IntRange(1, 10_000), required=True, metavar="N", help="Most workers from now on."
+)
+@remote_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def limit_command(*, id_: str, workers: int, as_json: bool, **options: Any) -> None:
+    """Let a running gather have fewer workers, or more, from now on.
+
+    Workers that run go on with their shards, and no new one starts above the number. This leaves more of the
+    account to others. To spend nothing more, cancel the gather.
+
+    \b
+    pixel-gather limit 3f9c2ab417d0e865 --workers 5
+    """
+    line = open_deployment(Target.taken_from(options)).limit(id_, workers)
+    click.echo(
+        json.dumps(line, indent=2) if as_json else f"{id_} has at most {workers:,} workers from now on"
+    )
