@@ -61,9 +61,15 @@ def test_mask_is_read(given: dict[str, Any], found: PixelMask) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"band": "scl"}, "give either the values to drop or the bits"),
-        ({"band": "scl", "drop": [1], "bits": [1]}, "give either the values to drop or the bits"),
-        ({"band": "scl", "drop": [1], "grow": 2}, "there is no such field grow"),
+        ({"band": "scl"}, "give either drop, the values that hide a pixel, or bits"),
+        (
+            {"band": "scl", "drop": [1], "bits": [1]},
+            "give either drop, the values that hide a pixel, or bits",
+        ),
+        (
+            {"band": "scl", "drop": [1], "grow": 2},
+            "there is no field grow; there are band; drop, the values",
+        ),
         ({"band": "scl", "drop": [1.5]}, "write whole numbers"),
         ({"band": "scl", "bits": {"cloud": "3"}}, "write whole numbers"),
         ({"band": "scl", "bits": [64]}, "bits are counted from 0 to 63"),

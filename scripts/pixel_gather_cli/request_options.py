@@ -262,6 +262,9 @@ _OUTPUT = (
         type=click.Choice(["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp", "source"]),
         help="Compression of the cube.  [default: blosc-lz4]",
     ),
+    click.option(
+        "--band-axis", is_flag=True, help="One array with an axis of bands, instead of one for each band."
+    ),
     click.option("--archive", metavar="NAME", help="Make a cube like the others of this archive."),
     click.option("--zfp-tolerance", type=float, metavar="ERROR", help="Largest error with --codec zfp."),
     click.option(
@@ -409,7 +412,7 @@ def _taken_mask(options: dict[str, Any], given: Any) -> dict[str, Any]:
 
 def _taken_output(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the options of the cube, and return them as ``output``."""
-    no_report = options.pop("no_report")
+    no_report, band_axis = options.pop("no_report"), options.pop("band_axis")
     output = _taken(
         options,
         append_to="append_to",
@@ -419,7 +422,7 @@ def _taken_output(options: dict[str, Any]) -> dict[str, Any]:
         codec="codec",
         zfp_tolerance="zfp_tolerance",
     )
-    return output | ({"report": False} if no_report else {})
+    return output | ({"report": False} if no_report else {}) | ({"bands": "axis"} if band_axis else {})
 
 
 def _taken_scenes(options: dict[str, Any]) -> dict[str, Any]:

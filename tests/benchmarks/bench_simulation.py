@@ -69,7 +69,7 @@ def simulated(n_files: int, workers: int | None, *, is_indexed: bool = False, n_
         fetched_nbytes=round(n_files * (_REPORT_NBYTES / REPORT_N_FILES + header_nbytes)),
         decoded_nbytes=n_files * _TILE * _TILE * 2,
         n_tasks=n_tasks,
-        n_puts=n_puts(n_tasks=n_tasks, n_measurements=1, n_rows=n_files, n_columns=0),
+        n_puts=n_puts(n_tasks=n_tasks, n_arrays=1, n_rows=n_files, n_columns=0),
         n_prefixes=n_prefixes,
     )
     return Row(

@@ -121,7 +121,7 @@ def compress(hrefs: Sequence[str], out: object, *, concurrency: int, prepared: n
         for _ in range(max(len(hrefs) // _SHARD_ROWS, 1)):
             lent = LentMemory(memory)
             encoder = ShardEncoder(
-                prepared,
+                [prepared],
                 shard=(_SHARD_ROWS, TILE, TILE),
                 chunk=(_SHARD_ROWS, _SIDE, _SIDE),
                 fill_value=0,

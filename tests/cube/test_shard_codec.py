@@ -163,7 +163,7 @@ def test_shards_share_memory_one_after_another(codec: str, top: int) -> None:
         lent = LentMemory(memory)
         compress = chunk_encoder(codec, itemsize=pixels.itemsize, fill_value=0, take=lent.take)
         encoder = ShardEncoder(
-            pixels, shard=layout.shard, chunk=layout.chunk, fill_value=0, encode=compress, memory=lent
+            [pixels], shard=layout.shard, chunk=layout.chunk, fill_value=0, encode=compress, memory=lent
         )
         asyncio.run(encoder.encode_rows(0, len(pixels)))
         return encoder

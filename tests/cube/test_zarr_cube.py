@@ -474,8 +474,7 @@ def test_create_goes_on_with_its_own_claim_and_keeps_its_shards() -> None:
     cube, plan = ZarrCube(store, "place"), plan_of()
     asyncio.run(cube.create(plan))
     obstore.delete(store, "band_1/zarr.json")
-    key = (0, 0, 0)
-    asyncio.run(_write_ones(cube, plan, key))
+    asyncio.run(_write_ones(cube, plan, 0))
 
     asyncio.run(cube.create(plan))
 
@@ -551,14 +550,14 @@ def test_cube_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:
     cube = ZarrCube(LocalStore(tmp_path / "cube"), "my/cube")
 
     with pytest.raises(StoreError, match=r"^my/cube could not be written"):
-        asyncio.run(_write_ones(cube, plan, (9, 0, 0)))
+        asyncio.run(_write_ones(cube, plan, 9))
 
 
-async def _write_ones(cube: ZarrCube, plan: CubePlan, key: tuple[int, int, int]) -> None:
+async def _write_ones(cube: ZarrCube, plan: CubePlan, row: int) -> None:
     """Write a shard of one row."""
-    encoder = cube.encoder(plan, plan.measurements[0], np.ones((1, 16, 16), "uint16"), n_before=0)
+    encoder = cube.encoder(plan, plan.arrays[0], [np.ones((1, 16, 16), "uint16")], n_before=0)
     await encoder.encode_rows(0, 1)
-    await cube.write_shard(plan.measurements[0], key, encoder, replaces=None)
+    await cube.write_shard(plan.object_keys(row, 0)[0], encoder, replaces=None)
 
 
 @dataclass

@@ -65,17 +65,15 @@ class Place:
         check_claim: Callable[[], Awaitable[None]] = _is_ours,
     ) -> ShardResult:
         """Do the task as a worker whose sources all have this value. Return the committed result."""
-        encoders = [self.cube.encoder(_PLAN, each, _filled(value), n_before=0) for each in _PLAN.measurements]
+        encoders = [self.cube.encoder(_PLAN, each, [_filled(value)], n_before=0) for each in _PLAN.arrays]
         for each in encoders:
             await each.encode_rows(0, 1)
 
         async def put(index: int, replaces: str | None) -> StoredShard | None:
             if before_put is not None:
                 await before_put(index)
-            key = _TASK.shard_key(_PLAN)
-            return await self.cube.write_shard(
-                _PLAN.measurements[index], key, encoders[index], replaces=replaces
-            )
+            key = _TASK.object_keys(_PLAN)[index]
+            return await self.cube.write_shard(key, encoders[index], replaces=replaces)
 
         committed, _ = await commit_shard(
             _TASK,
@@ -192,10 +190,10 @@ def test_a_sidecar_that_was_cleared_away_is_not_taken_for_none() -> None:
 
 async def _leave_objects(place: Place, value: int) -> None:
     """Put the objects of a task, and end before its sidecar."""
-    for measurement in _PLAN.measurements:
-        encoder = place.cube.encoder(_PLAN, measurement, _filled(value), n_before=0)
+    for array, key in zip(_PLAN.arrays, _TASK.object_keys(_PLAN), strict=True):
+        encoder = place.cube.encoder(_PLAN, array, [_filled(value)], n_before=0)
         await encoder.encode_rows(0, 1)
-        await place.cube.write_shard(measurement, _TASK.shard_key(_PLAN), encoder, replaces=None)
+        await place.cube.write_shard(key, encoder, replaces=None)
 
 
 async def _leave_alone() -> None:

@@ -230,10 +230,10 @@ def test_more_workers_than_tasks_change_nothing() -> None:
 
 def test_n_puts_counts_objects() -> None:
     """Each shard needs one PUT per measurement and two for sidecars. Coordinates need one per 16,384 rows."""
-    one = n_puts(n_tasks=10, n_measurements=3, n_rows=16_384, n_columns=2)
+    one = n_puts(n_tasks=10, n_arrays=3, n_rows=16_384, n_columns=2)
 
-    assert n_puts(n_tasks=11, n_measurements=3, n_rows=16_384, n_columns=2) - one == 5
-    assert n_puts(n_tasks=10, n_measurements=3, n_rows=16_385, n_columns=2) - one == 22
+    assert n_puts(n_tasks=11, n_arrays=3, n_rows=16_384, n_columns=2) - one == 5
+    assert n_puts(n_tasks=10, n_arrays=3, n_rows=16_385, n_columns=2) - one == 22
 
 
 MILLION = Workload(

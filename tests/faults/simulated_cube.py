@@ -22,7 +22,7 @@ import numpy as np
 
 from pixel_gather.core.claim import check_can_continue, check_files
 from pixel_gather.core.errors import ArrayExistsError, StoreError
-from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.quicklook import Quicklooks
@@ -70,8 +70,8 @@ class Root:
 class Shard:
     """An object of pixels."""
 
-    rows: Mapping[int, Pixels]
-    """By their place in the shard."""
+    rows: Mapping[tuple[int, int], Pixels]
+    """By their place in the shard, and their band, which is 0 without an axis of bands."""
 
     n_stale: int = 0
     """Chunks that only the indexes of former objects name."""
@@ -216,37 +216,35 @@ class SimulatedCube:
     def encoder(
         self,
         plan: CubePlan,
-        measurement: Measurement,
-        pixels: Pixels | BandTiles,
+        array: PixelArray,
+        bands: Sequence[Pixels | BandTiles],
         *,
         n_before: int,
-        places: Sequence[int | None] = (),
+        places: Sequence[Sequence[int | None]] = (),
     ) -> FakeEncoder:
         """Keep the pixels as they are."""
-        del measurement
-        assert not isinstance(pixels, BandTiles)
-        return FakeEncoder(plan, pixels, n_before, places)
+        assert len(array.measurements) == len(bands)
+        return FakeEncoder(plan, bands, n_before, places)
 
     async def write_shard(
-        self,
-        measurement: Measurement,
-        key: tuple[int, ...],
-        encoder: RowEncoder,
-        *,
-        replaces: str | None,
+        self, path: str, encoder: RowEncoder, *, replaces: str | None
     ) -> StoredShard | None:
         """Put a shard, with its former rows if it has some."""
         assert isinstance(encoder, FakeEncoder)
-        path, n_before = _path(measurement, key), encoder.n_before
-        rows = zip(encoder.places, encoder.pixels.copy(), strict=True)
-        added = {place: row for place, row in rows if place is not None}
+        n_before = encoder.n_before
+        added = {
+            (place, band): np.array(row)
+            for band, (places, rows) in enumerate(zip(encoder.places, encoder.bands, strict=True))
+            for place, row in zip(places, rows, strict=True)
+            if place is not None
+        }
         there = None
         if n_before and (path in encoder.plan.append.tails or replaces is not None):
             there = await self._needed(path)
             if there.etag != replaces:
                 return None
         former: Any = Shard({}) if there is None else there.content
-        kept = {row: former.rows[row] for row in former.rows if row < n_before}
+        kept = {row: former.rows[row] for row in former.rows if row[0] < n_before}
         shard = Shard({**kept, **added}, former.n_stale + len(former.rows))
         etag = await self.put_object(path, shard, replaces=replaces)
         return None if etag is None else StoredShard(nbytes=1, etag=etag)
@@ -418,7 +416,3 @@ class SimulatedStage:
     def content(self, key: str) -> Any:
         """Return what was kept."""
         return self.objects[key]
-
-
-def _path(measurement: Measurement, key: tuple[int, ...]) -> str:
-    return f"{measurement.name}/c/{'/'.join(map(str, key))}"

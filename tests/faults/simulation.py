@@ -117,15 +117,13 @@ class Product:
     has_mask: bool = False
     """Whether each row has a second source, whose values hide pixels of the first one."""
 
+    has_axis: bool = False
+    """Whether one array has all bands, so that a task has one object."""
+
     @property
     def n_slots(self) -> int:
         """Sources of a row."""
         return 1 + self.has_mask
-
-    @property
-    def arrays(self) -> tuple[str, ...]:
-        """Names of the arrays: of all bands of the first source, then of the next."""
-        return ("red", "scl") if self.has_mask else tuple(f"band_{n + 1}" for n in range(self.n_bands))
 
     @property
     def hrefs(self) -> tuple[str, ...]:
@@ -148,6 +146,7 @@ class Product:
         """Return a request for the same pixels."""
         masks = {"nodata": 0, "mask": {"band": "scl", "bits": [0, 1]}} if self.has_mask else {}
         window = {"pixels": [0, 0, _SIDE, _SIDE]}
+        output = {**output, "bands": "axis" if self.has_axis else "arrays"}
         return parse_request({"sources": "list", "window": window, "output": output, **masks})
 
 
@@ -230,7 +229,11 @@ class World:
     def __post_init__(self) -> None:
         """Make the first version of each source."""
         self.chance = random.Random(self.seed)  # noqa: S311 # no secret
-        self.product = Product(n_bands=1 + self.seed % 2, has_mask=self.seed % 4 == 2)
+        self.product = Product(
+            n_bands=1 + self.seed % 2,
+            has_mask=self.seed % 4 == 2,
+            has_axis=self.seed % 8 in (5, 6),  # of bands of one file, and of files of their own
+        )
         self.loses = self.seed % 10 == 7  # one run of ten
         self.cancels = self.seed % 5 == 3  # one run of five
         self.cube = SimulatedCube(
@@ -496,9 +499,16 @@ def _count_read(world: World, number: int, row: Row) -> int:
         BrokenPromiseError: A row has other pixels than it says.
     """
     place, within = divmod(number, _SHARD_ROWS)
-    objects = [world.cube.content_now(f"{name}/c/{place}/0/0") or Shard({}) for name in world.product.arrays]
+    plan = plan_of(world.product)
+    objects = [world.cube.content_now(key) or Shard({}) for key in plan.object_keys(place, 0)]
     blank = np.zeros((_SIDE, _SIDE), "uint16")
-    pixels = np.stack([each.rows.get(within, blank) for each in objects])
+    pixels = np.stack(
+        [
+            each.rows.get((within, band), blank)
+            for each, array in zip(objects, plan.arrays, strict=True)
+            for band in range(len(array.measurements))
+        ]
+    )
     if row[0].is_read and not row[-1].is_read:
         raise BrokenPromiseError(f"row {number} is ok, and its mask was not read")
     was = world.committed[number] if number < len(world.committed) else None

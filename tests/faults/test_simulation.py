@@ -62,7 +62,16 @@ def test_a_seed_is_a_run() -> None:
     assert one.cube.calls == other.cube.calls
 
 
-@pytest.mark.parametrize("product", [Product(), Product(n_bands=2), Product(has_mask=True)])
+_PRODUCTS: Final = (
+    Product(),
+    Product(n_bands=2),
+    Product(n_bands=2, has_axis=True),
+    Product(has_mask=True),
+    Product(has_mask=True, has_axis=True),
+)
+
+
+@pytest.mark.parametrize("product", _PRODUCTS)
 def test_a_plan_is_the_same_for_all_versions_of_the_sources(product: Product) -> None:
     """So the runs share it. Only its time is their own."""
     assert simulation.plan_of(product) == simulation.plan_of(product, version=9)

@@ -153,7 +153,8 @@ def test_neighbouring_tiles_of_one_zone_share_one_lattice(tmp_path: Path) -> Non
     assert cube.status.values.tolist() == [Status.OK, Status.OK, Status.UNLIKE]
     (cause,) = gathered.report.causes
     assert cause.reason == (
-        "its pixels are shifted by 0.4 and 0 pixels of the grid along x and y, and none is moved"
+        "its pixels lie 0.4 of a pixel along x and 0 along y beside those of the grid, and a gather "
+        "shifts no pixel"
     )
     with rasterio.open(files[1]) as source:
         part = source.read(1, window=Window(5, 29, 67, 73))

@@ -226,7 +226,7 @@ def test_rows_that_are_added_get_the_cubes_mask(tmp_path: Path) -> None:
         ),
         (
             {"mask": {"band": "scl", "drop": [1], "bits": [1]}},
-            "mask: give either the values to drop or the bits",
+            "mask: give either drop, the values that hide a pixel, or bits, counted from 0",
         ),
         ({"mask": {"band": "scl", "drop": [1], "dilate": 99}}, "mask.dilate: it is 99; the most is 64"),
         (

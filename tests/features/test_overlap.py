@@ -8,7 +8,6 @@ import numpy as np
 
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import Cost
-from pixel_gather.core.plan.cube_plan import Measurement
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import RowEncoder, StoredShard
 from pixel_gather.engine.plan_gather import plan_gather
@@ -66,20 +65,14 @@ class SlowCube(FakeCube):
 
     log: Log = field(default_factory=Log)
 
-    async def write_shard(
-        self,
-        measurement: Measurement,
-        key: tuple[int, ...],
-        encoder: RowEncoder,
-        *,
-        replaces: str | None,
-    ) -> StoredShard | None:
+    async def write_shard(self, key: str, encoder: RowEncoder, *, replaces: str | None) -> StoredShard | None:
         """Wait for the next shard's first source, then store the shard."""
-        self.log.events.append(f"store {key[0]}")
-        if key[0] + 1 < N_SHARDS:
-            await asyncio.wait_for(self.log.opened[key[0] + 1].wait(), timeout=10)
-        stored = await super().write_shard(measurement, key, encoder, replaces=replaces)
-        self.log.events.append(f"stored {key[0]}")
+        row = int(key.split("/")[2])
+        self.log.events.append(f"store {row}")
+        if row + 1 < N_SHARDS:
+            await asyncio.wait_for(self.log.opened[row + 1].wait(), timeout=10)
+        stored = await super().write_shard(key, encoder, replaces=replaces)
+        self.log.events.append(f"stored {row}")
         return stored
 
 

@@ -199,6 +199,27 @@ def test_every_load_shows_the_same_pixels(
             assert (_canvas(page)[is_valid][:, 0] == _levels(pixels, (0, 4000))[is_valid]).all()
 
 
+def test_bands_of_an_axis_are_shown_by_their_names(page: Page, tmp_path: Path) -> None:
+    """As if each had an array of its own: pixels, statuses and formulas."""
+    place = gathered_valley(tmp_path, n_rows=MISSING + 1, output={"bands": "axis"}).place
+    array: Any = zarr.open_group(place, mode="r")["bands"]
+    with serving_cube(place) as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=1&show=nir&map=grey&stretch=fixed&limits=0,4000")
+        pixels = array[1, BANDS.index("nir")]
+        is_valid = pixels != NODATA
+        shown = _canvas(page)
+        assert (shown[is_valid][:, 0] == _levels(pixels, (0, 4000))[is_valid]).all()
+        assert (shown[~is_valid, 3] == 0).all()
+
+        page.open_(f"{url}#row={MISSING}&show=nir")
+        assert not _canvas(page)[..., 3].any()
+
+        page.open_(f"{url}#row=2&show=nir-red&map=grey&stretch=fixed&limits=-1000,1000")
+        nir, red = (array[2, BANDS.index(name)].astype("float64") for name in ("nir", "red"))
+        is_valid = (nir != NODATA) & (red != NODATA)
+        assert (_canvas(page)[is_valid][:, 0] == _levels(nir - red, (-1000, 1000))[is_valid]).all()
+
+
 def test_canvas_mixes_three_measurements_and_keeps_the_stretch(
     page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
 ) -> None:

@@ -116,8 +116,8 @@ class Refused:
         Refused(
             "off the lattice",
             {"red": image(30), "pan": image(15, shift=7.5)},
-            "the band pan does not lie on the grid of red: its pixels are shifted by 0.5 and 0 pixels of the "
-            "grid along x and y, and none is moved",
+            "the band pan does not lie on the grid of red: its pixels lie 0.5 of a pixel along x "
+            "and 0 along y beside those of the grid, and a gather shifts no pixel",
         ),
         Refused(
             "other zone",

@@ -15,7 +15,7 @@ from pixel_gather.core.model.source import Cost, CubeRow, Header, ListColumn, Se
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import TileCoding, TileRange
 from pixel_gather.core.model.window import DescribedCrs, Transform, Window
-from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray
 from pixel_gather.core.ports import Projector, SourceAccess, SourceLimiter
 from pixel_gather.core.read.quicklook import Quicklooks
 from pixel_gather.core.read.read_shard import Pixels
@@ -467,10 +467,10 @@ class FakeEncoder:
     """Compresses nothing."""
 
     plan: CubePlan
-    pixels: Pixels
+    bands: Sequence[Pixels | BandTiles]
     n_before: int = 0
-    places: Sequence[int | None] = ()
-    """Place in the shard of each row; None if it is not put."""
+    places: Sequence[Sequence[int | None]] = ()
+    """Of each band: place in the shard of each row; None if it is not put."""
 
     rows: set[int] = field(default_factory=set)
 
@@ -478,6 +478,12 @@ class FakeEncoder:
         """Note the rows."""
         assert self.rows.isdisjoint(range(start, stop))
         self.rows.update(range(start, stop))
+
+    @property
+    def pixels(self) -> Pixels:
+        """The pixels as they are now: (row, y, x), or (row, band, y, x) of several bands."""
+        bands = [each for each in self.bands if not isinstance(each, BandTiles)]
+        return np.stack(bands, axis=1) if len(bands) > 1 else bands[0]
 
     def parts(self) -> list[bytes]:
         """Return the pixels."""
@@ -575,37 +581,33 @@ class FakeCube:
     def encoder(
         self,
         plan: CubePlan,
-        measurement: Measurement,
-        pixels: Pixels | BandTiles,
+        array: PixelArray,
+        bands: Sequence[Pixels | BandTiles],
         *,
         n_before: int,
-        places: Sequence[int | None] = (),
+        places: Sequence[Sequence[int | None]] = (),
     ) -> "FakeEncoder":
         """Keep the pixels as they are."""
         assert n_before == 0
-        assert list(places) in ([], list(range(len(pixels))))
-        assert not isinstance(pixels, BandTiles)
-        assert pixels.dtype == measurement.dtype
-        return FakeEncoder(plan, pixels)
+        assert all(list(each) == list(range(len(bands[0]))) for each in places)
+        encoder = FakeEncoder(plan, bands)
+        assert encoder.pixels.dtype == array.measurements[0].dtype
+        return encoder
 
     async def write_shard(
-        self,
-        measurement: Measurement,
-        key: tuple[int, ...],
-        encoder: RowEncoder,
-        *,
-        replaces: str | None,
+        self, path: str, encoder: RowEncoder, *, replaces: str | None
     ) -> StoredShard | None:
         """Store the pixels at the shard's position, if what is there has this ETag."""
-        path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
         if self.etags.get(path) != replaces:
             return None
-        self.calls.append(f"shard {measurement.name} {key}")
+        name, _, place = path.partition("/c/")
+        key = tuple(map(int, place.split("/")))
+        self.calls.append(f"shard {name} {key}")
         assert isinstance(encoder, FakeEncoder)
         plan, pixels = encoder.plan, encoder.pixels
         assert encoder.rows == set(range(len(pixels))), "all rows are compressed, each once"
         rows, lines = (place * side for place, side in zip(key[:2], plan.layout.shard[:2], strict=True))
-        target = self.pixels[measurement.name]
+        target = self.pixels[name]
         target[rows : rows + pixels.shape[0], lines : lines + pixels.shape[1]] = pixels
         self.etags[path] = f'"{len(self.calls)}"'
         return StoredShard(nbytes=pixels.nbytes, etag=self.etags[path])

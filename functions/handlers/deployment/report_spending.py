@@ -36,7 +36,7 @@ class Spending:
         """Count the requests of a shard that was filled."""
         self.n_shards += 1
         self.n_gets += sum(outcome.cost.requests for row in result.rows for outcome in row)
-        self.n_puts += len(plan.measurements) + _PUTS_BESIDE_PIXELS
+        self.n_puts += len(plan.arrays) + _PUTS_BESIDE_PIXELS
 
     def usd(self, seconds: float, *, memory_mib: int) -> float:
         """Return the price of the try by our model of AWS's prices."""

@@ -47,13 +47,18 @@ class PixelMask:
             raise RequestError("only a gather's mask is dilated; leave dilate out", field="mask.dilate")
         if unknown := given.keys() - {"band", "drop", "bits", "dilate"}:
             raise RequestError(
-                f"there is no such field {min(unknown)}; give band and drop or bits", field="mask"
+                f"there is no field {min(unknown)}; there are band; drop, the values that hide a pixel, or "
+                "bits, counted from 0; and dilate",
+                field="mask",
             )
         bits = given.get("bits", ())
         bits = tuple(bits.values()) if isinstance(bits, Mapping) else bits
         drop, bits = _integers(given.get("drop", ()), "mask.drop"), _integers(bits, "mask.bits")
         if bool(drop) == bool(bits):
-            raise RequestError("give either the values to drop or the bits", field="mask")
+            raise RequestError(
+                "give drop (values that hide a pixel) or bits (their numbers, from 0): one of the two",
+                field="mask",
+            )
         if any(not 0 <= bit < 64 for bit in bits):  # noqa: PLR2004 # bits of the largest integer
             raise RequestError("bits are counted from 0 to 63", field="mask.bits")
         (dilate,) = _integers(given.get("dilate", 0), "mask.dilate")

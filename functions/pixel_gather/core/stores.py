@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 import msgspec
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, claim_of
+from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray, claim_of
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.read_shard import Pixels
@@ -281,40 +281,33 @@ class CubeStore(Protocol):
     def encoder(
         self,
         plan: CubePlan,
-        measurement: Measurement,
-        pixels: Pixels | BandTiles,
+        array: PixelArray,
+        bands: Sequence[Pixels | BandTiles],
         *,
         n_before: int,
-        places: Sequence[int | None] = (),
+        places: Sequence[Sequence[int | None]] = (),
     ) -> RowEncoder:
         """Return what compresses the rows of one task.
 
         Args:
             plan: The cube.
-            measurement: Which array.
-            pixels: Shape (row, y, x), at most as large as a shard. Or compressed tiles, which are kept.
+            array: Which array.
+            bands: Of each measurement of it, shape (row, y, x), at most as large as a shard. Or compressed
+                tiles, which are kept.
             n_before: Rows of the shard that the cube has already. They stay readable in the former version,
                 too, but for those that are put anew.
-            places: For each of the rows, its place in the shard, ascending; None if it is not put. If not
-                given, they follow the rows before.
+            places: For each measurement, each row's place in the shard, ascending; None if it is not put. If
+                not given, the rows follow those before.
         """
 
     async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
         """Return the ETags of all objects of all shards, by key."""
 
-    async def write_shard(
-        self,
-        measurement: Measurement,
-        key: tuple[int, ...],
-        encoder: RowEncoder,
-        *,
-        replaces: str | None,
-    ) -> StoredShard | None:
+    async def write_shard(self, key: str, encoder: RowEncoder, *, replaces: str | None) -> StoredShard | None:
         """Store one object in one PUT.
 
         Args:
-            measurement: Which array.
-            key: Position of the shard in the array's grid of shards.
+            key: Its key in the cube.
             encoder: From `encoder`. It has compressed all rows.
             replaces: ETag that the present object must have; None if there must be none. An object that
                 replaces another has bytes that none had before.

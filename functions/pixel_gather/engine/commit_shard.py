@@ -37,7 +37,7 @@ _LONGEST_PAUSE_S: Final = 1.0
 _IN_TURN: Final = "others write shard {} at the same time: run again"
 
 type Put = Callable[[int, str | None], Awaitable[StoredShard | None]]
-"""Puts the object of a measurement, by its index, if the present one has this ETag, or if None is there.
+"""Puts the object of an array, by its index, if the present one has this ETag, or if None is there.
 Returns None if it was not put."""
 
 

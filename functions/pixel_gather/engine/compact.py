@@ -7,7 +7,6 @@ PUT has a condition, and stops if a later append has filled the shard meanwhile.
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
@@ -92,8 +91,8 @@ def _find_continued_shards(found: FoundCube) -> Iterator[str]:
     layout = template.layout
     ends = [each.n_rows for each in _since_compaction(found)[:-1]]
     rows = sorted({end // layout.shard[0] for end in ends if end % layout.shard[0]})
-    for measurement, row in product(template.measurements, rows):
-        yield f"{measurement.name}/c/{row}/0/0"
+    for row in rows:
+        yield from template.object_keys(row)
 
 
 async def _find_retried_shards(cube: CubeStore, found: FoundCube) -> list[str]:
@@ -109,7 +108,7 @@ async def _find_retried_shards(cube: CubeStore, found: FoundCube) -> list[str]:
         rows += (start + np.flatnonzero(n_tries > 1)).tolist()
         start += len(n_tries)
     places = sorted({row // template.layout.shard[0] for row in rows})
-    return [f"{each.name}/c/{place}/0/0" for each, place in product(template.measurements, places)]
+    return [key for place in places for key in template.object_keys(place)]
 
 
 def _since_compaction(found: FoundCube) -> tuple[CubeVersion, ...]:
@@ -120,8 +119,7 @@ def _since_compaction(found: FoundCube) -> tuple[CubeVersion, ...]:
 def _grid(found: FoundCube) -> tuple[int, ...]:
     """Return the number of chunks in a shard, along each axis."""
     assert found.template is not None  # noqa: S101 # the cube is complete
-    layout = found.template.layout
-    return tuple(whole // part for whole, part in zip(layout.shard, layout.chunk, strict=True))
+    return found.template.chunk_grid
 
 
 async def _check_unchanged(cube: CubeStore, found: FoundCube, version: int) -> None:

@@ -130,16 +130,16 @@ async def gather_shard(
     # Where do the pixels go? Rows are measured and compressed while others are still read.
     with buffers.borrowed(task) as arrays:
         pixels: list[Pixels | BandTiles] = [band for slot in arrays for band in slot]
-        key = task.shard_key(plan)
+        keys, of_arrays = task.object_keys(plan), iter(pixels)
         encoders = [
             context.cube.encoder(
                 plan,
-                measurement,
-                each,
-                n_before=plan.n_before(key[0]),
-                places=_places(task, plan, rows, measurement.slot),
+                array,
+                [next(of_arrays) for _ in array.measurements],
+                n_before=plan.n_before(task.shard_key(plan)[0]),
+                places=[_places(task, plan, rows, each.slot) for each in array.measurements],
             )
-            for measurement, each in zip(plan.measurements, pixels, strict=True)
+            for array in plan.arrays
         ]
         work = RowWork(
             task.n_rows,
@@ -199,10 +199,7 @@ async def gather_shard(
             )
 
         async def put(index: int, replaces: str | None) -> StoredShard | None:
-            measurement = plan.measurements[index]
-            return await context.cube.write_shard(
-                measurement, plan.place_in_arrays(key), encoders[index], replaces=replaces
-            )
+            return await context.cube.write_shard(keys[index], encoders[index], replaces=replaces)
 
         committing = commit_shard(
             task,
@@ -252,7 +249,7 @@ async def _measure_and_encode(
         plan: The cube.
         rows: All rows of the task.
         buffers: Of each slot: pixels, shape (band, row, y, x), or compressed tiles.
-        encoders: One for each measurement.
+        encoders: One for each array.
         start: The first row.
         outcomes: For each row from there on, one outcome per slot.
     """

@@ -81,5 +81,4 @@ def find_tails(plan: CubePlan, base: Base) -> tuple[str, ...]:
             f"{plan.layout.shard[0]} rows. A cube of strips can grow only if its shards are full",
             field=APPEND_TO,
         )
-    keys = (f"{each.name}/c/{place}/0/0" for each in plan.measurements)
-    return tuple(key for key in keys if key in base.shards)
+    return tuple(key for key in plan.object_keys(place, 0) if key in base.shards)

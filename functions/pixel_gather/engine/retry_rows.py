@@ -98,7 +98,7 @@ class FailedRows:
             stored: Keys of the cube's shards.
         """
         places = {row // self.template.layout.shard[0] for row in self.rows}
-        keys = {f"{each.name}/c/{at}/0/0" for each in self.template.measurements for at in places}
+        keys = {key for at in places for key in self.template.object_keys(at)}
         return replace(
             append,
             again=tuple(sorted(self.rows)),

@@ -65,10 +65,10 @@ class Cube {
     this.lost = lost; // keys of objects that are not there
     this.formulas = new Map();
     this.attributes = attributes;
-    this.arrays = metadata;
-    this.measurements = Object.keys(metadata).filter((name) => isMeasurement(metadata[name]));
+    this.arrays = { ...metadata, ...bandsOf(metadata, attributes) };
+    this.measurements = Object.keys(this.arrays).filter((name) => isMeasurement(this.arrays[name]));
     if (!this.measurements.length) throw new CubeError("The cube beside this page has no measurement.");
-    const first = metadata[this.measurements[0]];
+    const first = this.arrays[this.measurements[0]];
     [this.nRows, this.height, this.width] = first.shape;
     this.dim = first.dimension_names[0];
     this.step = Math.ceil(Math.sqrt((this.height * this.width) / MOST_CANVAS_PIXELS));
@@ -112,14 +112,17 @@ class Cube {
   // Whether the object that holds a row's pixels was asked for and is not there. Chunks without shards may be absent.
   isLost(name, row) {
     const { shardRows, isSharded } = this.layout(name);
-    const start = `/${name}/c/${Math.floor(row / shardRows)}/`;
+    const start = `/${this.stored(name)}/c/${Math.floor(row / shardRows)}/`;
     return isSharded && [...this.lost].some((key) => key.startsWith(start));
   }
+
+  // Name of the array that has a measurement: its own, or the one with an axis of bands.
+  stored(name) { return this.arrays[name].axis?.name ?? name; }
 
   array(name) {
     if (!this.opened.has(name)) {
       this.checkChunks(name);
-      this.opened.set(name, open.v3(this.root.resolve(name), { kind: "array" }).catch((error) => { throw notReadable(name, error); }));
+      this.opened.set(name, open.v3(this.root.resolve(this.stored(name)), { kind: "array" }).catch((error) => { throw notReadable(name, error); }));
     }
     return this.opened.get(name);
   }
@@ -177,8 +180,10 @@ class Cube {
 
   async pixels(name, selection) {
     const array = await this.array(name);
+    const { axis } = this.arrays[name];
+    const [rows, ...onMap] = selection;
     try {
-      return numbers((await get(array, selection)).data);
+      return numbers((await get(array, axis ? [rows, axis.at, ...onMap] : selection)).data);
     } catch (error) {
       throw notReadable(name, error);
     }
@@ -216,7 +221,7 @@ class Cube {
     const others = this.arrays[name].shape.slice(1);
     const values = others.reduce((product, each) => product * each, 1);
     const start = (row - chunk.start) * values;
-    const isEach = this.arrays[name].dimension_names[1] === "measurement";
+    const isEach = ["measurement", "band"].includes(this.arrays[name].dimension_names[1]);
     const perMeasurement = isEach ? values / this.measurements.length : values;
     const from = start + (isEach ? this.measurements.indexOf(measurement) * perMeasurement : 0);
     return perMeasurement === 1 ? at(chunk.data, from) : Array.from({ length: perMeasurement }, (_, each) => at(chunk.data, from + each));
@@ -272,6 +277,17 @@ class Cube {
     const [left, top, right, bottom] = inside[0] === undefined ? [0, 0, this.width, this.height] : inside;
     return { status, nodata: Number(nodata), left, top, right, bottom };
   }
+}
+
+// The bands of an array with an axis of them, described as if each had an array of its own.
+function bandsOf({ bands: whole }, attributes) {
+  if (whole?.dimension_names?.[1] !== "band") return {};
+  const without = (lengths) => lengths.toSpliced(1, 1);
+  const cut = (configuration) => ({ configuration: { ...configuration, chunk_shape: without(configuration.chunk_shape) } });
+  const codecs = whole.codecs.map((each) => (each.name === "sharding_indexed" ? { ...each, ...cut(each.configuration) } : each));
+  const described = { ...whole, codecs, shape: without(whole.shape), dimension_names: without(whole.dimension_names), chunk_grid: cut(whole.chunk_grid.configuration) };
+  const names = JSON.parse(attributes.pixel_gather).report.measurements;
+  return Object.fromEntries(names.map((name, at) => [name, { ...described, axis: { name: "bands", at } }]));
 }
 
 function isMeasurement({ shape, dimension_names: dims }) {

@@ -73,19 +73,19 @@ _BESIDE_GB: Final = 1769 / 1024
 """Memory of plan and finish, in GB."""
 
 
-def n_puts(*, n_tasks: int, n_measurements: int, n_rows: int, n_columns: int) -> int:
+def n_puts(*, n_tasks: int, n_arrays: int, n_rows: int, n_columns: int) -> int:
     """Return the number of objects that a gather writes.
 
     Each task writes one object per measurement and two sidecars. The coordinates are added.
 
     Args:
         n_tasks: Shards.
-        n_measurements: Arrays of pixels.
+        n_arrays: Arrays of pixels.
         n_rows: Rows of the cube.
         n_columns: Columns of the list that become coordinates.
     """
     coordinates = -(-n_rows // ROWS_PER_PUT) * (COORDINATES + n_columns)
-    return n_tasks * (n_measurements + 2) + coordinates + PUTS_BESIDE
+    return n_tasks * (n_arrays + 2) + coordinates + PUTS_BESIDE
 
 
 TRIES_PER_LEASE: Final = 2.5

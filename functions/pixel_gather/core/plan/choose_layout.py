@@ -69,6 +69,7 @@ def plan_layout(
     n_measurements: int,
     wanted: "LayoutName | ExplicitLayout",
     max_task_nbytes: int,
+    n_in_object: int = 1,
 ) -> Layout:
     """Cut a cube of (rows, y, x).
 
@@ -78,15 +79,17 @@ def plan_layout(
         n_measurements: Number of measurements. A task holds all of them.
         wanted: The request's layout.
         max_task_nbytes: Largest decoded size of a task. Larger windows are split into strips along y.
+        n_in_object: Measurements in one object. A chunk has one.
 
     Raises:
         BudgetError: The cube cannot be cut into at most `MAX_SHARDS` tasks of this size.
     """
-    pixel_nbytes = itemsize * n_measurements
+    pixel_nbytes, object_pixel_nbytes = itemsize * n_measurements, itemsize * n_in_object
+    sizes = (object_pixel_nbytes, pixel_nbytes, max_task_nbytes)
     if isinstance(wanted, str):
-        layout = _named(wanted, shape, itemsize, pixel_nbytes, max_task_nbytes)
+        layout = _named(wanted, shape, itemsize, *sizes)
     else:
-        layout = _explicit(wanted, shape, itemsize, pixel_nbytes, max_task_nbytes)
+        layout = _explicit(wanted, shape, *sizes)
     advice = "" if isinstance(wanted, str) else ", or for {other_shards}"
     return _checked(layout, shape, pixel_nbytes, max_task_nbytes, advice=advice)
 
@@ -179,6 +182,7 @@ def _named(
     wanted: "LayoutName",
     shape: tuple[int, int, int],
     itemsize: int,
+    object_pixel_nbytes: int,
     pixel_nbytes: int,
     max_task_nbytes: int,
 ) -> Layout:
@@ -186,7 +190,7 @@ def _named(
     rows, y, x = _planned_chunk(wanted, shape, itemsize)
     padded_width = _up_to(width, x)
     strip = _strip_height(height, y, padded_width * pixel_nbytes, max_task_nbytes)
-    strip_nbytes = strip * padded_width * itemsize
+    strip_nbytes = strip * padded_width * object_pixel_nbytes
     task_row_nbytes = strip * padded_width * pixel_nbytes
     shard_rows = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)
     n_chunks = max(round(shard_rows / min(rows, shard_rows)), 1)
@@ -201,7 +205,7 @@ def _named(
 def _explicit(
     wanted: "ExplicitLayout",
     shape: tuple[int, int, int],
-    itemsize: int,
+    object_pixel_nbytes: int,
     pixel_nbytes: int,
     max_task_nbytes: int,
 ) -> Layout:
@@ -212,7 +216,7 @@ def _explicit(
     line_nbytes = (shard_rows or rows) * padded_width * pixel_nbytes
     strip = _strip_height(height, y, line_nbytes, max_task_nbytes)
     if shard_rows is None:
-        strip_nbytes = strip * padded_width * itemsize
+        strip_nbytes = strip * padded_width * object_pixel_nbytes
         task_row_nbytes = strip * padded_width * pixel_nbytes
         most = max(max_task_nbytes // task_row_nbytes // rows, 1) * rows
         planned = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)

@@ -167,8 +167,8 @@ def why_apart(one: Placement, other: Placement) -> str:
         return f"it lies in {_named(one.crs)}, the grid in {_named(other.crs)}, and pixels are not warped"
     if (shift := find_shift(one, other)) is not None:
         return (
-            f"its pixels are shifted by {abs(shift[0]):.3g} and {abs(shift[1]):.3g} pixels of the grid along "
-            "x and y, and none is moved"
+            f"its pixels lie {abs(shift[0]):.3g} of a pixel along x and {abs(shift[1]):.3g} along y beside "
+            "those of the grid, and a gather shifts no pixel"
         )
     return "its window covers other pixels of the map than the cube's"
 

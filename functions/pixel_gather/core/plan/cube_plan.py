@@ -31,6 +31,12 @@ OVERHANG_IS_ZERO: Final = (
 )
 
 
+BANDS: Final = "bands"
+"""Name of the array that has all measurements along an axis."""
+
+BAND: Final = "band"
+"""Name of that axis."""
+
 MOST_GRIDS: Final = 32
 """Sampled grids that a plan keeps, to show where its sources lie."""
 
@@ -90,6 +96,34 @@ class Measurement:
         """Description of the pixels outside their source, in words."""
         has_nan = np.dtype(self.dtype).kind in "fc"
         return OVERHANG_IS_NODATA if has_nan or self.nodata is not None else OVERHANG_IS_ZERO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PixelArray:
+    """An array of the cube: one measurement, or all of them along an axis."""
+
+    name: str
+    measurements: tuple[Measurement, ...]
+
+
+def pixel_arrays(measurements: Sequence[Measurement], *, bands_are_axis: bool) -> tuple[PixelArray, ...]:
+    """Return the arrays that hold some measurements."""
+    if bands_are_axis:
+        return (PixelArray(name=BANDS, measurements=tuple(measurements)),)
+    return tuple(PixelArray(name=each.name, measurements=(each,)) for each in measurements)
+
+
+def object_keys(arrays: Sequence[PixelArray], *, row: int, strip: int = 0, is_folded: bool) -> list[str]:
+    """Return the keys of the objects of one shard, one for each array.
+
+    Args:
+        arrays: The cube's.
+        row: Position of the shard along the rows.
+        strip: Position along y.
+        is_folded: Whether the arrays have a second axis before y and x, which no shard cuts.
+    """
+    place = f"{row}/0/{strip}/0" if is_folded else f"{row}/{strip}/0"
+    return [f"{each.name}/c/{place}" for each in arrays]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +233,9 @@ class CubePlan:
     mask: PixelMask | None = None
     """Which pixels are hidden, by the values of one measurement. It stays as it is itself."""
 
+    bands_are_axis: bool = False
+    """Whether one array has all measurements along an axis. If not, each has an array of its own."""
+
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -262,16 +299,36 @@ class CubePlan:
     @property
     def leading_dims(self) -> tuple[str, ...]:
         """Names of the axes before y and x."""
+        if self.bands_are_axis:
+            return (self.dim, BAND)
         return (self.dim,) if self.chips is None else (self.dim, self.dim_of_images)
 
-    def folded(self, lengths: Sequence[int]) -> tuple[int, ...]:
-        """Return lengths that begin with a number of rows, as the arrays have them."""
+    @property
+    def arrays(self) -> tuple[PixelArray, ...]:
+        """The arrays that hold the measurements."""
+        return pixel_arrays(self.measurements, bands_are_axis=self.bands_are_axis)
+
+    @property
+    def band_dim(self) -> str:
+        """Name of the axis of coordinates that differ between measurements."""
+        return BAND if self.bands_are_axis else "measurement"
+
+    def folded(self, lengths: Sequence[int], *, n_bands: int | None = None) -> tuple[int, ...]:
+        """Return lengths that begin with a number of rows, as the arrays have them.
+
+        Args:
+            lengths: Of rows, and perhaps of further axes.
+            n_bands: Length along an axis of bands; all of them if not given.
+        """
+        if self.bands_are_axis:
+            rows, *others = lengths
+            return rows, len(self.measurements) if n_bands is None else n_bands, *others
         return tuple(lengths) if self.chips is None else self.chips.folded(lengths)
 
-    def place_in_arrays(self, shard_key: tuple[int, int, int]) -> tuple[int, ...]:
-        """Return a shard's position in the arrays' grid of shards, from its position along rows, y and x."""
-        row, strip, col = shard_key
-        return shard_key if self.chips is None else (row, 0, strip, col)
+    def object_keys(self, row: int, strip: int) -> list[str]:
+        """Return the keys of the objects of one shard, one for each array."""
+        is_folded = self.bands_are_axis or self.chips is not None
+        return object_keys(self.arrays, row=row, strip=strip, is_folded=is_folded)
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -1,6 +1,6 @@
 """Cut a plan into tasks, one per shard.
 
-A shard is the unit of writing: one task writes one whole object per measurement. So two workers
+A shard is the unit of writing: one task writes one whole object per array. So two workers
 never write the same object, and a retry repeats only its own work. Pure.
 """
 
@@ -52,9 +52,9 @@ class ShardTask:
         return self.row_start // plan.layout.shard[0], self.y_start // plan.layout.shard[1], 0
 
     def object_keys(self, plan: CubePlan) -> list[str]:
-        """Return the keys of the shard's objects in the cube, one for each measurement."""
-        place = "/".join(map(str, plan.place_in_arrays(self.shard_key(plan))))
-        return [f"{measurement.name}/c/{place}" for measurement in plan.measurements]
+        """Return the keys of the shard's objects in the cube, one for each array."""
+        row, strip, _ = self.shard_key(plan)
+        return plan.object_keys(row, strip)
 
 
 def row_ranges(plan: CubePlan) -> Iterator[tuple[int, int]]:

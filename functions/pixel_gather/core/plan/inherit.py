@@ -17,7 +17,15 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import ListColumn
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.choose_layout import Layout
-from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, SourceSlot
+from pixel_gather.core.plan.cube_plan import (
+    BANDS,
+    CubePlan,
+    Measurement,
+    PixelArray,
+    SourceSlot,
+    object_keys,
+    pixel_arrays,
+)
 from pixel_gather.core.plan.locate_window import Placement
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
@@ -44,6 +52,8 @@ class CubeTemplate:
     """As `CubePlan.resolution`."""
 
     mask: PixelMask | None = None
+    bands_are_axis: bool = False
+    """As `CubePlan.bands_are_axis`."""
 
     @classmethod
     def of(cls, plan: CubePlan, *, is_aligned: bool) -> Self:
@@ -66,7 +76,24 @@ class CubeTemplate:
             is_aligned=is_aligned,
             resolution=plan.resolution,
             mask=plan.mask,
+            bands_are_axis=plan.bands_are_axis,
         )
+
+    @property
+    def arrays(self) -> tuple[PixelArray, ...]:
+        """As `CubePlan.arrays`."""
+        return pixel_arrays(self.measurements, bands_are_axis=self.bands_are_axis)
+
+    def object_keys(self, row: int) -> list[str]:
+        """Return the keys of the objects of one shard of whole windows, one for each array."""
+        return object_keys(self.arrays, row=row, is_folded=self.bands_are_axis)
+
+    @property
+    def chunk_grid(self) -> tuple[int, ...]:
+        """Number of chunks in a shard: along rows, bands, y and x."""
+        sides = zip(self.layout.shard, self.layout.chunk, strict=True)
+        rows, *others = (whole // part for whole, part in sides)
+        return rows, len(self.measurements) if self.bands_are_axis else 1, *others
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values. A nodata that JSON cannot hold, such as NaN, becomes a text."""
@@ -179,6 +206,9 @@ def _check_output(template: CubeTemplate, request: "GatherRequest") -> None:
         asked = getattr(output, name)
         if name in output.model_fields_set and asked != theirs:
             raise _differs(f"output.{name}", _or_none(theirs), _or_none(asked))
+    if "bands" in output.model_fields_set and output.has_band_axis != template.bands_are_axis:
+        shapes = (f"one array {BANDS} with an axis of bands", "an array for each band")
+        raise _differs("output.bands", *(shapes if template.bands_are_axis else reversed(shapes)))
     if "layout" in output.model_fields_set and not isinstance(output.layout, str):
         asked_chunk, shard_rows = output.layout.chunk, output.layout.shard_rows
         if asked_chunk != template.layout.chunk:

@@ -35,7 +35,15 @@ from pixel_gather.core.plan.common_grid import (
     is_as_wide,
     rule_on_grid,
 )
-from pixel_gather.core.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot
+from pixel_gather.core.plan.cube_plan import (
+    BAND,
+    BANDS,
+    MOST_GRIDS,
+    Append,
+    CubePlan,
+    Measurement,
+    SourceSlot,
+)
 from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.core.plan.locate_window import Placement
@@ -139,9 +147,7 @@ async def plan_cube(
     n_sources = table.n_sources + append.n_again
     on_aws = pool_of(request, workers, n_by_bucket=table.n_by_bucket, n_sources=n_sources)
     work = replace(
-        _workload(
-            drafts, table, chosen.layout, chosen.measurements, append=append, in_flight=on_aws.in_flight
-        ),
+        _workload(drafts, table, chosen, append=append, in_flight=on_aws.in_flight),
         is_decoded=not request.passes_through,
         has_report=request.output.report,
     )
@@ -175,6 +181,7 @@ async def plan_cube(
         resolution=chosen.resolution,
         chips=table.axis if isinstance(table, ChipTable) else None,
         mask=chosen.mask,
+        bands_are_axis=chosen.bands_are_axis,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
             *_warnings_of_times(request, table, template),
@@ -203,6 +210,8 @@ def _choose_template(
 ) -> CubeTemplate:
     """Return what a new cube prescribes to itself, and later to others."""
     slots, measurements = tuple(draft.slot for draft in drafts), tuple(_measurements(drafts, request))
+    if request.output.has_band_axis:
+        _check_axis(measurements, table)
     window = slots[0].window
     shape = (max(table.n_rows, request.output.expected_rows or 0), window.height, window.width)
     return CubeTemplate(
@@ -218,6 +227,7 @@ def _choose_template(
         is_aligned=request.shares_grid,
         resolution=None if grid is None else grid.resolution,
         mask=_mask(request, measurements),
+        bands_are_axis=request.output.has_band_axis,
     )
 
 
@@ -241,7 +251,34 @@ def _layout(
         return chip_layout(shape, n_images=table.axis.n_images, **sizes)
     if request.passes_through:
         return layout_of(request, drafts, shape, **sizes)
-    return plan_layout(shape, wanted=request.output.layout, **sizes)
+    return plan_layout(
+        shape,
+        wanted=request.output.layout,
+        n_in_object=len(measurements) if request.output.has_band_axis else 1,
+        **sizes,
+    )
+
+
+def _check_axis(measurements: Sequence[Measurement], table: SourceTable) -> None:
+    """Refuse bands that one array cannot hold, or whose array would have the name of a column."""
+    first = measurements[0]
+    for each in measurements[1:]:
+        for what, ours, theirs in (
+            ("dtype", first.dtype, each.dtype),
+            ("nodata", str(first.nodata), str(each.nodata)),
+            ("scale", first.scale, each.scale),
+            ("offset", first.offset, each.offset),
+        ):
+            if ours != theirs:
+                raise RequestError(
+                    f"bands along one axis have one {what}, but {first.name} has {ours} and {each.name} "
+                    f"{theirs}: leave one of them out, or write arrays",
+                    field="output.bands",
+                )
+    if twice := next((each.name for each in table.columns if each.name in (BANDS, BAND)), None):
+        raise RequestError(
+            f"a cube with an axis of bands has {twice} already: rename the column {twice}", field="sources"
+        )
 
 
 def _mask(request: "GatherRequest", measurements: Sequence[Measurement]) -> PixelMask | None:
@@ -522,12 +559,12 @@ def _fits_dtype(value: float, dtype: str) -> bool:
 def _workload(
     drafts: Sequence[Draft],
     table: SourceTable,
-    layout: Layout,
-    measurements: Sequence[Measurement],
+    chosen: CubeTemplate,
     *,
     append: Append,
     in_flight: int,
 ) -> Workload:
+    layout, measurements = chosen.layout, chosen.measurements
     n_sources = table.n_sources + append.n_again
     per_slot = n_sources / len(drafts)
     to_open = 1 - table.n_known / table.n_sources
@@ -565,7 +602,7 @@ def _workload(
         },
         n_puts=n_puts(
             n_tasks=n_tasks,
-            n_measurements=len(measurements),
+            n_arrays=1 if chosen.bands_are_axis else len(measurements),
             n_rows=table.n_rows,
             n_columns=len(table.columns),
         ),

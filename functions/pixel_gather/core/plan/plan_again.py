@@ -94,6 +94,7 @@ def plan_again(
         estimate=estimate,
         resolution=template.resolution,
         mask=template.mask,
+        bands_are_axis=template.bands_are_axis,
     )
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)
@@ -124,7 +125,7 @@ def _workload(
         },
         n_puts=n_puts(
             n_tasks=n_tasks,
-            n_measurements=len(template.measurements),
+            n_arrays=1 if template.bands_are_axis else len(template.measurements),
             n_rows=len(append.again),
             n_columns=len(template.columns),
         ),

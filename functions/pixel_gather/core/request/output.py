@@ -64,6 +64,12 @@ class Output(RequestPart):
     zfp_tolerance: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="Largest error of a value with codec zfp. 0 is lossless."
     )
+    bands: Literal["arrays", "axis"] = Field(
+        "arrays",
+        description="arrays: one array for each band. axis: one array, bands, with the axes time, band, y "
+        "and x, and one object in a shard instead of one for each band. All bands then have one dtype, "
+        "nodata, scale and offset.",
+    )
     report: bool = Field(
         default=True,
         description="false: draw no report, which takes seconds. The receipt, rows.parquet and view.html are "
@@ -90,6 +96,19 @@ class Output(RequestPart):
                 "the sources decide the chunks"
             )
         return self
+
+    @model_validator(mode="after")
+    def _axis_of_new_arrays(self) -> Self:
+        if self.has_band_axis and self.archive is not None:
+            raise ValueError("cubes with an axis of bands cannot be joined yet: leave archive or bands out")
+        if self.has_band_axis and self.codec == AS_STORED:
+            raise ValueError("codec source keeps each band in an array of its own: leave bands out")
+        return self
+
+    @property
+    def has_band_axis(self) -> bool:
+        """Whether one array has all bands."""
+        return self.bands == "axis"
 
     @model_validator(mode="after")
     def _tolerance_goes_with_zfp(self) -> Self:

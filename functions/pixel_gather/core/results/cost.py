@@ -23,9 +23,8 @@ def usd_by_service(
         max_workers: The deployment's limit: no more workers have started.
         has_report: Whether a report was drawn.
     """
-    puts = n_puts(
-        n_tasks=report.n_shards, n_measurements=len(report.measurements), n_rows=report.shape[0], n_columns=0
-    )
+    n_arrays = 1 if report.bands_are_axis else len(report.measurements)
+    puts = n_puts(n_tasks=report.n_shards, n_arrays=n_arrays, n_rows=report.shape[0], n_columns=0)
     work = Workload(
         n_sources=report.n_sources,
         n_gets=report.requests,

@@ -278,6 +278,6 @@ def slowest_first(total_s: Sequence[float] | np.ndarray[Any, Any], n: int) -> li
 def is_shown(pixels: Image, nodata: complex | None) -> Mask:
     """Return a mask of the raw pixels that are finite and not nodata."""
     valid: Mask = np.isfinite(pixels) if pixels.dtype.kind in "fc" else np.ones(pixels.shape, dtype=bool)
-    if nodata is not None and not math.isnan(abs(nodata)):
+    if nodata is not None and nodata == nodata:  # noqa: PLR0124 # NaN does not, and abs() of -128 overflows
         valid &= pixels != nodata
     return valid

@@ -132,6 +132,10 @@ def make_member(
         raise StoreError(f"{place}: a Zarr is there that no gather made, so it cannot be joined") from error
     if tuple(table.get("dims", ()))[:1] == ("chip",):
         raise RequestError(f"{place} is a cube of chips, which cannot be joined", field="cubes")
+    if "band_axis" in table:
+        raise RequestError(
+            f"{place} has an axis of bands; only cubes with arrays can be joined", field="cubes"
+        )
     if not attributes.get("complete"):
         raise StoreError(f"{place}: this cube is not complete: run its request again to finish it, then join")
     if table.get("format") != _READ:

@@ -33,7 +33,7 @@ import msgspec
 import xxhash
 
 from pixel_gather.core.model.outcome import Outcome
-from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.cube_plan import BANDS, CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.results.own_checksum import has_its_checksum, with_checksum
 from pixel_gather.core.results.report import Report
@@ -160,25 +160,36 @@ class Receipt:
     one of rows. None for other cubes.
     """
 
+    band_axis: str | None = None
+    """Name of the array that has all measurements along an axis, the second one. None if each has its own."""
+
+    @property
+    def arrays(self) -> dict[str, tuple[str, ...]]:
+        """The measurements in each array, by its name."""
+        if self.band_axis is not None:
+            return {self.band_axis: tuple(self.dtypes)}
+        return {name: (name,) for name in self.dtypes}
+
     @property
     def shard_grid(self) -> tuple[int, ...]:
         """Number of shards along each axis."""
         return tuple(-(-whole // part) for whole, part in zip(self.shape, self.shard, strict=True))
 
     def shards_of(self, name: str) -> Iterator[tuple[str, tuple[slice, ...]]]:
-        """Yield the key of each shard of a measurement, and its place in the array."""
+        """Yield the key of each shard of an array, and its place along rows, y and x."""
         for place in product(*map(range, self.shard_grid)):
             edges = zip(place, self.shard, self.shape, strict=True)
-            at = place if self.images_per_chip is None else (place[0], 0, *place[1:])
+            is_folded = self.images_per_chip is not None or self.band_axis is not None
+            at = (place[0], 0, *place[1:]) if is_folded else place
             key = f"{name}/c/{'/'.join(map(str, at))}"
             yield key, tuple(slice(at * side, min((at + 1) * side, stop)) for at, side, stop in edges)
 
     @property
     def has_all_shards(self) -> bool:
-        """Whether every shard of every measurement is named, and no other."""
-        n = math.prod(self.shard_grid) * len(self.dtypes)
+        """Whether every shard of every array is named, and no other."""
+        n = math.prod(self.shard_grid) * len(self.arrays)
         return n == len(self.shards) and all(
-            key in self.shards for name in self.dtypes for key, _ in self.shards_of(name)
+            key in self.shards for name in self.arrays for key, _ in self.shards_of(name)
         )
 
     def to_bytes(self) -> bytes:
@@ -241,6 +252,7 @@ def receipt_of(
         files=written,
         sources=sources,
         images_per_chip=None if plan.chips is None else plan.chips.n_images,
+        band_axis=BANDS if plan.bands_are_axis else None,
     )
 
 
@@ -255,7 +267,7 @@ def _grown_receipt(
 ) -> Receipt:
     """Return the receipt of a cube to which a plan has added rows."""
     n_shards, _ = plan.layout.n_shards(plan.shape)
-    there = {key: told for key, told in earlier.shards.items() if int(key.split("/")[-3]) < n_shards}
+    there = {key: told for key, told in earlier.shards.items() if _place(key)[0] < n_shards}
     added = AppendReceipt(
         version=plan.append.version,
         digest=plan.digest,
@@ -282,14 +294,18 @@ def _grown_receipt(
 
 def _in_order(plan: CubePlan, shards: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return the shards in the order of rows, as a gather of all rows would have them."""
-    names = [each.name for each in plan.measurements]
+    names = [each.name for each in plan.arrays]
 
     def place(key: str) -> tuple[int, ...]:
-        name, *at = key.rsplit("/", 4)
-        row, strip, _ = map(int, at[1:])
-        return row, strip, names.index(name)
+        row, *_, strip, _ = _place(key)
+        return row, strip, names.index(key.partition("/c/")[0])
 
     return {key: shards[key] for key in sorted(shards, key=place)}
+
+
+def _place(key: str) -> list[int]:
+    """Return a shard's position in the grid of shards of its array."""
+    return [int(each) for each in key.partition("/c/")[2].split("/")]
 
 
 def shard_digests(
@@ -317,7 +333,7 @@ def shard_digests(
 def digests_of_shard(
     plan: CubePlan, place: int, rows: Sequence[Sequence[str]] | None, *, strip: int = 0
 ) -> dict[str, str | None]:
-    """Return the digest of the shards of all measurements at one place, by their keys in the cube.
+    """Return the digest of the shards of all arrays at one place, by their keys in the cube.
 
     Args:
         plan: The cube.
@@ -325,17 +341,19 @@ def digests_of_shard(
         rows: The digests of each measurement of all rows of the shard; None if it was lost.
         strip: Place along y.
     """
-    at = "/".join(map(str, plan.place_in_arrays((place, strip, 0))))
-    keys = [f"{each.name}/c/{at}" for each in plan.measurements]
+    keys = plan.object_keys(place, strip)
     if rows is None or not all(map(all, rows)):  # rows that were lost have no digest
         return dict.fromkeys(keys)
+    if plan.bands_are_axis:
+        return {keys[0]: digest_of_rows([digest for row in rows for digest in row])}
     return {key: digest_of_rows(digests) for key, digests in zip(keys, zip(*rows, strict=True), strict=True)}
 
 
 def digest_of_rows(digests: Sequence[str]) -> str:
     """Return a shard's digest: XXH3-128 of the text of its rows' digests, in order.
 
-    A row's digest is `pixel_gather.core.read.pixel_statistics.digest_of` its pixels in this shard.
+    A row's digest is `pixel_gather.core.read.pixel_statistics.digest_of` its pixels in this shard. Along an
+    axis of bands, each row has a digest for each band.
     """
     return xxhash.xxh3_128_hexdigest("".join(digests).encode())
 

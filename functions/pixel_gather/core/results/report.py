@@ -146,6 +146,9 @@ class Report(TimingSummary):
     images_per_chip: int | None = None
     """Of a cube of chips: rows of each chip."""
 
+    bands_are_axis: bool = False
+    """Whether one array has all measurements."""
+
     def __repr__(self) -> str:
         statuses = ", ".join(f"{n:,} {name}" for name, n in self.status_counts.items())
         return shown(
@@ -158,8 +161,10 @@ class Report(TimingSummary):
 
     @property
     def shape_of_arrays(self) -> tuple[int, ...]:
-        """Shape of every measurement: (row, y, x), or of chips (chip, image, y, x)."""
+        """Shape of every array of pixels: (row, y, x), (row, band, y, x), or of chips (chip, image, y, x)."""
         rows, *others = self.shape
+        if self.bands_are_axis:
+            return rows, len(self.measurements), *others
         n = self.images_per_chip
         return self.shape if n is None else (rows // n, n, *others)
 
@@ -485,6 +490,7 @@ class Tally:
             dtypes=tuple(each.dtype for each in plan.measurements),
             bands=tuple(dict.fromkeys(band for slot in plan.slots for band in slot.bands)),
             images_per_chip=None if plan.chips is None else plan.chips.n_images,
+            bands_are_axis=plan.bands_are_axis,
             tile=(grid.tile_height, grid.tile_width),
             is_aligned=self.is_aligned and len(timings) > 0,
             n_overhanging=self.n_overhanging,

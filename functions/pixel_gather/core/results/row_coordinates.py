@@ -472,7 +472,7 @@ def _bands_of(plan: CubePlan, slot: int, outcome: Outcome) -> list[BandStats]:
 def second_dims(plan: CubePlan) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
     """Return the further dimensions of values per source and of values per measurement."""
     n_measurements = len(plan.measurements)
-    of_measurements = (("measurement", n_measurements),) if n_measurements > 1 else ()
+    of_measurements = ((plan.band_dim, n_measurements),) if n_measurements > 1 else ()
     return (of_measurements if len(plan.slots) > 1 else ()), of_measurements
 
 

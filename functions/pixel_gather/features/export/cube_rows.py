@@ -11,6 +11,7 @@ import numpy as np
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.cube_plan import BAND
 from pixel_gather.core.results.evidence import Image, Mask, is_shown
 from pixel_gather.core.results.row_coordinates import NO_TIME, NOT_GATHERED
 from pixel_gather.core.results.row_evidence import stored_status
@@ -243,8 +244,9 @@ def measurements_of(group: "zarr.Group") -> tuple[str, ...]:
     row_dim = dims_of(open_array(group, "status"))[:1]
     arrays = dict(group.arrays())
     found = [name for name, each in arrays.items() if dims_of(each) == (*row_dim, "y", "x")]
-    if "measurement" in group:
-        order = [str(name) for name in np.asarray(open_array(group, "measurement")[...])]
+    named = next((name for name in ("measurement", BAND) if name in group), None)
+    if named is not None:
+        order = [str(name) for name in np.asarray(open_array(group, named)[...])]
         found.sort(key=order.index)
     return tuple(found)
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.model.band_meaning import MOST_CLASSES, has_classes
+from pixel_gather.core.plan.cube_plan import BAND
 from pixel_gather.core.results.row_evidence import stored_status
 from pixel_gather.features.export.cube_rows import CubeRows, dims_of, measurements_of, open_array
 from pixel_gather.io.parquet.parquet_file import write_parquet_file
@@ -65,7 +66,7 @@ def _columns(rows: CubeRows) -> Iterator[tuple[str, list[Any]]]:
     for name in sorted(arrays, key=lambda each: (each != "time", each != "href", each)):
         dims = dims_of(arrays[name])[1:]
         values = rows.coordinate(name)
-        columns = _flat(name, values, [known if dim == "measurement" else _AFFINE for dim in dims])
+        columns = _flat(name, values, [known if dim in ("measurement", BAND) else _AFFINE for dim in dims])
         alone = {name} if known == tuple(of_classes) else set()
         of_quantities = alone | {f"{name}_{each}" for each in of_classes} if name in _OF_QUANTITIES else set()
         yield from (column for column in columns if column[0] not in of_quantities)

@@ -17,6 +17,7 @@ from obstore.exceptions import BaseError
 from pixel_gather.core.errors import GatherError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import AS_STORED
+from pixel_gather.core.plan.cube_plan import BAND
 from pixel_gather.core.read.pixel_statistics import digest_of
 from pixel_gather.core.read.stored_tiles import digest_of_tiles
 from pixel_gather.core.results.own_checksum import is_file_as_written
@@ -105,7 +106,7 @@ def check_cube(store: Store, *, place: str) -> Verified:
         arrays = {name: each for name, each in root.arrays.items() if not pixels.get(name, (0, []))[1]}
         said, table = _check_metadata_and_files(store, root, receipt, arrays)
         differences = [*root.wrong, *chain.from_iterable(each for _, each in pixels.values()), *said]
-        coordinates = sorted(root.arrays.keys() - receipt.dtypes.keys())
+        coordinates = sorted(root.arrays.keys() - receipt.arrays.keys())
         group = open_group(store, is_consolidated=not root.is_behind)
         if group is not None:
             begun = _BEGUN.format(root.version + 1) if root.is_claimed else None
@@ -206,10 +207,10 @@ def _is_there(store: Store, key: str) -> bool:
 def _check_pixel_arrays(
     store: Store, root: _Root, receipt: Receipt
 ) -> Iterator[tuple[str, tuple[int, list[str]]]]:
-    """Yield each measurement with the number of its shards that were compared, and what differs."""
+    """Yield each array of pixels with the number of its shards that were compared, and what differs."""
     group = open_group(store, is_consolidated=not root.is_behind)
     rows = _Rows(store, root, receipt)
-    for name in receipt.dtypes:
+    for name in receipt.arrays:
         array = _array(group, name)
         wrong = list(_check_description(array, name, receipt))
         yield name, ((0, wrong) if wrong else _check_pixels(store, array, name, receipt, rows))
@@ -227,16 +228,17 @@ class _Rows:
         A row that is tried again may hold pixels while it still counts as failed.
 
         Args:
-            name: The measurement.
+            name: The array.
             place: The rows.
-            digests: Of their pixels.
+            digests: Of their pixels: each measurement of the first row, then of the next one.
         """
         if self._told is None:
             return False
-        at = list(self._receipt.dtypes).index(name)
-        statuses, told = (each[place, at] for each in self._told)
+        names = self._receipt.arrays[name]
+        first = list(self._receipt.dtypes).index(names[0])
+        statuses, told = (each[place, first : first + len(names)] for each in self._told)
         has_failed = ~np.isin(statuses, (Status.OK, Status.ABSENT))
-        return bool((has_failed | (told == np.array(digests, dtype=object))).all())
+        return bool((has_failed | (told == np.array(digests, dtype=object).reshape(told.shape))).all())
 
     @cached_property
     def _told(self) -> tuple[Values, Values] | None:
@@ -273,19 +275,24 @@ def _array(group: "zarr.Group | None", name: str) -> Any:
 
 
 def _check_description(array: Any, name: str, receipt: Receipt) -> Iterator[str]:
-    """Yield what differs in the description of a measurement."""
+    """Yield what differs in the description of an array of pixels."""
     if array is None:
         yield f"{name} is missing, or its metadata are damaged"
         return
     found = (tuple(array.shape), np.dtype(array.dtype).name, tuple(array.shards or array.chunks))
     dims = tuple(array.metadata.dimension_names or ())
-    told = (receipt.shape, receipt.dtypes[name], receipt.shard)
+    names = receipt.arrays[name]
+    n_bands = () if receipt.band_axis is None else (len(names),)
+    shape, shard = ((rows, *n_bands, y, x) for rows, y, x in (receipt.shape, receipt.shard))
+    told = (shape, receipt.dtypes[names[0]], shard)
+    row_dim, *on_map = receipt.dims
+    told_dims = (row_dim, *(() if receipt.band_axis is None else (BAND,)), *on_map)
     if found[:2] != told[:2]:
         yield f"{name} is {_by(found[0])} {found[1]}; the receipt says {_by(told[0])} {told[1]}"
     elif found[2] != told[2]:
         yield f"{name} has shards of {_by(found[2])}; the receipt says {_by(told[2])}"
-    if dims != receipt.dims:
-        yield f"{name} has the axes {', '.join(dims)}; the receipt says {', '.join(receipt.dims)}"
+    if dims != told_dims:
+        yield f"{name} has the axes {', '.join(dims)}; the receipt says {', '.join(told_dims)}"
 
 
 def _check_pixels(
@@ -301,12 +308,12 @@ def _check_pixels(
         if receipt.codec == AS_STORED:
             return _check_tiles(store, array, key, place, receipt)
         try:
-            pixels = np.asarray(array[place])
+            pixels = np.asarray(array[(place[0], ..., *place[1:])])
         except Exception as error:  # noqa: BLE001 # as above
             if isinstance(error, BaseError | OSError):
                 obstore.get(store, key).bytes()  # if this fails too, the store is at fault
             return f"{key} is damaged: it cannot be decoded"
-        rows = pixels[: receipt.padded.get(key)]
+        rows = pixels[: receipt.padded.get(key)].reshape(-1, *pixels.shape[-2:])
         digests = [digest_of(row) for row in rows] if receipt.is_lossless else []
         if not receipt.is_lossless or digest_of_rows(digests) == receipt.shards[key]:
             return None

@@ -13,7 +13,7 @@ import imagecodecs
 import numpy as np
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, PixelArray
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.io.cube.shard_codec import Encode, Part, chunk_encoder, encode_shard
 
@@ -22,7 +22,7 @@ _ENTRY_NBYTES: Final = 16
 _CHECKSUM_NBYTES: Final = 4
 
 type _Index = np.ndarray[Any, np.dtype[np.uint64]]
-"""Shape (rows, y, x, 2) of the chunks in a shard: offset and length of each."""
+"""Shape (rows, bands, y, x, 2) of the chunks in a shard, or without bands: offset and length of each."""
 
 
 class GrownShard:
@@ -35,25 +35,25 @@ class GrownShard:
     def __init__(
         self,
         plan: CubePlan,
-        measurement: Measurement,
-        pixels: Pixels,
+        array: PixelArray,
+        bands: Sequence[Pixels],
         *,
         n_before: int,
-        places: Sequence[int | None] = (),
+        places: Sequence[Sequence[int | None]] = (),
     ) -> None:
         """Compress nothing yet.
 
         Args:
             plan: The cube.
-            measurement: Which array.
-            pixels: Shape (row, y, x).
+            array: Which array.
+            bands: Of each measurement of it, shape (row, y, x).
             n_before: Rows of the shard that the cube has already.
-            places: The rows' places in the shard, ascending; None for a row that is not put. If not given,
-                they follow the rows before. New ones follow one another.
+            places: For each measurement, the rows' places in the shard, ascending; None for a row that is not
+                put. If not given, they follow the rows before. New ones follow one another.
         """
-        self._plan, self._measurement = plan, measurement
-        self._pixels, self._n_before = pixels, n_before
-        self._places = places or range(n_before, n_before + len(pixels))
+        self._plan, self._array = plan, array
+        self._bands, self._n_before = bands, n_before
+        self._places = places or [range(n_before, n_before + len(each)) for each in bands]
 
     def is_tail(self, path: str) -> bool:
         """Return whether the shard of this key has chunks with rows of the cube."""
@@ -75,15 +75,29 @@ class GrownShard:
         Raises:
             StoreError: The object is damaged.
         """
-        plan, measurement, n_before = self._plan, self._measurement, self._n_before
-        shard, chunk = plan.layout.shard, plan.layout.chunk
-        grid = tuple(whole // part for whole, part in zip(shard, chunk, strict=True))
-        index = read_index(former, grid)
-        is_new = np.zeros(grid[0], dtype=bool)
+        plan, n_bands = self._plan, len(self._bands)
+        rows, *others = (
+            whole // part for whole, part in zip(plan.layout.shard, plan.layout.chunk, strict=True)
+        )
+        index = read_index(former, (rows, n_bands, *others))
+        is_new = np.zeros((rows, n_bands), dtype=bool)
         parts: list[Part] = []
-        given = [at for at, place in enumerate(self._places) if place is not None]
-        places = np.array([self._places[at] for at in given], dtype=int)
-        pixels = self._pixels if len(given) == len(self._pixels) else self._pixels[given]
+        for band in range(n_bands):
+            is_new[:, band] = await self._put_band(band, index[:, band], parts, former)
+        # The new chunks lie behind the former object.
+        has_moved = is_new[:, :, None, None] & (index[..., 0] != _EMPTY)
+        index[..., 0][has_moved] += np.uint64(len(former))
+        return [*parts, index_bytes(index)]
+
+    async def _put_band(self, band: int, index: _Index, parts: list[Part], former: bytes) -> Pixels:
+        """Add the new chunks of one band, and set their places. Return which rows of chunks are new."""
+        plan, measurement, n_before = self._plan, self._array.measurements[band], self._n_before
+        chunk, all_places = plan.layout.chunk, self._places[band]
+        is_new = np.zeros(len(index), dtype=bool)
+        given = [at for at, place in enumerate(all_places) if place is not None]
+        places = np.array([all_places[at] for at in given], dtype=int)
+        pixels = self._bands[band]
+        pixels = pixels if len(given) == len(pixels) else pixels[given]
         # Which chunks have rows of the cube? They are encoded again, from both.
         first_without = -(-n_before // chunk[0])
         index[first_without:] = _EMPTY  # those of an append that was given up
@@ -103,10 +117,7 @@ class GrownShard:
         if len(pixels):
             await _add(index[first_without:], parts, pixels, plan, measurement, tolerance=plan.zfp_tolerance)
             is_new[first_without:] = True
-        # The new chunks lie behind the former object.
-        has_moved = is_new[:, None, None] & (index[..., 0] != _EMPTY)
-        index[..., 0][has_moved] += np.uint64(len(former))
-        return [*parts, index_bytes(index)]
+        return is_new
 
 
 async def _add(

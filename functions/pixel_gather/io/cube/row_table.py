@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from pixel_gather.core.model.source import NO_INTEGER
-from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.cube_plan import BANDS, CubePlan
 from pixel_gather.core.results.row_coordinates import (
     CHUNK_ROWS,
     NO_BOOLEAN,
@@ -44,7 +44,8 @@ def cube_metadata(plan: CubePlan, shards: Sequence[tuple[str, int, str]]) -> dic
         plan: The cube.
         shards: Key, size in bytes and ETag of each shard.
     """
-    return {
+    told: dict[str, Any] = {} if not plan.bands_are_axis else {"band_axis": BANDS}
+    return told | {
         "format": 1,
         "digest": plan.append.origin.get("digest", plan.digest),
         "version": plan.append.version,
@@ -64,21 +65,21 @@ def stored_shards(store: Store, plan: CubePlan) -> list[tuple[str, int, str]]:
     Shards beyond the cube's rows are left out: an append that was given up has left them.
     """
     n_shards, _ = plan.layout.n_shards(plan.shape)
-    return shards_below(store, [each.name for each in plan.measurements], n_shards=n_shards)
+    return shards_below(store, [each.name for each in plan.arrays], n_shards=n_shards)
 
 
-def shards_below(store: Store, measurements: Sequence[str], *, n_shards: int) -> list[tuple[str, int, str]]:
-    """Return key, size in bytes and ETag of each stored shard, in the order of rows for each measurement.
+def shards_below(store: Store, arrays: Sequence[str], *, n_shards: int) -> list[tuple[str, int, str]]:
+    """Return key, size in bytes and ETag of each stored shard, in the order of rows for each array.
 
     S3 needs one request for 1,000 shards.
 
     Args:
         store: At the cube's root.
-        measurements: Their names.
+        arrays: Names of the arrays that hold pixels.
         n_shards: Shards along the rows. Those beyond are left out.
     """
     found: list[tuple[str, int, str]] = []
-    for name in measurements:
+    for name in arrays:
         there = [item for item in listed(store, f"{name}/c/") if int(item["path"].split("/")[2]) < n_shards]
         there.sort(key=lambda item: [int(part) for part in item["path"].split("/")[2:]])
         found += [(item["path"], item["size"], item["e_tag"] or "") for item in there]

@@ -1,4 +1,4 @@
-"""Shows a cube of chips as rows, so that whoever reads rows need not know of chips."""
+"""Shows cubes of chips, and of an axis of bands, as arrays of rows, which is all that most readers know."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from pixel_gather.core.plan.cube_plan import BAND, BANDS
 
 if TYPE_CHECKING:
     import zarr
@@ -44,8 +46,72 @@ class RowGroup(Mapping[str, Any]):
 
 
 def as_rows(group: "zarr.Group") -> "zarr.Group":
-    """Return a group, or a view of it as rows if it holds chips."""
-    return RowGroup(group) if holds_chips(group) else group  # type: ignore[return-value] # it reads alike
+    """Return a group, or a view of it as arrays of rows if it holds chips or an axis of bands."""
+    whole: Any = group.get(BANDS)
+    if whole is not None and BAND in (whole.metadata.dimension_names or ()):
+        return BandGroup(group)  # type: ignore[return-value] # it reads alike
+    return RowGroup(group) if holds_chips(group) else group  # type: ignore[return-value] # as above
+
+
+class BandGroup(Mapping[str, Any]):
+    """A group that has an array of rows for each band, in the place of one array with an axis of bands.
+
+    That one can still be asked for by its name.
+    """
+
+    def __init__(self, group: "zarr.Group") -> None:
+        """Look at the arrays."""
+        stored = dict(group.arrays())
+        self._whole: Any = stored.pop(BANDS)
+        names = map(str, np.asarray(stored[BAND][...]))
+        of_bands = {name: BandArray(self._whole, name, at) for at, name in enumerate(names)}
+        self._arrays: dict[str, Any] = of_bands | stored
+        self.attrs = group.attrs
+
+    def __getitem__(self, name: str) -> Any:
+        """Return an array."""
+        return self._whole if name == BANDS else self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the arrays."""
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        """Return the number of arrays."""
+        return len(self._arrays)
+
+    def arrays(self) -> Iterator[tuple[str, Any]]:
+        """Yield each array with its name."""
+        yield from self.items()
+
+
+class BandArray:
+    """One band of an array with an axis of bands: shape (row, y, x)."""
+
+    def __init__(self, stored: Any, name: str, band: int) -> None:
+        """Look at a band, by its position."""
+        self.stored, self._band = stored, band
+        rows, _, *on_map = stored.metadata.dimension_names
+        self.metadata = SimpleNamespace(dimension_names=(rows, *on_map))
+        self.dtype, self.fill_value = stored.dtype, stored.fill_value
+        self.attrs = dict(stored.attrs) | {"long_name": name}
+        self.shape, self.chunks = self._without(stored.shape), self._without(stored.chunks)
+        self.shards = None if stored.shards is None else self._without(stored.shards)
+        self.ndim = len(self.shape)
+
+    @staticmethod
+    def _without(lengths: tuple[int, ...]) -> tuple[int, ...]:
+        return (lengths[0], *lengths[2:])
+
+    def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> Values:
+        """Return all rows."""
+        found: Values = np.asarray(self[:])
+        return found if dtype is None else found.astype(dtype, copy=bool(copy))
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return some rows."""
+        first, *others = key if isinstance(key, tuple) else (key,)
+        return self.stored[(slice(None) if first is Ellipsis else first, self._band, *others)]
 
 
 def holds_chips(group: "zarr.Group") -> bool:
@@ -57,7 +123,7 @@ def holds_chips(group: "zarr.Group") -> bool:
 
 def stored_array(array: Any) -> Any:
     """Return the array that a view shows, or the array itself if it is none."""
-    return array.stored if isinstance(array, RowArray) else array
+    return array.stored if isinstance(array, RowArray | BandArray) else array
 
 
 def _leading(arrays: Mapping[str, Any]) -> tuple[tuple[str, str], tuple[int, int]]:

@@ -111,7 +111,7 @@ async def encode_shard(
     encode: Encode,
 ) -> list[Part]:
     """Compress a whole shard; see `ShardEncoder`. Return its parts."""
-    encoder = ShardEncoder(pixels, shard=shard, chunk=chunk, fill_value=fill_value, encode=encode)
+    encoder = ShardEncoder([pixels], shard=shard, chunk=chunk, fill_value=fill_value, encode=encode)
     await encoder.encode_rows(0, len(pixels))
     return encoder.parts()
 
@@ -125,7 +125,7 @@ class ShardEncoder:
 
     def __init__(
         self,
-        pixels: Pixels,
+        bands: Sequence[Pixels],
         *,
         shard: tuple[int, int, int],
         chunk: tuple[int, int, int],
@@ -136,21 +136,22 @@ class ShardEncoder:
         """Compress nothing yet.
 
         Args:
-            pixels: Shape (row, y, x), not larger than the shard.
-            shard: Shape of a full shard.
-            chunk: Shape of its chunks.
+            bands: Of each band, shape (row, y, x), not larger than the shard. A chunk has one band.
+            shard: Shape of a full shard in one band.
+            chunk: Shape of its chunks in one band.
             fill_value: Pads chunks at the edge. A chunk that holds only fill is not stored.
             encode: From `chunk_encoder`.
             memory: What chunks are copied into, and perhaps what ``encode`` compresses into.
         """
-        self._pixels = pixels
-        self._grid = tuple(whole // part for whole, part in zip(shard, chunk, strict=True))
+        self._bands = bands
+        rows, *others = (whole // part for whole, part in zip(shard, chunk, strict=True))
+        self._grid = (rows, len(bands), *others)
         self._chunk = chunk
-        self._fill = pixels.dtype.type(fill_value)
+        self._fill = bands[0].dtype.type(fill_value)
         self._encode = encode
         self._memory = memory or LentMemory(ChunkMemory())
         self._encoded: dict[tuple[int, ...], Part | None] = {}
-        """By its place in the grid of chunks. None for a chunk that holds only fill."""
+        """By its place along rows, bands, y and x. None for a chunk that holds only fill."""
 
     async def encode_rows(self, start: int, stop: int) -> None:
         """Compress the chunks of rows [start, stop). The first row is the first one of a chunk."""
@@ -179,10 +180,12 @@ class ShardEncoder:
 
     def _encode_one(self, place: tuple[int, ...]) -> Part | None:
         """Compress one chunk. Return None if it holds only fill."""
+        row, band, y, x = place
         sides = tuple(
-            slice(index * side, (index + 1) * side) for index, side in zip(place, self._chunk, strict=True)
+            slice(index * side, (index + 1) * side)
+            for index, side in zip((row, y, x), self._chunk, strict=True)
         )
-        inside = self._pixels[sides]
+        inside = self._bands[band][sides]
         if inside.size == 0 or _is_all(inside, self._fill):
             return None
         dtype = inside.dtype.newbyteorder("<")

@@ -36,8 +36,8 @@ from pixel_gather.io.cube.zarr_metadata import (
     coordinate_attributes,
     group_attributes,
     group_content,
-    put_measurement,
     put_metadata,
+    put_pixel_array,
     scaling_attributes,
 )
 from pixel_gather.io.header_index import HEADERS_KEY, store_index
@@ -174,8 +174,8 @@ class StagedZarrCube:
             raise self._store_error("written", error) from error
 
     def _create_measurements(self, plan: CubePlan) -> None:
-        for measurement in plan.measurements:
-            put_measurement(self.store, plan, measurement, is_sharded=self.is_sharded)
+        for array in plan.arrays:
+            put_pixel_array(self.store, plan, array, is_sharded=self.is_sharded)
 
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
         rows = chunk_rows_of(plan)
@@ -217,19 +217,20 @@ class StagedZarrCube:
     def _complete_metadata(self, plan: CubePlan, report: Report) -> bytes:
         """Write the arrays' last attributes. Return the group's metadata of the complete cube."""
         on_map = write_georeference(self.store, plan, report)
-        if len(plan.measurements) > 1:
+        if len(plan.measurements) > 1 or plan.bands_are_axis:
             names = np.array([each.name for each in plan.measurements], dtype=object)
-            write_small_array(self.store, "measurement", names, dims=("measurement",))
-        measurements = [each.name for each in plan.measurements]
-        others = self._array_names() - set(measurements)
-        arrays = [*measurements, *sorted(others)]  # readers show the arrays in this order
+            write_small_array(self.store, plan.band_dim, names, dims=(plan.band_dim,))
+        of_pixels = [each.name for each in plan.arrays]
+        others = self._array_names() - set(of_pixels)
+        arrays = [*of_pixels, *sorted(others)]  # readers show the arrays in this order
         beside = sorted(others - {"x", "y", *plan.leading_dims, "measurement"})
         attributes: dict[str, Any] = {"coordinates": " ".join(beside)}
         if SPATIAL_REF in beside:
             attributes["grid_mapping"] = SPATIAL_REF
-        for each in plan.measurements:
-            scaling = {} if report.scaling_differs else scaling_attributes(each)
-            overhang = {"comment": each.overhang} if report.n_overhanging else {}
+        for each in plan.arrays:
+            first = each.measurements[0]
+            scaling = {} if report.scaling_differs else scaling_attributes(first)
+            overhang = {"comment": first.overhang} if report.n_overhanging else {}
             self._add_attributes(each.name, attributes | scaling | overhang)
         content = {
             "zarr_format": 3,

@@ -9,6 +9,7 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import MAX_EXACT, NO_INTEGER, CubeRow, ListColumn, Source
+from pixel_gather.core.plan.cube_plan import BAND
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.results.drift import Version
 from pixel_gather.core.results.row_coordinates import CHUNK_ROWS, RESERVED_NAMES, Values
@@ -80,7 +81,11 @@ class StoredCube:
         for name, array in self._arrays.items():
             dims = array.metadata.dimension_names or ()
             is_own = name in RESERVED_NAMES or name in self.measurements or (name == "time" and self.has_time)
-            if dims[:1] == self.receipt.dims[:1] and dims[1:] in ((), ("measurement",)) and not is_own:
+            if (
+                dims[:1] == self.receipt.dims[:1]
+                and dims[1:] in ((), ("measurement",), (BAND,))
+                and not is_own
+            ):
                 found.append(self._list_column(name))
         return tuple(found)
 

@@ -28,7 +28,7 @@ from obstore.store import LocalStore
 
 from pixel_gather.core.claim import check_can_continue
 from pixel_gather.core.errors import ArrayExistsError, BusyError, StoreError
-from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.read_shard import Pixels
@@ -51,7 +51,7 @@ from pixel_gather.io.cube.zarr_metadata import (
     gather_of,
     group_attributes,
     group_content,
-    put_measurement,
+    put_pixel_array,
 )
 from pixel_gather.io.store.conditional_put import NO_ETAG, etag_of, put_if
 from pixel_gather.io.store.listed import listed
@@ -198,22 +198,23 @@ class ZarrCube:
     def encoder(
         self,
         plan: CubePlan,
-        measurement: Measurement,
-        pixels: Pixels | BandTiles,
+        array: PixelArray,
+        bands: Sequence[Pixels | BandTiles],
         *,
         n_before: int,
-        places: Sequence[int | None] = (),
+        places: Sequence[Sequence[int | None]] = (),
     ) -> ShardEncoder | TileShard | GrownShard:
         """Return what compresses a shard's pixels, or keeps its tiles as they are."""
-        if isinstance(pixels, BandTiles):
-            return TileShard(pixels, shard=plan.layout.shard, chunk=plan.layout.chunk)
+        pixels = [each for each in bands if not isinstance(each, BandTiles)]
+        if isinstance(bands[0], BandTiles):  # each has an array of its own
+            return TileShard(bands[0], shard=plan.layout.shard, chunk=plan.layout.chunk)
         if n_before:
-            return GrownShard(plan, measurement, pixels, n_before=n_before, places=places)
-        memory = LentMemory(self._memory)
+            return GrownShard(plan, array, pixels, n_before=n_before, places=places)
+        memory, fill_value = LentMemory(self._memory), array.measurements[0].fill_value
         encode = chunk_encoder(
             plan.codec,
-            itemsize=pixels.itemsize,
-            fill_value=measurement.fill_value,
+            itemsize=pixels[0].itemsize,
+            fill_value=fill_value,
             zfp_tolerance=plan.zfp_tolerance,
             take=memory.take,
         )
@@ -221,28 +222,20 @@ class ZarrCube:
             pixels,
             shard=plan.layout.shard,
             chunk=plan.layout.chunk,
-            fill_value=measurement.fill_value,
+            fill_value=fill_value,
             encode=encode,
             memory=memory,
         )
 
-    async def write_shard(
-        self,
-        measurement: Measurement,
-        key: tuple[int, ...],
-        encoder: RowEncoder,
-        *,
-        replaces: str | None,
-    ) -> StoredShard | None:
+    async def write_shard(self, key: str, encoder: RowEncoder, *, replaces: str | None) -> StoredShard | None:
         """Store a compressed shard in one PUT. One that replaces another has random bytes in it."""
-        path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
         if isinstance(encoder, GrownShard):
-            return await self._grow_shard(path, encoder, replaces)
+            return await self._grow_shard(key, encoder, replaces)
         assert isinstance(encoder, ShardEncoder | TileShard)  # noqa: S101 # `encoder` returns no others
         parts = encoder.parts()
         if replaces is not None:
             parts.insert(len(parts) - 1, os.urandom(_UNIQUE_NBYTES))
-        etag = await self.put_object(path, parts, replaces=replaces)
+        etag = await self.put_object(key, parts, replaces=replaces)
         return None if etag is None else StoredShard(nbytes=sum(map(len, parts)), etag=etag)
 
     async def _grow_shard(self, path: str, rows: GrownShard, replaces: str | None) -> StoredShard | None:
@@ -324,9 +317,9 @@ class ZarrCube:
 
     def _create_measurements(self, plan: CubePlan) -> None:
         """Put the metadata that are missing. What is there may be that of the complete cube."""
-        for measurement in plan.measurements:
+        for array in plan.arrays:
             with suppress(AlreadyExistsError):
-                put_measurement(self.store, plan, measurement, mode="create")
+                put_pixel_array(self.store, plan, array, mode="create")
 
     def _says_missing(self, error: Exception) -> bool:
         """Tell whether an error of reading means that there is no such object."""
@@ -371,12 +364,11 @@ def found_cube(root: Mapping[str, Any], *, place: str, etag: str) -> FoundCube:
 
 def _shards_beyond(store: Store, found: FoundCube) -> list[str]:
     assert found.template is not None  # noqa: S101 # the cube is complete
-    layout, n_rows = found.template.layout, found.versions[-1].n_rows
-    n_chunks = prod(whole // part for whole, part in zip(layout.shard, layout.chunk, strict=True))
+    template, n_rows = found.template, found.versions[-1].n_rows
     return [
         item["path"]
-        for measurement in found.template.measurements
-        for item in listed(store, f"{measurement.name}/c/")
-        if int(item["path"].split("/")[2]) * layout.shard[0] >= n_rows
-        and item["size"] > index_nbytes(n_chunks)
+        for array in template.arrays
+        for item in listed(store, f"{array.name}/c/")
+        if int(item["path"].split("/")[2]) * template.layout.shard[0] >= n_rows
+        and item["size"] > index_nbytes(prod(template.chunk_grid))
     ]

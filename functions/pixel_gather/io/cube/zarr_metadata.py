@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import obstore
 
-from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, PixelArray
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.results.own_checksum import CHECKSUM, checksum_of
@@ -96,39 +96,46 @@ class ArrayMetadata:
         return replace(self, chunks=shard, codecs=codecs)
 
 
-def put_measurement(
+def put_pixel_array(
     store: Store,
     plan: CubePlan,
-    measurement: Measurement,
+    pixels: PixelArray,
     *,
     is_sharded: bool = True,
     mode: "PutMode" = "overwrite",
 ) -> None:
-    """Put the metadata of a measurement; see `put_metadata`.
+    """Put the metadata of an array of pixels; see `put_metadata`.
 
     Args:
         store: The cube.
         plan: The cube.
-        measurement: Which array.
+        pixels: Which array.
         is_sharded: Whether its objects are shards; if not, each is a chunk.
         mode: ``create`` raises an error if there are metadata.
     """
-    coding = plan.slots[measurement.slot].coding
-    itemsize = np.dtype(measurement.dtype).itemsize
+    first = pixels.measurements[0]
+    coding, itemsize = plan.slots[first.slot].coding, np.dtype(first.dtype).itemsize
+    of_bands = [measurement_attributes(each) for each in pixels.measurements]
     array = ArrayMetadata(
         shape=plan.folded(plan.shape),
-        chunks=plan.folded(plan.layout.chunk),
-        dtype=measurement.dtype,
-        fill_value=measurement.fill_value,
+        chunks=plan.folded(plan.layout.chunk, n_bands=1),
+        dtype=first.dtype,
+        fill_value=first.fill_value,
         dims=(*plan.leading_dims, "y", "x"),
-        attributes=measurement_attributes(measurement),
+        # what all bands have in common
+        attributes={"long_name": pixels.name}
+        | {
+            name: value
+            for name, value in of_bands[0].items()
+            if all(each.get(name) == value for each in of_bands)
+        },
         codecs=chunk_codecs(
             zarr_codecs(plan.codec, itemsize=itemsize) if coding is None else tile_codecs(coding)
         ),
     )
     put_metadata(
         store,
-        measurement.name,
+        pixels.name,
         array.in_shards(plan.folded(plan.layout.shard)) if is_sharded else array,
         mode=mode,
     )
