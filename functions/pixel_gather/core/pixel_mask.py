@@ -56,7 +56,7 @@ class PixelMask:
         drop, bits = _integers(given.get("drop", ()), "mask.drop"), _integers(bits, "mask.bits")
         if bool(drop) == bool(bits):
             raise RequestError(
-                "give drop (values that hide a pixel) or bits (their numbers, from 0): one of the two",
+                "give either drop, the values that hide a pixel, or bits, counted from 0",
                 field="mask",
             )
         if any(not 0 <= bit < 64 for bit in bits):  # noqa: PLR2004 # bits of the largest integer
