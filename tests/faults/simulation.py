@@ -399,7 +399,9 @@ def _check_receipt(world: World) -> None:
         BrokenPromiseError: They differ.
     """
     root, receipt = world.cube.content_now(ROOT_KEY), world.cube.content_now("receipt.json")
-    digests = world.cube.content_now(ROWS_KEY)["pixel_digest"].reshape(-1, len(world.product.arrays))
+    digests = world.cube.content_now(ROWS_KEY)["pixel_digest"].reshape(
+        -1, len(plan_of(world.product).measurements)
+    )
     digests = digests[: root.versions[-1].n_rows]  # an append that was given up may have left more
     for place in range(-(-len(digests) // _SHARD_ROWS)):
         rows = digests[place * _SHARD_ROWS : (place + 1) * _SHARD_ROWS].tolist()
