@@ -467,7 +467,7 @@ class FakeEncoder:
     """Compresses nothing."""
 
     plan: CubePlan
-    bands: Sequence[Pixels | BandTiles]
+    bands: Sequence[Pixels]
     n_before: int = 0
     places: Sequence[Sequence[int | None]] = ()
     """Of each band: place in the shard of each row; None if it is not put."""
@@ -482,8 +482,7 @@ class FakeEncoder:
     @property
     def pixels(self) -> Pixels:
         """The pixels as they are now: (row, y, x), or (row, band, y, x) of several bands."""
-        bands = [each for each in self.bands if not isinstance(each, BandTiles)]
-        return np.stack(bands, axis=1) if len(bands) > 1 else bands[0]
+        return np.stack(self.bands, axis=1) if len(self.bands) > 1 else self.bands[0]
 
     def parts(self) -> list[bytes]:
         """Return the pixels."""
@@ -590,7 +589,7 @@ class FakeCube:
         """Keep the pixels as they are."""
         assert n_before == 0
         assert all(list(each) == list(range(len(bands[0]))) for each in places)
-        encoder = FakeEncoder(plan, bands)
+        encoder = FakeEncoder(plan, [each for each in bands if not isinstance(each, BandTiles)])
         assert encoder.pixels.dtype == array.measurements[0].dtype
         return encoder
 
