@@ -165,9 +165,7 @@ def _seconds(smoke: Smoke) -> Finding:
 def _dollars(smoke: Smoke) -> Iterator[Finding]:
     """Compare the forecast with prices times what Lambda, Step Functions and the workers counted."""
     n_gets = smoke.result["requests"] + pricing.GETS_PER_TASK * len(smoke.children) + pricing.GETS_BESIDE
-    n_puts = pricing.n_puts(
-        n_tasks=len(smoke.children), n_measurements=1, n_rows=samples.N_SAMPLES, n_columns=0
-    )
+    n_puts = pricing.n_puts(n_tasks=len(smoke.children), n_arrays=1, n_rows=samples.N_SAMPLES, n_columns=0)
     lambda_usd = sum(
         each.billed_s * each.memory_mib / 1024 * pricing.USD_PER_GB_S + pricing.USD_PER_INVOCATION
         for each in smoke.calls
