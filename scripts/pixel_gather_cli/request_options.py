@@ -207,6 +207,19 @@ _WINDOW = (
         metavar="FILE",
         help="Many windows, each around a point of this table: chips. Needs --size.",
     ),
+    click.option(
+        "--sample", type=int, metavar="N", help="Draw N chips at random from the polygons of --windows."
+    ),
+    click.option("--seed", type=int, metavar="N", help="Of --sample.  [default: 0]"),
+    click.option(
+        "--strata", metavar="COLUMN", help="As many chips of --sample for each value of this column."
+    ),
+    click.option(
+        "--spacing",
+        type=float,
+        metavar="UNITS",
+        help="Chips on a lattice in the polygons of --windows: at whole multiples in --crs.",
+    ),
     click.option("--size", type=Numbers("W,H", kind=int), help="Pixels around the point.  [default: 1,1]"),
     click.option(
         "--crs",
@@ -393,8 +406,10 @@ def _taken_grid(options: dict[str, Any], given: Any) -> dict[str, Any]:
 def _taken_windows(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the options of the window, or of many, and return the fields that they fill."""
     window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
-    windows = _taken(options, table="windows")
-    if windows:
+    windows = _taken(
+        options, table="windows", sample="sample", seed="seed", strata="strata", spacing="spacing"
+    )
+    if "table" in windows:
         windows |= {name: window.pop(name) for name in ("size", "crs") if name in window}
     return {name: part for name, part in (("window", window), ("windows", windows)) if part}
 

@@ -288,6 +288,33 @@ def test_verify_names_a_changed_shard_and_a_changed_coordinate(tmp_path: Path) -
     assert "label has other values than rows.parquet" in found.differences
 
 
+def test_chips_on_a_lattice_adjoin(tmp_path: Path) -> None:
+    """No pixel between them is missing, and none comes twice. Images whose corners lie elsewhere, too."""
+    files = {"2024-01-01": image(tmp_path / "a.tif", seed=1), "2024-02-01": image(tmp_path / "b.tif", seed=2)}
+    area = f"POLYGON (({WEST} {NORTH}, {WEST + 3000} {NORTH}, {WEST} {NORTH - 2000}, {WEST} {NORTH}))"
+    (tmp_path / "area.csv").write_text(f'id,label,wkt\nfield,x,"{area}"\n')
+    arguments = ["--sources", listed(tmp_path, files), "--windows", str(tmp_path / "area.csv")]
+    arguments += ["--spacing", "240", "--size", "24,24", "--crs", CRS, "--to", str(tmp_path / "cube")]
+    run("run", *arguments, "--no-report")
+    cube: xr.Dataset = xr.open_zarr(tmp_path / "cube", mask_and_scale=False, decode_times=False)
+    with rasterio.open(files["2024-01-01"]) as opened:
+        whole, seen = opened.read(1), np.zeros((200, 300), int)
+
+    assert cube.sizes["chip"] > 40
+    assert set(cube["area"].values.tolist()) == {"field"}
+    assert set(cube["label"].values.tolist()) == {"x"}
+    for at in range(cube.sizes["chip"]):
+        x, y = (float(cube["transform"][at, 0, where]) for where in (2, 5))
+        col, row = round((x - WEST) / PIXEL), round((NORTH - y) / PIXEL)
+        top, left = max(row, 0), max(col, 0)
+        expected = whole[top : row + 24, left : col + 24]
+        found = cube["band_1"].values[at, 0][top - row :, left - col :][: expected.shape[0]]
+        np.testing.assert_array_equal(found[:, : expected.shape[1]], expected)
+        seen[top : row + 24, left : col + 24] += 1
+    assert seen.max() == 1
+    assert seen[30:90, 30:90].all()  # well within
+
+
 def test_one_chip_is_one_request(tmp_path: Path) -> None:
     """A chunk holds a chip with all of its images, and no other chip."""
     done = gathered(tmp_path, three_images(tmp_path))

@@ -16,8 +16,12 @@ from pixel_gather.core.results.row_coordinates import RESERVED_NAMES
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import LONLAT, Features
 from pixel_gather.tables.read_features import FeatureColumns, read_features
+from pixel_gather.tables.spread_chips import drawn_points, lattice_points
 
 _ID: Final = "id"
+_AREA: Final = "area"
+"""The coordinate of the id of the polygon that a chip was spread over."""
+
 _OWN_NAMES: Final = frozenset({"chip", "time", "lon", "lat", "band", "image"})
 """Names of coordinates of a cube of chips."""
 
@@ -45,7 +49,36 @@ def read_chips(file: IO[bytes], *, name: str, windows: WindowsRequest) -> Chips:
     except RequestError as error:
         field = f"windows.{error.field}" if error.field in _FIELDS else error.field
         raise RequestError(str(error).removeprefix(f"{error.field}: "), field=field) from error
-    return _chips(features, windows)
+    if windows.sample is None and windows.spacing is None:
+        return _chips(features, windows)
+    return _chips(_spread(features, windows), windows.model_copy(update={"id": None}))
+
+
+def _spread(areas: Features, windows: WindowsRequest) -> Features:
+    """Return points in polygons. Each has a number of its own, and its polygon's id and columns."""
+    from arro3.core import Array, DataType, Table  # noqa: PLC0415 # where there is something to repeat
+
+    if areas.geometries is None or areas.is_empty.any():
+        raise RequestError("sample and spacing need a polygon in each line", field=TABLE_FIELD)
+    crs = areas.crs
+    if windows.spacing is not None:
+        crs = windows.crs or areas.crs
+        xs, ys, of_area = lattice_points(areas, spacing=windows.spacing, crs=crs)
+    else:
+        xs, ys, of_area = drawn_points(areas, windows)
+    ids = areas.ids[of_area].tolist()
+    columns: dict[str, Any] = {
+        _AREA: Array(ids, DataType.string() if isinstance(ids[0], str) else DataType.int64())
+    }
+    own, at = areas.columns, Array.from_numpy(of_area)
+    for name in () if own is None else own.column_names:
+        if name == _AREA != windows.id:
+            raise RequestError(
+                f"the cube has a coordinate {_AREA} of its own; rename the column", field=TABLE_FIELD
+            )
+        if own is not None and name != (windows.id or _ID):
+            columns[name] = own.column(name).combine_chunks().take(at)
+    return Features(ids=np.arange(1, len(xs) + 1), xs=xs, ys=ys, crs=crs, columns=Table.from_pydict(columns))
 
 
 def _features(content: bytes, name: str, windows: WindowsRequest) -> Features:
@@ -54,7 +87,9 @@ def _features(content: bytes, name: str, windows: WindowsRequest) -> Features:
         RasterioProjector().check(crs, field="crs")
 
     def read(column: str | None) -> Features:
-        columns = FeatureColumns(id=column, x=windows.x, y=windows.y, crs=crs)
+        says_own = windows.spacing is not None and not name.lower().endswith(".csv")
+        of_table = None if says_own else crs  # which is that of the lattice
+        columns = FeatureColumns(id=column, x=windows.x, y=windows.y, crs=of_table)
         return read_features(io.BytesIO(content), name=name, columns=columns)
 
     if windows.id is not None:

@@ -1,0 +1,165 @@
+"""Chips that are spread over polygons."""
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.plan.chip_table import Chips
+from pixel_gather.core.request.windows_request import WindowsRequest
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.tables.read_chips import read_chips
+
+CRS = "EPSG:32632"
+AREAS: dict[str, tuple[Any, str]] = {
+    "a": (shapely.box(10.0, 45.0, 10.1, 45.2), "maize"),
+    "b": (shapely.Polygon([(10.2, 45), (10.4, 45), (10.2, 45.2)]), "wheat"),
+    "c": (shapely.box(10.5, 45, 10.7, 45.1).difference(shapely.box(10.55, 45.02, 10.65, 45.08)), "maize"),
+}
+
+
+def areas(of: Any = None) -> bytes:
+    """Return polygons as GeoJSON, with an id and a crop."""
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"id": name, "crop": crop},
+            "geometry": shapely.geometry.mapping(polygon),
+        }
+        for name, (polygon, crop) in (of or AREAS).items()
+    ]
+    return json.dumps({"type": "FeatureCollection", "features": features}).encode()
+
+
+def spread(content: bytes | None = None, name: str = "areas.geojson", **windows: Any) -> Chips:
+    """Spread chips over polygons."""
+    request = WindowsRequest.model_validate({"table": name, "size": [8, 8]} | windows)
+    return read_chips(io.BytesIO(areas() if content is None else content), name=name, windows=request)
+
+
+def by_id(chips: Chips) -> dict[Any, tuple[float, ...]]:
+    """Return where each chip lies, in degrees."""
+    return dict(zip(chips.ids, zip(chips.lons.tolist(), chips.lats.tolist(), strict=True), strict=True))
+
+
+@given(n=st.integers(1, 300), seed=st.integers(0, 2**63 - 1), has_strata=st.booleans())
+def test_a_sample_lies_in_its_polygons(*, n: int, seed: int, has_strata: bool) -> None:
+    """Each chip lies in the area that it names, and has its label. Each label has as many, or one more."""
+    chips = spread(sample=n, seed=seed, strata="crop" if has_strata else None)
+
+    assert sorted(chips.ids) == list(range(1, n + 1))
+    for lon, lat, area, crop in zip(
+        chips.lons, chips.lats, chips.columns["area"], chips.columns["crop"], strict=True
+    ):
+        polygon, label = AREAS[area]
+        assert shapely.contains_xy(polygon, lon, lat)
+        assert crop == label
+    if has_strata:
+        counts = [list(chips.columns["crop"]).count(crop) for crop in ("maize", "wheat")]
+        assert counts == [-(-n // 2), n // 2]
+
+
+def test_equal_seeds_give_equal_chips() -> None:
+    """Others do not."""
+    one, again, other = (spread(sample=50, seed=seed) for seed in (7, 7, 8))
+
+    assert by_id(one) == by_id(again)
+    assert one.digest == again.digest != other.digest
+    assert by_id(spread(sample=50)) == by_id(spread(sample=50, seed=0))
+
+
+def test_every_place_of_a_sample_is_as_likely() -> None:
+    """A degree of longitude counts less in the north, and a large polygon more than a small one."""
+    wide = {"world": (shapely.box(-180, -90, 180, 90), "x")}
+    lats = spread(areas(wide), sample=20_000, seed=1).lats
+    two = {"one": (shapely.box(0, 59, 1, 61), "x"), "two": (shapely.box(0, -1, 1, 1), "x")}
+    names = spread(areas(two), sample=20_000, seed=1).columns["area"]
+
+    assert abs(np.mean(np.abs(lats) < 30) - 0.5) < 0.02  # half of the Earth
+    assert abs(list(names).count("two") / 20_000 - 2 / 3) < 0.02
+
+
+@given(step=st.integers(500, 9000))
+def test_a_lattice_has_every_point_in_the_polygons_once(step: int) -> None:
+    """And no other, at whole multiples of the spacing."""
+    chips = spread(spacing=step, crs=CRS)
+    xs, ys = (np.arange(low // step - 1, high // step + 2) * step for low, high in _utm_box())
+    all_xs, all_ys = (each.ravel().astype(float) for each in np.meshgrid(xs, ys))
+    lons, lats = RasterioProjector().point_arrays(all_xs, all_ys, source_crs=CRS, target_crs="EPSG:4326")
+    inside = shapely.contains_xy(shapely.union_all([each for each, _ in AREAS.values()]), lons, lats)
+
+    found = list(zip(chips.xs.tolist(), chips.ys.tolist(), strict=True))
+    assert len(set(found)) == len(found)
+    assert sorted(found) == sorted(zip(all_xs[inside].tolist(), all_ys[inside].tolist(), strict=True))
+    assert chips.crs == CRS
+
+
+def _utm_box() -> tuple[tuple[int, int], tuple[int, int]]:
+    west, south, east, north = RasterioProjector().bounds(
+        (10.0, 45.0, 10.7, 45.2), source_crs="EPSG:4326", target_crs=CRS
+    )
+    return (int(west), int(east)), (int(south), int(north))
+
+
+def test_a_point_in_two_polygons_is_the_first_ones() -> None:
+    """No chip comes twice."""
+    box = shapely.box(0, 0, 2, 2)
+    chips = spread(areas({"one": (box, "x"), "two": (box.buffer(1), "y")}), spacing=0.5)
+    of = dict(zip(zip(chips.xs.tolist(), chips.ys.tolist(), strict=True), chips.columns["area"], strict=True))
+
+    assert of[1.0, 1.0] == "one"
+    assert of[2.5, 1.0] == "two"
+    assert len(of) == len(chips)
+
+
+@pytest.mark.parametrize(
+    ("windows", "message"),
+    [
+        ({"sample": 5, "spacing": 2.0}, "give sample or spacing, not both"),
+        ({"seed": 5}, "seed and strata go with sample"),
+        ({"strata": "crop", "spacing": 1.0}, "seed and strata go with sample"),
+        ({"sample": 5, "strata": "kind"}, "windows.strata: there is no column kind; there are id, crop"),
+        ({"spacing": 1e-6}, "windows.spacing: the box around the areas has .* points; give more"),
+        ({"spacing": 7.0}, "windows.spacing: no such point lies in the areas; give less"),
+    ],
+)
+def test_wrong_ways_are_refused(windows: dict[str, Any], message: str) -> None:
+    """The message says what to do."""
+    with pytest.raises(ValueError, match=message):
+        spread(**windows)
+
+
+def test_areas_beyond_the_lattices_crs_are_told() -> None:
+    """Not by an overflow."""
+    with pytest.raises(RequestError, match=r"windows\.crs: the areas cannot be placed in EPSG:32632"):
+        spread(areas({"far": (shapely.box(676_000, 5e6, 677_000, 5.1e6), "x")}), spacing=10, crs=CRS)
+
+
+def test_points_are_no_areas() -> None:
+    """A chip at each would be meant otherwise."""
+    with pytest.raises(RequestError, match=r"windows\.table: sample and spacing need a polygon in each line"):
+        spread(b"id,lon,lat\n1,10,45\n", "points.csv", sample=3)
+
+
+def test_a_column_that_the_cube_names_is_refused() -> None:
+    """The polygon's id becomes the coordinate area."""
+    polygon = "POLYGON ((0 0, 1 0, 1 1, 0 0))"
+    content = f'id,area,wkt\nf7,x,"{polygon}"\n'.encode()
+
+    with pytest.raises(RequestError, match="has a coordinate area of its own; rename the column"):
+        spread(content, "areas.csv", sample=3)
+    assert set(spread(content, "areas.csv", sample=3, id="area").columns["area"]) == {"x"}
+
+
+def test_a_polygon_without_room_is_told() -> None:
+    """Not tried for ever."""
+    thin = {"line": (shapely.Polygon([(0, 0), (40, 40), (40, 40.0000000001)]), "x")}
+
+    with pytest.raises(RequestError, match=r"windows\.table: area line is too thin to draw points from"):
+        spread(areas(thin), sample=3)
