@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from faults.chaos import ChaosStore, Cloud, serving, variables
-from pixel_gather import index, join, ls, make_catalog, make_virtual, verify, versions
+from pixel_gather import index, join, ls, make_catalog, make_plan, make_virtual, verify, versions
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.view.view import serving_cube
 from pixel_gather_cli.main import main
@@ -86,6 +86,24 @@ def test_cube_grows_there_and_equals_that_of_local_files(there: There, tmp_path:
         with urlopen(server.url.replace("view.html", "zarr.json")) as answer:  # noqa: S310 # our own server
             assert answer.read() == there.store.objects["cubes/a/heat.zarr/zarr.json"]
         server.shutdown()
+
+
+def test_plan_says_that_prices_of_that_cloud_are_not_known(there: There) -> None:
+    """The dollars are those of AWS, whose workers do not read there."""
+    sources = {"prefix": there.at("sources/heat"), "glob": "*.tif"}
+
+    (warning,) = [
+        each for each in make_plan({"sources": sources, "window": "centre"}).warnings if "cloud" in each
+    ]
+
+    assert warning.startswith(f"sources such as {there.at('sources/heat/')}")
+    assert "What that cloud charges for requests and transfer is not known here" in warning
+
+
+def test_places_on_web_servers_are_refused_by_the_address_to_write() -> None:
+    """A browser's address of a container says which one is meant."""
+    with pytest.raises(RequestError, match=r"^to: nothing is written to web servers; write abfs://c@acc.dfs"):
+        gather_undrawn({"sources": ["a.tif"], "window": "centre"}, to="https://acc.blob.core.windows.net/c/x")
 
 
 def test_headers_and_scenes_are_kept_there_and_used(there: There, tmp_path: Path) -> None:

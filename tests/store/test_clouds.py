@@ -141,6 +141,24 @@ def test_what_google_refuses_is_said(
     assert said in classify_store_error(error)[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "root"), [("GOOGLE_BASE_URL", "gs://bucket"), ("AZURE_STORAGE_ENDPOINT", "az://box")]
+)
+def test_endpoints_have_to_be_web_addresses(name: str, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty variable is none. obstore ends the process where it gets another text."""
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "mine")
+    monkeypatch.setenv(name, "localhost:4443")
+    with pytest.raises(DeniedError, match="'localhost:4443' is no web address; write https://host"):
+        open_store(root, StoreSettings())
+
+    monkeypatch.setenv(name, "")
+    store = open_store(root, StoreSettings())
+
+    assert isinstance(store, GCSStore | AzureStore)
+    assert not store.config.get("base_url")
+    assert not store.config.get("endpoint")
+
+
 @pytest.mark.parametrize("cloud", ["gs", "az"])
 def test_put_if_replaces_the_version_that_was_seen(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what is still as it was, and nothing that is not there."""

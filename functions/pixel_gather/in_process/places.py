@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import Final
 
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.core.request.href_policy import BUCKET_SCHEMES, HrefPolicy, check_href, without_dots
+from pixel_gather.core.request.href_policy import (
+    BUCKET_SCHEMES,
+    IN_PROCESS,
+    HrefPolicy,
+    bucket_address,
+    check_href,
+    without_dots,
+)
 from pixel_gather.io.store.object_store import (
     Store,
     StoreSettings,
@@ -29,6 +36,9 @@ def check_place(to: str, *, field: str = "to") -> str:
     to = without_dots(to)
     policy = HrefPolicy(schemes=_PLACES, base=str(Path.cwd()))
     try:
+        if to.startswith(("https://", "http://")):
+            there = bucket_address(check_href(to, policy=IN_PROCESS))
+            raise ValueError(f"nothing is written to web servers; write {there}")  # noqa: TRY301 # as check_href
         return check_href(to.rstrip("/") or to, policy=policy)
     except ValueError as error:
         raise RequestError(str(error), field=field) from error

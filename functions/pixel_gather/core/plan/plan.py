@@ -59,6 +59,8 @@ _LARGE_WINDOW: Final = 2**20
 
 _MOST_TIMES_SOURCE: Final = 16
 _S3: Final = "s3://"
+_N_LOOKED_AT: Final = 16
+"""Sources that are looked at to learn in which cloud they lie."""
 
 
 def gather_digest(request: "GatherRequest", table: SourceTable) -> str:
@@ -190,6 +192,7 @@ async def plan_cube(
             *_warnings_of_index(request, table),
             *_warnings_of_transfer(table, estimate, on_aws),
             *_warnings_of_prices(on_aws),
+            *_warnings_of_cloud(table),
             *warnings_of(request, drafts, codec=chosen.codec, by_reference=by_reference),
         ),
     )
@@ -471,6 +474,17 @@ def _warnings_of_prices(deployment: WorkerPool) -> Sequence[str]:
         "limits.usd with a margin"
     )
     return (warning,)
+
+
+def _warnings_of_cloud(table: SourceTable) -> Iterator[str]:
+    """Warn about sources that lie with Google or Azure, by a sample of them."""
+    hrefs = [each.href for each in table.spread(_N_LOOKED_AT, band=None)]
+    far = next((href for href in hrefs if href.startswith(("gs://", "az://", "abfs://"))), None)
+    if far is not None:
+        yield (
+            f"sources such as {far[:200]} lie in another cloud: gather them in process, as workers on AWS "
+            "do not read them. What that cloud charges for requests and transfer is not known here"
+        )
 
 
 def _warnings_of_transfer(table: SourceTable, estimate: Estimate, deployment: WorkerPool) -> Sequence[str]:

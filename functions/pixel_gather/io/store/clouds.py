@@ -48,6 +48,9 @@ _AZURE_ENDPOINTS: Final = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 """Of these, the first that is set counts. The tools of AWS know the first two of theirs; those of Azure know
 the second name of the account."""
 
+_READ_BY_OBSTORE: Final = ("GOOGLE_", "AZURE_")
+"""Beginnings of names of variables."""
+
 _S3_UNSIGNED: Final = {"skip_signature": True, "access_key_id": "none", "secret_access_key": "none"}
 """The keys are not used. Without them obstore refuses half a pair of keys in the environment."""
 
@@ -65,9 +68,14 @@ def open_bucket(root: str, settings: "StoreSettings", options: Mapping[str, Any]
         MissingExtraError: The credentials need a package that is not installed.
     """
     scheme, _, name = root.partition("://")
+    for empty in [each for each in os.environ if each.startswith(_READ_BY_OBSTORE) and not os.environ[each]]:
+        del os.environ[empty]  # as for the clouds' own tools; obstore takes it as it is
     own = _OPTIONS[scheme](name, settings)
     client_options = dict(options["client_options"]) | own.pop("client_options", {})
-    if (_endpoint_in(own) or "").startswith("http://"):
+    endpoint = own.get("endpoint") or own.get("base_url") or "https://"
+    if not endpoint.startswith(("https://", "http://")):
+        raise DeniedError(f"the endpoint {endpoint!r} is no web address; write https://host")
+    if endpoint.startswith("http://"):
         client_options["allow_http"] = True
     given = dict(options) | {name: value for name, value in own.items() if value is not None}
     try:
@@ -125,10 +133,6 @@ def _azure_options(name: str, settings: "StoreSettings") -> dict[str, Any]:
         "endpoint": endpoint,
         "skip_signature": settings.unsigned or not is_own or None,
     }
-
-
-def _endpoint_in(options: Mapping[str, Any]) -> str | None:
-    return options.get("endpoint") or options.get("base_url")
 
 
 def _first_set(names: tuple[str, ...]) -> str | None:
