@@ -201,7 +201,7 @@ def _cdk_environment(running: Emulator) -> dict[str, str]:
         "CDK_HOME": str(running.work / "cdk"),  # its cache of accounts by access key
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_DISABLE_VERSION_CHECK": "true",
-        "CDK_VALIDATION": "false",  # of the template by AWS's schemas: scripts/deploy and the tests do it
+        "CDK_VALIDATION": "false",  # of the template by AWS's schemas: scripts/deploy and cfn-lint do it
         "NO_COLOR": "1",  # otherwise the CDK's children write colours into messages and files
         "AWS_CONFIG_FILE": str(running.work / "no-config"),
         "AWS_SHARED_CREDENTIALS_FILE": str(running.work / "no-credentials"),

@@ -199,6 +199,9 @@ class World:
     cancels: bool = field(init=False)
     """Whether executions are cancelled."""
 
+    late_share: float = field(init=False)
+    """Share of the accesses that arrive late, while there are faults."""
+
     executions: list[int] = field(default_factory=list)
     """What users have submitted, in order."""
 
@@ -236,6 +239,7 @@ class World:
         )
         self.loses = self.seed % 10 == 7  # one run of ten
         self.cancels = self.seed % 5 == 3  # one run of five
+        self.late_share = 0.3 if self.seed % 4 < 2 else 0.03  # every other run of each number of bands
         self.cube = SimulatedCube(
             access=self.access, now=self.now, on_commit=lambda: check_commit(self), splits=self.loses
         )
@@ -276,7 +280,7 @@ class World:
         if not has_calmed and chance() < 0.004:  # the machine sleeps, and its actor knows nothing of it
             await asyncio.sleep(chance() * _LONGEST_SLEEP_S)
             now_s = loop.time()
-        is_late = not has_calmed and chance() < 0.03  # a store that is busy for a while
+        is_late = not has_calmed and chance() < self.late_share  # a store that is busy for a while
         arrives_s = now_s + (chance() * _LATEST_S if is_late else chance() ** 3)
         fate = 1.0 if has_calmed else chance()
         answer: asyncio.Future[T] = loop.create_future()

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # jsii: the locked Node
+os.environ["CDK_VALIDATION"] = (
+    "false"  # its first time takes 8 s of CPU in each process, and cfn-lint sees as much
+)
 
 from infra.settings import Settings
 
