@@ -268,7 +268,7 @@ _MOST_SEEDS: Final = 5000
 _FIRST_SEEDS: Final[dict[_PutBack, int]] = {
     _put_back_workers_that_replace_what_may_still_be_committed: 150,
     _put_back_sidecars_of_any_pixels: 40,
-    _put_back_compactions_of_former_versions: 150,
+    _put_back_compactions_of_former_versions: 310,
     _put_back_finishes_of_committed_gathers: 100,
     _put_back_finishes_that_each_decide_what_is_lost: 150,
 }
@@ -283,8 +283,8 @@ def _simulate_many(first: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("defect", _DEFECTS, ids=lambda each: each.__name__.removeprefix("_put_back_"))
 def test_a_defect_that_is_put_back_is_found(defect: _PutBack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the simulation would prove nothing."""
+    """Otherwise the simulation would prove nothing. An error that nobody foresees counts, as in all runs."""
     defect(monkeypatch)
 
-    with pytest.raises(BrokenPromiseError):
+    with pytest.raises((BrokenPromiseError, ExceptionGroup)):
         _simulate_many(_FIRST_SEEDS.get(defect, 0))

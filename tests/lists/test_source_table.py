@@ -83,22 +83,29 @@ def _row_key(row: CubeRow) -> tuple[str, str | int | None]:
 
 
 @pytest.mark.slow
-@given(sources=lists())
-def test_rows_hold_every_line_once(sources: list[Source]) -> None:
-    """Each line is in one row, and keeps its band, scene and time."""
-    rows = rows_of(sources)
+@given(sources=lists(), data=st.data())
+def test_rows_of_any_list(sources: list[Source], data: st.DataObject) -> None:
+    """One table of each list that is drawn keeps all promises."""
+    with table_of(sources) as table:
+        rows = list(table.rows(0, table.n_rows))
 
+        check_every_line_is_held_once(sources, rows)
+        check_the_nth_repeat_is_in_the_nth_row(sources, rows)
+        check_order(sources, rows, has_time=table.has_time)
+        check_parts(table, rows, cut=data.draw(st.integers(min_value=0, max_value=table.n_rows)))
+        check_spread(table, rows, n=data.draw(st.integers(min_value=0, max_value=15)))
+
+
+def check_every_line_is_held_once(sources: list[Source], rows: list[CubeRow]) -> None:
+    """Each line is in one row, and keeps its band, scene and time."""
     held = [source for row in rows for source in row.sources if source is not None]
     told = sorted((s.href, s.band, s.scene, s.time_us) for s in held)
     assert told == sorted((s.href, s.band, s.scene, s.time_us) for s in sources)
     assert all(any(row.sources) for row in rows)
 
 
-@pytest.mark.slow
-@given(sources=lists())
-def test_rows_put_the_nth_repeat_into_the_nth_row(sources: list[Source]) -> None:
+def check_the_nth_repeat_is_in_the_nth_row(sources: list[Source], rows: list[CubeRow]) -> None:
     """Sources of one row have one scene or time, and different bands. Repeats keep the list's order."""
-    rows = rows_of(sources)
     by_href = {source.href: n for n, source in enumerate(sources)}
 
     if sources[0].band is None:
@@ -121,15 +128,9 @@ def test_rows_put_the_nth_repeat_into_the_nth_row(sources: list[Source]) -> None
             assert None not in column[: len(lines)]
 
 
-@pytest.mark.slow
-@given(sources=lists())
-def test_rows_are_in_order(sources: list[Source]) -> None:
+def check_order(sources: list[Source], rows: list[CubeRow], *, has_time: bool) -> None:
     """Rows are sorted by time if each has one, else by first appearance in the list."""
     by_href = {source.href: n for n, source in enumerate(sources)}
-    with table_of(sources) as table:
-        rows = list(table.rows(0, table.n_rows))
-        has_time = table.has_time
-
     first = [min(by_href[s.href] for s in row.sources if s) for row in rows]
     row_times = [row.time_us for row in rows]
     assert has_time == (None not in row_times)
@@ -140,40 +141,30 @@ def test_rows_are_in_order(sources: list[Source]) -> None:
     assert order == sorted(order)
 
 
-@pytest.mark.slow
-@given(sources=lists(), data=st.data())
-def test_rows_can_be_had_in_parts(sources: list[Source], data: st.DataObject) -> None:
+def check_parts(table: SqliteSourceTable, rows: list[CubeRow], *, cut: int) -> None:
     """Rows [start, stop) are the same as in the whole list, also after a round trip as JSON."""
-    with table_of(sources) as table:
-        rows = list(table.rows(0, table.n_rows))
-        cut = data.draw(st.integers(min_value=0, max_value=table.n_rows))
-        parts = [*table.rows(0, cut), *table.rows(cut, table.n_rows)]
-        dtypes = {column.name: column.dtype for column in table.columns}
-
-    assert parts == rows
+    assert [*table.rows(0, cut), *table.rows(cut, table.n_rows)] == rows
     assert [msgspec.json.decode(msgspec.json.encode(row), type=CubeRow) for row in rows] == rows
+    dtypes = {column.name: column.dtype for column in table.columns}
     python = {"int64": int, "float64": float, "bool": bool, "string": str}
     for source in (source for row in rows for source in row.sources if source):
         for name, value in source.columns.items():
             assert value is None or type(value) is python[dtypes[name]]
 
 
-@pytest.mark.slow
-@given(sources=lists(), n=st.integers(min_value=0, max_value=15))
-def test_spread_takes_first_and_last(sources: list[Source], n: int) -> None:
+def check_spread(table: SqliteSourceTable, rows: list[CubeRow], *, n: int) -> None:
     """The sources are in order, evenly spread and different. The first and the last are among them."""
-    with table_of(sources) as table:
-        in_order = [s for row in table.rows(0, table.n_rows) for s in row.sources if s]
-        for band in (None, *table.bands):
-            there = [s for s in in_order if band in (None, s.band)]
-            got = table.spread(n, band=band)
-            at = [there.index(source) for source in got]
-            assert len(got) == min(n, len(there))
-            assert at == sorted(set(at))
-            assert n == 0 or at[0] == 0
-            assert n < 2 or at[-1] == len(there) - 1
-            steps = {b - a for a, b in pairwise(at)}
-            assert not steps or max(steps) - min(steps) <= 1
+    in_order = [s for row in rows for s in row.sources if s]
+    for band in (None, *table.bands):
+        there = [s for s in in_order if band in (None, s.band)]
+        got = table.spread(n, band=band)
+        at = [there.index(source) for source in got]
+        assert len(got) == min(n, len(there))
+        assert at == sorted(set(at))
+        assert n == 0 or at[0] == 0
+        assert n < 2 or at[-1] == len(there) - 1
+        steps = {b - a for a, b in pairwise(at)}
+        assert not steps or max(steps) - min(steps) <= 1
 
 
 @dataclass(frozen=True)
