@@ -61,6 +61,8 @@ def grant_data(functions: "Functions", buckets: Buckets, sources: Sequence[Sourc
     buckets.gathers.grant_get(functions.finish.role)
     buckets.gathers.grant_list(functions.finish.role)
     buckets.cancelled.grant_get(functions.finish.role)
+    buckets.pace.grant_get(functions.finish.role)  # to leave the register of the gathers that run
+    buckets.pace.grant_put(functions.finish.role)
     buckets.lost.grant_put(functions.finish.role)  # which shards have been given up
     buckets.cubes.grant_get(functions.finish.role)
     buckets.cubes.grant_put(functions.finish.role)

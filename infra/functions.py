@@ -193,6 +193,7 @@ def environment_of(settings: Settings, buckets: Buckets) -> dict[str, str]:
         "PIXEL_GATHER_SOURCE_BUCKETS": _compact([_bucket_fields(each) for each in settings.source_buckets]),
         "PIXEL_GATHER_HTTPS_HOSTS": _compact(settings.https_hosts),
         "PIXEL_GATHER_LIMITS": _compact(asdict(settings.caps)),
+        "PIXEL_GATHER_ALL_WORKERS": str(settings.all_workers),
         "PIXEL_GATHER_CONCURRENCY": str(settings.worker_concurrency),
         "PIXEL_GATHER_SHARD_MEMORY_MIB": _compact([SMALL_WORKER_MIB, settings.worker_memory_mib]),
         "POWERTOOLS_SERVICE_NAME": SERVICE,

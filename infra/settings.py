@@ -227,6 +227,11 @@ class Settings:
         return f"PixelGather-{self.stage}"
 
     @property
+    def all_workers(self) -> int:
+        """Most workers of all gathers together."""
+        return _most_workers(self.account_concurrency)
+
+    @property
     def reserved_for_api(self) -> int:
         """Concurrency to reserve for each of status and submit. 0 where the account is too small.
 

@@ -54,7 +54,7 @@ def gathered_by_hand(users: Mapping[str, User], request: dict[str, Any], executi
 def test_functions_of_gathers_need_no_more_than_their_roles(users: dict[str, User]) -> None:
     """Plan, shard and finish make a cube, and an append to it, with the rights of their own roles.
 
-    The first gather shares the requests that its bucket allows.
+    The first gather shares the requests that its bucket allows. Both enter the register and leave it.
     """
     deployment = users["plan_gather"].deployment
     limits = {"requests_per_s": {f"s3://{deployment.samples.bucket}": 100}}
@@ -71,6 +71,8 @@ def test_functions_of_gathers_need_no_more_than_their_roles(users: dict[str, Use
 
     kept = deployment.client("s3").list_objects_v2(Bucket=deployment.control_bucket, Prefix="pace/")
     assert f"pace/s3-{deployment.samples.bucket}.json" in [each["Key"] for each in kept["Contents"]]
+    register = deployment.client("s3").get_object(Bucket=deployment.control_bucket, Key="pace/gathers.json")
+    assert not {"first-by-hand", "more-by-hand"} & json.loads(register["Body"].read()).keys()
     assert made["status"] == {"ok": 3}
     assert grown["status"] == {"ok": len(SERIES)}
 

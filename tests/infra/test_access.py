@@ -225,12 +225,14 @@ RIGHTS = {
     | put("<arrays>/cubes/*"),
     "finish_gather": OWN_LOG
     | {
+        ("s3:GetObject", "<control>/pace/*"),
         ("s3:GetObject", "<control>/gathers/*"),
         ("s3:GetObject", "<control>/cancelled/*"),
         ("s3:GetObject", "<arrays>/cubes/*"),
         ("s3:ListBucket", "<control> gathers/*"),
         ("s3:ListBucket", "<arrays> cubes/*"),
     }
+    | put("<control>/pace/*")
     | put("<control>/gathers/*/lost.msgpack")
     | put("<arrays>/cubes/*"),
     "machine": machine_role(

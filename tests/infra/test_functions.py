@@ -182,6 +182,7 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
             "PIXEL_GATHER_ARRAY_BUCKET": "<arrays>",
             "PIXEL_GATHER_OUTPUT_PREFIX": "",
             "PIXEL_GATHER_CONTROL_BUCKET": "<control>",
+            "PIXEL_GATHER_ALL_WORKERS": "900",
             "PIXEL_GATHER_CONCURRENCY": "128",
             "PIXEL_GATHER_SHARD_MEMORY_MIB": "[1024,1769]",
             "POWERTOOLS_SERVICE_NAME": "pixel-gather",

@@ -36,6 +36,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "PIXEL_GATHER_SOURCE_BUCKETS": json.dumps([{"name": "sources", "region": None}]),
     "PIXEL_GATHER_HTTPS_HOSTS": "[]",
     "PIXEL_GATHER_LIMITS": json.dumps({"usd": 10, "files": 1000, "workers": 500, "failed_shards": 0.5}),
+    "PIXEL_GATHER_ALL_WORKERS": "900",
     "PIXEL_GATHER_CONCURRENCY": "16",
     "PIXEL_GATHER_SHARD_MEMORY_MIB": "[1024, 1769]",
     "PIXEL_GATHER_STATE_MACHINE_ARN": STATE_MACHINE,

@@ -58,6 +58,9 @@ class Settings:
     limits: Mapping[str, Any]
     """The highest limits of any request, by the names of the request's ``limits``."""
 
+    all_workers: int
+    """Most workers of all gathers together."""
+
     concurrency: int
     """How many sources a worker reads at the same time from one bucket or host, at most."""
 
@@ -107,6 +110,7 @@ class Settings:
             source_buckets=tuple(_source_bucket(each) for each in variables.array("SOURCE_BUCKETS")),
             https_hosts=frozenset(str(each) for each in variables.array("HTTPS_HOSTS")),
             limits=_check_limits(variables.json("LIMITS")),
+            all_workers=variables.count("ALL_WORKERS"),
             concurrency=variables.count("CONCURRENCY"),
             shard_memories_mib=_parse_sizes(variables.array("SHARD_MEMORY_MIB")),
             memory_mib=_count(_OWN_MEMORY, environment.get(_OWN_MEMORY, "")),

@@ -12,7 +12,7 @@ from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import open_runner
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
-from pixel_gather.io.store.limiter.ledgers import HostBudgets
+from pixel_gather.io.store.limiter.ledgers import HostBudgets, ObjectLedger
 from pixel_gather.io.store.object_store import Objects, StoreSettings, open_place
 from pixel_gather.io.store.signing import Sign, Signing
 
@@ -20,7 +20,7 @@ _LONGEST_JITTER_S: Final = 2.0
 """Up to 500 workers start within seconds. A token lives for 45 minutes or more."""
 
 _PACE: Final = "pace/"
-"""Where the control bucket has the ledgers of hosts."""
+"""Where the control bucket has the ledgers of hosts, and the register of the gathers that run."""
 
 
 class Deployment:
@@ -76,6 +76,11 @@ class Deployment:
             may_list: Whether this function has the right to list the files.
         """
         return ObjectControlStore(self._control, f"gathers/{gather}/", may_list=may_list)
+
+    @property
+    def register(self) -> ObjectLedger:
+        """The register of the gathers that run."""
+        return ObjectLedger(self._control, f"{_PACE}gathers.json")
 
     async def is_cancelled(self, execution: str) -> bool:
         """Tell whether somebody has cancelled an execution."""

@@ -13,6 +13,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment, cube_name
+from handlers.gather.register import leave
 from handlers.gather.result import publish_result
 from handlers.gather.shard_metrics import metrics_of_gather
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -71,7 +72,7 @@ async def _finish(gather: str, execution: str, *, max_lost_share: float) -> tupl
     plan, tasks = planning.result(), listing.result()
     stores = GatherStores(cube=deployment.cube(gather), control=control)
     report = await finish_gather(plan=plan, tasks=tasks, stores=stores, max_lost_share=max_lost_share)
-    result = await publish_result(
+    publishing = publish_result(
         report,
         cube_name(gather),
         deployment,
@@ -79,4 +80,5 @@ async def _finish(gather: str, execution: str, *, max_lost_share: float) -> tupl
         n_appended=None if plan.append.is_first else plan.n_rows - plan.first_row,
         has_report=plan.has_report,
     )
+    _, result = await asyncio.gather(leave(deployment.register, execution), publishing)
     return plan, report, result

@@ -20,6 +20,7 @@ from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.gather.capacity import deployed_workers, worker_size_index
 from handlers.gather.readers import Readers
+from handlers.gather.register import enter
 from handlers.gather.result import look_up_result
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, BudgetError, RequestError
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -120,10 +121,24 @@ class Planner:
         missing = [task for task in tasks if task.index not in done]
         n_shards, n_missing = len(tasks), len(missing)
         map_plan = plan_map(plan, request.limits, n_shards=n_shards, n_missing=n_missing, workers=workers)
-        counts = {"tasks_per_child": map_plan.tasks_per_child, "n_workers": map_plan.n_workers}
+        wants, n_workers = min(map_plan.n_workers, n_missing), map_plan.n_workers
+        warnings = list(plan.warnings)
+        if n_missing:
+            granted = await enter(
+                deployment.register,
+                execution,
+                wants=wants,
+                most=deployment.settings.all_workers,
+                seconds=plan.estimate.seconds,
+            )
+            if granted < wants:
+                n_workers = granted
+                warnings.append(f"other gathers run: this one has {granted:,} of {wants:,} workers")
+        counts = {"tasks_per_child": map_plan.tasks_per_child, "n_workers": n_workers}
         await control.put(manifest_key(execution), manifest(missing, **counts))
         summary = _summary(plan, gather, cube=place, n_shards=n_shards, n_missing=n_missing)
-        await deployment.summaries.put(summary_key(execution), json.dumps(summary | counts).encode())
+        told = summary | counts | {"warnings": warnings}
+        await deployment.summaries.put(summary_key(execution), json.dumps(told).encode())
         return {
             "verdict": "planned",
             "gather": f"{gather}/{plan.claim}",
@@ -132,7 +147,7 @@ class Planner:
                 "bucket": deployment.settings.control_bucket,
                 "key": control.prefix + manifest_key(execution),
             },
-            "workers": map_plan.n_workers,
+            "workers": n_workers,
             "worker_size": worker_size_index(map_plan.worker_memory_mib, deployment.settings),
             "shard_limit_s": map_plan.first_limit_s,
             "late_shard_s": map_plan.late_shard_s,
@@ -172,7 +187,6 @@ def _summary(plan: CubePlan, gather: str, *, cube: str, n_shards: int, n_missing
         "shape": list(plan.shape),
         "usd": plan.estimate.usd,
         "seconds": plan.estimate.seconds,
-        "warnings": list(plan.warnings),
     }
 
 

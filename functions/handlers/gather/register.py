@@ -1,0 +1,64 @@
+"""Enters a gather into the register of those that run, and takes it out again.
+
+A register that is out of reach, or that others change all the time, holds up no gather: it then has the
+workers that it wants, and Lambda throttles what is too much.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Final
+
+from pixel_gather.core.admission import Register, admit_gather, entry_of, parse_register, register_content
+from pixel_gather.core.errors import StoreError
+from pixel_gather.io.store.limiter.govern_host import Ledger
+
+_TRIES: Final = 10
+_LONGEST_PAUSE_S: Final = 0.2
+
+
+async def enter(register: Ledger, name: str, *, wants: int, most: int, seconds: float) -> int:
+    """Enter a gather and return its workers.
+
+    Args:
+        register: The register's object.
+        name: The execution's.
+        wants: Workers that are useful to it.
+        most: Of all gathers together.
+        seconds: What it takes by its forecast.
+    """
+    granted = wants
+
+    def change(running: Register, now_s: float) -> Register:
+        nonlocal granted
+        others = _without(running, name)
+        granted = admit_gather(others, wants=wants, most=most)
+        return {**others, name: entry_of(granted, now_s=now_s, seconds=seconds)}
+
+    return granted if await _change(register, change) else wants
+
+
+async def leave(register: Ledger, name: str) -> None:
+    """Take a gather out."""
+    await _change(register, lambda running, _: _without(running, name))
+
+
+def _without(running: Register, name: str) -> Register:
+    return {each: found for each, found in running.items() if each != name}
+
+
+async def _change(register: Ledger, change: Callable[[Register, float], Register]) -> bool:
+    """Replace the register by what ``change`` makes of it. Return whether that could be done."""
+    try:
+        for _ in range(_TRIES):
+            now_s = time.time()
+            content, version = await register.read()
+            running = parse_register(content, now_s=now_s)
+            changed = change(running, now_s)
+            if changed == running or await register.replace(register_content(changed), version):
+                return True
+            await asyncio.sleep(random.uniform(0, _LONGEST_PAUSE_S))  # noqa: S311 # no secret
+    except StoreError:
+        return False
+    return False
