@@ -33,6 +33,7 @@ _SIGNER: Final = re.compile(r"planetary-computer|earthdata")
 _SECRET: Final = re.compile(r"[A-Za-z0-9/_+=.@-]{1,256}")
 _KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 
+_IS_FREE: Final = "a name that no other S3 bucket has"
 _IS_KMS_KEY: Final = "the ARN of a key, and not of an alias: arn:aws:kms:eu-central-1:111122223333:key/..."
 _FIGURE: Final = re.compile("|".join(MEASURABLE))
 _TAG: Final = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}")
@@ -124,7 +125,7 @@ class Settings:
     source_buckets: tuple[SourceBucket, ...] = ()
     """``source_buckets``: the only buckets that sources are read from. A JSON array of objects with ``name``
     and, where needed, ``region``, ``requester_pays``, ``unsigned``, ``expand`` and ``kms_key``. The
-    functions' environment has room for 89 whose names have 20 letters, if nothing else is set."""
+    functions' environment has room for 88 whose names have 20 letters, if nothing else is set."""
 
     https_hosts: tuple[str, ...] = ()
     """``https_hosts``: hosts that sources may be read from by https, as a JSON array; none by default."""
@@ -290,8 +291,8 @@ class Settings:
                 pattern=_KMS_KEY,
                 expected=_IS_KMS_KEY,
             ),
-            array_bucket=_own_bucket(context, "array_bucket"),
-            control_bucket=_own_bucket(context, "control_bucket"),
+            array_bucket=context.text("array_bucket", None, pattern=_BUCKET, expected=_IS_FREE),
+            control_bucket=context.text("control_bucket", None, pattern=_BUCKET, expected=_IS_FREE),
             output_prefix=context.text(
                 "output_prefix", default.output_prefix, pattern=_PREFIX, expected="folders, each with a slash"
             ),
@@ -359,10 +360,6 @@ def _caps(context: Context, default: Caps, *, most_workers: int) -> Caps:
         failed_shards=context.number("max_failed_shards", default.failed_shards, lowest=0, highest=1),
         requests_per_s=_requests_per_s(context),
     )
-
-
-def _own_bucket(context: Context, key: str) -> str | None:
-    return context.text(key, None, pattern=_BUCKET, expected="a name that no other S3 bucket has")
 
 
 def _canary_hours(context: Context) -> int | None:
