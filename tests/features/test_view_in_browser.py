@@ -936,6 +936,27 @@ def test_page_reads_tiles_that_were_passed_on(page: Page, tmp_path: Path) -> Non
     assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
 
 
+def test_joined_cubes_begin_with_the_first_picture_of_the_first(page: Page, tmp_path: Path) -> None:
+    """It is there before the metadata, as for a cube of its own. A virtual cube has none."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        gathered_valley(tmp_path / name, n_rows=2, draws_report=name == "a")
+    join([str(tmp_path / name / "valley.zarr") for name in ("a", "b")], to=str(tmp_path / "both.icechunk"))
+    with serving_cube(tmp_path / "both.icechunk") as server, _running(server) as (url, _):
+        server.RequestHandlerClass.metadata_may_go.clear()  # type: ignore[attr-defined]
+        page.send("Page.navigate", url="about:blank")
+        page.send("Page.navigate", url=url)
+        page.wait("document.getElementById('first')?.complete")
+        first = np.array(page.run(_FIRST), dtype="uint8").reshape(SIDE // 2, SIDE // 2, 4)
+        server.RequestHandlerClass.metadata_may_go.set()  # type: ignore[attr-defined]
+        page.wait("document.documentElement.dataset.state === 'drawn'")
+        then = _canvas(page)[::2, ::2]
+
+    both = (first[..., 3] == 255) & (then[..., 3] == 255)
+    assert both.mean() > 0.8
+    assert np.abs(first.astype(int) - then)[both][:, :3].mean() < 15
+
+
 def test_page_shows_joined_cubes(page: Page, tmp_path: Path) -> None:
     """Two cubes become one, and a row of the second is that cube's. Shards are read where they are."""
     for name in ("a", "b"):

@@ -19,7 +19,8 @@ export async function openCube(base) {
   const files = new FetchStore(base, { useSuffixRequest: true, fetch: fetchPart });
   let content;
   try {
-    content = await files.get("/zarr.json");
+    const early = await window.early?.metadata.catch(() => null);
+    content = early?.ok ? new Uint8Array(await early.arrayBuffer()) : await files.get("/zarr.json");
   } catch (error) {
     throw new CubeError(`The cube beside this page cannot be read: ${error.message}`);
   }

@@ -1,6 +1,5 @@
 // Small averaged pictures of rows, from quicklooks.npz beside the arrays: an uncompressed ZIP file of NumPy arrays, of which
 // only the directory at the end and the pictures on display are read.
-const TAIL_BYTES = 64 * 1024;
 const DESCRIPTOR_BYTES = 24;
 const MOST_PICTURE_BYTES = 2 ** 20;
 
@@ -14,7 +13,7 @@ export class Quicklooks {
   }
 
   async open() {
-    const { bytes, start } = await this.read(`bytes=-${TAIL_BYTES}`);
+    const { bytes, start } = await partIn(await window.early.quicklooks); // its directory, and the last pictures
     const view = new DataView(bytes.buffer);
     const end = lastOf(view, 0x06054b50);
     const entries = new Map();
@@ -33,9 +32,7 @@ export class Quicklooks {
   }
 
   async read(range) {
-    const answer = await fetch(this.url, { headers: { Range: range } });
-    if (answer.status !== 206) throw new Error("no quicklooks");
-    return { bytes: new Uint8Array(await answer.arrayBuffer()), start: Number(/bytes (\d+)-/.exec(answer.headers.get("Content-Range"))[1]) };
+    return partIn(await fetch(this.url, { headers: { Range: range }, cache: "no-store" })); // others make parts of one file wait for each other
   }
 
   // Some bytes of an entry.
@@ -71,6 +68,11 @@ export class Quicklooks {
     const from = pixels.size - (count - index) * size;
     return { pixels: new Numbers((await this.part(pixels, from, from + size)).buffer), width: columns, height: lines, step };
   }
+}
+
+async function partIn(answer) {
+  if (answer.status !== 206) throw new Error("no quicklooks");
+  return { bytes: new Uint8Array(await answer.arrayBuffer()), start: Number(/bytes (\d+)-/.exec(answer.headers.get("Content-Range"))[1]) };
 }
 
 function lastOf(view, signature) {

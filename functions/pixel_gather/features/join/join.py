@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import zarr
 
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.results.member import PRESENCE, Member
@@ -32,9 +32,10 @@ from pixel_gather.features.join.joined_rows import joined_columns, make_presence
 from pixel_gather.features.join.read_members import MemberReader
 from pixel_gather.features.join.references import innermost_folders
 from pixel_gather.features.join.repository import JoinedVersion, Repository, Transaction
-from pixel_gather.in_process.places import check_place, show_place
+from pixel_gather.in_process.places import check_place, open_existing, show_place
 from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset
 from pixel_gather.io.cube.open_group import errors_of_cube
+from pixel_gather.io.cube.served_files import Files, StoredFiles
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import StoreSettings
@@ -267,7 +268,16 @@ def joined_files(
         return JoinedFiles(store, root, measurements)
     joined = choose_group(read_groups(store), group)
     store.refuse(joined.changed_shards())
-    return JoinedFiles(store, joined.group, tuple(joined.record["kind"]["measurements"]))
+    measurements = tuple(joined.record["kind"]["measurements"])
+    return JoinedFiles(store, joined.group, measurements, first_member=_first_member(joined, stores))
+
+
+def _first_member(joined: JoinedGroup, stores: StoreSettings | None) -> Files | None:
+    """Return the files of the cube that the first row comes from; None if its folder is gone."""
+    try:
+        return StoredFiles(open_existing(show_place(str(joined.members()["place"][0])), stores)[0])
+    except StoreError:
+        return None
 
 
 def open_repository(place: str | os.PathLike[str], stores: StoreSettings | None) -> Repository:

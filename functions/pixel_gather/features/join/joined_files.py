@@ -11,7 +11,8 @@ from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from pixel_gather.io.cube.served_files import FilePart, Range
+from pixel_gather.io.cube.served_files import FilePart, Files, Range
+from pixel_gather.io.cube.written_report import PREVIEW_KEY
 
 _ROOT_KEY: Final = "zarr.json"
 
@@ -23,6 +24,9 @@ class JoinedFiles:
     store: ZarrStore
     group: zarr.Group
     measurements: Sequence[str]
+    first_member: Files | None = None
+    """Files of the cube that the first row comes from. Its first picture is that of all."""
+
     _root: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -31,6 +35,8 @@ class JoinedFiles:
 
     def part(self, key: str, wanted: Range | None) -> FilePart:
         """Return a part of a file."""
+        if key == PREVIEW_KEY and self.first_member is not None:
+            return self.first_member.part(key, wanted)
         is_root = key == _ROOT_KEY
         nbytes = len(self._root) if is_root else sync(self.store.getsize(self._path(key)))
         start, stop = _edges(wanted, nbytes)
