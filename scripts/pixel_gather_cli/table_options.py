@@ -59,7 +59,7 @@ TABLE_OPTIONS: Final = (
     click.option(
         "--append-to",
         metavar="TABLE",
-        help="Add the images that this table lacks, or make it.",
+        help="Add the images that this table lacks, or make it; with --deployed its name.",
     ),
     click.option(
         "--wide", metavar="FILE", help="Write a wide CSV as well: a line a feature, a column a time."
@@ -122,9 +122,11 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
     fields = table_fields(features, options)
     request = TableRequest.of(**fields)
     if target is not None:
-        for name, given in (("to", to), ("append-to", append_to), ("wide", wide)):
+        for name, given in (("to", to), ("wide", wide)):
             if given is not None:
                 raise RequestError("a deployment keeps the table on S3: leave it out", field=f"--{name}")
+        if append_to is not None:
+            fields["append_to"] = append_to
         return table_on_aws(target, kind, fields, is_dry_run=is_dry_run, as_json=as_json, quiet=quiet)
     append_to, settings = in_home(append_to), settings_of(options)
     if is_dry_run:

@@ -20,13 +20,14 @@ from handlers.api.resolver import Resolver, answer_event, api_address, list_page
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.tables.at_once import LargerError, drill_at_once, series_at_once
+from handlers.tables.committed_tables import CommittedTables
 from handlers.tables.feature_steps import FeatureSteps
 from handlers.tables.feature_table import open_feature_table
 from handlers.tables.kinds import RANKING
 from handlers.tables.routes import ROUTES
 from handlers.tables.series_request import DrillQuery, body_of_query, table_of_series
 from handlers.tables.table_request import admit_table
-from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.errors import GatherNotFoundError, RequestError, SourceError
 from pixel_gather.core.stores import needed_file
 from pixel_gather.io.aws.executions import Executions
 
@@ -120,8 +121,18 @@ class TableService:
         return executions.table(line["id"]), HTTPStatus.OK
 
     def shown(self, id_: str, *, links_from: str) -> dict[str, Any]:
-        """Describe a table; a large ranking with its rows once it is complete."""
-        document = replace(self.executions(), links_from=links_from).table(id_)
+        """Describe a table; a large ranking with its rows once it is complete.
+
+        The name of a table that is appended to stands for the job that wrote its last version.
+        """
+        executions = replace(self.executions(), links_from=links_from)
+        try:
+            document = executions.table(id_)
+        except GatherNotFoundError:
+            found = self.deployment.run(CommittedTables(self.deployment).find(id_))
+            if found is None or found.result.get("job") in (None, id_):
+                raise
+            document = executions.table(found.result["job"])
         result = document["result"]
         if result is not None and result["kind"] == RANKING:
             answer = needed_file(self.deployment.results.below(result["name"]), "answer.json")

@@ -66,6 +66,10 @@ class TableRequest(TypedDict, total=False):
     ]
     """Which pixels of a zone count."""
 
+    append_to: str
+    """Name of a table of this deployment, which is made if it is not there. Only images that it lacks are
+    read."""
+
     limits: dict[str, Any]
     """usd and seconds. A table is refused if its forecast is higher."""
 
@@ -214,6 +218,18 @@ class TableResult(TypedDict, total=False):
     kept: int
     """Scenes of which nothing was read, as an earlier ranking had the statistic."""
 
+    version: int
+    """Of the table: how often images were added, and 1."""
+
+    read: int
+    """Images that this job has read."""
+
+    last: str | None
+    """Time of the last image."""
+
+    job: str
+    """Which wrote this version."""
+
     rounds: int
     lines: int
     statuses: dict[str, int]
@@ -224,8 +240,8 @@ class TableResult(TypedDict, total=False):
     seconds: float
     usd: Required[float]
     notes: list[str]
-    table: Required[str]
-    """Address of the table: Parquet, or JSON of a large ranking."""
+    table: str
+    """Address of the table: Parquet, or JSON of a large ranking. None if no image was found."""
 
     parquet: str
     """Address of a large ranking as Parquet."""

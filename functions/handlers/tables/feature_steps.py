@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import shutil
+import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,12 +12,16 @@ from typing import Any, Final
 
 from handlers.deployment.map_verdict import begin_round, find_complete
 from handlers.deployment.stores import Deployment
+from handlers.tables.committed_tables import TABLE, CommittedTables, chunks
 from handlers.tables.feature_table import FeatureTable, open_feature_table
-from handlers.tables.table_request import admit_table
+from handlers.tables.table_request import AdmittedTable, admit_table
 from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.scenes.search_criteria import NoSceneError
+from pixel_gather.core.schedule import is_of_a_tick
 from pixel_gather.core.stores import ControlStore, needed_file
+from pixel_gather.core.time_range import format_moment
 from pixel_gather.tables.feature_rounds import (
     FeatureState,
     TaskImage,
@@ -27,7 +32,9 @@ from pixel_gather.tables.feature_rounds import (
     next_round,
     write_round,
 )
+from pixel_gather.tables.features import Features
 from pixel_gather.tables.forecast import ReadForecast
+from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
 from pixel_gather.tables.map_tasks import MOST_TRIES, last_round
 from pixel_gather.tables.packed_features import PackedFeatures
@@ -47,8 +54,6 @@ _LINES_PER_TASK: Final = 1_000_000
 """A worker holds the lines of its task: some 40 bytes each."""
 
 _INSTEAD: Final = "take fewer features or images, or raise the limit"
-_PART_NBYTES: Final = 8 << 20
-_TABLE: Final = "table.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,33 @@ class FeatureSteps:
             TimeoutError: The list takes too long to read.
         """
         asked = admit_table(given, self.deployment.settings)
+        try:
+            return await self._begun(asked, given, execution=execution, left_s=left_s)
+        except NoSceneError as error:
+            nothing_new = await self._nothing_new(asked, error, execution=execution)
+            if nothing_new is None:
+                raise
+            return {"verdict": "complete", "result": nothing_new}
+
+    async def _nothing_new(
+        self, asked: AdmittedTable, why: NoSceneError, *, execution: str
+    ) -> dict[str, Any] | None:
+        """Return the result of an append whose search finds nothing; None if that is an error.
+
+        It is none if the table is there, or if nobody asked for it now: the next tick searches again.
+        """
+        if asked.append_to is None:
+            return None
+        told = {"notes": [str(why)], "read": 0, "requests": 0, "bytes": 0, "usd": 0.0}
+        committed = await CommittedTables(self.deployment).find(asked.append_to)
+        if committed is not None:
+            return {**committed.result, **told}
+        of_nothing = {"kind": asked.kind.about["kind"], "name": asked.append_to, "scenes": 0, "failed": 0}
+        return of_nothing | told if is_of_a_tick(execution) else None
+
+    async def _begun(
+        self, asked: AdmittedTable, given: Any, *, execution: str, left_s: float
+    ) -> dict[str, Any]:
         async with open_feature_table(asked, self.deployment, left_s=left_s) as opened:
             name = opened.name
             if (found := await find_complete(self.deployment, name)) is not None:
@@ -79,6 +111,9 @@ class FeatureSteps:
                 counted(plan.n_images, "image"), seconds=planned.seconds, usd=planned.usd, instead=_INSTEAD
             )
             state = _first_state(opened, plan, execution)
+            if opened.base is not None:
+                numbered = ((number, opened.base.tries(key_of(row))) for number, row, _ in opened.wanted())
+                state.tries = {number: tries for number, tries in numbered if tries}
             state.features_digest = await self._write_inputs(name, opened, given, files)
             images = [
                 TaskImage(number, row)
@@ -148,9 +183,9 @@ class FeatureSteps:
         await files.put("features", PackedFeatures.of(opened.checked).content)
         await files.put("work.json", json.dumps(work).encode())
         with TemporaryDirectory() as folder:
-            path = side_path(Path(folder, _TABLE), "features")
+            path = side_path(Path(folder, TABLE), "features")
             digest = await asyncio.to_thread(write_features, path, opened.features)
-            await self._upload(name, path)
+            await self.deployment.results.below(name).put_stream(path.name, chunks(path))
         return digest
 
     async def _planned(self, name: str, state: FeatureState, planned: MapRound) -> dict[str, Any]:
@@ -172,52 +207,91 @@ class FeatureSteps:
         packed = PackedFeatures(await needed_file(files, "features"))
         usd = 0.0
         with TemporaryDirectory() as folder:
-            path = Path(folder, _TABLE)
             parts = PartFolder.open_(Path(folder, "parts"), digest=name)
             async for part in measured_parts(state, files):
                 for record, lines in zip(part.records, part.lines, strict=True):
-                    await asyncio.to_thread(parts.write, record, lines)
+                    tries = 1 + state.tries.get(record.number, 0)
+                    await asyncio.to_thread(parts.write, replace(record, tries=tries), lines)
                 usd += usd_of_round(worker_s=part.worker_s, n_tasks=1)
             for image in lost:
-                parts.write(lost_record(image), NO_LINES)
+                record = replace(lost_record(image), tries=1 + state.tries.get(image.number, 0))
+                parts.write(record, NO_LINES)
             records = parts.records.values()
+            n_requests = sum(each.n_requests for each in records)
+            told = {
+                "kind": state.about["request"]["kind"],
+                "features": state.n_features,
+                "not_opened": state.n_far,
+                "read": len(records),
+                "requests": n_requests,
+                "bytes": sum(each.nbytes for each in records),
+                "usd": usd + n_requests * USD_PER_GET,
+                "notes": state.notes,
+                "job": state.execution,
+            }
+            features = packed.unpacked(with_shapes=False)
+            result = await self._committed(name, state, parts, features, told, Path(folder))
+        if state.append_to is not None:  # marks the append as done; its table may have gone on since
+            await self.deployment.results.below(name).put("result.json", json.dumps(result).encode())
+        return {"verdict": "complete", "result": result}
+
+    async def _committed(  # what is written, and among what
+        self,
+        name: str,
+        state: FeatureState,
+        parts: PartFolder,
+        features: Features,
+        told: dict[str, Any],
+        folder: Path,
+    ) -> dict[str, Any]:
+        """Put the lines among those of the table, as it is now, and commit its next version."""
+        tables = CommittedTables(self.deployment)
+        table = state.append_to or name
+        while True:
+            committed, base = await tables.find(table), None
+            own = Path(tempfile.mkdtemp(dir=folder))
+            if committed is not None:
+                if state.append_to is None:  # of a finish that was first
+                    return dict(committed.result)
+                (there := own / "base").mkdir()
+                base = await tables.load(committed, there, with_lines=True)
+                if not base.gains(parts.records.values()):
+                    return {**committed.result, "notes": state.notes} | told
+            path, version = own / TABLE, 1 if committed is None else committed.version + 1
+            about = {**state.about, "appends": version - 1}
+            if base is not None:
+                about["n_images"] = len(base.merged(parts.records.values()))
             written = await asyncio.to_thread(
                 write_table,
                 path,
                 parts,
-                packed.unpacked(with_shapes=False),
+                features,
                 state.columns,
-                about=state.about,
-                features_digest=state.features_digest,
+                about=about,
+                features_digest=state.features_digest if base is None else base.receipt["files"]["features"],
                 is_matched=state.is_matched,
+                base=base,
             )
-            for each in (side_path(path, "images"), path):
-                await self._upload(name, each)
-        place = self.deployment.settings.table_href(name)
-        n_requests = sum(each.n_requests for each in records)
-        result = {
-            "kind": state.about["request"]["kind"],
-            "name": name,
-            "features": state.n_features,
-            "scenes": state.n_images,
-            "not_opened": state.n_far,
-            "failed": sum(each.status != "ok" for each in records),
-            "lines": written.n_lines,
-            "statuses": dict(written.n_by_status),
-            "requests": n_requests,
-            "bytes": sum(each.nbytes for each in records),
-            "seconds": time.time() - state.started_at,
-            "usd": usd + n_requests * USD_PER_GET,
-            "notes": state.notes,
-            "table": f"{place}/{_TABLE}",
-            "features_table": f"{place}/{side_path(path, 'features').name}",
-            "images_table": f"{place}/{side_path(path, 'images').name}",
-        }
-        await self.deployment.results.below(name).put("result.json", json.dumps(result).encode())
-        return {"verdict": "complete", "result": result}
-
-    async def _upload(self, name: str, path: Path) -> None:
-        await self.deployment.results.below(name).put_stream(path.name, _chunks(path))
+            of_features = side_path(path, "features")
+            if base is None:
+                await tables.copy_features(name, of_features)
+            else:
+                side_path(base.path, "features").replace(of_features)
+            result = {
+                **told,
+                "name": table,
+                "version": version,
+                "scenes": state.n_images if base is None else written.n_images,
+                "failed": written.n_failed,
+                "lines": written.n_lines,
+                "statuses": dict(written.n_by_status),
+                "last": None if written.last_us is None else format_moment(written.last_us),
+                "seconds": time.time() - state.started_at,
+            }
+            result |= await tables.upload(table, path, version=version)
+            if await tables.commit(table, result, over=committed):
+                return result
+            shutil.rmtree(own)
 
 
 def _first_state(opened: FeatureTable, plan: TablePlan, execution: str) -> FeatureState:
@@ -227,19 +301,20 @@ def _first_state(opened: FeatureTable, plan: TablePlan, execution: str) -> Featu
         "list": opened.table.digest,
         "features": opened.features.digest,
         "n_features": len(opened.features),
-        "n_images": opened.table.n_rows,
+        "n_images": plan.n_images + plan.n_far,
     }
     return FeatureState(
         execution=execution,
         started_at=time.time(),
         n_features=len(opened.features),
-        n_images=opened.table.n_rows,
+        n_images=plan.n_images + plan.n_far,
         n_far=plan.n_far,
         columns=list(opened.work.columns),
         is_matched=opened.asked.request.tolerance_us is not None,
         about=about,
         notes=[*opened.table.notes, *opened.features.notes],
         forecast=plan.forecast,
+        append_to=opened.asked.append_to,
     )
 
 
@@ -250,9 +325,3 @@ def _again(state: FeatureState, most_workers: int) -> MapRound:
     forecast = ReadForecast(it.requests * share, it.nbytes * share, it.seconds * share)
     n = len(state.tasks)
     return plan_round(forecast, n_scenes=state.n_wanted, most_workers=most_workers, n_tasks=n)
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while content := file.read(_PART_NBYTES):
-            yield content

@@ -6,10 +6,13 @@ import json
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from handlers.deployment.admit_request import open_table
 from handlers.deployment.stores import Deployment
+from handlers.tables.committed_tables import CommittedTables
 from handlers.tables.table_request import AdmittedTable
 from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.model.source import Source
@@ -20,6 +23,7 @@ from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.opened_file import open_list_file
+from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.first_image import KeepsFirst
 from pixel_gather.tables.image_access import ImageAccess
@@ -27,6 +31,7 @@ from pixel_gather.tables.image_work import ImageWork, WantedImage
 from pixel_gather.tables.read_features import given_features, read_features
 from pixel_gather.tables.scene_filter import SceneFilter
 from pixel_gather.tables.table_plan import TablePlan, plan_images
+from pixel_gather.tables.table_request import about_of
 from pixel_gather.tables.values import Values
 
 MOST_FEATURES: Final = 1_000_000
@@ -52,27 +57,34 @@ class FeatureTable:
     work: ImageWork
     sign: str
     in_flight: int
+    base: BaseTable | None = None
+    """Images of the table that is appended to, if it is there."""
+
+    base_version: int = 0
+    """Its version."""
 
     @property
     def about(self) -> dict[str, Any]:
         """What decides the table, besides the list and the features."""
-        return {
-            **self.asked.request.to_json(),
-            **self.asked.kind.about,
-            "columns": list(self.work.columns),
-        }
+        return about_of(self.asked.request, self.asked.kind, self.values, self.work)
 
     @property
     def name(self) -> str:
-        """Equal for the same request of the same list and features."""
+        """Equal for the same request of the same list and features.
+
+        That of an append is also of the table's version. So the same append is made again if the table has
+        changed, which may mean that some images are to be read again.
+        """
         made_of = [self.table.digest, self.features.digest, self.about]
+        if self.asked.append_to is not None:
+            made_of += [self.asked.append_to, self.base_version]
         digest = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode()).hexdigest()
         return f"{self.asked.kind.about['kind']}-{digest[:_DIGEST_LETTERS]}"
 
     def wanted(self) -> Iterator[WantedImage]:
-        """Yield all images, with the features that are near them in time."""
+        """Yield the images to read, with the features that are near them in time."""
         with closing(self.table.rows(0, self.table.n_rows)) as rows:
-            for number, row in enumerate(rows):
+            for number, row in enumerate(rows if self.base is None else self.base.to_read(rows)):
                 yield number, row, self.features.within(row.time_us, self.asked.request.tolerance_us)
 
     async def plan(self) -> TablePlan:
@@ -101,12 +113,19 @@ async def open_feature_table(
     async with AsyncExitStack() as stack:
         table = await stack.enter_async_context(open_table(gather, deployment, left_s=left_s, keeps=keeps))
         reader = KeepsFirst(await stack.enter_async_context(open_reader(deployment, gather.sources.sign)))
-        values = request.values
+        values, base, version = request.values, None, 0
+        if asked.append_to is not None:
+            tables = CommittedTables(deployment)
+            if (committed := await tables.find(asked.append_to)) is not None:
+                folder = Path(stack.enter_context(TemporaryDirectory()))
+                base, version = await tables.load(committed, folder, with_lines=False), committed.version
+        if not values.values and base is not None:
+            values = values.of_bands(base.receipt["request"]["values"])
         if not values.values:
             with closing(list_sources(table)) as sources:
                 values = values.of_bands(table.bands or await reader.bands_of_first(sources))
         access = access_of(deployment, reader, table.bands)
-        yield FeatureTable(
+        opened = FeatureTable(
             asked=asked,
             features=replace(features, problems=checked.problems, notes=checked.notes),
             checked=checked,
@@ -115,7 +134,12 @@ async def open_feature_table(
             work=stack.enter_context(kind.opened(checked, values, access)),
             sign=gather.sources.sign,
             in_flight=deployment.settings.concurrency,
+            base=base,
+            base_version=version,
         )
+        if base is not None:
+            base.check({"request": opened.about, "features": features.digest}, features)
+        yield opened
 
 
 def open_reader(deployment: Deployment, sign: str) -> CogReader:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from handlers.deployment.admit_request import admit
 from handlers.deployment.policy import check_list
 from handlers.deployment.settings import Settings
+from handlers.tables.committed_tables import table_name
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.features.points.measure_points import PointTable
@@ -21,6 +22,7 @@ from pixel_gather.tables.table_request import TableRequest
 _COMMON: Final = frozenset(
     {"sources", "id", "crs", "time", "tolerance", "by", "mask", "bands", "raw", "limits"}
 )
+_APPEND_TO: Final = "append_to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,9 @@ class AdmittedTable:
     limits: TableLimits
     """The dollars are no more than the deployment's."""
 
+    append_to: str | None = None
+    """Name of the table that it is appended to. It is made if it is not there."""
+
     def gather(self, features: Features, settings: Settings) -> GatherRequest:
         """Return what reads the list. Only its sources and its limit of files are used.
 
@@ -84,8 +89,8 @@ def admit_table(given: Any, settings: Settings) -> AdmittedTable:
         raise RequestError("give points or zones: a file of features, or GeoJSON", field="points")
     name = next(each for each in KINDS if each in given)
     kind = KINDS[name]
-    if unknown := given.keys() - {name} - _COMMON - kind.own - kind.shared:
-        known = ", ".join(sorted(_COMMON | kind.own | kind.shared))
+    if unknown := given.keys() - {name, _APPEND_TO} - _COMMON - kind.own - kind.shared:
+        known = ", ".join(sorted(_COMMON | {_APPEND_TO} | kind.own | kind.shared))
         raise RequestError(f"there is no such field; {name} take {known}", field=str(min(unknown, key=str)))
     if "sources" not in given:
         raise RequestError("say which images: as in a gather", field="sources")
@@ -104,7 +109,9 @@ def admit_table(given: Any, settings: Settings) -> AdmittedTable:
     limits, highest = request.limits, settings.limits.get("usd")
     if highest is not None:
         limits = replace(limits, usd=min(limits.usd or highest, highest))
-    return AdmittedTable(kind=made, request=request, limits=limits)
+    append_to = given.get(_APPEND_TO)
+    named = None if append_to is None else table_name(append_to, name)
+    return AdmittedTable(kind=made, request=request, limits=limits, append_to=named)
 
 
 def _sources(given: Mapping[str, Any], settings: Settings) -> Any:

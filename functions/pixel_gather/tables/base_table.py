@@ -50,6 +50,23 @@ class BaseTable:
         Raises:
             StoreError: It is no table with a receipt, or its files are not those of the receipt.
         """
+        opened = cls.of_images(path)
+        expected = opened.receipt["files"]["table"]
+        try:
+            _end_commit(path, expected)
+            if digest_of_path(path) != expected:
+                raise StoreError(f"{path} is not as its receipt says: pixel-gather verify tells more")
+        except OSError as error:
+            raise _none_there(path, error) from error
+        return opened
+
+    @classmethod
+    def of_images(cls, path: Path) -> "BaseTable":
+        """Read the table of images alone.
+
+        Raises:
+            StoreError: There is none, or it has no receipt.
+        """
         images = side_path(path, "images")
         try:
             with images.open("rb") as file, blame_file(str(images)):
@@ -57,12 +74,8 @@ class BaseTable:
                 said = {key.decode(): text for key, text in schema.metadata.items()}
                 receipt = json.loads(said["pixel_gather"])
                 records = [each for batch in batches for each in _records(batch)]
-                expected = receipt["files"]["table"]
-            _end_commit(path, expected)
-            if digest_of_path(path) != expected:
-                raise StoreError(f"{path} is not as its receipt says: pixel-gather verify tells more")
         except OSError as error:
-            raise StoreError(f"{path}: there is no such table: {error.strerror or error}") from error
+            raise _none_there(path, error) from error
         n = len(records)
         numbered = tuple(replace(each, number=at - n) for at, each in enumerate(records))
         return cls(path=path, receipt=receipt, records=numbered)
@@ -76,6 +89,7 @@ class BaseTable:
             n_by_status=it["statuses"],
             n_images=len(self.records),
             n_failed=sum(each.status != "ok" for each in self.records),
+            last_us=max((each.time_us for each in self.records if each.time_us is not None), default=None),
             digest=it["digest"],
         )
 
@@ -146,6 +160,10 @@ class BaseTable:
             found[each.key] = replace(best, tries=max(each.tries, there.tries))
         return list(found.values())
 
+    def gains(self, records: Iterable[ImageRecord]) -> bool:
+        """Return whether the table would be another one with the images of an append."""
+        return self.merged(records) != list(self.records)
+
     def lines(
         self, to: Path, ids: np.ndarray[Any, Any], *, at: Mapping[int, int], reasons: dict[str, int]
     ) -> Lines:
@@ -187,6 +205,10 @@ def _key(record: ImageRecord) -> str:
 def _name(record: ImageRecord) -> tuple[int | None, str, str | None]:
     """Return what a line tells of its image."""
     return record.time_us, record.scene, record.hrefs[0] if record.hrefs else None
+
+
+def _none_there(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path}: there is no such table: {error.strerror or error}")
 
 
 def _end_commit(path: Path, expected: Mapping[str, Any]) -> None:

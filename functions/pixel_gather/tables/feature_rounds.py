@@ -77,7 +77,7 @@ class FeatureState:
 
     n_features: int
     n_images: int
-    """Of the list."""
+    """Of the list, that the table lacks."""
 
     n_far: int
     """Images that are near no feature."""
@@ -97,6 +97,12 @@ class FeatureState:
     notes: list[str]
     forecast: ReadForecast
     """Of all images."""
+
+    append_to: str | None = None
+    """The table that is appended to."""
+
+    tries: dict[int, int] = field(default_factory=dict)
+    """How often an image was read before, if it was, by its number."""
 
     @property
     def n_wanted(self) -> int:

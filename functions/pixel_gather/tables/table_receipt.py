@@ -23,6 +23,9 @@ class Written:
     n_failed: int
     """Images of them that could not be read."""
 
+    last_us: int | None
+    """Time of the last image."""
+
     digest: str
     """Of all lines, in their order."""
 

@@ -162,6 +162,7 @@ class _Writer:
             n_by_status=counts,
             n_images=len(self._records),
             n_failed=sum(each.status != "ok" for each in self._records),
+            last_us=max((each.time_us for each in self._records if each.time_us is not None), default=None),
             digest=self._hash.hexdigest(),
         )
 

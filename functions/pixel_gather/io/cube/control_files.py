@@ -11,7 +11,7 @@ import obstore
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.stores import missing_file
-from pixel_gather.io.store.conditional_put import put_if
+from pixel_gather.io.store.conditional_put import NO_ETAG, put_if
 from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
@@ -41,12 +41,25 @@ class ObjectControlStore:
 
     async def put_new(self, key: str, content: bytes) -> bool:
         """Write a file if there is none."""
-        return (
-            await put_if(
-                self.store, self.prefix + key, content, etag=None, failed=partial(_in_words, "written", key)
-            )
-            is not None
-        )
+        return await self.put_if(key, content, etag=None)
+
+    async def put_if(self, key: str, content: bytes, *, etag: str | None) -> bool:
+        """Write a file if its ETag is still this one; None: if there is none. Return whether it was written.
+
+        False may also mean that an earlier try was, whose answer was lost.
+        """
+        failed = partial(_in_words, "written", key)
+        return await put_if(self.store, self.prefix + key, content, etag=etag, failed=failed) is not None
+
+    async def get_with_etag(self, key: str) -> tuple[bytes, str] | None:
+        """Return the content of a file and its ETag, or None if it does not exist."""
+        try:
+            answer = await obstore.get_async(self.store, self.prefix + key)
+            return bytes(await answer.bytes_async()), answer.meta["e_tag"] or NO_ETAG
+        except (obstore.exceptions.BaseError, OSError) as error:
+            if self._says_missing(error):
+                return None
+            raise _in_words("read", key, error) from error
 
     async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
         """Write a file of any length from parts."""
@@ -57,13 +70,8 @@ class ObjectControlStore:
 
     async def get(self, key: str) -> bytes | None:
         """Return the content of a file, or None if it does not exist."""
-        try:
-            answer = await obstore.get_async(self.store, self.prefix + key)
-            return bytes(await answer.bytes_async())
-        except (obstore.exceptions.BaseError, OSError) as error:
-            if self._says_missing(error):
-                return None
-            raise _in_words("read", key, error) from error
+        found = await self.get_with_etag(key)
+        return None if found is None else found[0]
 
     async def get_range(self, key: str, start: int, stop: int) -> bytes:
         """Read bytes [start, stop) of a file."""

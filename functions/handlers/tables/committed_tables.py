@@ -1,0 +1,128 @@
+"""Tables of a deployment that are appended to: the version that is there, and the commit of the next one.
+
+Each version has a folder of its own, whose name has the digest of what is in it. So nothing that was written
+is ever written over. ``result.json`` names the files of the last version. Its conditional PUT is the commit.
+Who comes second reads the version that was first, and puts its own lines among those.
+"""
+
+import asyncio
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from handlers.deployment.stores import Deployment
+from pixel_gather.core.errors import RequestError
+from pixel_gather.io.store.opened_file import open_list_file
+from pixel_gather.tables.base_table import BaseTable
+from pixel_gather.tables.table_receipt import digest_of_path, side_path
+
+TABLE: Final = "table.parquet"
+_RESULT: Final = "result.json"
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,58}[A-Za-z0-9])?")
+_PART_NBYTES: Final = 8 << 20
+_PLACES: Final = {"table": None, "features_table": "features", "images_table": "images"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """The last version of a table."""
+
+    result: Mapping[str, Any]
+    etag: str
+    """Of ``result.json``."""
+
+    @property
+    def version(self) -> int:
+        """Its number, from 1."""
+        return int(self.result.get("version", 1))
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedTables:
+    """The tables of a deployment."""
+
+    deployment: Deployment
+
+    async def find(self, name: str) -> Committed | None:
+        """Return the last version of a table; None if there is none."""
+        found = await self.deployment.results.below(name).get_with_etag(_RESULT)
+        return None if found is None else Committed(result=json.loads(found[0]), etag=found[1])
+
+    async def load(self, committed: Committed, folder: Path, *, with_lines: bool) -> BaseTable:
+        """Copy a version to the disk, and open it.
+
+        Args:
+            committed: The version.
+            folder: An empty folder.
+            with_lines: Whether its lines are needed, and its features, or its images alone.
+        """
+        path = folder / TABLE
+        for name, beside in _PLACES.items():
+            if with_lines or beside == "images":
+                to = path if beside is None else side_path(path, beside)
+                await asyncio.to_thread(self._copy, committed.result[name], to)
+        return BaseTable.open_(path) if with_lines else BaseTable.of_images(path)
+
+    def _copy(self, href: str, to: Path) -> None:
+        _, file = open_list_file(href, objects=self.deployment.objects, what="table")
+        with closing(file), to.open("wb") as out:
+            shutil.copyfileobj(file, out, _PART_NBYTES)
+
+    async def copy_features(self, name: str, to: Path) -> None:
+        """Copy the features that a job has written, to the disk."""
+        href = f"{self.deployment.settings.table_href(name)}/{side_path(Path(TABLE), 'features')}"
+        await asyncio.to_thread(self._copy, href, to)
+
+    async def upload(self, name: str, path: Path, *, version: int) -> dict[str, str]:
+        """Write the files of a version to a folder of their own. Return their addresses.
+
+        Args:
+            name: Of the table.
+            path: The table on the disk, with the two others beside it.
+            version: Its number.
+        """
+        folder = f"v{version}-{digest_of_path(side_path(path, 'images'))['xxh3'][:16]}"
+        place = f"{self.deployment.settings.table_href(name)}/{folder}"
+        files = self.deployment.results.below(name).below(folder)
+        addresses = {}
+        for field, beside in _PLACES.items():
+            each = path if beside is None else side_path(path, beside)
+            await files.put_stream(each.name, chunks(each))
+            addresses[field] = f"{place}/{each.name}"
+        return addresses
+
+    async def commit(self, name: str, result: Mapping[str, Any], *, over: Committed | None) -> bool:
+        """Make a version the last one. Return False if another one was committed meanwhile.
+
+        Args:
+            name: Of the table.
+            result: Names its files.
+            over: The version that it was made of; None if there was none.
+        """
+        etag = None if over is None else over.etag
+        return await self.deployment.results.below(name).put_if(
+            _RESULT, json.dumps(result).encode(), etag=etag
+        )
+
+
+def table_name(append_to: object, kind: str) -> str:
+    """Return the name of the table that a request appends to; it begins with its kind.
+
+    Raises:
+        RequestError: It is no name.
+    """
+    if not isinstance(append_to, str) or not _NAME.fullmatch(append_to):
+        raise RequestError("write 1 to 60 letters, digits and hyphens", field="append_to")
+    return append_to if append_to.startswith(f"{kind}-") else f"{kind}-{append_to}"
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """Yield a file in parts."""
+    with path.open("rb") as file:
+        while content := file.read(_PART_NBYTES):
+            yield content

@@ -1,0 +1,176 @@
+"""Appends to tables of a deployment: whatever happens twice, late or at one time, no line is lost or doubled."""
+
+import io
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pixel_gather import verify_table
+from pixel_gather.io.store.object_store import StoreSettings
+from support.lambda_functions import ENVIRONMENT
+from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
+
+
+def appending(service: Service, *numbers: int, **more: Any) -> dict[str, Any]:
+    """Return a request that appends some images to the table ``grows``."""
+    hrefs = [HREFS[number] for number in numbers]
+    return {"points": PLOTS, "id": "plot", "crs": service.crs, "sources": hrefs, "append_to": "grows"} | more
+
+
+def without(body: dict[str, Any], *numbers: int) -> dict[str, Any]:
+    """Return the request of the same table, made at once."""
+    hrefs = [HREFS[number] for number in numbers]
+    return {name: each for name, each in body.items() if name != "append_to"} | {"sources": hrefs}
+
+
+def current(service: Service) -> dict[str, Any]:
+    """Return the document of the table as it is now."""
+    code, document = service.do("GET", "/tables/points-grows")
+    assert code == 200, document
+    check_document("TableStatus", document)
+    return dict(document)
+
+
+def lines(service: Service) -> list[dict[str, Any]]:
+    """Return the lines of the table as it is now."""
+    return sorted(service.table(current(service)).to_pylist(), key=str)
+
+
+def at_once(service: Service, folder: Path, *numbers: int) -> list[dict[str, Any]]:
+    """Return the lines of the same table, made in this process."""
+    return sorted(service.here(without(appending(service), *numbers), folder).to_pylist(), key=str)
+
+
+def test_appends_make_the_table_that_is_made_at_once(service: Service, tmp_path: Path) -> None:
+    """The first one makes it. Each version is whole, and stays."""
+    first = service.made(appending(service, 0, 2))
+    second = service.made(appending(service, *range(N)))
+    third = service.made(appending(service, 1))
+
+    assert [each["state"] for each in (first, second, third)] == ["succeeded"] * 3, (first, second, third)
+    results = [each["result"] for each in (first, second, third)]
+    assert [each["read"] for each in results] == [2, 4, 0]
+    assert [each["version"] for each in results] == [1, 2, 2]
+    assert service.machine.n_children == [2, 4]
+    assert lines(service) == at_once(service, tmp_path, *range(N))
+    assert service.table(first).num_rows == 2 * 40 + 1
+    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
+    for document in (first, second):
+        assert verify_table(document["links"]["table"], stores=stores).is_same
+    assert current(service)["result"]["name"] == "points-grows"
+
+
+def test_zones_are_appended_to_as_well(service: Service, tmp_path: Path) -> None:
+    """With their features, which each version has beside it."""
+    body = {"zones": FIELDS, "id": "field", "crs": service.crs, "append_to": "zones-grow"}
+    for numbers in ((0,), (0, 1)):
+        document = service.made(body | {"sources": [HREFS[number] for number in numbers]})
+
+    assert service.table(document).equals(service.here(without(body, 0, 1), tmp_path))
+    assert service.table(document, "features_table").num_rows == 8
+
+
+def test_a_lost_image_is_read_again_by_the_next_append(service: Service, tmp_path: Path) -> None:
+    """Though its list does not name it."""
+    service.machine.poison = {"scenes/1.tif"}
+    service.made(appending(service, 0, 1))
+    service.machine.poison = set()
+    document = service.made(appending(service, 2))
+
+    assert (document["result"]["read"], document["result"]["failed"]) == (2, 0)
+    assert lines(service) == at_once(service, tmp_path, 0, 1, 2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_appends_in_any_order_keep_every_line(service: Service, tmp_path: Path, seed: int) -> None:
+    """They are planned at one time, and end in any order, some twice, some long after others."""
+    rng = random.Random(seed)  # noqa: S311 # no secret
+    wanted, begun, ended = set(), [], 0
+    for turn in range(7):
+        if not begun or rng.random() < 0.5:
+            numbers = rng.sample(range(N), 2)
+            verdict = service.begun(appending(service, *numbers), f"execution-{turn}")
+            if verdict["verdict"] == "complete":
+                continue
+            for item in range(verdict["n_missing"]):
+                service.handle(verdict, item)
+            begun.append((verdict, numbers))
+        else:
+            verdict, numbers = rng.choice(begun)
+            assert service.ended(verdict["gather"])["verdict"] == "complete"
+            wanted |= set(numbers)
+            ended += 1
+    for verdict, numbers in begun:
+        service.ended(verdict["gather"])
+        wanted |= set(numbers)
+
+    s3 = service.machine.s3
+    result = pq.read_table(io.BytesIO(_last(s3)))
+    assert sorted(result.to_pylist(), key=str) == at_once(service, tmp_path, *sorted(wanted))
+
+
+def _last(s3: Any) -> bytes:
+    """Return the last version of the table."""
+    import json  # noqa: PLC0415 # here alone
+
+    result = json.loads(s3.get_object(Bucket="cubes", Key="out/tables/points-grows/result.json")["Body"].read())
+    bucket, _, key = result["table"].removeprefix("s3://").partition("/")
+    content: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    return content
+
+
+def test_a_commit_that_comes_second_begins_anew(service: Service, tmp_path: Path) -> None:
+    """Another append is committed between its look and its PUT."""
+    from handlers.tables.committed_tables import CommittedTables  # noqa: PLC0415 # it needs the environment
+
+    service.made(appending(service, 0))
+    slow, quick = (service.begun(appending(service, number), f"e{number}") for number in (1, 2))
+    for verdict in (slow, quick):
+        service.handle(verdict, 0)
+    upload, was_first = CommittedTables.upload, []
+
+    async def late(self: Any, *given: Any, **more: Any) -> dict[str, str]:
+        found = await upload(self, *given, **more)
+        if not was_first:
+            was_first.append(True)
+            steps = service.machine.plan.workflow.steps["points"]
+            await steps.after(*_round_of(quick))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CommittedTables, "upload", late)
+        result = service.ended(slow["gather"])["result"]
+
+    assert result["version"] == 3
+    table = sorted(pq.read_table(io.BytesIO(_last(service.machine.s3))).to_pylist(), key=str)
+    assert table == at_once(service, tmp_path, 0, 1, 2)
+
+
+def _round_of(verdict: dict[str, Any]) -> tuple[str, int]:
+    name, _, number = verdict["gather"].rpartition("/")
+    return name, int(number)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"append_to": "a/b"}, "write 1 to 60 letters, digits and hyphens"),
+        ({"append_to": 3}, "write 1 to 60 letters"),
+        ({"square": 3}, "the table was made of other"),
+        ({"crs": "EPSG:32632"}, "the table was made of other features"),
+    ],
+    ids=str,
+)
+def test_an_append_of_other_things_is_refused(service: Service, changes: dict[str, Any], says: str) -> None:
+    """By the API, before anything is started."""
+    service.made(appending(service, 0))
+
+    code, problem = service.do("POST", "/tables", appending(service, 1) | changes)
+
+    assert code == 422, problem
+    assert says in problem["detail"]
