@@ -162,6 +162,7 @@ class Buckets(Construct):
         self.samples = Area(bucket=self.control, pattern=f"{samples.FOLDER}*")
         self.tables = Area(bucket=self.arrays, pattern=f"{output_prefix}tables/*/*.*")
         self.statistics = Area(bucket=self.arrays, pattern=f"{output_prefix}{_STATISTICS}*")
+        self.table_results = Area(bucket=self.arrays, pattern=f"{output_prefix}tables/*/result.json")
         self.table_files = Area(bucket=self.control, pattern="tables/*")
         self.table_sidecars = Area(bucket=self.control, pattern="tables/*/measured/*")
         self.table_manifests = Area(bucket=self.control, pattern="tables/*/manifests/*")

@@ -32,7 +32,8 @@ def grant_data(functions: "Functions", buckets: Buckets, sources: Sequence[Sourc
         buckets.indexes.grant_get(planner.role)
         buckets.samples.grant_get(planner.role)
     _grant_tables(functions, buckets, sources)
-    for area in (buckets.roots, buckets.times):  # to see when the last row of a cube was taken
+    # to see when the last row of a cube or a table was taken
+    for area in (buckets.roots, buckets.times, buckets.table_results):
         area.grant_get(functions.tick.role)
     buckets.cubes.grant_list(functions.tick.role)  # else S3 answers 403 where there is no cube
     for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather

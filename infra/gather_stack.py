@@ -91,6 +91,12 @@ class GatherStack(Stack):
             each.function.add_environment(
                 "PIXEL_GATHER_STATE_MACHINE_ARN", gathers.state_machine.state_machine_arn
             )
+        tables.grant_tick(functions.tick.role)
+        tables.grant_list(functions.watch.role)
+        for each in (functions.tick, functions.watch):
+            each.function.add_environment(
+                "PIXEL_GATHER_TABLE_STATE_MACHINE_ARN", tables.state_machine.state_machine_arn
+            )
         api = Api(
             self,
             "Api",

@@ -343,15 +343,20 @@ def settings_options(command: _Command) -> _Command:
     return store_options(with_options(command, _READING))
 
 
-def request_of(options: dict[str, Any]) -> GatherRequest:
+def request_of(options: dict[str, Any], given: dict[str, Any] | None = None) -> GatherRequest:
     """Remove the request's options from a command's options and return the request.
 
     An option replaces the same field of the REQUEST file.
 
+    Args:
+        options: Of the command.
+        given: What the file holds, if it was read.
+
     Raises:
         RequestError: The request is wrong or missing.
     """
-    given = read_request_file(options.pop("request_file"), fields="sources and window")
+    file = options.pop("request_file")
+    given = read_request_file(file, fields="sources and window") if given is None else given
     for name in ("sources", "prefix", "index", "catalog", "items", "append_to", "windows"):
         options[name] = in_home(options[name])
     sources = _taken(

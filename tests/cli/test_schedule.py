@@ -108,6 +108,20 @@ def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
     assert "daily" not in run("list")
 
 
+def test_schedule_of_a_table_is_added(scheduler: Any, tmp_path: Path) -> None:
+    """The file is the body of POST /tables; other options have no place in it."""
+    body = {"zones": "s3://b/fields.geojson", "by": "ndvi", "sources": {"catalog": {}}}
+    (tmp_path / "table.yaml").write_text(yaml.safe_dump(body))
+    arguments = ("add", "fields", "table.yaml", "--every", "rate(5 days)", "--append-to", "ndvi")
+    run(*arguments)
+    event = json.loads(scheduler.get_schedule(GroupName=GROUP, Name="fields")["Target"]["Input"])
+
+    assert event["request"] == body | {"append_to": "ndvi"}
+    assert "zones-ndvi" in run("list")
+    with pytest.raises(RequestError, match="--sources: write what a table takes into REQUEST"):
+        run(*arguments, "--sources", "list.csv")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

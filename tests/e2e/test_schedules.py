@@ -15,8 +15,10 @@ import yaml
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
+from e2e.api import call
 from e2e.principals import User, handled, user_of
 from e2e.test_gathers import IN_SAMPLES, SERIES
+from e2e.test_tables import features_href, stored
 from pixel_gather.core.schedule import Schedule
 from pixel_gather_emulator.deploy import DeployedStack
 from scenes.scenes import item
@@ -46,7 +48,7 @@ def run_cli(user: User, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def put_items(deployment: DeployedStack, n: int) -> None:
+def put_items(deployment: DeployedStack, n: int, *, key: str = ITEMS) -> None:
     """Put a file of items with the first ``n`` sample files, one a day up to today."""
     today = datetime.now(UTC).replace(microsecond=0)
     items = [
@@ -59,7 +61,7 @@ def put_items(deployment: DeployedStack, n: int) -> None:
         for at, name in enumerate(list(SERIES)[:n])
     ]
     body = json.dumps({"type": "FeatureCollection", "features": items}).encode()
-    deployment.client("s3").put_object(Bucket=deployment.samples.bucket, Key=ITEMS, Body=body)
+    deployment.client("s3").put_object(Bucket=deployment.samples.bucket, Key=key, Body=body)
 
 
 def executions(deployment: DeployedStack) -> list[dict[str, Any]]:
@@ -157,6 +159,51 @@ def test_ticks_make_the_cube_then_append_what_is_new_then_nothing(deployment: De
     assert after_third["href"].values.tolist() == names[:4]
     assert json.loads(second["input"])["output"] == {"append_to": CUBE, "report": False}
     assert json.loads(second["input"])["sources"]["stac"]["datetime"].partition("/")[0] != ".."
+
+
+def test_ticks_make_a_table_then_append_what_is_new(
+    deployment: DeployedStack, scheduler: User, tmp_path: Path
+) -> None:
+    """Two days, by the roles of their functions. The name of the table stands for its last version."""
+    key, bucket = "schedules/items-of-table.json", deployment.samples.bucket
+    put_items(deployment, 2, key=key)
+    request = tmp_path / "table.yaml"
+    request.write_text(
+        yaml.safe_dump(
+            {
+                "points": features_href(deployment, "plots.csv"),
+                "id": "plot_id",
+                "sources": {"stac": {"items": f"s3://{bucket}/{key}", "assets": ["heat"]}},
+            }
+        )
+    )
+    added = run_cli(
+        scheduler, "add", "plots", str(request), "--every", "rate(1 day)", "--append-to", "keeps-up-to-date"
+    )
+    assert added.returncode == 0, added.stderr
+    first = grown_table(deployment, n_images=2)
+    put_items(deployment, 4, key=key)
+    second = grown_table(deployment, n_images=4)
+    removed = run_cli(scheduler, "remove", "plots")
+
+    assert removed.returncode == 0, removed.stderr
+    assert (first["version"], second["version"], second["read"]) == (1, 2, 2)
+    lines = stored(deployment, second["table"])
+    assert len(set(lines["href"].to_pylist()) - {None}) == 4
+    assert stored(deployment, first["table"]).num_rows < lines.num_rows == second["lines"]
+
+
+def grown_table(deployment: DeployedStack, *, n_images: int) -> dict[str, Any]:
+    """Move the clock a day on, and return the table's result when it has so many images."""
+    deployment.emulator.move_clock(DAY_S + 60)
+    until = time.monotonic() + 180
+    while time.monotonic() < until:
+        shown = call(deployment, "GET", "/tables/points-keeps-up-to-date")
+        result = shown.body.get("result") or {}
+        if result.get("scenes") == n_images:
+            return dict(result)
+        time.sleep(0.5)
+    raise AssertionError(f"{shown}\n{deployment.emulator.log_tail()}")
 
 
 def test_operator_may_not_add_schedules(deployment: DeployedStack, tmp_path: Path) -> None:

@@ -162,15 +162,20 @@ RIGHTS = {
     | {
         ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/time/*"),
+        ("s3:GetObject", "<arrays>/cubes/tables/*/result.json"),
         ("s3:ListBucket", "<arrays> cubes/*"),
         ("states:StartExecution", "<machine>"),
         ("states:ListExecutions", "<machine>"),
+        ("states:StartExecution", "<tables>"),
+        ("states:ListExecutions", "<tables>"),
         ("sqs:SendMessage", "<queue>"),
     }
-    | operate("DescribeExecution"),
+    | operate("DescribeExecution")
+    | operate("DescribeExecution", machine="tables"),
     "watch": OWN_LOG
     | {
         ("states:ListExecutions", "<machine>"),
+        ("states:ListExecutions", "<tables>"),
         ("scheduler:ListSchedules", "*"),
         ("scheduler:GetSchedule", f"{GROUP.replace('schedule-group', 'schedule')}/*"),
     },

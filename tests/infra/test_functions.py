@@ -166,6 +166,8 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
             "answer_tables": "<tables>",
         }
         assert machine == machines.get(module)
+        of_tables = variables.pop("PIXEL_GATHER_TABLE_STATE_MACHINE_ARN", None)
+        assert of_tables == ("<tables>" if module in ("tick", "watch") else None)
         assert json.loads(variables.pop("PIXEL_GATHER_SOURCE_BUCKETS")) == SOURCES
         assert json.loads(variables.pop("PIXEL_GATHER_HTTPS_HOSTS")) == []
         assert json.loads(variables.pop("PIXEL_GATHER_LIMITS")) == {

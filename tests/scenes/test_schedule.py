@@ -141,3 +141,40 @@ def test_event_without_a_field_is_refused(name: str) -> None:
 
     with pytest.raises(RequestError, match=f"{name}: is needed"):
         Schedule.of_event(event)
+
+
+OF_TABLE: dict[str, Any] = {
+    "points": "s3://b/plots.csv",
+    "sources": {"catalog": {"datetime": "2024/.."}},
+    "append_to": "plots",
+}
+
+
+@pytest.mark.parametrize("name", ["plots", "points-plots"])
+def test_a_schedule_of_a_table_asks_for_what_is_new(name: str) -> None:
+    """The name of the table begins with its kind, whether the request says so or not."""
+    grows = schedule(request=OF_TABLE | {"append_to": name})
+
+    assert (grows.table, grows.cube) == ("points", "points-plots")
+    assert grows.first_request(us("2026-11-22T06:00:00Z")) == OF_TABLE | {
+        "append_to": name,
+        "sources": {"catalog": {"datetime": "2024-01-01T00:00:00Z/2026-11-22T06:00:00Z"}},
+    }
+    assert grows.next_request(us("2023-01-01"), us("2023-02-01")) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"append_to": None}, "request.append_to"),
+        ({"sources": "s3://b/list.csv"}, "request.sources"),
+        ({"sources": {"catalog": {"datetime": "May"}}}, "sources.catalog.datetime"),
+    ],
+    ids=str,
+)
+def test_a_table_that_could_not_grow_is_refused(changes: dict[str, Any], field: str) -> None:
+    """When it is added, not at the first tick."""
+    with pytest.raises(RequestError) as caught:
+        schedule(request=OF_TABLE | changes)
+
+    assert caught.value.field == field

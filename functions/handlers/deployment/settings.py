@@ -76,6 +76,9 @@ class Settings:
     state_machine_arn: str | None
     """Only the functions that start and watch gathers have it."""
 
+    table_state_machine_arn: str | None = None
+    """Only the functions of schedules have it, besides that of gathers."""
+
     region: str | None = None
     """The Region that this function runs in."""
 
@@ -116,6 +119,7 @@ class Settings:
             memory_mib=_count(_OWN_MEMORY, environment.get(_OWN_MEMORY, "")),
             endpoint=next((environment[name] for name in _ENDPOINTS if environment.get(name)), None),
             state_machine_arn=environment.get(f"{_PREFIX}STATE_MACHINE_ARN") or None,
+            table_state_machine_arn=environment.get(f"{_PREFIX}TABLE_STATE_MACHINE_ARN") or None,
             region=environment.get("AWS_REGION") or None,
             catalog=environment.get(f"{_PREFIX}CATALOG") or None,
             catalog_hosts=frozenset(
@@ -136,6 +140,17 @@ class Settings:
         if self.state_machine_arn is None:
             raise _missing(f"{_PREFIX}STATE_MACHINE_ARN")
         return self.state_machine_arn
+
+    @property
+    def table_state_machine(self) -> str:
+        """ARN of the state machine of tables.
+
+        Raises:
+            SettingsError: This function's environment does not have it.
+        """
+        if self.table_state_machine_arn is None:
+            raise _missing(f"{_PREFIX}TABLE_STATE_MACHINE_ARN")
+        return self.table_state_machine_arn
 
     @property
     def requests_per_s(self) -> Mapping[str, float]:

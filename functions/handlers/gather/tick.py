@@ -1,12 +1,13 @@
-"""Lambda entry point: start the gather of one tick of a schedule.
+"""Lambda entry point: start the gather or the table of one tick of a schedule.
 
 EventBridge Scheduler calls it with the result of `pixel_gather.core.schedule.Schedule.event`. It may call
 it twice for one tick: both start the same execution.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import boto3
@@ -16,6 +17,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from pixel_gather.core.schedule import Schedule, tick_us_of
+from pixel_gather.core.time_range import parse_period
 from pixel_gather.io.aws.executions import Executions
 from pixel_gather.io.cube.last_row import CubeState, cube_state
 
@@ -29,6 +31,9 @@ class Ticker:
 
     deployment: Deployment
     executions: Executions
+    """Of gathers."""
+
+    tables: Executions
 
     async def tick(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Start a tick's gather.
@@ -46,19 +51,37 @@ class Ticker:
         others = [each for each in self._running(schedule) if each != name]
         if others:
             return told | {"why": _IS_RUNNING}
-        cube = self.deployment.cube(schedule.cube)
-        state = await asyncio.to_thread(cube_state, cube.store, place=cube.place)
-        request = _request(schedule, state, tick_us)
+        if schedule.table is None:
+            cube = self.deployment.cube(schedule.cube)
+            state = await asyncio.to_thread(cube_state, cube.store, place=cube.place)
+            request = _request(schedule, state, tick_us)
+        else:
+            last_us = await self._last_of_table(schedule.cube)
+            request = (
+                schedule.first_request(tick_us)
+                if last_us is None
+                else schedule.next_request(last_us, tick_us)
+            )
         if request is None:
             return told | {"why": _IS_OVER}
-        await asyncio.to_thread(self.executions.start, request, name=name)
+        await asyncio.to_thread(self._of(schedule).start, request, name=name)
         return told | {"execution": name}
 
     def _running(self, schedule: Schedule) -> list[str]:
         """Return the executions of a schedule that are running."""
-        found = self.executions.list_(limit=1000, state="running")["gathers"]
+        executions = self._of(schedule)
+        found = executions.list_(limit=1000, state="running")[f"{executions.kind}s"]
         before = schedule.executions
         return [each["id"] for each in found if each["id"].rpartition("-")[0] + "-" == before]
+
+    def _of(self, schedule: Schedule) -> Executions:
+        return self.executions if schedule.table is None else self.tables
+
+    async def _last_of_table(self, name: str) -> int | None:
+        """Return the time of a table's last image; None if there is none."""
+        result = await self.deployment.results.below(name).get("result.json")
+        last = None if result is None else json.loads(result)["last"]
+        return None if last is None else parse_period(last).start_us
 
 
 def _request(schedule: Schedule, state: CubeState | None, tick_us: int) -> dict[str, Any] | None:
@@ -79,14 +102,16 @@ def _datetime_of(request: Mapping[str, Any]) -> str | None:
 settings = Settings.from_environment()
 logger = Logger()
 deployment = Deployment(settings)
+_of_gathers = Executions(
+    settings.state_machine,
+    stepfunctions=boto3.client("stepfunctions"),
+    s3=None,
+    control_bucket=settings.control_bucket,
+)
 ticker = Ticker(
     deployment,
-    Executions(
-        settings.state_machine,
-        stepfunctions=boto3.client("stepfunctions"),
-        s3=None,
-        control_bucket=settings.control_bucket,
-    ),
+    _of_gathers,
+    replace(_of_gathers, state_machine_arn=settings.table_state_machine, kind="table"),
 )
 
 

@@ -28,7 +28,9 @@ _MOST_PAGES: Final = 20
 class Watch:
     """Looks at the schedules of one deployment."""
 
-    state_machine_arn: str
+    state_machine_arns: tuple[str, ...]
+    """Of gathers and of tables."""
+
     scheduler: Any
     """boto3's client of EventBridge Scheduler."""
 
@@ -55,12 +57,18 @@ class Watch:
         """Return when the last gather of each schedule succeeded; if none has, when the schedule was made."""
         last = dict(made)
         unseen = set(made)
+        for arn in self.state_machine_arns:
+            self._look(arn, unseen, last)
+        return last
+
+    def _look(self, arn: str, unseen: set[str], last: dict[str, datetime]) -> None:
+        """Find the last successes among the executions of one state machine."""
         options: dict[str, Any] = {}
         for _ in range(_MOST_PAGES):
             if not unseen:
                 break
             page = self.stepfunctions.list_executions(
-                stateMachineArn=self.state_machine_arn, statusFilter="SUCCEEDED", maxResults=1000, **options
+                stateMachineArn=arn, statusFilter="SUCCEEDED", maxResults=1000, **options
             )
             for each in page["executions"]:  # the latest first
                 name = _schedule_of(each["name"])
@@ -70,7 +78,6 @@ class Watch:
             if "nextToken" not in page:
                 break
             options = {"nextToken": page["nextToken"]}
-        return last
 
 
 def _schedule_of(execution: str) -> str | None:
@@ -81,7 +88,8 @@ def _schedule_of(execution: str) -> str | None:
 settings = Settings.from_environment()
 logger = Logger()
 metrics = EmfMetrics(stage=settings.stage)
-watch = Watch(settings.state_machine, boto3.client("scheduler"), boto3.client("stepfunctions"))
+machines = (settings.state_machine, settings.table_state_machine)
+watch = Watch(machines, boto3.client("scheduler"), boto3.client("stepfunctions"))
 
 
 @logger.inject_lambda_context(clear_state=True)

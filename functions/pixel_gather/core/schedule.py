@@ -1,7 +1,7 @@
-"""A cube that keeps itself up to date: at each tick of a schedule, its search is asked for what is new. Pure.
+"""A cube or table that keeps itself up to date: at each tick, a search asks for what is new. Pure.
 
-The first tick makes the cube. Each later one searches from some days before the cube's last row, because
-scenes arrive late, and appends. Sources that the cube has already are skipped by the append.
+The first tick makes it. Each later one searches from some days before its last row, because scenes arrive
+late, and appends. Sources that it has already are skipped by the append.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.time_range import (
     ALL_TIMES,
     TimeRange,
@@ -36,6 +36,9 @@ N_RETRIES: Final = 3
 LONGEST_DELAY_S: Final = 3600
 """How often and how long EventBridge Scheduler tries again to call the function of ticks."""
 
+TABLES: Final = ("points", "zones")
+"""Kinds of tables. A request that names one of them is of a table."""
+
 _MOST_OVERLAP_DAYS: Final = 3650
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
 _OF_A_TICK: Final = re.compile(rf"{TICK_PREFIX}{_NAME.pattern}-\d{{8}}T\d{{6}}Z")
@@ -54,7 +57,7 @@ class Schedule:
     """``rate(1 day)`` or ``cron(0 6 * * ? *)``, in UTC, as EventBridge Scheduler takes it."""
 
     request: Mapping[str, Any]
-    """A request with a search. Its ``output.append_to`` names the cube."""
+    """A request with a search. Its ``output.append_to`` names the cube; of a table, its ``append_to``."""
 
     overlap_days: int = OVERLAP_DAYS
 
@@ -79,6 +82,9 @@ class Schedule:
                 f"it is {days!r}; write a whole number from 0 to {_MOST_OVERLAP_DAYS:,}",
                 field="schedule.overlap_days",
             )
+        if self.table is not None:
+            self._check_table()
+            return
         checked = parse_request(self._for_new_cube(self.request))
         if not checked.sources.are_searched:
             raise RequestError(
@@ -87,11 +93,34 @@ class Schedule:
             )
         if checked.sources.stac is not None and isinstance(checked.sources.stac.items, tuple):
             raise RequestError("name a file of items", field="request.sources.stac.items")
-        self._own_times(checked)
+        self._own_times(self.request)
+
+    def _check_table(self) -> None:
+        """Refuse a table without a name or a search. The rest is checked at the tick, with the features."""
+        if not self.cube:
+            raise RequestError("name the table that grows", field="request.append_to")
+        sources = self.request.get("sources")
+        searched = [each for each in ("stac", "catalog") if isinstance(sources, Mapping) and each in sources]
+        if len(searched) != 1 or not isinstance(self.request["sources"][searched[0]], Mapping):
+            raise RequestError(
+                "a schedule searches for scenes: give sources.stac or sources.catalog",
+                field="request.sources",
+            )
+        self._own_times(self.request)
+
+    @property
+    def table(self) -> str | None:
+        """Kind of the table that grows; None if it is a cube."""
+        return next((each for each in TABLES if each in self.request), None)
 
     @property
     def cube(self) -> str:
-        """Name of the cube in the deployment."""
+        """Name of the cube or the table in the deployment."""
+        if self.table is not None:
+            name = self.request.get("append_to")
+            if not isinstance(name, str) or not name:
+                return ""
+            return name if name.startswith(f"{self.table}-") else f"{self.table}-{name}"
         output = self.request.get("output")
         named = output.get("append_to") if isinstance(output, Mapping) else None
         if not isinstance(named, str) or not named:
@@ -139,7 +168,7 @@ class Schedule:
             datetime: Time range of the search that an earlier tick has begun and not ended. The search is
                 repeated, so that the unfinished cube is completed.
         """
-        given = self._for_new_cube(self.request)
+        given = dict(self.request) if self.table else self._for_new_cube(self.request)
         return self._searching(given, since_us=None, until_us=tick_us, datetime=datetime)
 
     def next_request(self, last_us: int, tick_us: int) -> dict[str, Any] | None:
@@ -167,7 +196,7 @@ class Schedule:
     ) -> dict[str, Any] | None:
         kind = "stac" if "stac" in given["sources"] else "catalog"
         if datetime is None:
-            own = self._own_times(parse_request(self._for_new_cube(given)))
+            own = self._own_times(given)
             start_us = own.start_us if since_us is None else max(own.start_us, since_us)
             stop_us = min(own.stop_us, until_us)
             if start_us > stop_us:
@@ -185,11 +214,10 @@ class Schedule:
         }
 
     @staticmethod
-    def _own_times(request: GatherRequest) -> TimeRange:
-        searched = request.sources.searched
-        text = None if searched is None else searched.datetime
-        field = request.sources.searched_field("datetime")
-        return ALL_TIMES if text is None else parse_time_range(text, field=field)
+    def _own_times(given: Mapping[str, Any]) -> TimeRange:
+        kind = "stac" if "stac" in given["sources"] else "catalog"
+        text = given["sources"][kind].get("datetime")
+        return ALL_TIMES if text is None else parse_time_range(text, field=f"sources.{kind}.datetime")
 
 
 def tick_us_of(event: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""``pixel-gather schedule add``: a cube that keeps itself up to date."""
+"""``pixel-gather schedule add``: a cube or a table that keeps itself up to date."""
 
 import json
 from dataclasses import asdict
@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from pixel_gather.core.schedule import OVERLAP_DAYS, Schedule
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.schedule import OVERLAP_DAYS, TABLES, Schedule
 from pixel_gather_cli.deployment.schedules import DeployedSchedules, stack_options
-from pixel_gather_cli.request_options import request_of, request_options
+from pixel_gather_cli.request_options import read_request_file, request_of, request_options
 
 
 @click.command("add")
@@ -31,19 +32,34 @@ from pixel_gather_cli.request_options import request_of, request_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was added as a JSON object.")
 @stack_options
 def schedule_add_command(*, name: str, every: str, overlap_days: int, as_json: bool, **options: Any) -> None:
-    """Add a schedule: at each tick, a search is repeated and what is new is appended to a cube.
+    """Add a schedule: at each tick, a search is repeated and what is new is appended to a cube or a table.
 
-    REQUEST is a JSON or YAML file, or - for standard input; options replace its fields. The first tick makes
-    the cube, of all scenes that the search finds. Later ones search from some days before the cube's last
-    row. You need the rights of the policy SchedulePolicyArn of the stack.
+    REQUEST is a JSON or YAML file, or - for standard input; options replace its fields. That of a table is
+    the body of POST /tables, with points or zones; only --append-to is added to it. The first tick makes the
+    cube or table, of all scenes that the search finds. Later ones search from some days before its last row.
+    You need the rights of the policy SchedulePolicyArn of the stack.
 
     \b
     pixel-gather schedule add daily request.yaml --every 'rate(1 day)' --append-to bolzano
+    pixel-gather schedule add fields zones.yaml --every 'rate(5 days)' --append-to ndvi
     """
     schedules = DeployedSchedules.taken_from(options)
-    request = request_of(options).to_json()
+    given = read_request_file(options["request_file"], fields="sources and window")
+    is_table = any(each in given for each in TABLES)
+    request = _table_request(given, options) if is_table else request_of(options, given).to_json()
     schedule = Schedule(name=name, every=every, request=request, overlap_days=overlap_days)
     schedules.add(schedule)
     if as_json:
         click.echo(json.dumps(asdict(schedule), indent=2))
     click.echo(f"added {name}: {every}", err=True)
+
+
+def _table_request(given: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the request of a table. Only the option --append-to is added to what the file holds."""
+    of_table = ("request_file", "append_to")
+    for name in click.get_current_context().params:
+        source = click.get_current_context().get_parameter_source(name)
+        if name in options and name not in of_table and source is click.core.ParameterSource.COMMANDLINE:
+            raise RequestError("write what a table takes into REQUEST", field=f"--{name.replace('_', '-')}")
+    append_to = options["append_to"]
+    return given if append_to is None else given | {"append_to": append_to}

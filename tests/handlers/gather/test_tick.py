@@ -65,7 +65,8 @@ def tick(s3: Any, states: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch) ->
     with cold_start(monkeypatch, "tick") as imported:
         module: Any = imported
         executions = replace(module.ticker.executions, stepfunctions=states)
-        module.ticker = module.Ticker(module.deployment, executions)
+        tables = replace(module.ticker.tables, stepfunctions=states)
+        module.ticker = module.Ticker(module.deployment, executions, tables)
         yield module
 
 
@@ -229,3 +230,35 @@ def test_wrong_event_and_what_is_no_cube_raise(tick: ModuleType, s3: Any) -> Non
 
     with pytest.raises(StoreError, match="no gather made"):
         told(tick, "2026-06-02T12:00:00Z")
+
+
+def test_ticks_of_a_table_start_executions_of_tables(
+    tick: ModuleType, s3: Any, states: FakeStepFunctions
+) -> None:
+    """The first one looks through all times, later ones from some days before the last image."""
+    request = {
+        "zones": "s3://sources/fields.geojson",
+        "sources": {"stac": {"items": "s3://sources/items.json", "datetime": "2026-05/.."}},
+        "by": "ndvi",
+        "append_to": "ndvi",
+    }
+    schedule = Schedule(name="fields", every="rate(1 day)", request=request, overlap_days=3)
+
+    first = told(tick, "2026-06-03T12:00:00Z", schedule)
+    s3.put_object(
+        Bucket="cubes",
+        Key="out/tables/zones-ndvi/result.json",
+        Body=json.dumps({"last": "2026-06-02T10:00:00Z"}),
+    )
+    second = told(tick, "2026-06-05T12:00:00Z", schedule)
+    states.running = {"tick-fields-20260605T120000Z"}
+    third = told(tick, "2026-06-06T12:00:00Z", schedule)
+
+    started = [states.started[each["execution"]] for each in (first, second)]
+    assert [datetime_of(each) for each in started] == [
+        "2026-05-01T00:00:00Z/2026-06-03T12:00:00Z",
+        "2026-05-30T10:00:00Z/2026-06-05T12:00:00Z",
+    ]
+    assert all({**each, "sources": None} == {**request, "sources": None} for each in started)
+    assert (third["execution"], "is running" in third["why"]) == (None, True)
+    assert tick.ticker.tables.state_machine_arn.endswith("-tables")

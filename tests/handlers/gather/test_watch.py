@@ -50,9 +50,14 @@ class FakeStepFunctions:
     ended: list[tuple[str, float]] = field(default_factory=list)
     """Names, and how many hours ago they ended."""
 
+    of_tables: tuple[str, ...] = ()
+    """Names of tables that have just ended."""
+
     def list_executions(self, **given: Any) -> dict[str, Any]:
         """As boto3."""
         assert given["statusFilter"] == "SUCCEEDED"
+        if given["stateMachineArn"] == "tables":
+            return {"executions": [{"name": name, "stopDate": NOW} for name in self.of_tables]}
         start = int(given.get("nextToken", 0))
         page = [
             {"name": name, "stopDate": NOW - timedelta(hours=hours)}
@@ -67,7 +72,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The function, with fakes."""
     with cold_start(monkeypatch, "watch") as imported:
         module: Any = imported
-        module.watch = module.Watch("machine", FakeScheduler(), FakeStepFunctions())
+        module.watch = module.Watch(("machine", "tables"), FakeScheduler(), FakeStepFunctions())
         module.datetime = SimpleNamespace(now=lambda _: NOW)
         yield module
 
@@ -95,6 +100,14 @@ def test_schedules_are_as_late_as_their_last_success_in_their_own_pauses(
     assert {each["schedule"]: each["ScheduleLateness"] for each in written} == {
         name: [value] for name, value in late.items()
     }
+
+
+def test_schedules_of_tables_are_seen_as_well(watch: ModuleType) -> None:
+    """Their executions are those of another state machine."""
+    watch.watch.scheduler.add("fields", "rate(1 day)", days_ago=90)
+    watch.watch.stepfunctions.of_tables = ("tick-fields-20261120T120000Z",)
+
+    assert watch.handler({"group": "PixelGather-test"}, Context()) == {"fields": 0.0}
 
 
 def test_deployment_without_schedules_is_not_late(

@@ -1,4 +1,4 @@
-"""Appends to tables of a deployment: whatever happens twice, late or at one time, no line is lost or doubled."""
+"""Appends to tables of a deployment: whatever happens twice or late, no line is lost or doubled."""
 
 import io
 import random
@@ -118,7 +118,9 @@ def _last(s3: Any) -> bytes:
     """Return the last version of the table."""
     import json  # noqa: PLC0415 # here alone
 
-    result = json.loads(s3.get_object(Bucket="cubes", Key="out/tables/points-grows/result.json")["Body"].read())
+    result = json.loads(
+        s3.get_object(Bucket="cubes", Key="out/tables/points-grows/result.json")["Body"].read()
+    )
     bucket, _, key = result["table"].removeprefix("s3://").partition("/")
     content: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
     return content
