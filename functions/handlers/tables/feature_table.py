@@ -75,7 +75,7 @@ class FeatureTable:
         That of an append is also of the table's version. So the same append is made again if the table has
         changed, which may mean that some images are to be read again.
         """
-        made_of = [self.table.digest, self.features.digest, self.about]
+        made_of: list[Any] = [self.table.digest, self.features.digest, self.about]
         if self.asked.append_to is not None:
             made_of += [self.asked.append_to, self.base_version]
         digest = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode()).hexdigest()

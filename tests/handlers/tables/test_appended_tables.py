@@ -90,7 +90,8 @@ def test_a_lost_image_is_read_again_by_the_next_append(service: Service, tmp_pat
 def test_appends_in_any_order_keep_every_line(service: Service, tmp_path: Path, seed: int) -> None:
     """They are planned at one time, and end in any order, some twice, some long after others."""
     rng = random.Random(seed)  # noqa: S311 # no secret
-    wanted, begun, ended = set(), [], 0
+    wanted: set[int] = set()
+    begun: list[tuple[dict[str, Any], list[int]]] = []
     for turn in range(7):
         if not begun or rng.random() < 0.5:
             numbers = rng.sample(range(N), 2)
@@ -104,7 +105,6 @@ def test_appends_in_any_order_keep_every_line(service: Service, tmp_path: Path, 
             verdict, numbers = rng.choice(begun)
             assert service.ended(verdict["gather"])["verdict"] == "complete"
             wanted |= set(numbers)
-            ended += 1
     for verdict, numbers in begun:
         service.ended(verdict["gather"])
         wanted |= set(numbers)
@@ -134,7 +134,8 @@ def test_a_commit_that_comes_second_begins_anew(service: Service, tmp_path: Path
     slow, quick = (service.begun(appending(service, number), f"e{number}") for number in (1, 2))
     for verdict in (slow, quick):
         service.handle(verdict, 0)
-    upload, was_first = CommittedTables.upload, []
+    upload = CommittedTables.upload
+    was_first: list[bool] = []
 
     async def late(self: Any, *given: Any, **more: Any) -> dict[str, str]:
         found = await upload(self, *given, **more)
