@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,23 +91,53 @@ def test_gather_through_the_api_is_the_gather_in_process(
     assert b"api" in page["Body"].read()
 
 
+def uploaded(deployment: DeployedStack, rows: Sequence[Mapping[str, str]], name: str) -> str:
+    """Upload files with a list of them. Return where the list is."""
+    there, lines = deployment.client("s3"), ["href,band,scene,time"]
+    for row in rows:
+        key = f"{name}/{Path(row['href']).name}"
+        there.upload_file(row["href"], deployment.samples.bucket, key)
+        lines.append(f"s3://{deployment.samples.bucket}/{key},{row['band']},{row['scene']},{row['time']}")
+    key = f"lists/{name}.csv"
+    there.put_object(Bucket=deployment.control_bucket, Key=key, Body="\n".join(lines).encode())
+    return f"s3://{deployment.control_bucket}/{key}"
+
+
+def test_an_axis_of_bands_through_the_api(
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cube and an append of it are those of one gather in process, in one object a shard."""
+    rows = scenes(tmp_path, 4, {"red": 10, "nir": 10})["rows"]
+    asked: dict[str, Any] = {"window": {"pixels": [0, 0, 64, 64]}}
+    output = UNDRAWN | {"layout": {"chunk": [2, 64, 64], "shard_rows": 8}, "bands": "axis"}
+    lists = [uploaded(deployment, part, f"axis-{n}") for n, part in enumerate((rows[:6], rows[6:]))]
+
+    planned = call(deployment, "POST", "/plans", asked | {"sources": lists[0], "output": output})
+    first = gathered(deployment, asked | {"sources": lists[0], "output": output | {"name": "axis"}})
+    grown = gathered(deployment, asked | {"sources": lists[1], "output": UNDRAWN | {"append_to": "axis"}})
+
+    gather_undrawn(asked | {"sources": {"rows": rows}, "output": output}, to=tmp_path / "here")
+    assert planned.body["dims"] == ["time", "band", "y", "x"]
+    assert (first["state"], grown["state"]) == ("succeeded", "succeeded"), grown
+    cube, local = opened(deployment, first["cube"], monkeypatch), xr.open_zarr(tmp_path / "here")
+    np.testing.assert_array_equal(cube["bands"].values, local["bands"].values)
+    listed = deployment.client("s3").list_objects_v2(
+        Bucket=deployment.array_bucket, Prefix="axis.zarr/bands/c/"
+    )
+    assert [each["Key"] for each in listed["Contents"]] == ["axis.zarr/bands/c/0/0/0/0"]
+
+
 def test_bands_of_different_resolution_and_a_mask_through_the_api(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers give all bands one grid and hide pixels, with the rights of their roles, as in process."""
-    there, rows = deployment.client("s3"), scenes(tmp_path, 3, {"red": 10, "scl": 20})["rows"]
-    lines = ["href,band,scene,time"]
-    for row in rows:
-        key = f"resolutions/{Path(row['href']).name}"
-        there.upload_file(row["href"], deployment.samples.bucket, key)
-        lines.append(f"s3://{deployment.samples.bucket}/{key},{row['band']},{row['scene']},{row['time']}")
-    there.put_object(Bucket=deployment.control_bucket, Key="lists/grid.csv", Body="\n".join(lines).encode())
+    rows = scenes(tmp_path, 3, {"red": 10, "scl": 20})["rows"]
     asked = {
         "window": {"bbox": [WEST + 400, NORTH - 1840, WEST + 1680, NORTH - 560], "crs": "source"},
         "grid": {"resolution": "finest"},
         "mask": {"band": "scl", "drop": [3, 8], "dilate": 2},
     }
-    request = asked | {"sources": f"s3://{deployment.control_bucket}/lists/grid.csv"}
+    request = asked | {"sources": uploaded(deployment, rows, "grid")}
 
     planned = call(deployment, "POST", "/plans", request)
     document = gathered(deployment, request | {"output": UNDRAWN | {"name": "grid"}})
