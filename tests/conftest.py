@@ -34,7 +34,6 @@ _SLOW: Final = (
     "benchmarks/",
     "features/",
     "store/test_concurrency.py",
-    "report/plots/test_draw.py",
     "handlers/gather/test_gather_functions.py",
     "cli/test_cli.py::test_docs_are",
     "test_docs_commands.py::test_commands_of_a_page",
@@ -52,7 +51,9 @@ share a worker.
 """
 
 _LONG: Final = (
-    "report/plots/test_draw.py",
+    "bench/figures/test_draw.py",
+    "faults/test_stopped.py",
+    "faults/test_chaos_on_stack.py",
     "faults/test_simulation.py",
     "handlers/gather/test_gather_functions.py",
     "features/test_series.py",

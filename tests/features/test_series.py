@@ -81,6 +81,19 @@ def test_gather_of_a_series_equals_the_stack_that_rasterio_reads(
         assert _sha256(stack) == truth["sha256"], f"{name} {window_name}"
         assert gathered.report.n_failed == 0
         assert gathered.report.is_aligned
+    if "lonlat_box" in series:
+        _check_box(_hrefs(folder, series), series["lonlat_box"], within=tmp_path / "random", to=tmp_path)
+
+
+def _check_box(hrefs: list[str], box: dict[str, float], *, within: Path, to: Path) -> None:
+    """Assert that a box holds at least the pixels that it was made from, as it has every pixel it touches."""
+    bbox = [box[each] for each in ("west", "south", "east", "north")]
+    gathered = gather_undrawn({"sources": hrefs, "window": {"bbox": bbox}}, to=to / "box")
+
+    boxed, wanted = xr.open_zarr(gathered.place), xr.open_zarr(within)
+    part = boxed.sel(x=wanted.x, y=wanted.y, method="nearest")
+    for variable in wanted.data_vars:
+        np.testing.assert_array_equal(part[variable].values, wanted[variable].values)
 
 
 @pytest.mark.parametrize(("folder", "name", "series"), _params(is_whole=True))
@@ -126,32 +139,6 @@ async def _drilled(hrefs: list[str], rules: list[WindowRule]) -> dict[WindowRule
 async def _drilled_alone(hrefs: list[str], *, row: int, col: int) -> list[list[Any]]:
     """Drill one pixel as users do."""
     return [list(pixel.values) async for pixel in drill_async(hrefs, pixel=(col, row))]
-
-
-@pytest.mark.parametrize(
-    ("folder", "name", "series"), [each for each in _params(is_whole=True) if "lonlat_box" in each.values[2]]
-)
-def test_gather_of_a_box_holds_at_least_the_pixels_that_it_was_made_from(
-    folder: Path, name: str, series: Series, tmp_path: Path
-) -> None:
-    """A box has every pixel that it touches."""
-    box, truth = series["lonlat_box"], series["stacks"]["random"]
-    bbox = [box[each] for each in ("west", "south", "east", "north")]
-    gathered = gather_undrawn(
-        {"sources": _hrefs(folder, series), "window": {"bbox": bbox}}, to=tmp_path / "box"
-    )
-    whole = gather_undrawn(
-        {
-            "sources": _hrefs(folder, series),
-            "window": {"pixels": [truth[each] for each in ("col_off", "row_off", "width", "height")]},
-        },
-        to=tmp_path / "random",
-    )
-
-    boxed, wanted = xr.open_zarr(gathered.place), xr.open_zarr(whole.place)
-    part = boxed.sel(x=wanted.x, y=wanted.y, method="nearest")
-    for variable in wanted.data_vars:
-        np.testing.assert_array_equal(part[variable].values, wanted[variable].values, err_msg=name)
 
 
 @pytest.mark.parametrize(("folder", "name", "series"), _params(is_whole=False))
