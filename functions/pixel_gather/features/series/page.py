@@ -53,8 +53,9 @@ def page_html(rows: Sequence[Row], *, title: str) -> str:
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{page_style()}{_STYLE}</style></head><body><main>\n<h1>{escape(title)}</h1>\n{charts}"
+        '<div class="wide" tabindex="0" role="region" aria-label="Images">'
         f"<table><thead><tr><th>time</th>{head}<th>status</th><th>image</th></tr></thead>"
-        f"<tbody>{lines}</tbody></table>\n</main></body></html>\n"
+        f"<tbody>{lines}</tbody></table></div>\n</main></body></html>\n"
     )
 
 
