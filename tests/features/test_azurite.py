@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import obstore
 import pytest
@@ -94,6 +96,15 @@ def test_containers_that_are_not_there_are_named() -> None:
         list(ls("az://nowhere/x/"))
     with pytest.raises(StoreError, match="there is no such bucket"):
         gather_undrawn({"sources": [str(FILES[0])], "window": "centre"}, to="az://nowhere/cube.zarr")
+
+
+def test_azurite_ends_with_its_context() -> None:
+    """The command starts another process, which must not outlive the tests."""
+    with azurite() as address:
+        pass
+
+    with pytest.raises(URLError, match="refused"):
+        urlopen(address)  # noqa: S310 # our own server
 
 
 def _bare(cube: xr.Dataset) -> xr.DataArray:

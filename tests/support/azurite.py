@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import hmac
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +30,11 @@ def azurite() -> Iterator[str]:
     program = node_modules(_FOLDER) / ".bin/azurite-blob"
     options = ("--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--blobPort", "0")
     with subprocess.Popen(  # noqa: S603 # the locked program
-        [program, *options], env=node_environment(), stdout=subprocess.PIPE, text=True
+        [program, *options],
+        env=node_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as server:
         try:
             assert server.stdout is not None
@@ -36,7 +42,9 @@ def azurite() -> Iterator[str]:
             address = next(filter(None, listens))[1]
             yield f"{address}/{ACCOUNT}"
         finally:
-            server.terminate()
+            os.killpg(server.pid, signal.SIGTERM)  # the command and the Node that it starts
+            if server.stdout is not None:
+                server.stdout.read()  # to its end, which comes when both have ended
 
 
 def create_container(endpoint: str, name: str, *, is_public: bool = False) -> None:
