@@ -271,6 +271,15 @@ def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
     assert made.notes == ("1 feature without coordinates: the table says empty",)
 
 
+@pytest.mark.parametrize("method", ["nearest", "bilinear"])
+def test_an_image_without_a_point_is_no_error(folder: Path, tmp_path: Path, method: Any) -> None:
+    """A plain list does not say where its images lie."""
+    to = tmp_path / "t.parquet"
+    points([{"x": 9e5, "y": _TOP}], str(folder / "list.csv"), to=to, crs="EPSG:32633", method=method)
+
+    assert [row["status"] for row in _rows(to)] == ["outside"]
+
+
 def test_only_pairs_near_in_time_are_read(server: LocalServer, tmp_path: Path) -> None:
     """Images that are near no point are not opened, and each line tells both times."""
     at = {"x": _LEFT + 1000, "y": _TOP - 1000}

@@ -140,7 +140,9 @@ class PointWork:
         for number, column in enumerate(values):
             lines[f"v{number}"] = column
         lines["valid"] = share
-        lines["status"], lines["reason"], reasons = _statuses(read, values[: len(self.values.values)], n)
+        lines["status"], lines["reason"], reasons = _statuses(
+            read, values[: len(self.values.values)], (n, each)
+        )
         for number in range(len(values)):  # a part of a value is none
             lines[f"v{number}"][lines["reason"] >= 0] = np.nan
         return lines, reasons
@@ -172,19 +174,24 @@ class PointWork:
         return columns, share
 
 
-def _statuses(read: SceneValues, values: list[Floats], n: int) -> tuple[Integers, Integers, tuple[str, ...]]:
-    """Return the status of each point, which reason it has (-1 for none), and the reasons."""
-    status = read.status.reshape(n, -1).astype(np.int64)
+def _statuses(
+    read: SceneValues, values: list[Floats], shape: tuple[int, int]
+) -> tuple[Integers, Integers, tuple[str, ...]]:
+    """Return the status of each point, which reason it has (-1 for none), and the reasons.
+
+    The shape is that of points and their pixels. There may be no point.
+    """
+    status = read.status.reshape(shape).astype(np.int64)
     failed = np.where((status == Status.OK) | (status == Status.OUTSIDE), 0, status).max(axis=1)
     has_value = np.any([np.isfinite(column) for column in values], axis=0)
-    has_data = np.any([np.isfinite(band) for band in read.bands.values()], axis=0).reshape(n, -1)
-    is_dropped = False if read.is_kept is None else (has_data & ~read.is_kept.reshape(n, -1)).any(axis=1)
+    has_data = np.any([np.isfinite(band) for band in read.bands.values()], axis=0).reshape(shape)
+    is_dropped = False if read.is_kept is None else (has_data & ~read.is_kept.reshape(shape)).any(axis=1)
     found = np.where(is_dropped, LineStatus.MASKED, LineStatus.NODATA)
     found = np.where((status == Status.OUTSIDE).all(axis=1), LineStatus.OUTSIDE, found)
     found = np.where(has_value, LineStatus.OK, found)
     found = np.where(failed > 0, failed, found)
     codes = sorted(code for code in read.reasons if (failed == code).any())
-    reason = np.full(n, -1)
+    reason = np.full(shape[0], -1)
     for index, code in enumerate(codes):
         reason[failed == code] = index
     return found, reason, tuple(read.reasons[code] for code in codes)
