@@ -59,7 +59,7 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     required = [None] * (len(given.args) - len(given.defaults))
     arguments = [
         *map(_argument_text, given.args, [*required, *given.defaults]),
-        "*",
+        *(["*"] if given.kwonlyargs else []),
         *map(_argument_text, given.kwonlyargs, given.kw_defaults),
     ]
     kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"

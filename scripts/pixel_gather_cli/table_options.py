@@ -10,6 +10,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.in_process.table_job import make_table, plan_table
 from pixel_gather.io.event_loop import run
 from pixel_gather.tables.image_work import TableKind
+from pixel_gather.tables.table_page import write_table_page
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather.tables.wide_table import write_wide
 from pixel_gather_cli.deployment.tables import table_on_aws
@@ -64,6 +65,7 @@ TABLE_OPTIONS: Final = (
     click.option(
         "--wide", metavar="FILE", help="Write a wide CSV as well: a line a feature, a column a time."
     ),
+    click.option("--html", metavar="FILE", help="Write a page of the table as well: charts, map, failures."),
     click.option("--max-usd", type=float, metavar="USD", help="Refuse a table that would cost more."),
     click.option("--max-seconds", type=float, metavar="S", help="Refuse a table that would take longer."),
     click.option(
@@ -115,14 +117,14 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
         RequestError: It names what is wrong.
     """
     what = kind.about["kind"]
-    to, wide = in_home(options.pop("to")), in_home(options.pop("wide"))
+    to, wide, html = (in_home(options.pop(name)) for name in ("to", "wide", "html"))
     append_to = options.pop("append_to")
     as_json, is_dry_run, quiet = (options.pop(name) for name in ("as_json", "dry_run", "quiet"))
     target = target_of_options(options)
     fields = table_fields(features, options)
     request = TableRequest.of(**fields)
     if target is not None:
-        for name, given in (("to", to), ("wide", wide)):
+        for name, given in (("to", to), ("wide", wide), ("html", html)):
             if given is not None:
                 raise RequestError("a deployment keeps the table on S3: leave it out", field=f"--{name}")
         if append_to is not None:
@@ -142,6 +144,8 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
         made = run(make_table(kind, request, to=to, append_to=append_to, settings=settings, on_progress=show))
     if wide is not None:
         write_wide(made.path, Path(wide))
+    if html is not None:
+        write_table_page(made.path, html)
     for note in made.notes:
         click.echo(note, err=True)
     click.echo(json.dumps(made.to_json(), indent=2) if as_json else made_text(made), nl=as_json)

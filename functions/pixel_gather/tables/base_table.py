@@ -220,7 +220,7 @@ def _end_commit(path: Path, expected: Mapping[str, Any]) -> None:
 
 def _records(batch: "RecordBatch") -> Iterator[ImageRecord]:
     columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != "time"}
-    columns["time"] = _integers(batch.column("time")).tolist()
+    columns["time"] = microseconds_of(batch.column("time")).tolist()
     for values in zip(*columns.values(), strict=True):
         it: dict[str, Any] = dict(zip(columns, values, strict=True))
         yield ImageRecord(
@@ -250,7 +250,7 @@ def _lines(  # what a batch is translated by
     reasons: dict[str, int],
 ) -> Lines:
     """Return the lines of a batch whose feature and image are there."""
-    times = _integers(batch.column("time"))
+    times = microseconds_of(batch.column("time"))
     of_image = zip(
         (None if each == NO_TIME else each for each in times.tolist()),
         batch.column("scene").to_pylist(),
@@ -270,14 +270,14 @@ def _lines(  # what a batch is translated by
     lines["reason"] = np.array(
         [-1 if each is None else reasons.setdefault(each, len(reasons)) for each in said], np.int64
     )[kept]
-    lines["valid"] = _floats(batch.column("valid"))[kept]
+    lines["valid"] = floats_of(batch.column("valid"))[kept]
     for number, name in enumerate(columns):
-        lines[f"v{number}"] = _floats(batch.column(name))[kept]
+        lines[f"v{number}"] = floats_of(batch.column(name))[kept]
     return lines
 
 
-def _integers(column: "Array") -> np.ndarray[Any, Any]:
-    """Return times in microseconds."""
+def microseconds_of(column: "Array") -> np.ndarray[Any, Any]:
+    """Return times in microseconds; `NO_TIME` where there is none."""
     from arro3.core import DataType  # noqa: PLC0415 # 0.1 s, for Parquet alone
 
     values = column.cast(DataType.int64())
@@ -286,5 +286,6 @@ def _integers(column: "Array") -> np.ndarray[Any, Any]:
     return np.array([NO_TIME if each is None else each for each in values.to_pylist()], np.int64)
 
 
-def _floats(column: "Array") -> np.ndarray[Any, Any]:
+def floats_of(column: "Array") -> np.ndarray[Any, Any]:
+    """Return numbers; NaN where there is none."""
     return column.to_numpy() if not column.null_count else np.array(column.to_pylist(), np.float64)

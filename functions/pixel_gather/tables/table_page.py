@@ -1,0 +1,300 @@
+"""A table of points or zones as one self-contained HTML page.
+
+It shows which times have how many values, their spread, some features' series, a map of the last values, what
+failed and why, and what the requests cost.
+"""
+
+import os
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.estimate.pricing import USD_PER_GET
+from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.time_range import format_moment
+from pixel_gather.io.pictures.page_style import page_style
+from pixel_gather.tables.base_table import BaseTable
+from pixel_gather.tables.drawn_table import DrawnTable, Floats, read_drawn
+
+_MOST_ON_LINES: Final = 6
+_MOST_FAILED: Final = 50
+_WIDTH, _HEIGHT, _MARGIN = 960, 200, 10
+_MAP_WIDTH: Final = 960
+_VIRIDIS: Final = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)])
+_COLOURS: Final = ("vermilion", "green", "purple", "brown", "text", "muted")
+_STYLE: Final = """
+svg { display: block; width: 100%; }
+.chart { height: 12.5rem; } .map { height: auto; max-height: 70vh; }
+.chart * { vector-effect: non-scaling-stroke; }
+.spread { fill: var(--figure-blue); opacity: 0.18; }
+.middle { fill: none; stroke: var(--figure-blue); stroke-width: 2; }
+.one { fill: none; stroke-width: 1.2; } .dots { fill: none; stroke-width: 5; stroke-linecap: round; }
+.count { fill: var(--figure-green); } .swatch.all { background: var(--figure-blue); }
+.shape { stroke: var(--figure-axis); stroke-width: 0.5; } .none { fill: var(--figure-grid); }
+.map circle { r: 6px; }
+@media (max-width: 40rem) { .map circle { r: 13px; } }
+.ends { display: flex; justify-content: space-between; color: var(--figure-muted); font-size: 0.85rem; }
+.viridis { background: linear-gradient(to right, #440154, #3b528b, #21918c, #5ec962, #fde725); }
+td.n, th.n { text-align: right; white-space: nowrap; }
+.wide + .wide { margin-top: 1.5rem; }
+td.text { min-width: 12rem; overflow-wrap: anywhere; } figure { margin: 1rem 0 1.5rem; }
+"""
+
+
+def write_table_page(table: str | os.PathLike[str], to: str | os.PathLike[str]) -> None:
+    """Write the page of a table that `points` or `zones` has written.
+
+    Args:
+        table: The Parquet file, with the two others beside it.
+        to: The page, a local file. It is replaced.
+
+    Raises:
+        StoreError: The table cannot be read, or the page not be written.
+    """
+    html = table_page(Path(table).expanduser())
+    try:
+        Path(to).expanduser().write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{to} cannot be written: {error.strerror or error}") from error
+
+
+def table_page(table: Path) -> str:
+    """Return the page; see `write_table_page`."""
+    base = BaseTable.open_(table)
+    drawn = read_drawn(table, base)
+    receipt = base.receipt
+    title = f"{table.stem}: {counted(receipt['lines'], 'line')}"
+    charts = "".join(_series(drawn, name) for name in drawn.names)
+    n_requests = sum(each.n_requests for each in base.records)
+    nbytes = sum(each.nbytes for each in base.records)
+    statuses = ", ".join(f"{n:,} {name}" for name, n in receipt["statuses"].items())
+    drawn_of = "" if drawn.step == 1 else f" Drawn is one feature in {drawn.step:,}."
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<style>{page_style()}{_STYLE}</style></head><body><main>\n<h1>{escape(title)}</h1>\n"
+        f"<p>{counted(receipt['n_features'], 'feature')} on {counted(receipt['n_images'], 'image')}: "
+        f"{escape(statuses)}.{drawn_of}</p>\n"
+        f"<h2>Coverage in time</h2>{_coverage(drawn)}"
+        f"<h2>Series</h2>{charts}"
+        f"<h2>Last values</h2>{_map(drawn)}"
+        f"<h2>What has no value</h2>{_failed(drawn, base)}"
+        f"<h2>Price</h2><p>Its images took {counted(n_requests, 'request')} and {nbytes / 1e6:,.2f} MB. "
+        f"In the Region of the images, the requests cost ${n_requests * USD_PER_GET:.6f} on S3.</p>\n"
+        "</main></body></html>\n"
+    )
+
+
+def _across(times: np.ndarray[Any, Any]) -> Floats:
+    """Return where times lie from left to right."""
+    first, last = times.min(), times.max()
+    share = (times - first) / (last - first) if last > first else np.full(len(times), 0.5)
+    found: Floats = _MARGIN + share * (_WIDTH - 2 * _MARGIN)
+    return found
+
+
+def _ends(times: np.ndarray[Any, Any]) -> str:
+    first, last = (format_moment(int(each))[:10] for each in (times.min(), times.max()))
+    return f'<div class="ends"><span>{first}</span><span>{last}</span></div>'
+
+
+def _chart(said: str, marks: str) -> str:
+    """Return a chart that is as high on a telephone as elsewhere."""
+    return (
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{escape(said)}">{marks}</svg>'
+    )
+
+
+def _coverage(drawn: DrawnTable) -> str:
+    """Return a bar for each time: how many features have a value."""
+    if not len(drawn.times):
+        return "<p>No image has a time.</p>"
+    has_value = np.any([np.isfinite(each) for each in drawn.values.values()], axis=0)
+    times = np.unique(drawn.times)
+    at = np.searchsorted(times, drawn.times)
+    n = len(drawn.ids)
+    pairs = np.unique((at * n + drawn.feature)[has_value])
+    counts = np.bincount(pairs // n, minlength=len(times))
+    width = max(1.0, min(12.0, 0.8 * _WIDTH / len(times)))
+    bars = "".join(
+        f'<rect class="count" x="{x - width / 2:.1f}" y="{_HEIGHT * (1 - count / n):.1f}" '
+        f'width="{width:.1f}" height="{_HEIGHT * count / n:.1f}">'
+        f"<title>{format_moment(int(time))}: {count:,} of {n:,}</title></rect>"
+        for x, count, time in zip(_across(times), counts.tolist(), times, strict=True)
+    )
+    said = (
+        f"{counted(len(times), 'time')}, of {counts.min():,} to {counts.max():,} of {counted(n, 'feature')} "
+        "with a value"
+    )
+    return f"<figure>{_chart(said, bars)}{_ends(times)}<figcaption>{said}</figcaption></figure>\n"
+
+
+def _series(drawn: DrawnTable, name: str) -> str:
+    """Return the spread of one value over all features, and the lines of some of them."""
+    values = drawn.values[name]
+    known = np.isfinite(values)
+    if not known.any():
+        return f"<p>{escape(name)} has no value with a time.</p>"
+    order = np.argsort(drawn.times[known], kind="stable")
+    times, of_time = drawn.times[known][order], values[known][order]
+    unique, starts = np.unique(times, return_index=True)
+    parts = np.split(of_time, starts[1:])
+    low, middle, high = (np.array([np.quantile(each, q) for each in parts]) for q in (0.1, 0.5, 0.9))
+    chosen = _chosen(drawn, known)
+    shown = known & np.isin(drawn.feature, chosen)
+    bottom = min(float(low.min()), float(values[shown].min()))
+    top = max(float(high.max()), float(values[shown].max()))
+
+    def y(each: Floats) -> Floats:
+        share = (each - bottom) / (top - bottom) if top > bottom else np.full(len(each), 0.5)
+        found: Floats = _HEIGHT - _MARGIN - share * (_HEIGHT - 2 * _MARGIN)
+        return found
+
+    xs = _across(unique)
+    band = _points(np.concatenate([xs, xs[::-1]]), np.concatenate([y(high), y(low)[::-1]]))
+    lines, legend = [], ['<span class="limits"><span class="swatch all"></span>all features</span>']
+    whole = dict(zip(unique.tolist(), xs.tolist(), strict=True))
+    for number, feature in enumerate(chosen):
+        own = np.flatnonzero(known & (drawn.feature == feature))
+        own = own[np.argsort(drawn.times[own], kind="stable")]
+        line = _points(np.array([whole[each] for each in drawn.times[own].tolist()]), y(values[own]))
+        colour = f"var(--figure-{_COLOURS[number % len(_COLOURS)]})"
+        lines.append(f'<polyline class="one" stroke="{colour}" points="{line}"/>')
+        dots = "".join(f"M{each}h0" for each in line.split())
+        lines.append(f'<path class="dots" stroke="{colour}" d="{dots}"/>')
+        legend.append(
+            f'<span class="limits"><span class="swatch" style="background: {colour}"></span>'
+            f"{escape(str(drawn.ids[feature]))}</span>"
+        )
+    said = f"{name}, {bottom:.4g} to {top:.4g}"
+    marks = (
+        f'<polygon class="spread" points="{band}"/>'
+        f'<polyline class="middle" points="{_points(xs, y(middle))}"/>{"".join(lines)}'
+    )
+    return (
+        f"<figure><figcaption>{escape(said)}: the median of all features with their 10 % to 90 %, "
+        f"and {counted(len(chosen), 'feature')} of them</figcaption>{_chart(said, marks)}{_ends(unique)}"
+        f'<div class="scale">{"".join(legend)}</div></figure>\n'
+    )
+
+
+def _chosen(drawn: DrawnTable, known: np.ndarray[Any, Any]) -> list[int]:
+    """Return the features whose lines are drawn: spread evenly over those with a value."""
+    counts = np.bincount(drawn.feature[known], minlength=len(drawn.ids))
+    some = np.flatnonzero(counts)
+    at = np.unique(np.linspace(0, len(some) - 1, _MOST_ON_LINES).round().astype(int))
+    return [int(each) for each in some[at]]
+
+
+def _points(xs: Floats, ys: Floats) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs.tolist(), ys.tolist(), strict=True))
+
+
+def _map(drawn: DrawnTable) -> str:
+    """Return the features, each in the colour of its last value."""
+    import shapely  # noqa: PLC0415 # as above
+
+    there = np.array([each is not None and not each.is_empty for each in drawn.shapes])
+    if not there.any():
+        return "<p>No feature has a place.</p>"
+    last = _last(drawn, drawn.values[drawn.names[0]])
+    known = last[np.isfinite(last)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    west, south, east, north = shapely.total_bounds(drawn.shapes[there])
+    squeeze = np.cos(np.radians((south + north) / 2)) if drawn.is_geographic else 1.0
+    across, up = max((east - west) * squeeze, 1e-9), max(north - south, 1e-9)
+    scale = (_MAP_WIDTH - 4 * _MARGIN) / max(across, up * 1.2)
+    width, height = across * scale + 4 * _MARGIN, up * scale + 4 * _MARGIN
+    marks = []
+    for shape, value, id_ in zip(drawn.shapes, last, drawn.ids, strict=True):
+        if shape is None or shape.is_empty:
+            continue
+        share = 0.5 if high == low else (value - low) / (high - low)
+        fill = "" if not np.isfinite(value) else f' fill="{_colour(float(share))}"'
+        look = "shape" if fill else "shape none"
+        said = "no value" if not fill else f"{value:.4g}"
+        title = f"<title>{escape(str(id_))}: {said}</title>"
+        rings = [
+            _points(
+                2 * _MARGIN + (ring[:, 0] - west) * squeeze * scale,
+                2 * _MARGIN + (north - ring[:, 1]) * scale,
+            )
+            for ring in _rings(shape, up / 500)
+        ]
+        if shape.geom_type in {"Point", "MultiPoint"}:
+            marks += [
+                f'<circle class="{look}"{fill} cx="{x}" cy="{y}">{title}</circle>'
+                for x, y in (each.split(",") for ring in rings for each in ring.split())
+            ]
+        else:
+            path = "".join(f"M{ring.replace(' ', 'L')}Z" for ring in rings)
+            marks.append(f'<path class="{look}" fill-rule="evenodd"{fill} d="{path}">{title}</path>')
+    name = drawn.names[0]
+    bar = (
+        f'<div class="scale"><span class="limits">{escape(name)} {low:.4g}'
+        f'<span class="bar viridis" role="img" aria-label="Colour bar from {low:.4g} to {high:.4g}">'
+        f"</span>{high:.4g}</span>"
+        '<span class="note">grey: no value</span></div>'
+    )
+    said = f"{counted(len(marks), 'shape')}, coloured by the last value of {name}"
+    return (
+        f'<figure>{bar}<svg class="map" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        f'aria-label="{escape(said)}">{"".join(marks)}</svg></figure>\n'
+    )
+
+
+def _last(drawn: DrawnTable, values: Floats) -> Floats:
+    """Return the last value of each feature; NaN if it has none."""
+    found: Floats = np.full(len(drawn.ids), np.nan)
+    known = np.flatnonzero(np.isfinite(values))
+    known = known[np.argsort(drawn.times[known], kind="stable")]
+    found[drawn.feature[known]] = values[known]
+    return found
+
+
+def _rings(shape: Any, tolerance: float) -> list[Floats]:
+    import shapely  # noqa: PLC0415 # as above
+
+    simple = shape.simplify(tolerance / 4)
+    parts = shapely.get_parts(simple)
+    if parts[0].geom_type != "Polygon":
+        return [np.asarray(shapely.get_coordinates(each)) for each in parts]
+    return [np.asarray(ring.coords)[:, :2] for each in parts for ring in (each.exterior, *each.interiors)]
+
+
+def _colour(share: float) -> str:
+    at = np.linspace(0, 1, len(_VIRIDIS))
+    return "#" + "".join(f"{round(float(np.interp(share, at, _VIRIDIS[:, n]))):02x}" for n in range(3))
+
+
+def _failed(drawn: DrawnTable, base: BaseTable) -> str:
+    """Return the lines without a value by their reason, and the images that could not be read."""
+    lines = [
+        f'<tr><td>{escape(status)}</td><td class="n">{n:,}</td><td class="text">{escape(reason)}</td></tr>'
+        for (status, reason), n in drawn.failed.most_common(_MOST_FAILED)
+    ]
+    images = [each for each in base.records if each.status != "ok"]
+    rows = [
+        f'<tr><td class="text">{escape(each.scene)}</td><td>{each.status}</td>'
+        f'<td class="text">{escape(each.reason or "")}</td><td class="n">{each.tries}</td></tr>'
+        for each in images[:_MOST_FAILED]
+    ]
+    left = len(images) - len(rows)
+    return (
+        (_table("Lines", ("status", "lines", "reason"), lines) if lines else "<p>Each line has a value.</p>")
+        + (_table("Images", ("image that was not read", "status", "reason", "tries"), rows) if rows else "")
+        + (f"<p>{left:,} more.</p>" if left else "")
+    )
+
+
+def _table(label: str, head: tuple[str, ...], rows: list[str]) -> str:
+    titles = "".join(f"<th{' class=n' if each in {'lines', 'tries'} else ''}>{each}</th>" for each in head)
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{label} without a value"><table>'
+        f"<thead><tr>{titles}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>\n"
+    )

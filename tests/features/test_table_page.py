@@ -1,0 +1,154 @@
+"""Pages of tables of points and zones: what is drawn, what is told of failures, and what is refused."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pixel_gather import StoreError, points, write_table_page, zones
+from pixel_gather_cli.main import main
+from rank.rasters import landscape, make_cog
+
+CRS = "EPSG:32633"
+N_IMAGES = 3
+N_PLOTS = 8
+PLOTS = [{"id": f"plot <{n}>", "x": 500_100.0 + 90.0 * n, "y": 4_999_500.0} for n in range(N_PLOTS)]
+FIELD = {
+    "type": "Polygon",
+    "coordinates": [[[500_100, 4_999_900], [500_900, 4_999_800], [500_500, 4_999_100], [500_100, 4_999_900]]],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three images of one grid."""
+    made = tmp_path_factory.mktemp("images")
+    for n in range(N_IMAGES):
+        make_cog(made / f"{n}.tif", landscape(n))
+    return made
+
+
+def listed(folder: Path, *, times: bool = True) -> dict[str, Any]:
+    """Return a list of the images, and of one that is not there."""
+    names = ["0", "1", "2", "gone"]
+    rows = [{"href": str(folder / f"{name}.tif"), "scene": f"scene {name}"} for name in names]
+    if times:
+        rows = [row | {"time": f"2024-06-{n + 1:02d}"} for n, row in enumerate(rows)]
+    return {"rows": rows}
+
+
+def page_of(table: Path) -> str:
+    """Return the page of a table."""
+    write_table_page(table, table.with_suffix(".html"))
+    return table.with_suffix(".html").read_text(encoding="utf-8")
+
+
+def test_a_page_draws_points_and_tells_what_failed(folder: Path, tmp_path: Path) -> None:
+    """A bar for each time, six of eight series, a circle for each point, and the image that is not there."""
+    to = tmp_path / "t.parquet"
+    far = {"id": "far", "x": 900_000.0, "y": 4_999_500.0}
+    made = points([*PLOTS, far], listed(folder), to=to, id="id", crs=CRS)
+    page = page_of(to)
+    bars = re.findall(r'<rect class="count" .*? height="(.*?)"><title>(.*?)</title>', page)
+
+    assert made.n_failed == 1
+    assert [title for _, title in bars[:N_IMAGES]] == [
+        f"2024-06-0{n + 1}T00:00:00Z: 8 of 9" for n in range(N_IMAGES)
+    ]
+    assert {height for height, _ in bars[:N_IMAGES]} == {f"{200 * 8 / 9:.1f}"}
+    assert page.count('<polyline class="one"') == page.count('<path class="dots"') == 6
+    assert page.count("h0") >= 6 * N_IMAGES
+    assert page.count("<circle") == 9
+    assert page.count('class="shape none"') == 1
+    assert "plot &lt;0&gt;" in page
+    assert "plot <0>" not in page
+    assert "scene gone" in page
+    assert "<td>missing</td>" in page
+    assert '<td>outside</td><td class="n">1</td>' in page
+    assert f"{made.n_requests} requests and {made.nbytes / 1e6:,.2f} MB" in page
+    assert f"${made.n_requests * 4e-7:.6f}" in page
+
+
+def test_the_map_has_the_colours_of_the_last_values(folder: Path, tmp_path: Path) -> None:
+    """The lowest is purple, the highest yellow. Earlier values do not count."""
+    to = tmp_path / "t.parquet"
+    points(PLOTS, listed(folder), to=to, id="id", crs=CRS)
+    found = re.findall(r'<circle class="shape" fill="(.*?)" .*?<title>.*?: (.*?)</title>', page_of(to))
+    lines = [each for each in pq.read_table(to).to_pylist() if each["status"] == "ok"]
+    last = {each["id"]: each for each in lines}
+    values = sorted(f"{each['b1']:.4g}" for each in last.values())
+
+    assert sorted(value for _, value in found) == values
+    assert min(found, key=lambda each: float(each[1]))[0] == "#440154"
+    assert max(found, key=lambda each: float(each[1]))[0] == "#fde725"
+
+
+def test_a_page_has_a_chart_of_each_statistic_of_zones(folder: Path, tmp_path: Path) -> None:
+    """And draws polygons with their holes."""
+    to = tmp_path / "t.parquet"
+    hole = [[500_450, 4_999_600], [500_550, 4_999_600], [500_500, 4_999_500], [500_450, 4_999_600]]
+    field = {"type": "Polygon", "coordinates": [*FIELD["coordinates"], hole]}
+    feature = {"type": "Feature", "properties": {"id": "a"}, "geometry": field}
+    given = {"type": "FeatureCollection", "features": [feature]}
+    zones(given, {"rows": listed(folder)["rows"][:3]}, to=to, id="id", crs=CRS, statistics="mean,p90")
+    page = page_of(to)
+
+    assert re.findall(r"<figcaption>(\w+), .*?: the median of all", page) == ["mean", "p90"]
+    (path,) = re.findall(r'<path class="shape" .*? d="(.*?)"', page)
+    assert path.count("M") == path.count("Z") == 2
+    assert "Each line has a value." in page
+
+
+def test_a_large_table_draws_some_of_its_features(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says how many."""
+    to = tmp_path / "t.parquet"
+    points(PLOTS, listed(folder), to=to, id="id", crs=CRS)
+    monkeypatch.setattr("pixel_gather.tables.drawn_table._MOST_SHAPES", 3)
+    page = page_of(to)
+
+    assert "Drawn is one feature in 3." in page
+    assert page.count("<circle") == 3
+    assert "3 of 3</title>" in page
+
+
+@pytest.mark.parametrize("sources", [0, 3])
+def test_a_table_without_times_or_values_has_a_page(folder: Path, tmp_path: Path, sources: int) -> None:
+    """It says what it lacks."""
+    to = tmp_path / "t.parquet"
+    far = {"id": "far", "x": 900_000.0, "y": 4_999_500.0}
+    rows = listed(folder, times=False)["rows"]
+    points(PLOTS if sources else [far], {"rows": rows[:3]}, to=to, id="id", crs=CRS)
+    page = page_of(to)
+
+    assert "No image has a time." in page
+    assert "b1 has no value with a time." in page
+
+
+def test_a_page_is_asked_for_by_an_option(folder: Path, tmp_path: Path) -> None:
+    """An append that reads nothing makes it, too. What a deployment keeps has none."""
+    (tmp_path / "plots.csv").write_text("id,x,y\na,500100,4999500\n")
+    (tmp_path / "list.csv").write_text(f"href,time\n{folder}/0.tif,2024-06-01\n")
+    command = ["points", str(tmp_path / "plots.csv"), "--sources", str(tmp_path / "list.csv"), "--id", "id"]
+    command += ["--crs", CRS, "--quiet", "--html", str(tmp_path / "t.html")]
+    for _ in range(2):
+        (tmp_path / "t.html").unlink(missing_ok=True)
+        with pytest.raises(SystemExit) as ended:
+            main([*command, "--append-to", str(tmp_path / "t.parquet")])
+        assert ended.value.code == 0
+        assert (tmp_path / "t.html").read_text().startswith("<!doctype html>")
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--deployed", "--api", "http://127.0.0.1:1"])
+    assert ended.value.code == 2
+
+
+def test_no_page_of_what_is_no_table_or_in_no_folder(folder: Path, tmp_path: Path) -> None:
+    """It says which file."""
+    with pytest.raises(StoreError, match="there is no such table"):
+        write_table_page(tmp_path / "none.parquet", tmp_path / "t.html")
+    points(PLOTS, listed(folder), to=tmp_path / "t.parquet", id="id", crs=CRS)
+    with pytest.raises(StoreError, match=r"t\.html cannot be written"):
+        write_table_page(tmp_path / "t.parquet", tmp_path / "no" / "t.html")
