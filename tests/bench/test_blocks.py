@@ -410,7 +410,7 @@ def test_copy_cube_takes_the_first_rows(tmp_path: Path) -> None:
         (("--workers", "1000"), "workers: 1000 is not above 0"),
         (("--in-flight", "-1"), "in-flight: -1 is not above 0"),
         (("--sweeps", "speed"), "'speed' is not one of sizes"),
-        (("--place", "https://example.org/x"), "https:// is not read here"),
+        (("--place", "https://example.org/x"), "nothing is written to web servers"),
         (("--from", "nowhere"), "nowhere: no blocks.json of bench blocks can be read there"),
         (("--cube", "nowhere.zarr"), "cube: no cube can be read at file://"),
     ],

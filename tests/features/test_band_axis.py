@@ -148,7 +148,7 @@ def test_readers_know_bands_of_an_axis_by_their_names(tmp_path: Path) -> None:
     (file, _) = sorted((tmp_path / "tifs").glob("*.tif"))
     with rasterio.open(file) as tif:
         np.testing.assert_array_equal(tif.read(), window_of(sources["rows"][0]["href"]))
-    with xr.open_dataset(tmp_path / "one.nc", mask_and_scale=False, engine="h5netcdf") as one:
+    with xr.open_dataset(tmp_path / "one.nc", mask_and_scale=False) as one:
         np.testing.assert_array_equal(one["band_2"][1], window_of(sources["rows"][1]["href"])[1])
     assert "mean_band_5" in (tmp_path / "rows.csv").read_text().splitlines()[0]
     store, name = open_existing(str(place), None)

@@ -14,6 +14,7 @@ ROUTES = {
     "GET /gathers/{id}": "status",
     "DELETE /gathers/{id}": "status",
     "POST /gathers/{id}/redrive": "status",
+    "POST /gathers/{id}/limit": "status",
     "POST /plans": "dry_run",
     "POST /rankings": "rank",
     "GET /series": "answer_tables",

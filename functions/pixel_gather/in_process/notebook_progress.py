@@ -29,10 +29,7 @@ class NotebookProgress:
         is_last = progress.n_done >= progress.n_sources
         if self._handle is not None and not is_last and now - self._shown < _EVERY_S:
             return
-        from IPython.display import (  # type: ignore[import-not-found] # noqa: PLC0415 # of the notebook
-            HTML,
-            display,
-        )
+        from IPython.display import HTML, display  # noqa: PLC0415 # of the notebook
 
         self._shown = now
         html: Any = HTML(_bar(progress, now - self._began))
