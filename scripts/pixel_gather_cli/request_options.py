@@ -237,6 +237,11 @@ _PIXELS = (
     ),
     click.option("--dilate", type=int, metavar="N", help="Hide N pixels around those of --mask, too."),
     click.option(
+        "--values",
+        type=click.Choice(["raw", "harmonised"]),
+        help="Whether pixels get one scale and offset.  [default: raw]",
+    ),
+    click.option(
         "--grid",
         type=GridOption(),
         help="Accept any grid, or only one; or give all sources pixels of this width, in units of their CRS.",
@@ -373,6 +378,7 @@ def request_of(options: dict[str, Any], given: dict[str, Any] | None = None) -> 
         overview="overview",
         masked="masked",
         nodata="nodata",
+        values="values",
         index="index",
         duplicates="duplicates",
         failed_rows="failed_rows",

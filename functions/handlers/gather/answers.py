@@ -3,7 +3,7 @@
 The texts below fields are what readers of the document see.
 """
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta, Struct
 
@@ -171,6 +171,9 @@ class Plan(TypedDict):
 
     mask: dict[str, Any] | None
     """As in the request; null without one."""
+
+    values: Literal["raw", "harmonised"]
+    """Whether pixels stay as they are stored, or get the scale and offset of their measurement."""
 
     layout: PlannedLayout
     shards: Count

@@ -17,6 +17,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.process_usage import machine, peak_rss_mib
+from pixel_gather.core.read.harmonise_row import harmonise_row
 from pixel_gather.core.read.hide_pixels import hide_in_row
 from pixel_gather.core.read.pixel_statistics import measure_row
 from pixel_gather.core.read.quicklook import take_quicklooks
@@ -241,7 +242,7 @@ async def _measure_and_encode(
     start: int,
     outcomes: Sequence[Sequence[Outcome]],
 ) -> None:
-    """Hide what the mask hides of some rows, compute statistics and digests, and compress them.
+    """Harmonise some rows, hide what their mask hides, compute statistics and digests, and compress them.
 
     There is one thread per core.
 
@@ -257,6 +258,7 @@ async def _measure_and_encode(
 
     def measure_some(first: int) -> None:
         for index in range(first, len(outcomes), n_threads):
+            harmonise_row(plan, buffers, start + index, outcomes[index], rows[start + index])
             hide_in_row(plan, buffers, start + index, outcomes[index], rows[start + index])
             for buffer, outcome in zip(buffers, outcomes[index], strict=True):
                 outcome.bands = (

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pixel_gather.core.model.scaling import SCALING_COLUMNS
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import Append, slot_of_mask
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.plan.plan_again import Again
+from pixel_gather.core.results.row_evidence import column_value
 
 if TYPE_CHECKING:  # not needed to run
     from pixel_gather.core.results.receipt import Receipt
@@ -40,7 +42,7 @@ PASSING: Final = frozenset(
 """What may be otherwise at the next try. A file that is outside the window, unlike the cube or unsupported
 will be so again."""
 
-_CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked", "nodata", "grid", "mask")
+_CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked", "nodata", "grid", "mask", "values")
 """Fields of a request that say which pixels of its sources are wanted."""
 
 _S3: Final = "s3://"
@@ -159,7 +161,9 @@ class FailedRows:
             wanted &= np.isin(status, tuple(PASSING)) & (n_tries < MOST_TRIES)
         for row in np.flatnonzero(wanted.any(axis=1)).tolist():
             sources = tuple(
-                Source(href=hrefs[row, at], band=slot.name) if wanted[row, at] else None
+                Source(href=hrefs[row, at], band=slot.name, columns=self._claims(batch, row, at))
+                if wanted[row, at]
+                else None
                 for at, slot in enumerate(slots)
             )
             mask, etag = self._mask_beside(sources, hrefs[row], status[row], etags[row])
@@ -169,6 +173,18 @@ class FailedRows:
         for at, name in enumerate(("object_bytes", "header_bytes"), start=1):
             self._sizes[at] += batch[name][:n].ravel()[is_read].sum()
         self._sizes[0] += is_read.sum()
+
+    def _claims(self, batch: Mapping[str, "Values"], row: int, slot: int) -> dict[str, Any]:
+        """Return what the list says of a source's values. Only cubes that are harmonised need it."""
+        if self.template.values == "raw":
+            return {}
+        found = {}
+        for column in self.template.columns:
+            if column.name in SCALING_COLUMNS:
+                value = batch[column.name][row]
+                value = value[slot] if np.ndim(value) else value
+                found[column.name] = column_value(value.item(), column.dtype)
+        return found
 
     def _mask_beside(
         self,

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.scaling import Scaling
 from pixel_gather.core.model.source import Cost, CubeRow, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.locate_window import Grid
@@ -16,7 +17,7 @@ from pixel_gather.core.task_group import all_of
 from pixel_gather.tables.features import Floats, Integers
 from pixel_gather.tables.find_bands import BandFinder, BandOf, scene_name
 from pixel_gather.tables.image_access import ImageAccess
-from pixel_gather.tables.read_bands import Mask, Scaling, check_band
+from pixel_gather.tables.read_bands import Mask, check_band
 from pixel_gather.tables.sample import Sampler, TileRun
 from pixel_gather.tables.values import Values
 

@@ -1,89 +1,19 @@
-"""Read windows of a band as numbers: what holds no data becomes NaN, and scale and offset are applied."""
+"""Read windows of a band as they are stored, and which of their values are data."""
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.model.source import Header, Source
+from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.ports import LevelledSource
-from pixel_gather.core.results.below_claimed_offset import denies_claim
 
-type Grid = np.ndarray[Any, np.dtype[np.floating[Any]]]
 type Stored = np.ndarray[Any, Any]
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
-
-
-class OffsetAppliedError(Exception):
-    """A catalog claims an offset that a scene's pixels have already."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """From stored to physical values: ``stored * scale + offset``."""
-
-    scale: float = 1.0
-    offset: float = 0.0
-    nodata: float | None = None
-    """What the list claims of a file that declares none itself."""
-
-    claims: Mapping[str, object] = field(default_factory=dict)
-    """The list's columns, if the offset is what a catalog claims."""
-
-    def check(self, stored: Stored, is_valid: Mask) -> None:
-        """Refuse a claimed offset that the pixels have already.
-
-        Raises:
-            OffsetAppliedError: They are darker than the claim allows.
-        """
-        if self.claims and is_valid.any() and self.is_denied_by(float(stored[is_valid].min())):
-            raise OffsetAppliedError
-
-    def is_denied_by(self, darkest: float) -> bool:
-        """Return whether a stored value is darker than the claimed offset allows. NaN denies nothing."""
-        return bool(self.claims) and denies_claim(self.claims, darkest)
-
-    def without_claim(self) -> "Scaling":
-        """Return the same without a claimed offset."""
-        return replace(self, offset=0.0, claims={}) if self.claims else self
-
-    @classmethod
-    def of(cls, header: Header, number: int, source: Source, *, raw: bool) -> "Scaling":
-        """Return what holds for one band: what the file declares, or else what the list says of it."""
-        columns = source.columns
-        nodata = columns.get("nodata_claimed") if header.nodata is None else None
-        claimed = float(nodata) if isinstance(nodata, int | float) else None
-        if raw:
-            return cls(nodata=claimed)
-        declared = header.scales[number - 1], header.offsets[number - 1]
-        if declared != (1.0, 0.0):
-            return cls(*declared, nodata=claimed)
-        scale, offset = (_number(columns, name) for name in ("scale", "offset"))
-        claims = columns if columns.get("offset") is None and offset is not None else {}
-        return cls(1.0 if scale is None else scale, offset or 0.0, nodata=claimed, claims=claims)
-
-    def apply(self, stored: Stored, is_valid: Mask) -> Grid:
-        """Return physical values; NaN where they are not valid."""
-        values = stored.astype(np.float64)
-        if (self.scale, self.offset) != (1.0, 0.0):
-            values = values * self.scale + self.offset
-        values[~is_valid] = np.nan
-        return values
-
-
-def _number(columns: Any, name: str) -> float | None:
-    """Return a number of the list: its own column, or what an item of a catalog claims."""
-    for each in (name, f"{name}_claimed"):
-        value = columns.get(each)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return float(value)
-    return None
 
 
 def check_band(header: Header, number: int) -> None:

@@ -84,6 +84,9 @@ def _grid_lines(plan: CubePlan) -> Iterator[tuple[str, str]]:
         yield "grid", f"pixels of {plan.resolution:.8g} in {plan.placement.crs or 'no CRS'}: {steps}"
     if plan.mask is not None:
         yield "mask", f"pixels are {plan.mask.in_words()}"
+    if plan.values == "harmonised":
+        said = (f"{each.name} x {each.scale:g} + {each.offset:g}" for each in plan.measurements)
+        yield "values", f"harmonised: {shorten_in_middle(', '.join(said), _WIDEST_NAMES)}"
 
 
 def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:

@@ -95,6 +95,12 @@ class Outcome:
     n_masked: int | None = None
     """Of the source of the mask: how many of the window's pixels it hides. None for every other source."""
 
+    offset_states: list[int] = field(default_factory=list)
+    """Of each band that was harmonised: its `OffsetState`. Empty where nothing was."""
+
+    offset_reasons: list[str] = field(default_factory=list)
+    """Of each of these: why, and what became of its pixels."""
+
     tries: int = 1
     """How often the source was tried: once, and again by each append that did so while it had failed."""
 

@@ -11,6 +11,7 @@ from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.band_meaning import NO_MEANING
 from pixel_gather.core.model.grid_step import SAME, GridStep
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.scaling import NO_SCALING, Scaling
 from pixel_gather.core.model.source import Cost, Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
@@ -144,6 +145,7 @@ def draft_slot(
         has_one_unit=not units_differ(headers, bands),
         grids=tuple(dict.fromkeys(map(Grid.of, headers))),
         largest=max(((each.width, each.height) for each in headers), key=lambda size: size[0] * size[1]),
+        scalings=tuple(_lowest_scaling(sample, band) for band in bands),
         mean_nbytes=sum(each.nbytes for each in headers) / len(headers),
         mean_open_nbytes=sum(cost.nbytes for cost in sample.costs) / len(sample.costs),
         warnings=(
@@ -157,9 +159,26 @@ def draft_slot(
                 if request.windows is None
                 else ()
             ),
-            *warnings_of_claims(slot, sample.sources, opened),
+            *warnings_of_claims(slot, sample.sources, opened, is_harmonised=request.is_harmonised),
         ),
     )
+
+
+def _lowest_scaling(sample: Sample, band: int) -> tuple[float, float]:
+    """Return the commonest scale that is said of a band, from 1, and the lowest offset beside it.
+
+    So pixels of the others move up, and are not lost below zero.
+    """
+    said = [
+        Scaling.of(header, band, source, raw=False)
+        for source, header in zip(sample.sources, sample.opened, strict=True)
+        if isinstance(header, Header) and band <= header.n_bands
+    ]
+    usable = [(each.scale, each.offset) for each in said if each.scale and isfinite(each.scale + each.offset)]
+    if not usable:
+        return NO_SCALING
+    scale = Counter(scale for scale, _ in usable).most_common(1)[0][0]
+    return scale, min(offset for each, offset in usable if each == scale)
 
 
 def _put_on_grid(

@@ -12,6 +12,7 @@ from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.footprints import Footprints
 from pixel_gather.core.model.grid_step import SAME, GridStep, Resampling
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.scaling import CubeValues
 from pixel_gather.core.model.shown import facts_in_html, first_few, shown
 from pixel_gather.core.model.source import Header, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED, TileCoding
@@ -236,6 +237,9 @@ class CubePlan:
     bands_are_axis: bool = False
     """Whether one array has all measurements along an axis. If not, each has an array of its own."""
 
+    values: CubeValues = "raw"
+    """Whether pixels stay as they are stored, or get the scale and offset of their measurement."""
+
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -425,6 +429,7 @@ class CubePlan:
             "transform": self.placement.transform,
             "grid": None if self.resolution is None else {"resolution": self.resolution, "bands": self.steps},
             "mask": None if self.mask is None else self.mask.to_json(),
+            "values": self.values,
             "layout": asdict(self.layout) | {"codec": self.codec},
             "shards": rows * strips,
             "part_bytes": self.part_nbytes,

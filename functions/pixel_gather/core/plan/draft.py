@@ -28,6 +28,9 @@ class Draft:
     mean_nbytes: float
     mean_open_nbytes: float
     warnings: tuple[str, ...]
+    scalings: tuple[tuple[float, float], ...]
+    """(scale, offset) that each band of the slot gets where values are harmonised."""
+
     claimed: BandMeaning = NO_MEANING
     """What a catalog says of a slot with one band."""
 

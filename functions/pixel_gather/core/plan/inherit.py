@@ -14,6 +14,7 @@ import msgspec
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.scaling import CubeValues
 from pixel_gather.core.model.source import ListColumn
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.choose_layout import Layout
@@ -55,6 +56,9 @@ class CubeTemplate:
     bands_are_axis: bool = False
     """As `CubePlan.bands_are_axis`."""
 
+    values: CubeValues = "raw"
+    """As `CubePlan.values`."""
+
     @classmethod
     def of(cls, plan: CubePlan, *, is_aligned: bool) -> Self:
         """Return what a planned cube prescribes.
@@ -77,6 +81,7 @@ class CubeTemplate:
             resolution=plan.resolution,
             mask=plan.mask,
             bands_are_axis=plan.bands_are_axis,
+            values=plan.values,
         )
 
     @property
@@ -184,6 +189,8 @@ def check_inherits(
     if request.mask is not None and (asked := request.mask.mask()) != template.mask:
         there = "no pixel hidden" if template.mask is None else f"pixels {template.mask.in_words()}"
         raise _differs("mask", there, f"them {asked.in_words()}")
+    if "values" in request.model_fields_set and request.values != template.values:
+        raise _differs("values", f"{template.values} values", f"{request.values} ones")
     if has_time != template.has_time:
         raise _differs("sources", _TIMED[template.has_time], _TIMED[has_time])
     theirs = {each.name: each for each in template.slots}

@@ -184,6 +184,7 @@ async def plan_cube(
         chips=table.axis if isinstance(table, ChipTable) else None,
         mask=chosen.mask,
         bands_are_axis=chosen.bands_are_axis,
+        values=chosen.values,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
             *_warnings_of_times(request, table, template),
@@ -198,6 +199,7 @@ async def plan_cube(
     )
     _check_codec(plan)
     _check_mask(plan)
+    _check_values(plan)
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)
     return plan
@@ -231,6 +233,7 @@ def _choose_template(
         resolution=None if grid is None else grid.resolution,
         mask=_mask(request, measurements),
         bands_are_axis=request.output.has_band_axis,
+        values=request.values,
     )
 
 
@@ -318,6 +321,23 @@ def _check_mask(plan: CubePlan) -> None:
             f"the window is read in {plan.n_strips} strips, and a mask is not dilated across them: use "
             "workers with more memory, a smaller window or fewer bands",
             field="mask.dilate",
+        )
+
+
+def _check_values(plan: CubePlan) -> None:
+    """Refuse to harmonise windows in strips, each of which has another darkest pixel, and complex numbers."""
+    if plan.values == "raw":
+        return
+    if plan.n_strips > 1:
+        raise RequestError(
+            f"the window is read in {plan.n_strips} strips, and the darkest pixel is one of all: "
+            "use workers with more memory, a smaller window or fewer bands",
+            field="values",
+        )
+    if no_order := next((each for each in plan.measurements if np.dtype(each.dtype).kind == "c"), None):
+        raise RequestError(
+            f"{no_order.name} is {no_order.dtype}, whose numbers have no order: leave values out",
+            field="values",
         )
 
 
@@ -534,7 +554,7 @@ def _check_window(drafts: Sequence[Draft], limits: "Limits") -> None:
 def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Measurement]:
     found = []
     for index, draft in enumerate(drafts):
-        for band in draft.slot.bands:
+        for band, harmonised in zip(draft.slot.bands, draft.scalings, strict=True):
             if request.nodata is not None and not _fits_dtype(request.nodata, draft.header.dtype):
                 raise RequestError(
                     f"{request.nodata} does not fit {draft.header.dtype}; give a value that does",
@@ -545,14 +565,18 @@ def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Mea
                     "masked pixels need a nodata value, and the sources declare none: give one",
                     field="nodata",
                 )
+            name = draft.slot.name or f"band_{band}"
+            scale, offset = draft.header.scales[band - 1], draft.header.offsets[band - 1]
+            if request.is_harmonised and (request.mask is None or name != request.mask.band):
+                scale, offset = harmonised
             found.append(
                 Measurement(
-                    name=draft.slot.name or f"band_{band}",
+                    name=name,
                     slot=index,
                     dtype=draft.header.dtype,
                     nodata=draft.nodata,
-                    scale=draft.header.scales[band - 1],
-                    offset=draft.header.offsets[band - 1],
+                    scale=scale,
+                    offset=offset,
                     meaning=draft.meaning(band),
                 )
             )

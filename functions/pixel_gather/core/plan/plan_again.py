@@ -95,6 +95,7 @@ def plan_again(
         resolution=template.resolution,
         mask=template.mask,
         bands_are_axis=template.bands_are_axis,
+        values=template.values,
     )
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)

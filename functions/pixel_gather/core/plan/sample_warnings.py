@@ -98,7 +98,11 @@ def warnings_of_unfit(slot: SourceSlot, unfit: Sequence[SourceError], *, n_tried
 
 
 def warnings_of_claims(
-    slot: SourceSlot, sources: Sequence[Source], opened: Sequence[Header | SourceError]
+    slot: SourceSlot,
+    sources: Sequence[Source],
+    opened: Sequence[Header | SourceError],
+    *,
+    is_harmonised: bool,
 ) -> list[str]:
     """Say where a catalog claims another scale, offset or nodata of a source than its file declares.
 
@@ -106,10 +110,11 @@ def warnings_of_claims(
         slot: The measurement of the sources.
         sources: The sample.
         opened: The header of each, or why there is none.
+        is_harmonised: Whether the claimed scale and offset are heeded.
     """
     of_band = f" of band {slot.name}" if slot.name else ""
     said = []
-    for name in ("scale", "offset", "nodata"):
+    for name in ("nodata",) if is_harmonised else ("scale", "offset", "nodata"):
         differ: list[tuple[Header, float, float | None]] = []
         n_claims = 0
         for source, header in zip(sources, opened, strict=True):

@@ -479,7 +479,10 @@ class Tally:
             )
         if self.scaling_differs:
             warnings.append(
-                "sources declare different scales or offsets: pixels are raw, see the coordinates "
+                "the scale or offset of some sources is undecided: their pixels are as they were stored, see "
+                "the coordinates offset_state and offset_reason"
+                if plan.values == "harmonised"
+                else "sources declare different scales or offsets: pixels are raw, see the coordinates "
                 "scale_factor and add_offset"
             )
         return Report(

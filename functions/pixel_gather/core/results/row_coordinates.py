@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.model.outcome import BandStats, Outcome
+from pixel_gather.core.model.scaling import OffsetState
 from pixel_gather.core.model.source import NO_INTEGER, CubeRow, ListColumn, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -168,6 +169,8 @@ RESERVED_NAMES: Final = frozenset(
         "status",
         "below_claim",
         "masked",
+        "offset_state",
+        "offset_reason",
         "transform",
         "nodata",
         "inside_x_start",
@@ -228,6 +231,8 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
         found.append(_along(plan, _BELOW_CLAIM, measurements))
     if plan.mask is not None:
         found.append(_along(plan, _MASKED))
+    if plan.values == "harmonised":
+        found += [_along(plan, each, measurements) for each in _OFFSETS]
     found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
     for column in plan.columns:
         along = _along(plan, _kind_of(column), slots if column.varies_in_row else ())
@@ -386,6 +391,19 @@ def coordinate_values(
     if plan.mask_slot is not None:
         of_masks = [row_outcomes[plan.mask_slot] for row_outcomes in outcomes]
         values["masked"] = [_masked_share(each, n_pixels) for each in of_masks]
+    if plan.values == "harmonised":
+        values |= {
+            name: [
+                each
+                for row_outcomes in outcomes
+                for slot, outcome in enumerate(row_outcomes)
+                for each in told(outcome) or [missing] * len(plan.slots[slot].bands)
+            ]
+            for name, told, missing in (
+                ("offset_state", attrgetter("offset_states"), NOT_GATHERED),
+                ("offset_reason", attrgetter("offset_reasons"), ""),
+            )
+        }
     if plan.has_time:
         values["time"] = [row.time_us for row in rows]
     return {
@@ -461,7 +479,7 @@ def are_booleans(name: str, values: Values) -> bool:
     return values.dtype == np.uint8 and name not in _NUMBERS
 
 
-_NUMBERS: Final = frozenset({"status", "presence"})
+_NUMBERS: Final = frozenset({"status", "presence", "offset_state"})
 """The other coordinates of this dtype."""
 
 
@@ -551,6 +569,24 @@ _MASKED: Final = _Kind(
         "units": "1",
         "long_name": "share of the window's pixels that the mask hides; NaN if the mask was not read",
     },
+)
+_OFFSETS: Final = (
+    _Kind(
+        name="offset_state",
+        dtype="uint8",
+        fill=NOT_GATHERED,
+        attributes={
+            "long_name": "whether the row's source has its offset in its pixels already",
+            "flag_values": [int(each) for each in OffsetState],
+            "flag_meanings": " ".join(each.name.lower() for each in OffsetState),
+        },
+    ),
+    _Kind(
+        name="offset_reason",
+        dtype="string",
+        fill="",
+        attributes={"long_name": "why offset_state is so, and what became of the pixels"},
+    ),
 )
 _SCALING: Final = (
     _Kind(

@@ -4,7 +4,7 @@ This is the inverse of `pixel_gather.core.results.row_coordinates.table_values`.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.results.row_coordinates import NO_BOOLEAN, NO_TIME, Values
+from pixel_gather.core.results.row_coordinates import NO_BOOLEAN, NO_TIME, NOT_GATHERED, Values
 
 type Rows = list[tuple[CubeRow, list[Outcome]]]
 """Rows with the outcome of each of their sources."""
@@ -78,6 +78,14 @@ class _Table:
         }
         self._times = values["time"].tolist() if plan.has_time else [NO_TIME] * n_rows
         self._masked = values["masked"].tolist() if plan.mask is not None else []
+        self._offsets = (
+            {
+                name: values[name].reshape(n_rows, n_measurements).tolist()
+                for name in ("offset_state", "offset_reason")
+            }
+            if plan.values == "harmonised"
+            else {}
+        )
         self._first = [next(_positions(plan, slot)) for slot in range(n_slots)]
 
     def row(self, row: int) -> CubeRow:
@@ -138,8 +146,18 @@ class _Table:
             ),
             bands=[self._stats(row, at) for at in positions],
             n_masked=self._n_masked(row) if slot == self._plan.mask_slot else None,
+            **self._told_of_offsets(row, positions),
             tries=self._tries[row][slot],
         )
+
+    def _told_of_offsets(self, row: int, positions: Sequence[int]) -> dict[str, Any]:
+        """Return the fields of an outcome that say how its bands were harmonised."""
+        states, reasons = (
+            ([told[row][at] for at in positions] for told in self._offsets.values())
+            if self._offsets
+            else ([NOT_GATHERED], [""])
+        )
+        return {} if NOT_GATHERED in states else {"offset_states": states, "offset_reasons": reasons}
 
     def _n_masked(self, row: int) -> int | None:
         share = self._masked[row]

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.scaling import Grid, OffsetAppliedError, Scaling
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
@@ -32,14 +33,7 @@ from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.tables.find_bands import BandOf
 from pixel_gather.tables.indexes import NORMALISED
 from pixel_gather.tables.pixel_gate import PixelGate
-from pixel_gather.tables.read_bands import (
-    Grid,
-    Mask,
-    OffsetAppliedError,
-    Scaling,
-    check_band,
-    read_stored,
-)
+from pixel_gather.tables.read_bands import Mask, check_band, read_stored
 
 _STRIP_PIXELS: Final = 4_000_000
 _MOST_EXACT: Final = 200_000_000

@@ -15,6 +15,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
+from pixel_gather.core.read.harmonise_row import harmonise_row
 from pixel_gather.core.read.hide_pixels import hide_in_row
 from pixel_gather.core.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.core.results.drift import Version
@@ -136,6 +137,7 @@ class PixelLook:
         self, arrays: Sequence[Buffer], outcomes: Sequence[Sequence[Outcome]], rows: Sequence[CubeRow]
     ) -> None:
         for at, (row, of_row) in enumerate(zip(rows, outcomes, strict=True)):
+            harmonise_row(self._plan, arrays, at, of_row, row)
             hide_in_row(self._plan, arrays, at, of_row, row)
 
 
@@ -218,6 +220,12 @@ def as_stored(plan: CubePlan, cube: StoredCube) -> CubePlan:
         replace(each, dtype=dtype, nodata=fill if is_nodata else None)
         for each, (dtype, fill, is_nodata) in zip(plan.measurements, stored, strict=True)
     )
+    if plan.values == "harmonised":  # later rows may have had lower offsets than the cube's
+        scalings = cube.scalings()
+        measurements = tuple(
+            replace(each, scale=scalings[each.name][0], offset=scalings[each.name][1])
+            for each in measurements
+        )
     dtype_of = {each.slot: each.dtype for each in measurements}
     return replace(
         plan,

@@ -230,6 +230,8 @@ def _grid_and_mask(gather: Mapping[str, Any], sources: CubeSources) -> Iterator[
     if template is not None and template.resolution is not None:
         steps = ", ".join(f"{name} {step}" for name, step in steps_in_words(template.slots).items())
         yield "Grid", f"pixels of {template.resolution:.8g}: {steps}"
+    if template is not None and template.values == "harmonised":
+        yield "Values", "all rows have the cube's scale and offset, unless offset_state says undecided"
     share = sources.coverage.masked_share
     if template is not None and template.mask is not None:
         known = np.array([]) if share is None else share[np.isfinite(share)]

@@ -16,6 +16,7 @@ from pixel_gather.core.results.row_coordinates import CHUNK_ROWS, RESERVED_NAMES
 from pixel_gather.core.results.row_evidence import column_value, stored_status
 from pixel_gather.io.cube.open_group import open_group
 from pixel_gather.io.cube.stored_receipt import read_receipt
+from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
 
@@ -42,6 +43,7 @@ class StoredCube:
             group = open_group(store)
             is_complete = group is not None and bool(group.attrs.get("complete"))
             self._arrays: dict[str, Any] = {} if group is None else dict(group.arrays())
+            self._gather: Any = {} if group is None else gather_of(group.attrs)
         except (BaseError, OSError) as error:
             raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
         needed = {"href", "etag", "status", *self.receipt.dtypes}
@@ -53,6 +55,11 @@ class StoredCube:
     def measurements(self) -> tuple[str, ...]:
         """Names of the measurements, in the plan's order."""
         return tuple(self.receipt.dtypes)
+
+    def scalings(self) -> dict[str, tuple[float, float]]:
+        """Return (scale, offset) of each measurement, also where rows differ and the arrays tell none."""
+        told = self._gather["template"]["measurements"]
+        return {each["name"]: (each["scale"], each["offset"]) for each in told}
 
     @property
     def has_time(self) -> bool:

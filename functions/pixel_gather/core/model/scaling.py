@@ -1,0 +1,140 @@
+"""What stored values stand for: what a file declares, or a list says, and whether the pixels deny it. Pure.
+
+Some providers apply an offset to the pixels and leave it in the catalog. Whoever applies it again gets
+reflectances that are too low: https://github.com/Element84/earth-search/issues/9.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from pixel_gather.core.model.source import Header, Source
+
+type Stored = np.ndarray[Any, Any]
+type Grid = np.ndarray[Any, np.dtype[np.floating[Any]]]
+type Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+type CubeValues = Literal["raw", "harmonised"]
+"""Whether pixels stay as they are stored, or get one scale and offset."""
+
+NO_SCALING: Final = (1.0, 0.0)
+"""Scale and offset of a file that declares none."""
+
+OFFSET_CLAIMED: Final = "offset_claimed"
+_SCALE_CLAIMED: Final = "scale_claimed"
+_NODATA_CLAIMED: Final = "nodata_claimed"
+SCALING_COLUMNS: Final = ("scale", "offset", _SCALE_CLAIMED, OFFSET_CLAIMED, _NODATA_CLAIMED)
+"""Columns of a list that say what stored values stand for."""
+
+_SHARE: Final = 0.5
+"""Share of the offset. Noise takes dark pixels a little below zero, but not by more than this share."""
+
+
+class OffsetState(IntEnum):
+    """Whether the pixels of a source have its offset already."""
+
+    APPLIED = 0
+    """They have: no offset is left to apply."""
+
+    NOT_APPLIED = 1
+    UNDECIDED = 2
+    """Nobody can tell, so nobody guesses."""
+
+
+def denies_claim(columns: Mapping[str, object], darkest: float) -> bool:
+    """Tell whether a stored value would be far below zero by the claimed scale and offset.
+
+    It is, if ``darkest * scale + offset < offset / 2`` with a negative offset. If the darkest pixel has the
+    claimed nodata, nothing is known. Only dark pixels can tell, so False does not mean that the claim is
+    right.
+
+    Args:
+        columns: What the list says of the source.
+        darkest: The lowest stored value that is data.
+    """
+    offset, scale = columns.get(OFFSET_CLAIMED), columns.get(_SCALE_CLAIMED)
+    if not isinstance(offset, int | float) or offset >= 0 or darkest == columns.get(_NODATA_CLAIMED):
+        return False
+    factor = scale if isinstance(scale, int | float) and scale > 0 else 1.0
+    return darkest * factor + offset < _SHARE * offset
+
+
+class OffsetAppliedError(Exception):
+    """A catalog claims an offset that a scene's pixels have already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """From stored to physical values: ``stored * scale + offset``."""
+
+    scale: float = 1.0
+    offset: float = 0.0
+    nodata: float | None = None
+    """What the list claims of a file that declares none itself."""
+
+    claims: Mapping[str, object] = field(default_factory=dict)
+    """The list's columns, if the offset is what a catalog claims."""
+
+    def check(self, stored: Stored, is_valid: Mask) -> None:
+        """Refuse a claimed offset that the pixels have already.
+
+        Raises:
+            OffsetAppliedError: They are darker than the claim allows.
+        """
+        if self.claims and is_valid.any() and self.is_denied_by(float(stored[is_valid].min())):
+            raise OffsetAppliedError
+
+    def is_denied_by(self, darkest: float) -> bool:
+        """Return whether a stored value is darker than the claimed offset allows. NaN denies nothing."""
+        return bool(self.claims) and denies_claim(self.claims, darkest)
+
+    def without_claim(self) -> "Scaling":
+        """Return the same without a claimed offset."""
+        return replace(self, offset=0.0, claims={}) if self.claims else self
+
+    @classmethod
+    def of(cls, header: Header, number: int, source: Source, *, raw: bool) -> "Scaling":
+        """Return what holds for one band: what the file declares, or else what the list says of it."""
+        declared = header.scales[number - 1], header.offsets[number - 1]
+        found = cls.said(declared, header.nodata, source.columns)
+        return cls(nodata=found.nodata) if raw else found
+
+    @classmethod
+    def said(
+        cls, declared: tuple[float, float], nodata: float | None, columns: Mapping[str, object]
+    ) -> "Scaling":
+        """Return what holds for one band.
+
+        Args:
+            declared: Scale and offset that its file declares.
+            nodata: As the file declares.
+            columns: What the list says of the source.
+        """
+        told = columns.get("nodata_claimed") if nodata is None else None
+        claimed = float(told) if isinstance(told, int | float) else None
+        if declared != NO_SCALING:
+            return cls(*declared, nodata=claimed)
+        scale, offset = (_number(columns, name) for name in ("scale", "offset"))
+        claims = columns if columns.get("offset") is None and offset is not None else {}
+        return cls(1.0 if scale is None else scale, offset or 0.0, nodata=claimed, claims=claims)
+
+    def apply(self, stored: Stored, is_valid: Mask) -> Grid:
+        """Return physical values; NaN where they are not valid."""
+        values = stored.astype(np.float64)
+        if (self.scale, self.offset) != NO_SCALING:
+            values = values * self.scale + self.offset
+        values[~is_valid] = np.nan
+        return values
+
+
+def _number(columns: Any, name: str) -> float | None:
+    """Return a number of the list: its own column, or what an item of a catalog claims."""
+    for each in (name, f"{name}_claimed"):
+        value = columns.get(each)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    return None

@@ -1,0 +1,172 @@
+"""Gathers that give all rows one scale and offset: original and processed scenes of one place."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+import xarray as xr
+
+from pixel_gather import Settings, make_plan, replay, verify
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.scaling import OffsetState
+from pixel_gather.core.model.status import Status
+from support.undrawn import gather_undrawn
+
+type Pixels = np.ndarray[Any, np.dtype[Any]]
+
+SIDE = 64
+REQUEST: dict[str, Any] = {"window": {"pixels": [0, 0, SIDE, SIDE]}, "values": "harmonised"}
+CLAIM = {"scale_claimed": 0.0001, "offset_claimed": -0.1}
+APPLIED, NOT_APPLIED, UNDECIDED = OffsetState
+
+
+def reflectances() -> Pixels:
+    """Return a place as its processed scene has it: dark pixels, and some without data."""
+    random = np.random.default_rng(3)
+    pixels = random.integers(1, 9000, (SIDE, SIDE), dtype="uint16")
+    pixels[random.random((SIDE, SIDE)) < 0.1] = 0
+    return pixels
+
+
+def write(
+    folder: Path, name: str, pixels: Pixels, *, declares: tuple[float, float] = (1.0, 0.0), nodata: Any = 0
+) -> str:
+    """Write a scene of the place."""
+    profile = {"driver": "GTiff", "width": SIDE, "height": SIDE, "count": 1, "crs": "EPSG:32632"}
+    profile |= {"transform": rasterio.Affine(10, 0, 300_000, 0, -10, 5_000_000), "nodata": nodata}
+    with rasterio.open(folder / f"{name}.tif", "w", dtype=pixels.dtype, **profile) as target:
+        target.write(pixels, 1)
+        target.scales, target.offsets = (declares[0],), (declares[1],)
+    return str(folder / f"{name}.tif")
+
+
+def original(pixels: Pixels) -> Pixels:
+    """Return a scene from before the offset was applied."""
+    found: Pixels = np.where(pixels == 0, 0, pixels + 1000).astype(pixels.dtype)
+    return found
+
+
+def opened(place: Path) -> xr.Dataset:
+    """Open a cube as it is stored."""
+    cube: xr.Dataset = xr.open_zarr(place, mask_and_scale=False)
+    return cube
+
+
+def test_original_and_processed_scenes_become_equal(tmp_path: Path) -> None:
+    """As in earth-search issues 66 and 71: both claim the offset, and one of them has it already."""
+    processed = reflectances()
+    bright = np.where(processed == 0, 0, processed // 4 + 5000).astype("uint16")
+    rows = [
+        {"href": write(tmp_path, "original", original(processed), declares=(0.0001, -0.1))},
+        {"href": write(tmp_path, "processed", processed)} | CLAIM,
+        {"href": write(tmp_path, "claimed", original(processed))} | CLAIM,
+        {"href": write(tmp_path, "bright", bright)} | CLAIM,
+        {"href": write(tmp_path, "without", processed), "scale_claimed": 0.0001},
+        {"href": write(tmp_path, "silent", processed)},
+    ]
+
+    gathered = gather_undrawn(REQUEST | {"sources": {"rows": rows}}, to=tmp_path / "cube")
+
+    cube, wanted = opened(tmp_path / "cube"), original(processed)
+    assert gathered.report.n_failed == 0
+    expected = [wanted, wanted, wanted, bright, wanted, processed]
+    np.testing.assert_array_equal(cube["band_1"].values, np.stack(expected))
+    darkest = processed[processed > 0].min()
+    states = [NOT_APPLIED, APPLIED, UNDECIDED, UNDECIDED, APPLIED, UNDECIDED]
+    assert cube["offset_state"].values.tolist() == states
+    assert cube["offset_state"].attrs["flag_meanings"] == "applied not_applied undecided"
+    assert cube["offset_reason"].values.tolist() == [
+        "the file declares a scale of 0.0001 and an offset of -0.1",
+        f"the darkest pixel, {darkest}, denies the claimed offset of -0.1; +1000 was added to its pixels",
+        "the list claims an offset of -0.1, and no pixel is dark enough to tell",
+        "the list claims an offset of -0.1, and no pixel is dark enough to tell",
+        "the list says a scale of 0.0001 and an offset of 0; +1000 was added to its pixels",
+        "neither the file nor the list says a scale or an offset",
+    ]
+    np.testing.assert_array_equal(cube["add_offset"], [-0.1, -0.1, 0, 0, -0.1, 0])
+    np.testing.assert_array_equal(cube["scale_factor"], [0.0001, 0.0001, 1, 1, 0.0001, 1])
+    assert cube["min"].values[1] == wanted[wanted > 0].min()
+    assert verify(tmp_path / "cube").is_same
+    assert replay(tmp_path / "cube").counts == {"same": 6}
+
+
+def test_later_rows_and_second_tries_are_harmonised_as_the_first(tmp_path: Path) -> None:
+    """The cube keeps the offset. A second try heeds what the list claimed."""
+    processed = reflectances()
+    rows: list[dict[str, Any]] = [
+        {"href": write(tmp_path, "original", original(processed), declares=(0.0001, -0.1))} | CLAIM,
+        {"href": write(tmp_path, "processed", processed)} | CLAIM,
+    ]
+    request = REQUEST | {"sources": {"rows": rows}}
+    away = Path(rows[1]["href"]).rename(tmp_path / "away")
+    gather_undrawn(request, to=tmp_path / "cube")
+    assert opened(tmp_path / "cube")["offset_state"].values.tolist() == [NOT_APPLIED, 255]
+    later = {"href": write(tmp_path, "later", processed)} | CLAIM
+    away.rename(rows[1]["href"])
+
+    more = {"sources": {"rows": [later]}, "output": {"append_to": str(tmp_path / "cube")}}
+    gather_undrawn(REQUEST | more)
+
+    cube = opened(tmp_path / "cube")
+    np.testing.assert_array_equal(cube["band_1"].values, np.stack([original(processed)] * 3))
+    assert cube["offset_state"].values.tolist() == [NOT_APPLIED, APPLIED, APPLIED]
+    assert cube["band_1"].attrs["add_offset"] == -0.1
+    assert replay(tmp_path / "cube").counts == {"same": 3}
+    with pytest.raises(RequestError, match="the cube has harmonised values; the new rows") as no:
+        gather_undrawn(request | more | {"values": "raw"})
+    assert no.value.field == "values"
+
+
+@pytest.mark.parametrize(
+    ("pixel", "declares", "reason"),
+    [
+        (65_000, (0.0001, 0.0), "with +1000 its pixels are 65000 to 66000, which uint16 cannot hold"),
+        (5, (0.0001, 0.00005), "its offset is 5e-05, the cube's -0.1: 1000.5 steps of the scale"),
+        (5, (0.001, 0.0), "its scale is 0.001, the cube's 0.0001"),
+        (5, (0.0001, -0.1005), "some of its pixels are 0, which means no data"),
+        (3, (0.0001, -0.1005), "with -5 its pixels are -2 to -2, which uint16 cannot hold"),
+    ],
+)
+def test_what_has_no_whole_step_is_unlike(
+    tmp_path: Path, pixel: int, declares: tuple[float, float], reason: str
+) -> None:
+    """Never clamped, never wrapped."""
+    first = write(tmp_path, "first", original(reflectances()), declares=(0.0001, -0.1))
+    gather_undrawn(REQUEST | {"sources": {"rows": [{"href": first}]}}, to=tmp_path / "cube")
+    other = np.full((SIDE, SIDE), pixel, dtype="uint16")
+    if "65000" in reason:
+        other[0, 0] = 64_000
+    href = write(tmp_path, "other", other, declares=declares)
+
+    more = {"sources": {"rows": [{"href": href}]}, "output": {"append_to": str(tmp_path / "cube")}}
+    gathered = gather_undrawn(REQUEST | more)
+
+    cube = opened(tmp_path / "cube")
+    assert cube["status"].values.tolist() == [Status.OK, Status.UNLIKE]
+    assert reason in gathered.report.causes[0].reason
+    assert not cube["band_1"].values[1].any()
+    assert cube["offset_state"].values[1] == 255
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"output": {"codec": "source"}}, "codec source keeps tiles as they are, so values stay raw"),
+        ({"window": None, "windows": {"table": "x.csv", "size": [8, 8]}}, "windows does not go with values"),
+    ],
+)
+def test_refused_in_words(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    """What cannot have other values than the files."""
+    href = write(tmp_path, "one", reflectances())
+    with pytest.raises(RequestError, match=message):
+        make_plan(REQUEST | {"sources": {"rows": [{"href": href}]}} | more)
+
+
+def test_strips_are_refused(tmp_path: Path) -> None:
+    """Each would have another darkest pixel."""
+    href = write(tmp_path, "one", reflectances())
+    request = REQUEST | {"sources": {"rows": [{"href": href}]}, "output": {"layout": {"chunk": [1, 8, 64]}}}
+    with pytest.raises(RequestError, match="the darkest pixel is one of all"):
+        make_plan(request, settings=Settings(max_task_nbytes=2000))
