@@ -150,6 +150,49 @@ def test_what_has_no_whole_step_is_unlike(
     assert cube["offset_state"].values[1] == 255
 
 
+def test_floats_get_a_step_that_is_not_whole(tmp_path: Path) -> None:
+    """And NaN stays NaN."""
+    values = reflectances().astype("float32") / 8
+    values[0] = np.nan
+    rows = [
+        {"href": write(tmp_path, "one", values, declares=(0.5, -1.0), nodata=None)},
+        {"href": write(tmp_path, "other", values, declares=(0.5, -0.75), nodata=None)},
+    ]
+
+    gather_undrawn(REQUEST | {"sources": {"rows": rows}}, to=tmp_path / "cube")
+
+    cube = opened(tmp_path / "cube")
+    np.testing.assert_array_equal(cube["band_1"].values, np.stack([values, values + np.float32(0.5)]))
+    assert cube["band_1"].attrs["add_offset"] == -1.0
+
+
+def test_bands_are_harmonised_before_they_are_masked(tmp_path: Path) -> None:
+    """A band is judged by all of its pixels, also by those that the mask hides. The mask stays as it is."""
+    processed, classes = reflectances(), np.random.default_rng(4).integers(1, 5, (SIDE, SIDE), dtype="uint16")
+    classes[processed == processed[processed > 0].min()] = 3  # hides the pixel that denies the claim
+    red: list[dict[str, Any]] = [
+        {"time": "2024-01-01", "scale": 0.0001, "offset": -0.1}
+        | {"href": write(tmp_path, "original", original(processed), nodata=None)},
+        {"time": "2024-02-01"} | CLAIM | {"href": write(tmp_path, "processed", processed, nodata=None)},
+    ]
+    scl = [
+        each
+        | {"href": write(tmp_path, f"scl-{each['time']}", classes, nodata=None)}  # catalogs claim it of all
+        for each in red
+    ]
+    rows = [each | {"band": "red"} for each in red] + [each | {"band": "scl"} for each in scl]
+    request = REQUEST | {"nodata": 0, "mask": {"band": "scl", "drop": [3]}, "sources": {"rows": rows}}
+
+    gather_undrawn(request, to=tmp_path / "cube")
+
+    cube = opened(tmp_path / "cube")
+    shown = np.where(classes == 3, 0, original(processed))
+    np.testing.assert_array_equal(cube["red"].values, np.stack([shown] * 2))
+    np.testing.assert_array_equal(cube["scl"].values, np.stack([classes] * 2))
+    assert verify(tmp_path / "cube").is_same
+    assert replay(tmp_path / "cube").counts == {"same": 4}
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
