@@ -105,15 +105,12 @@ class BaseTable:
         """
         ours = json.loads(json.dumps(about))
         for name in _SAME:
-            if ours[name] == self.receipt[name]:
-                continue
             theirs = self.receipt[name]
-            fields = (
-                []
-                if name == "features"
-                else [key for key in ours[name] if ours[name][key] != theirs.get(key)]
-            )
-            what = "features" if name == "features" else ", ".join(fields)
+            if ours[name] == theirs:
+                continue
+            what = name
+            if isinstance(theirs, Mapping):
+                what = ", ".join(key for key in ours[name] if ours[name][key] != theirs.get(key))
             raise RequestError(f"the table was made of other {what}: make another table", field=_FIELD)
         if len(set(features.ids.tolist())) < len(features):
             raise RequestError(

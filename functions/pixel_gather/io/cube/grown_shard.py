@@ -89,7 +89,9 @@ class GrownShard:
         index[..., 0][has_moved] += np.uint64(len(former))
         return [*parts, index_bytes(index)]
 
-    async def _put_band(self, band: int, index: _Index, parts: list[Part], former: bytes) -> Pixels:
+    async def _put_band(
+        self, band: int, index: _Index, parts: list[Part], former: bytes
+    ) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Add the new chunks of one band, and set their places. Return which rows of chunks are new."""
         plan, measurement, n_before = self._plan, self._array.measurements[band], self._n_before
         chunk, all_places = plan.layout.chunk, self._places[band]

@@ -17,20 +17,10 @@ type Values = np.ndarray[Any, np.dtype[Any]]
 _CHIP: Final = "chip"
 
 
-class RowGroup(Mapping[str, Any]):
-    """A group whose arrays have one axis of rows in the place of chips and images."""
+class _GroupView(Mapping[str, Any]):
+    """Arrays by their names, for whoever reads a zarr group."""
 
-    def __init__(self, group: "zarr.Group") -> None:
-        """Look at the arrays of a cube of chips."""
-        self._arrays: dict[str, Any] = dict(group.arrays())
-        self.attrs = group.attrs
-        self._dims, self._n = _leading(self._arrays)
-
-    def __getitem__(self, name: str) -> Any:
-        """Return an array, with rows if it has chips or images."""
-        array = self._arrays[name]
-        dims: Sequence[Any] = array.metadata.dimension_names or ()
-        return RowArray(array, self._dims, self._n) if set(dims[:1]) & set(self._dims) else array
+    _arrays: Mapping[str, Any]
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the arrays."""
@@ -45,6 +35,22 @@ class RowGroup(Mapping[str, Any]):
         yield from self.items()
 
 
+class RowGroup(_GroupView):
+    """A group whose arrays have one axis of rows in the place of chips and images."""
+
+    def __init__(self, group: "zarr.Group") -> None:
+        """Look at the arrays of a cube of chips."""
+        self._arrays: dict[str, Any] = dict(group.arrays())
+        self.attrs = group.attrs
+        self._dims, self._n = _leading(self._arrays)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return an array, with rows if it has chips or images."""
+        array = self._arrays[name]
+        dims: Sequence[Any] = array.metadata.dimension_names or ()
+        return RowArray(array, self._dims, self._n) if set(dims[:1]) & set(self._dims) else array
+
+
 def as_rows(group: "zarr.Group") -> "zarr.Group":
     """Return a group, or a view of it as arrays of rows if it holds chips or an axis of bands."""
     whole: Any = group.get(BANDS)
@@ -53,7 +59,7 @@ def as_rows(group: "zarr.Group") -> "zarr.Group":
     return RowGroup(group) if holds_chips(group) else group  # type: ignore[return-value] # as above
 
 
-class BandGroup(Mapping[str, Any]):
+class BandGroup(_GroupView):
     """A group that has an array of rows for each band, in the place of one array with an axis of bands.
 
     That one can still be asked for by its name.
@@ -71,18 +77,6 @@ class BandGroup(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         """Return an array."""
         return self._whole if name == BANDS else self._arrays[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of the arrays."""
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        """Return the number of arrays."""
-        return len(self._arrays)
-
-    def arrays(self) -> Iterator[tuple[str, Any]]:
-        """Yield each array with its name."""
-        yield from self.items()
 
 
 class BandArray:
