@@ -7,7 +7,7 @@ import pytest
 
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
-from support.browser import Page, needs_browser, opened_browser, violations
+from support.browser import LOADED, Page, needs_browser, opened_browser, violations
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -57,9 +57,7 @@ def page() -> Iterator[Page]:
 
 def _open(page: Page, url: str, *, width: int, is_dark: bool) -> None:
     page.look(width=width, height=900, is_dark=is_dark)
-    page.send("Page.navigate", url="about:blank")
-    page.send("Page.navigate", url=url)
-    page.wait("document.readyState === 'complete' && document.querySelector('main')")
+    page.open_(url, until=LOADED)
 
 
 @pytest.mark.parametrize("is_dark", [False, True])

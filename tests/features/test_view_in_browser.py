@@ -700,9 +700,7 @@ def test_first_picture_needs_nothing_but_the_page(page: Page, tmp_path: Path) ->
     place = gathered_valley(tmp_path, n_rows=3, draws_report=True).place
     with serving_cube(place) as server, _running(server) as (url, asked):
         server.RequestHandlerClass.metadata_may_go.clear()  # type: ignore[attr-defined]
-        page.send("Page.navigate", url="about:blank")
-        page.send("Page.navigate", url=url)
-        page.wait("document.getElementById('first')?.complete")
+        page.open_(url, until="document.getElementById('first')?.complete")
         first = np.array(page.run(_FIRST), dtype="uint8").reshape(SIDE // 2, SIDE // 2, 4)
         box = page.run(_BOX.replace("ID", "first"))
         before = [key for key, _ in asked]
@@ -734,9 +732,7 @@ def test_quicklook_is_shown_until_the_row_is_read(page: Page, tmp_path: Path) ->
     hatched = "getComputedStyle(document.getElementById('sheet')).backgroundImage !== 'none'"
     with serving_cube(place) as server, _running(server) as (url, _):
         page.send("Network.emulateNetworkConditions", **slow)
-        page.send("Page.navigate", url="about:blank")
-        page.send("Page.navigate", url=f"{url}#row=1&show=red&map=grey")
-        page.wait("document.documentElement?.dataset.preview")
+        page.open_(f"{url}#row=1&show=red&map=grey", until="document.documentElement?.dataset.preview")
         state, was_hatched = page.run(f"[document.documentElement.dataset.state, {hatched}]")
         height, width, data = page.run(_CANVAS.replace("pixels", "preview"))
         page.send("Network.emulateNetworkConditions", **slow | {"latency": 0, "downloadThroughput": -1})
@@ -944,9 +940,7 @@ def test_joined_cubes_begin_with_the_first_picture_of_the_first(page: Page, tmp_
     join([str(tmp_path / name / "valley.zarr") for name in ("a", "b")], to=str(tmp_path / "both.icechunk"))
     with serving_cube(tmp_path / "both.icechunk") as server, _running(server) as (url, _):
         server.RequestHandlerClass.metadata_may_go.clear()  # type: ignore[attr-defined]
-        page.send("Page.navigate", url="about:blank")
-        page.send("Page.navigate", url=url)
-        page.wait("document.getElementById('first')?.complete")
+        page.open_(url, until="document.getElementById('first')?.complete")
         first = np.array(page.run(_FIRST), dtype="uint8").reshape(SIDE // 2, SIDE // 2, 4)
         server.RequestHandlerClass.metadata_may_go.set()  # type: ignore[attr-defined]
         page.wait("document.documentElement.dataset.state === 'drawn'")

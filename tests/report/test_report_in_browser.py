@@ -10,7 +10,7 @@ from scipy import ndimage
 
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.report_files import make_comparison_files, report_files_of
-from support.browser import Page, needs_browser, opened_browser, violations
+from support.browser import LOADED, Page, needs_browser, opened_browser, violations
 from support.image_cubes import failing_cube, scene_class_cube
 from support.viewed_cubes import (
     MASKLESS,
@@ -75,9 +75,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def _open(page: Page, url: str, *, width: int = 1440, is_dark: bool = False) -> None:
     page.look(width=width, height=HEIGHT, is_dark=is_dark)
     page.events.clear()
-    page.send("Page.navigate", url="about:blank")
-    page.send("Page.navigate", url=url)
-    page.wait("document.readyState === 'complete' && document.querySelector('main')")
+    page.open_(url, until=LOADED)
 
 
 @pytest.mark.parametrize("is_dark", [False, True])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixel_gather.features.series.page import write_page
-from support.browser import Page, needs_browser, opened_browser, violations
+from support.browser import LOADED, Page, needs_browser, opened_browser, violations
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -41,9 +41,7 @@ def test_series_fits_its_window_and_is_accessible(
     """The chart is in sight, nothing is cut off on the right, and axe finds nothing."""
     write_page(ROWS, tmp_path / "series.html", title="NDVI at 11.35, 46.5")
     page.look(width=width, height=900, is_dark=is_dark)
-    page.send("Page.navigate", url="about:blank")
-    page.send("Page.navigate", url=(tmp_path / "series.html").as_uri())
-    page.wait("document.readyState === 'complete' && document.querySelector('main')")
+    page.open_((tmp_path / "series.html").as_uri(), until=LOADED)
     left, top, right, bottom = page.run(
         "(({ left, top, right, bottom }) => [left, top, right, bottom])"
         "(document.querySelector('figure svg').getBoundingClientRect())"

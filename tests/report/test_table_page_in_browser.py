@@ -6,7 +6,7 @@ import pytest
 
 from pixel_gather import points, write_table_page
 from rank.rasters import landscape, make_cog
-from support.browser import Page, needs_browser, opened_browser, violations
+from support.browser import LOADED, Page, needs_browser, opened_browser, violations
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -42,9 +42,7 @@ def test_the_page_of_a_table_fits_its_window_and_is_accessible(
 ) -> None:
     """Charts are as high on a telephone, no short word is broken, and axe finds nothing."""
     page.look(width=width, height=900, is_dark=is_dark)
-    page.send("Page.navigate", url="about:blank")
-    page.send("Page.navigate", url=address)
-    page.wait("document.readyState === 'complete' && document.querySelector('main')")
+    page.open_(address, until=LOADED)
     heights = page.run(
         "[...document.querySelectorAll('.chart')].map(it => it.getBoundingClientRect().height)"
     )

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from wsproto import ConnectionType, WSConnection
@@ -67,6 +67,12 @@ _PATIENCE_S = 60.0
 _PORT_FILE = "DevToolsActivePort"
 
 
+LOADED: Final = "document.readyState === 'complete' && document.querySelector('main')"
+"""True when a page without a script is there."""
+
+_DRAWN: Final = "['drawn', 'failed'].includes(document.documentElement?.dataset.state)"
+
+
 @dataclass
 class Page:
     """One tab."""
@@ -98,11 +104,11 @@ class Page:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    def open_(self, url: str) -> None:
-        """Open an address and wait until the page's script has drawn something or given up."""
+    def open_(self, url: str, *, until: str = _DRAWN) -> None:
+        """Open an address and wait until an expression is true: that the script has drawn or given up."""
         self.send("Page.navigate", url="about:blank")
         self.send("Page.navigate", url=url)
-        self.wait("['drawn', 'failed'].includes(document.documentElement?.dataset.state)")
+        self.wait(until)
 
     def wait(self, condition: str) -> None:
         """Wait until an expression is true in the page."""
