@@ -238,8 +238,8 @@ _PIXELS = (
     click.option("--dilate", type=int, metavar="N", help="Hide N pixels around those of --mask, too."),
     click.option(
         "--values",
-        type=click.Choice(["raw", "harmonised"]),
-        help="Whether pixels get one scale and offset.  [default: raw]",
+        type=click.Choice(["raw", "harmonised", "scaled"]),
+        help="Whether pixels get one scale and offset, or become what they stand for.  [default: raw]",
     ),
     click.option(
         "--grid",

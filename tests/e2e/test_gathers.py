@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+import rasterio
 import xarray as xr
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
@@ -150,6 +151,31 @@ def test_bands_of_different_resolution_and_a_mask_through_the_api(
     cube, local = opened(deployment, document["cube"], monkeypatch), xr.open_zarr(tmp_path / "here")
     for name in ("red", "scl", "masked"):
         np.testing.assert_array_equal(cube[name].values, local[name].values)
+
+
+@pytest.mark.parametrize("values", ["harmonised", "scaled"])
+def test_other_values_than_raw_through_the_api(
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: str
+) -> None:
+    """Workers harmonise and scale pixels of a cube and of an append as in process."""
+    rows = scenes(tmp_path, 3, {"red": 10})["rows"]
+    for n, row in enumerate(rows):
+        with rasterio.open(row["href"], "r+") as source:
+            source.scales, source.offsets = (0.0001,), (-0.1 + 0.05 * n,)
+    asked: dict[str, Any] = {"window": {"pixels": [0, 0, 64, 64]}, "values": values}
+    lists = [uploaded(deployment, part, f"{values}-{n}") for n, part in enumerate((rows[:2], rows[2:]))]
+
+    planned = call(deployment, "POST", "/plans", asked | {"sources": lists[0]})
+    first = gathered(deployment, asked | {"sources": lists[0], "output": UNDRAWN | {"name": values}})
+    grown = gathered(deployment, asked | {"sources": lists[1], "output": UNDRAWN | {"append_to": values}})
+
+    gather_undrawn(asked | {"sources": {"rows": rows}}, to=tmp_path / "here")
+    assert planned.body["values"] == values
+    assert (first["state"], grown["state"]) == ("succeeded", "succeeded"), grown
+    cube, local = opened(deployment, first["cube"], monkeypatch), xr.open_zarr(tmp_path / "here")
+    for name in ("red", "offset_state", "offset_reason"):
+        np.testing.assert_array_equal(cube[name].values, local[name].values)
+    assert cube["offset_state"].values.tolist() == [1, 1, 0]
 
 
 def test_chips_that_are_submitted_are_those_in_process(

@@ -1,4 +1,4 @@
-"""Gathers that give all rows one scale and offset: original and processed scenes of one place."""
+"""Gathers of other values than raw ones: original and processed scenes of one place."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 import rasterio
 import xarray as xr
 
-from pixel_gather import Settings, make_plan, replay, verify
+from pixel_gather import Settings, join, make_plan, replay, verify
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.scaling import OffsetState
 from pixel_gather.core.model.status import Status
@@ -191,6 +191,103 @@ def test_bands_are_harmonised_before_they_are_masked(tmp_path: Path) -> None:
     np.testing.assert_array_equal(cube["scl"].values, np.stack([classes] * 2))
     assert verify(tmp_path / "cube").is_same
     assert replay(tmp_path / "cube").counts == {"same": 4}
+
+
+def physical(pixels: Pixels) -> Pixels:
+    """Return what an original scene stands for, as NumPy computes it in float64."""
+    values = np.where(pixels == 0, np.nan, pixels.astype("float64") * 0.0001 + -0.1)
+    return values.astype("float32")
+
+
+def test_scaled_pixels_are_what_those_of_each_source_stand_for(tmp_path: Path) -> None:
+    """By its own scale and offset, with NaN for what is missing. What is undecided is not guessed."""
+    processed = reflectances()
+    rows = [
+        {"href": write(tmp_path, "original", original(processed), declares=(0.0001, -0.1))},
+        {"href": write(tmp_path, "processed", processed)} | CLAIM,
+        {"href": write(tmp_path, "claimed", original(processed))} | CLAIM,
+        {"href": write(tmp_path, "other", processed, declares=(0.5, 3.0))},
+        {"href": write(tmp_path, "silent", processed)},
+        {"href": write(tmp_path, "known", original(processed)), "scale": 0.0001, "offset": -0.1},
+    ]
+    request = REQUEST | {"values": "scaled", "sources": {"rows": rows}}
+    planned = make_plan(request)
+
+    gathered = gather_undrawn(request, to=tmp_path / "cube")
+
+    assert planned.to_json()["values"] == "scaled"
+    cube = opened(tmp_path / "cube")
+    assert cube["band_1"].dtype == "float32"
+    assert not {"scale_factor", "add_offset", "_FillValue"} & cube["band_1"].attrs.keys()
+    of_processed = np.where(processed == 0, np.nan, processed * 0.0001).astype("float32")
+    of_other = np.where(processed == 0, np.nan, processed * 0.5 + 3).astype("float32")
+    no = np.full_like(of_other, np.nan)
+    expected = [physical(original(processed)), of_processed, no, of_other, no, physical(original(processed))]
+    np.testing.assert_array_equal(cube["band_1"].values, np.stack(expected))
+    assert cube["status"].values.tolist() == [0, 0, Status.UNLIKE, 0, Status.UNLIKE, 0]
+    states = [NOT_APPLIED, APPLIED, 255, NOT_APPLIED, 255, NOT_APPLIED]
+    assert cube["offset_state"].values.tolist() == states
+    tell = "if you know it, give the list columns scale and offset"
+    assert {each.reason for each in gathered.report.causes} == {
+        f"the list claims an offset of -0.1, and no pixel is dark enough to tell: {tell}",
+        f"neither the file nor the list says a scale or an offset: {tell}",
+    }
+    assert cube["valid_fraction"].values[0] == np.isfinite(expected[0]).mean()
+    assert verify(tmp_path / "cube").is_same
+    assert replay(tmp_path / "cube").counts == {"same": 6}
+
+
+def test_scaled_cubes_grow_hide_clouds_and_keep_classes(tmp_path: Path) -> None:
+    """Masked pixels and those outside of a source are NaN; the mask keeps its dtype."""
+    processed, classes = reflectances(), np.random.default_rng(4).integers(1, 5, (SIDE, SIDE), dtype="uint8")
+    rows: list[dict[str, Any]] = []
+    for n in (0, 1):
+        time = {"time": f"2024-0{n + 1}-01"}
+        href = write(tmp_path, f"red-{n}", original(processed), declares=(0.0001, -0.1), nodata=None)
+        rows.append({"href": href, "band": "red"} | time)
+        rows.append({"href": write(tmp_path, f"scl-{n}", classes, nodata=None), "band": "scl"} | time)
+    request = REQUEST | {"values": "scaled", "nodata": 0, "mask": {"band": "scl", "drop": [3]}}
+    request["window"] = {"pixels": [0, 8, SIDE, SIDE]}  # 8 lines lie outside
+    gather_undrawn(request | {"sources": {"rows": rows[:2]}}, to=tmp_path / "cube")
+
+    more = {"sources": {"rows": rows[2:]}, "output": {"append_to": str(tmp_path / "cube")}}
+    gather_undrawn(request | more)
+
+    cube = opened(tmp_path / "cube")
+    shown = np.where(classes == 3, np.nan, physical(original(processed))).astype("float32")
+    inside = np.vstack([shown[8:], np.full((8, SIDE), np.nan, "float32")])
+    np.testing.assert_array_equal(cube["red"].values, np.stack([inside] * 2))
+    assert cube["scl"].dtype == "uint8"
+    np.testing.assert_array_equal(cube["scl"].values[:, :-8], np.stack([classes[8:]] * 2))
+    assert verify(tmp_path / "cube").is_same
+    assert replay(tmp_path / "cube").counts == {"same": 4}
+    with pytest.raises(RequestError, match="the cube has scaled values; the new rows"):
+        gather_undrawn(request | more | {"values": "harmonised", "duplicates": "again"})
+
+
+def test_cubes_of_other_values_are_not_copied_into_one(tmp_path: Path) -> None:
+    """Though their dtype, scale and offset may be equal."""
+    pixels = reflectances().astype("float32")
+    rows = [{"href": write(tmp_path, "one", pixels, nodata=None)}]
+    for values in ("raw", "harmonised", "scaled"):
+        gather_undrawn(REQUEST | {"values": values, "sources": {"rows": rows}}, to=tmp_path / values)
+    for one, other in (("raw", "harmonised"), ("raw", "scaled"), ("harmonised", "scaled")):
+        with pytest.raises(RequestError, match="values"):
+            join([tmp_path / one, tmp_path / other], to=tmp_path / "copy", copy=True)
+
+
+def test_a_mask_in_the_file_of_other_bands_is_refused(tmp_path: Path) -> None:
+    """Its numbers are classes, and one array of memory holds the bands of a file."""
+    profile = {"driver": "GTiff", "width": SIDE, "height": SIDE, "count": 2, "dtype": "uint16", "nodata": 0}
+    profile |= {"crs": "EPSG:32632", "transform": rasterio.Affine(10, 0, 300_000, 0, -10, 5_000_000)}
+    with rasterio.open(tmp_path / "two.tif", "w", **profile) as target:
+        target.write(np.stack([reflectances()] * 2))
+    request = REQUEST | {"sources": [str(tmp_path / "two.tif")], "mask": {"band": "band_2", "drop": [3]}}
+    for values in ("harmonised", "scaled"):
+        with pytest.raises(
+            RequestError, match="band_2 holds classes or is the mask, and its files hold other"
+        ):
+            make_plan(request | {"values": values})
 
 
 @pytest.mark.parametrize(

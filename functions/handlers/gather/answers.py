@@ -172,8 +172,9 @@ class Plan(TypedDict):
     mask: dict[str, Any] | None
     """As in the request; null without one."""
 
-    values: Literal["raw", "harmonised"]
-    """Whether pixels stay as they are stored, or get the scale and offset of their measurement."""
+    values: Literal["raw", "harmonised", "scaled"]
+    """Whether pixels stay as they are stored, get the scale and offset of their measurement, or become what
+    they stand for."""
 
     layout: PlannedLayout
     shards: Count

@@ -17,8 +17,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.process_usage import machine, peak_rss_mib
-from pixel_gather.core.read.harmonise_row import harmonise_row
-from pixel_gather.core.read.hide_pixels import hide_in_row
+from pixel_gather.core.read.complete_row import complete_row
 from pixel_gather.core.read.pixel_statistics import measure_row
 from pixel_gather.core.read.quicklook import take_quicklooks
 from pixel_gather.core.read.read_chips import read_chips
@@ -129,8 +128,8 @@ async def gather_shard(
     rows = loaded.rows
 
     # Where do the pixels go? Rows are measured and compressed while others are still read.
-    with buffers.borrowed(task) as arrays:
-        pixels: list[Pixels | BandTiles] = [band for slot in arrays for band in slot]
+    with buffers.borrowed(task) as arrays, buffers.borrowed_for_cube(task, arrays) as of_cube:
+        pixels: list[Pixels | BandTiles] = [band for slot in of_cube for band in slot]
         keys, of_arrays = task.object_keys(plan), iter(pixels)
         encoders = [
             context.cube.encoder(
@@ -146,7 +145,7 @@ async def gather_shard(
             task.n_rows,
             n_slots=len(plan.slots),
             step=-(-_FEWEST_ROWS // plan.layout.chunk[0]) * plan.layout.chunk[0],
-            work=partial(_measure_and_encode, plan, rows, arrays, encoders),
+            work=partial(_measure_and_encode, plan, rows, arrays, of_cube, encoders),
         )
 
         def note(row: int, slot: int, outcome: Outcome) -> None:
@@ -238,18 +237,20 @@ async def _measure_and_encode(
     plan: CubePlan,
     rows: Sequence[CubeRow],
     buffers: Sequence[Buffer],
+    of_cube: Sequence[Buffer],
     encoders: Sequence[RowEncoder],
     start: int,
     outcomes: Sequence[Sequence[Outcome]],
 ) -> None:
-    """Harmonise some rows, hide what their mask hides, compute statistics and digests, and compress them.
+    """Give some rows the values of the cube, compute statistics and digests, and compress them.
 
     There is one thread per core.
 
     Args:
         plan: The cube.
         rows: All rows of the task.
-        buffers: Of each slot: pixels, shape (band, row, y, x), or compressed tiles.
+        buffers: Of each slot: what was read, shape (band, row, y, x), or compressed tiles.
+        of_cube: The same of what is stored.
         encoders: One for each array.
         start: The first row.
         outcomes: For each row from there on, one outcome per slot.
@@ -258,9 +259,8 @@ async def _measure_and_encode(
 
     def measure_some(first: int) -> None:
         for index in range(first, len(outcomes), n_threads):
-            harmonise_row(plan, buffers, start + index, outcomes[index], rows[start + index])
-            hide_in_row(plan, buffers, start + index, outcomes[index], rows[start + index])
-            for buffer, outcome in zip(buffers, outcomes[index], strict=True):
+            complete_row(plan, buffers, of_cube, start + index, outcomes[index], rows[start + index])
+            for buffer, outcome in zip(of_cube, outcomes[index], strict=True):
                 outcome.bands = (
                     buffer.measure(start + index, outcome)
                     if isinstance(buffer, StoredTiles)

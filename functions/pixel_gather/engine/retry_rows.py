@@ -175,7 +175,7 @@ class FailedRows:
         self._sizes[0] += is_read.sum()
 
     def _claims(self, batch: Mapping[str, "Values"], row: int, slot: int) -> dict[str, Any]:
-        """Return what the list says of a source's values. Only cubes that are harmonised need it."""
+        """Return what the list says of a source's values. Cubes of raw values need none of it."""
         if self.template.values == "raw":
             return {}
         found = {}

@@ -87,6 +87,10 @@ def _grid_lines(plan: CubePlan) -> Iterator[tuple[str, str]]:
     if plan.values == "harmonised":
         said = (f"{each.name} x {each.scale:g} + {each.offset:g}" for each in plan.measurements)
         yield "values", f"harmonised: {shorten_in_middle(', '.join(said), _WIDEST_NAMES)}"
+    if plan.values == "scaled":
+        names = (each.name for each in plan.measurements if each.stored is not None)
+        said_of = shorten_in_middle(", ".join(names), _WIDEST_NAMES)
+        yield "values", f"scaled: {said_of} by the scale and offset of each source"
 
 
 def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:

@@ -96,7 +96,7 @@ class Outcome:
     """Of the source of the mask: how many of the window's pixels it hides. None for every other source."""
 
     offset_states: list[int] = field(default_factory=list)
-    """Of each band that was harmonised: its `OffsetState`. Empty where nothing was."""
+    """Of each band that was harmonised or scaled: its `OffsetState`. Empty where nothing was."""
 
     offset_reasons: list[str] = field(default_factory=list)
     """Of each of these: why, and what became of its pixels."""

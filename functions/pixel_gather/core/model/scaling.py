@@ -18,8 +18,11 @@ type Stored = np.ndarray[Any, Any]
 type Grid = np.ndarray[Any, np.dtype[np.floating[Any]]]
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-type CubeValues = Literal["raw", "harmonised"]
-"""Whether pixels stay as they are stored, or get one scale and offset."""
+type CubeValues = Literal["raw", "harmonised", "scaled"]
+"""Whether pixels stay as they are stored, get one scale and offset, or become what they stand for."""
+
+SCALED: Final = "float32"
+"""Dtype of physical values in a cube."""
 
 NO_SCALING: Final = (1.0, 0.0)
 """Scale and offset of a file that declares none."""

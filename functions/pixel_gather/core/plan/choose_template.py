@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Final
 
 from pixel_gather.core.errors import RequestError, SourceError
@@ -154,12 +154,17 @@ def draft_slot(
             *warnings_of_unfit(slot, unfit, n_tried=len(opened)),
             *(
                 warnings_of_places(
-                    slot, rule, headers, projector, nodata=nodata, wants_same_grid=wants_same_grid
+                    slot,
+                    rule,
+                    headers,
+                    projector,
+                    nodata=nan if request.values == "scaled" else nodata,
+                    wants_same_grid=wants_same_grid,
                 )
                 if request.windows is None
                 else ()
             ),
-            *warnings_of_claims(slot, sample.sources, opened, is_harmonised=request.is_harmonised),
+            *warnings_of_claims(slot, sample.sources, opened, heeds_scaling=request.values != "raw"),
         ),
     )
 

@@ -69,6 +69,19 @@ class SourceSlot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredValues:
+    """What the sources of a measurement hold, where the cube holds other numbers."""
+
+    nodata: float | int | None
+    """As that of a measurement of raw pixels."""
+
+    scale: float
+    """The commonest one that is said of them."""
+
+    offset: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """One array of the cube."""
 
@@ -85,18 +98,30 @@ class Measurement:
     meaning: BandMeaning = NO_MEANING
     """What the template's file, or the catalog that names it, says of its values."""
 
+    stored: StoredValues | None = None
+    """What its sources hold; None where the cube holds the same."""
+
     @property
     def fill_value(self) -> float | int:
         """Value where no pixel could be read: nodata, else NaN, or 0 if the dtype has no NaN."""
-        if self.nodata is not None:
-            return self.nodata
-        return float("nan") if np.dtype(self.dtype).kind in "fc" else 0
+        return _fill_of(self.nodata, self.dtype)
+
+    @property
+    def source_nodata(self) -> float | int | None:
+        """The nodata of its sources, or else the request's."""
+        return self.nodata if self.stored is None else self.stored.nodata
 
     @property
     def overhang(self) -> str:
         """Description of the pixels outside their source, in words."""
         has_nan = np.dtype(self.dtype).kind in "fc"
         return OVERHANG_IS_NODATA if has_nan or self.nodata is not None else OVERHANG_IS_ZERO
+
+
+def _fill_of(nodata: float | None, dtype: str) -> float | int:
+    if nodata is not None:
+        return nodata
+    return float("nan") if np.dtype(dtype).kind in "fc" else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +263,8 @@ class CubePlan:
     """Whether one array has all measurements along an axis. If not, each has an array of its own."""
 
     values: CubeValues = "raw"
-    """Whether pixels stay as they are stored, or get the scale and offset of their measurement."""
+    """Whether pixels stay as they are stored, get the scale and offset of their measurement, or become what
+    they stand for."""
 
     warnings: tuple[str, ...] = field(default=())
 
@@ -383,6 +409,14 @@ class CubePlan:
     def nodata(self, slot: int) -> float | int | None:
         """Return the nodata value of one slot's measurements."""
         return self.of_slot(slot)[0].nodata
+
+    def source_nodata(self, slot: int) -> float | int | None:
+        """Return the nodata value of one slot's sources."""
+        return self.of_slot(slot)[0].source_nodata
+
+    def source_fill(self, slot: int) -> float | int:
+        """Return what missing pixels of one slot's sources hold until they become those of the cube."""
+        return _fill_of(self.source_nodata(slot), self.slots[slot].dtype)
 
     def other_scaling(self, slot: int, header: Header) -> tuple[tuple[float, float], ...] | None:
         """Return a source's (scale, offset) of each band, or None if they equal the template's."""

@@ -29,7 +29,8 @@ class Draft:
     mean_open_nbytes: float
     warnings: tuple[str, ...]
     scalings: tuple[tuple[float, float], ...]
-    """(scale, offset) that each band of the slot gets where values are harmonised."""
+    """(scale, offset) that each band of the slot gets where values are harmonised. Where they are scaled,
+    what a band is expected to have."""
 
     claimed: BandMeaning = NO_MEANING
     """What a catalog says of a slot with one band."""

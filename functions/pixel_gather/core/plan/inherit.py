@@ -104,7 +104,8 @@ class CubeTemplate:
         """Return JSON values. A nodata that JSON cannot hold, such as NaN, becomes a text."""
         told: dict[str, Any] = msgspec.to_builtins(self)
         for each in told["measurements"]:
-            each["nodata"] = _finite(each["nodata"])
+            for of_values in filter(None, (each, each["stored"])):
+                of_values["nodata"] = _finite(of_values["nodata"])
         told["default_nodata"] = _finite(told["default_nodata"])
         return told
 
@@ -115,7 +116,7 @@ class CubeTemplate:
         Raises:
             msgspec.ValidationError: It is not such a template.
         """
-        measurements = [each | {"nodata": _number(each["nodata"])} for each in told["measurements"]]
+        measurements = [_with_number(each) for each in told["measurements"]]
         numbers = {"measurements": measurements, "default_nodata": _number(told["default_nodata"])}
         return msgspec.convert(dict(told) | numbers, cls)
 
@@ -176,13 +177,12 @@ def check_inherits(
     _check_output(template, request)
     if request.overview != template.overview:
         raise _differs("overview", _overview(template.overview), _overview(request.overview))
+    theirs_nodata = [each.source_nodata for each in template.measurements]
     if request.nodata is not None and any(
-        str(float(request.nodata)) != str(_as_float(each.nodata)) for each in template.measurements
+        str(float(request.nodata)) != str(_as_float(each)) for each in theirs_nodata
     ):
-        raise _differs(
-            "nodata", ", ".join(_or_none(each.nodata) for each in template.measurements), str(request.nodata)
-        )
-    if request.masked and any(each.nodata is None for each in template.measurements):
+        raise _differs("nodata", ", ".join(map(_or_none, theirs_nodata)), str(request.nodata))
+    if request.masked and None in theirs_nodata:
         raise RequestError(
             "masked pixels need a nodata value, and the cube has none: leave it out", field="masked"
         )
@@ -201,6 +201,12 @@ def check_inherits(
 
 def _finite(value: float | None) -> float | str | None:
     return value if value is None or math.isfinite(value) else str(value)
+
+
+def _with_number(told: Mapping[str, Any]) -> dict[str, Any]:
+    stored = told.get("stored")
+    stored = stored if stored is None else dict(stored) | {"nodata": _number(stored["nodata"])}
+    return dict(told) | {"nodata": _number(told["nodata"]), "stored": stored}
 
 
 def _number(told: float | str | None) -> float | None:

@@ -20,7 +20,9 @@ from pixel_gather.core.estimate.pricing import PRICES_OF, SAME_PRICES, n_puts
 from pixel_gather.core.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.core.estimate.worker_limits import MOST_PARTS
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
+from pixel_gather.core.model.band_meaning import BandMeaning, has_classes
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.scaling import SCALED
 from pixel_gather.core.model.source import NO_INTEGER, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.pixel_mask import PixelMask
@@ -43,6 +45,7 @@ from pixel_gather.core.plan.cube_plan import (
     CubePlan,
     Measurement,
     SourceSlot,
+    StoredValues,
 )
 from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits
@@ -250,7 +253,7 @@ def _layout(
     sizes = {
         "itemsize": max(np.dtype(each.dtype).itemsize for each in measurements),
         "n_measurements": len(measurements),
-        "max_task_nbytes": int(max_task_nbytes / _held_share([draft.slot for draft in drafts])),
+        "max_task_nbytes": int(max_task_nbytes / _held_share([draft.slot for draft in drafts], measurements)),
     }
     if isinstance(table, ChipTable):
         _check_names(table, measurements)
@@ -325,7 +328,10 @@ def _check_mask(plan: CubePlan) -> None:
 
 
 def _check_values(plan: CubePlan) -> None:
-    """Refuse to harmonise windows in strips, each of which has another darkest pixel, and complex numbers."""
+    """Refuse other values than raw of windows in strips, of which each has another darkest pixel.
+
+    Complex numbers have none.
+    """
     if plan.values == "raw":
         return
     if plan.n_strips > 1:
@@ -341,11 +347,12 @@ def _check_values(plan: CubePlan) -> None:
         )
 
 
-def _held_share(slots: Sequence[SourceSlot]) -> float:
+def _held_share(slots: Sequence[SourceSlot], measurements: Sequence[Measurement]) -> float:
     """Return the bytes that a worker holds for each byte of a shard: sources' own pixels are held, too."""
     nbytes = [len(each.bands) * np.dtype(each.dtype).itemsize for each in slots]
     own = sum(n * each.step.share for n, each in zip(nbytes, slots, strict=True) if not each.step.is_same)
-    return 1 + own / sum(nbytes)
+    own += sum(np.dtype(slots[each.slot].dtype).itemsize for each in measurements if each.stored is not None)
+    return 1 + own / sum(np.dtype(each.dtype).itemsize for each in measurements)
 
 
 def _main_sample(samples: Sequence[Sample], grid: CommonGrid | None) -> int:
@@ -466,7 +473,9 @@ def check_task_fits(template: CubeTemplate, max_task_nbytes: int) -> None:
         BudgetError: They are too large.
     """
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
-    task_nbytes = math.prod(template.layout.shard) * pixel_nbytes * _held_share(template.slots)
+    task_nbytes = (
+        math.prod(template.layout.shard) * pixel_nbytes * _held_share(template.slots, template.measurements)
+    )
     if task_nbytes > max_task_nbytes:
         raise BudgetError(
             f"a shard of the cube takes {task_nbytes / 2**20:,.0f} MiB, and workers hold "
@@ -554,7 +563,19 @@ def _check_window(drafts: Sequence[Draft], limits: "Limits") -> None:
 def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Measurement]:
     found = []
     for index, draft in enumerate(drafts):
-        for band, harmonised in zip(draft.slot.bands, draft.scalings, strict=True):
+        names = [draft.slot.name or f"band_{band}" for band in draft.slot.bands]
+        stay = {
+            name
+            for name, band in zip(names, draft.slot.bands, strict=True)
+            if _stays_raw(name, draft.meaning(band), request)
+        }
+        if stay and len(stay) < len(names) and request.values != "raw":
+            raise RequestError(
+                f"{min(stay)} holds classes or is the mask, and its files hold other bands, too: gather it "
+                "by a list with a column band",
+                field="values",
+            )
+        for band, name, (scale, offset) in zip(draft.slot.bands, names, draft.scalings, strict=True):
             if request.nodata is not None and not _fits_dtype(request.nodata, draft.header.dtype):
                 raise RequestError(
                     f"{request.nodata} does not fit {draft.header.dtype}; give a value that does",
@@ -565,22 +586,30 @@ def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Mea
                     "masked pixels need a nodata value, and the sources declare none: give one",
                     field="nodata",
                 )
-            name = draft.slot.name or f"band_{band}"
-            scale, offset = draft.header.scales[band - 1], draft.header.offsets[band - 1]
-            if request.is_harmonised and (request.mask is None or name != request.mask.band):
-                scale, offset = harmonised
-            found.append(
-                Measurement(
-                    name=name,
-                    slot=index,
-                    dtype=draft.header.dtype,
-                    nodata=draft.nodata,
-                    scale=scale,
-                    offset=offset,
-                    meaning=draft.meaning(band),
-                )
+            raw = Measurement(
+                name=name,
+                slot=index,
+                dtype=draft.header.dtype,
+                nodata=draft.nodata,
+                scale=draft.header.scales[band - 1],
+                offset=draft.header.offsets[band - 1],
+                meaning=draft.meaning(band),
             )
+            if name in stay:
+                found.append(raw)
+            elif request.values == "harmonised":
+                found.append(replace(raw, scale=scale, offset=offset))
+            else:
+                stored = StoredValues(nodata=draft.nodata, scale=scale, offset=offset)
+                found.append(replace(raw, dtype=SCALED, nodata=None, scale=1.0, offset=0.0, stored=stored))
     return found
+
+
+def _stays_raw(name: str, meaning: BandMeaning, request: "GatherRequest") -> bool:
+    """Return whether a band keeps its numbers: those of a mask are classes, which no scale makes values."""
+    if request.values == "raw" or (request.mask is not None and name == request.mask.band):
+        return True
+    return request.values == "scaled" and has_classes(name, meaning)
 
 
 def _fits_dtype(value: float, dtype: str) -> bool:

@@ -102,7 +102,7 @@ def warnings_of_claims(
     sources: Sequence[Source],
     opened: Sequence[Header | SourceError],
     *,
-    is_harmonised: bool,
+    heeds_scaling: bool,
 ) -> list[str]:
     """Say where a catalog claims another scale, offset or nodata of a source than its file declares.
 
@@ -110,11 +110,11 @@ def warnings_of_claims(
         slot: The measurement of the sources.
         sources: The sample.
         opened: The header of each, or why there is none.
-        is_harmonised: Whether the claimed scale and offset are heeded.
+        heeds_scaling: Whether the claimed scale and offset are heeded.
     """
     of_band = f" of band {slot.name}" if slot.name else ""
     said = []
-    for name in ("nodata",) if is_harmonised else ("scale", "offset", "nodata"):
+    for name in ("nodata",) if heeds_scaling else ("scale", "offset", "nodata"):
         differ: list[tuple[Header, float, float | None]] = []
         n_claims = 0
         for source, header in zip(sources, opened, strict=True):

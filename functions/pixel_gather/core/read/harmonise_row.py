@@ -35,13 +35,13 @@ def harmonise_row(
     left out: its numbers are classes.
 
     Args:
-        plan: The cube. Nothing is done if its values are raw.
+        plan: The cube. Nothing is done if its values are not harmonised.
         buffers: Of each slot, shape (band, row, y, x).
         at: Which row of them.
         outcomes: Of each slot of the row.
         row: The sources of the row.
     """
-    if plan.values == "raw":
+    if plan.values != "harmonised":
         return
     for slot, (buffer, outcome, source) in enumerate(zip(buffers, outcomes, row.sources, strict=True)):
         if slot == plan.mask_slot or not isinstance(buffer, np.ndarray):
@@ -67,7 +67,7 @@ def _harmonise(pixels: Pixels, outcome: Outcome, source: Source, measurements: S
         nodata = said.nodata if outcome.nodata is None else outcome.nodata
         is_valid = valid_pixels(part, nodata)
         stored = part if is_valid is None else part[is_valid]
-        state, found, reason = _judge(said, declared, stored, source, target)
+        state, found, reason = judge_offset(said, declared, stored, source, target)
         if state is not OffsetState.UNDECIDED:
             step = _step(found, target, stored.dtype)
             if step:
@@ -82,7 +82,7 @@ def _harmonise(pixels: Pixels, outcome: Outcome, source: Source, measurements: S
     outcome.scaling = None if tuple(scalings) == ours else tuple(scalings)
 
 
-def _judge(
+def judge_offset(
     said: Scaling,
     declared: tuple[float, float],
     stored: Pixels,

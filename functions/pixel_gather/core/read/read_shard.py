@@ -53,6 +53,7 @@ class ShardBuffers:
     def __init__(self, plan: CubePlan) -> None:
         self._plan = plan
         self._free: list[list[Pixels]] = []
+        self._free_values: list[list[Pixels]] = []
 
     @contextmanager
     def borrowed(self, task: ShardTask) -> Iterator[Sequence[Buffer]]:
@@ -70,11 +71,37 @@ class ShardBuffers:
         finally:
             self._free.append(whole)
 
+    @contextmanager
+    def borrowed_for_cube(self, task: ShardTask, read: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
+        """Lend what the pixels of a shard become before they are stored: arrays like those of `borrowed`.
+
+        Where the cube stores what its sources hold, they are those that were read into.
+        """
+        made = [slot for slot in range(len(read)) if self._plan.of_slot(slot)[0].stored is not None]
+        if not made:
+            yield read
+            return
+        plan, height = self._plan, task.y_stop - task.y_start
+        whole = (
+            self._free_values.pop()
+            if self._free_values
+            else [
+                np.empty((len(plan.slots[slot].bands), *self._shape), dtype=plan.of_slot(slot)[0].dtype)
+                for slot in made
+            ]
+        )
+        lent = dict(zip(made, (buffer[:, : task.n_rows, :height] for buffer in whole), strict=True))
+        try:
+            yield [lent.get(slot, each) for slot, each in enumerate(read)]
+        finally:
+            self._free_values.append(whole)
+
     @property
     def nbytes(self) -> int:
-        """Decoded size of a shard of every measurement."""
-        n_pixels = prod(self._shape)
-        return sum(len(slot.bands) * n_pixels * np.dtype(slot.dtype).itemsize for slot in self._plan.slots)
+        """Bytes of all arrays that one shard takes."""
+        read = sum(len(slot.bands) * np.dtype(slot.dtype).itemsize for slot in self._plan.slots)
+        made = (each for each in self._plan.measurements if each.stored is not None)
+        return prod(self._shape) * (read + sum(np.dtype(each.dtype).itemsize for each in made))
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -141,7 +168,7 @@ async def read_shard(
                 if outcome.status is Status.OK:
                     permit.was_read(n_requests=outcome.cost.needed_requests)
         if outcome.status is not Status.OK:
-            clear(out, plan.fill_value(slot_index))
+            clear(out, plan.source_fill(slot_index))
         on_source(task.row_start + index, slot_index, outcome)
         return outcome
 
@@ -297,12 +324,13 @@ class View:
     def fill_around(self, out: Pixels, outcome: Outcome) -> None:
         """Fill the array where the source has no pixels: with its nodata, the cube's, or else NaN or 0."""
         if self.plan.masked and outcome.nodata is None:
-            outcome.nodata = self.plan.nodata(self.slot_index)  # hidden pixels hold it, and are not valid
+            # hidden pixels hold it, and are not valid
+            outcome.nodata = self.plan.source_nodata(self.slot_index)
         out[...] = self.missing(outcome)
 
     def missing(self, outcome: Outcome) -> float:
         """Return what a missing pixel of a source holds: its nodata, the cube's, or else NaN or 0."""
-        return self.plan.fill_value(self.slot_index) if outcome.nodata is None else outcome.nodata
+        return self.plan.source_fill(self.slot_index) if outcome.nodata is None else outcome.nodata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

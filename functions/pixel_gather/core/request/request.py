@@ -122,10 +122,11 @@ class GatherRequest(RequestPart):
         None,
         description="Hide pixels by the values of a band of the cube: {band: scl, drop: [3, 8, 9]}.",
     )
-    values: Literal["raw", "harmonised"] = Field(
+    values: Literal["raw", "harmonised", "scaled"] = Field(
         "raw",
         description="harmonised: whole numbers are added to pixels until all rows have the cube's scale and "
-        "offset. Rows whose offset nobody can tell are left as they are, and marked. See grid.md.",
+        "offset. Rows whose offset nobody can tell are left as they are, and marked. scaled: pixels become "
+        "float32 numbers, by the scale and offset of each source, with NaN for what is missing. See grid.md.",
     )
     output: Output = Output()
     limits: Limits = Limits()
@@ -162,7 +163,7 @@ class GatherRequest(RequestPart):
             "index": self.index is not None,
             "grid": self.grid != "any",
             "mask": self.mask is not None,
-            "values": self.is_harmonised,
+            "values": self.values != "raw",
             "output.append_to": output.append_to is not None,
             "output.archive": output.archive is not None,
             "output.expected_rows": output.expected_rows is not None,
@@ -196,7 +197,7 @@ class GatherRequest(RequestPart):
             )
         if self.mask is not None and self.passes_through:
             raise ValueError("codec source keeps tiles as they are, so no pixel is hidden: leave mask out")
-        if self.is_harmonised and self.passes_through:
+        if self.values != "raw" and self.passes_through:
             raise ValueError("codec source keeps tiles as they are, so values stay raw: leave values out")
         return self
 
@@ -204,11 +205,6 @@ class GatherRequest(RequestPart):
     def common_grid(self) -> GridRequest | None:
         """The grid that all sources get. None if they keep their own."""
         return None if isinstance(self.grid, str) else self.grid
-
-    @property
-    def is_harmonised(self) -> bool:
-        """Whether all rows get one scale and offset."""
-        return self.values == "harmonised"
 
     @property
     def shares_grid(self) -> bool:
@@ -266,7 +262,7 @@ class GatherRequest(RequestPart):
             del made_of["duplicates"]
         if self.mask is None:
             del made_of["mask"]
-        if not self.is_harmonised:
+        if self.values == "raw":
             del made_of["values"]
         if not self.output.has_band_axis:
             del made_of["output"]["bands"]

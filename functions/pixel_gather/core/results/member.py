@@ -71,6 +71,9 @@ class Member:
     table: Mapping[str, Any]
     """Metadata of its ``rows.parquet``."""
 
+    values: str = "raw"
+    """As `CubePlan.values`."""
+
     @property
     def n_rows(self) -> int:
         """Number of its rows."""
@@ -95,6 +98,8 @@ class Member:
         found: dict[str, Any] = {"axes": list(self.dims), "window (y, x)": list(self.shape[1:])}
         if not any_grid:
             found["grid"] = {name: self.attributes.get(name) for name in _GRID}
+        if self.values != "raw":
+            found["values"] = self.values
         found["measurements"] = list(self.measurements)
         for name in self.measurements:
             array = self.arrays[name]
@@ -128,6 +133,7 @@ def make_member(
         attributes = content["attributes"]
         gather = json.loads(attributes["pixel_gather"])
         digest = str(gather["digest"])
+        values = str(gather.get("template", {}).get("values", "raw"))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{place}: a Zarr is there that no gather made, so it cannot be joined") from error
     if tuple(table.get("dims", ()))[:1] == ("chip",):
@@ -174,6 +180,7 @@ def make_member(
         attributes=attributes,
         columns=columns,
         table=table,
+        values=values,
     )
 
 

@@ -231,7 +231,7 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
         found.append(_along(plan, _BELOW_CLAIM, measurements))
     if plan.mask is not None:
         found.append(_along(plan, _MASKED))
-    if plan.values == "harmonised":
+    if plan.values != "raw":
         found += [_along(plan, each, measurements) for each in _OFFSETS]
     found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
     for column in plan.columns:
@@ -391,7 +391,7 @@ def coordinate_values(
     if plan.mask_slot is not None:
         of_masks = [row_outcomes[plan.mask_slot] for row_outcomes in outcomes]
         values["masked"] = [_masked_share(each, n_pixels) for each in of_masks]
-    if plan.values == "harmonised":
+    if plan.values != "raw":
         values |= {
             name: [
                 each

@@ -83,7 +83,7 @@ class _Table:
                 name: values[name].reshape(n_rows, n_measurements).tolist()
                 for name in ("offset_state", "offset_reason")
             }
-            if plan.values == "harmonised"
+            if plan.values != "raw"
             else {}
         )
         self._first = [next(_positions(plan, slot)) for slot in range(n_slots)]
@@ -151,7 +151,7 @@ class _Table:
         )
 
     def _told_of_offsets(self, row: int, positions: Sequence[int]) -> dict[str, Any]:
-        """Return the fields of an outcome that say how its bands were harmonised."""
+        """Return the fields of an outcome that say how its bands were harmonised or scaled."""
         states, reasons = (
             ([told[row][at] for at in positions] for told in self._offsets.values())
             if self._offsets

@@ -15,8 +15,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.read.harmonise_row import harmonise_row
-from pixel_gather.core.read.hide_pixels import hide_in_row
+from pixel_gather.core.read.complete_row import complete_row
 from pixel_gather.core.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.core.results.drift import Version
 from pixel_gather.core.task_group import all_of
@@ -117,7 +116,8 @@ class PixelLook:
         """Return how a strip was read, and which rows of which measurements are the same."""
         job, names = self._job, self._cube.measurements
         where = slice(task.row_start, task.row_stop), slice(task.y_start, task.y_stop)
-        with self._buffers.borrowed(task) as arrays:
+        buffers = self._buffers
+        with buffers.borrowed(task) as arrays, buffers.borrowed_for_cube(task, arrays) as of_cube:
             reading = read_shard(
                 rows,
                 arrays,
@@ -128,17 +128,20 @@ class PixelLook:
             )
             stored = asyncio.to_thread(lambda: [self._cube.pixels(name, *where) for name in names])
             outcomes, then = await asyncio.gather(reading, stored)
-            await asyncio.to_thread(self._hide, arrays, outcomes, rows)
-            now = [band for slot in arrays for band in slot if isinstance(band, np.ndarray)]
+            await asyncio.to_thread(self._complete, arrays, of_cube, outcomes, rows)
+            now = [band for slot in of_cube for band in slot if isinstance(band, np.ndarray)]
             same = await asyncio.to_thread(_compare_rows, then, now, tolerance_of(self._cube))
         return outcomes, same
 
-    def _hide(
-        self, arrays: Sequence[Buffer], outcomes: Sequence[Sequence[Outcome]], rows: Sequence[CubeRow]
+    def _complete(
+        self,
+        arrays: Sequence[Buffer],
+        of_cube: Sequence[Buffer],
+        outcomes: Sequence[Sequence[Outcome]],
+        rows: Sequence[CubeRow],
     ) -> None:
         for at, (row, of_row) in enumerate(zip(rows, outcomes, strict=True)):
-            harmonise_row(self._plan, arrays, at, of_row, row)
-            hide_in_row(self._plan, arrays, at, of_row, row)
+            complete_row(self._plan, arrays, of_cube, at, of_row, row)
 
 
 class VersionLook:
@@ -226,11 +229,15 @@ def as_stored(plan: CubePlan, cube: StoredCube) -> CubePlan:
             replace(each, scale=scalings[each.name][0], offset=scalings[each.name][1])
             for each in measurements
         )
-    dtype_of = {each.slot: each.dtype for each in measurements}
+    dtype_of = {each.slot: each.dtype for each in measurements if each.stored is None}
     return replace(
         plan,
         slots=tuple(
-            replace(slot, dtype=dtype_of[index], window=replace(slot.window, width=width, height=height))
+            replace(
+                slot,
+                dtype=dtype_of.get(index, slot.dtype),
+                window=replace(slot.window, width=width, height=height),
+            )
             for index, slot in enumerate(plan.slots)
         ),
         measurements=measurements,

@@ -225,13 +225,20 @@ def _appends(store: Store) -> dict[int, str]:
         return {}
 
 
+_VALUES: Final = {
+    "harmonised": "all rows have the cube's scale and offset, unless offset_state says undecided",
+    "scaled": "scale and offset of each source are applied, and what is missing is NaN",
+}
+"""What became of pixels that are not raw."""
+
+
 def _grid_and_mask(gather: Mapping[str, Any], sources: CubeSources) -> Iterator[tuple[str, str]]:
     template = CubeTemplate.from_json(gather["template"]) if "template" in gather else None
     if template is not None and template.resolution is not None:
         steps = ", ".join(f"{name} {step}" for name, step in steps_in_words(template.slots).items())
         yield "Grid", f"pixels of {template.resolution:.8g}: {steps}"
-    if template is not None and template.values == "harmonised":
-        yield "Values", "all rows have the cube's scale and offset, unless offset_state says undecided"
+    if template is not None and template.values in _VALUES:
+        yield "Values", _VALUES[template.values]
     share = sources.coverage.masked_share
     if template is not None and template.mask is not None:
         known = np.array([]) if share is None else share[np.isfinite(share)]

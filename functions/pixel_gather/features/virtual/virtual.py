@@ -174,7 +174,7 @@ def _as_stored(request: GatherRequest) -> GatherRequest:
         )
     if request.windows is not None:
         raise RequestError("chips do not begin at corners of tiles: gather them", field="windows")
-    if request.is_harmonised:
+    if request.values != "raw":
         raise RequestError("references show pixels as they are stored: leave it out", field="values")
     if request.output.has_band_axis:
         raise RequestError("references have an array for each band: leave it out", field="output.bands")
