@@ -16,11 +16,14 @@ from constructs import Construct
 from infra.acknowledge import acknowledge
 from infra.grant import allow
 from pixel_gather.core import samples
+from pixel_gather.core.halt import HALTED_KEY
 
 _REDRIVE_WINDOW_DAYS: Final = 14
 """How long Step Functions allows to redrive a failed gather."""
 
-_CONTROL_DAYS: Final = 2 * _REDRIVE_WINDOW_DAYS
+_CONTROL_DAYS: Final = max(2 * _REDRIVE_WINDOW_DAYS, 31)
+"""No less than a month: the marker of a month's budget that is spent lies there."""
+
 _EARLIER_VERSION_DAYS: Final = 30
 _UNFINISHED_UPLOAD_DAYS: Final = 7
 _STATISTICS: Final = "tables/statistics/"
@@ -156,6 +159,7 @@ class Buckets(Construct):
         self.lost = Area(bucket=self.control, pattern="gathers/*/lost.msgpack")
         self.manifests = Area(bucket=self.control, pattern="gathers/*/manifests/*")
         self.pace = Area(bucket=self.control, pattern="pace/*")
+        self.halted = Area(bucket=self.control, pattern=HALTED_KEY)
         self.summaries = Area(bucket=self.control, pattern="summaries/*")
         self.cancelled = Area(bucket=self.control, pattern="cancelled/*")
         self.lists = Area(bucket=self.control, pattern="lists/*")

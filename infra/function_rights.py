@@ -25,6 +25,7 @@ def grant_data(functions: "Functions", buckets: Buckets, sources: Sequence[Sourc
     buckets.lists.grant_put(functions.submit.role)  # callers use it by presigned URLs
     buckets.summaries.grant_get(functions.status.role)
     buckets.cancelled.grant_put(functions.status.role)
+    buckets.halted.grant_get(functions.status.role)  # a redrive passes no plan
 
     for planner in (functions.dry_run, functions.plan):
         _grant_reading(planner.role, buckets, sources, may_list=True)

@@ -107,6 +107,12 @@ _CANARY: Final = Sizing(
     memory_mib=256,  # boto3; it waits for a gather
     timeout=_LONGEST,
 )
+_HALT: Final = Sizing(
+    package="status",
+    module="gather.halt",
+    memory_mib=256,  # boto3 and pages of 1,000 executions
+    timeout=_LONGEST,  # it waits for the workers of what has been planned
+)
 _PLAN: Final = Sizing(
     package="plan",
     module="gather.plan_gather",
@@ -170,6 +176,10 @@ class Functions(Construct):
         self.canary = None if settings.canary_hours is None else function("Canary", _CANARY)
         if self.canary is not None:
             buckets.samples.grant_put(self.canary.role)
+        self.halt = None if settings.max_usd_per_month is None else function("Halt", _HALT)
+        if self.halt is not None:
+            buckets.halted.grant_get(self.halt.role)
+            buckets.halted.grant_put(self.halt.role)
         grant_data(self, buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
             for reader in (self.dry_run, self.plan, self.rank, self.answer_tables, *of_tables, *self.shards):

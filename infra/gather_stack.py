@@ -1,6 +1,6 @@
 """The stack: connects its constructs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aws_cdk import CfnOutput, Duration, Stack, Tags
@@ -8,7 +8,9 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.buckets import Buckets
+from infra.budget import TAG, Budget
 from infra.functions import Functions, PackageCode
+from infra.gather_function import GatherFunction
 from infra.gather_metrics import GatherMetrics
 from infra.monitoring import Monitoring
 from infra.operator_policy import OperatorPolicy, ReaderPolicy, SchedulePolicy
@@ -44,7 +46,7 @@ class GatherStack(Stack):
             construct_id,
             description="Pixel Gather: a window of every one of thousands of COGs, as one Zarr cube",
         )
-        tags = {**settings.tags, "application": "pixel-gather", "stage": settings.stage}
+        tags = {**settings.tags, "application": "pixel-gather", "stage": settings.stage, TAG: settings.stage}
         for key, value in tags.items():
             Tags.of(self).add(key, value)
         buckets = Buckets(
@@ -86,14 +88,21 @@ class GatherStack(Stack):
         canary = functions.canary
         if canary is not None:
             gathers.grant_submit(canary.role)
-        starting = (functions.submit, functions.status, functions.tick, functions.watch, canary)
+        starting = (
+            functions.submit,
+            functions.status,
+            functions.tick,
+            functions.watch,
+            canary,
+            functions.halt,
+        )
         for each in filter(None, starting):
             each.function.add_environment(
                 "PIXEL_GATHER_STATE_MACHINE_ARN", gathers.state_machine.state_machine_arn
             )
         tables.grant_tick(functions.tick.role)
         tables.grant_list(functions.watch.role)
-        for each in (functions.tick, functions.watch):
+        for each in filter(None, (functions.tick, functions.watch, functions.halt)):
             each.function.add_environment(
                 "PIXEL_GATHER_TABLE_STATE_MACHINE_ARN", tables.state_machine.state_machine_arn
             )
@@ -126,6 +135,7 @@ class GatherStack(Stack):
         )
         if canary is not None and settings.canary_hours is not None:
             monitoring.call_canary(canary, every=Duration.hours(settings.canary_hours))
+        self._add_budget(functions.halt, settings, machines=(gathers, tables), monitoring=monitoring)
         operators = OperatorPolicy(
             self,
             "Operators",
@@ -145,6 +155,7 @@ class GatherStack(Stack):
             "OperatorPolicyArn": operators.policy.managed_policy_arn,
             "ReaderPolicyArn": readers.policy.managed_policy_arn,
             "SchedulePolicyArn": schedulers.policy.managed_policy_arn,
+            "TableStateMachineArn": tables.state_machine.state_machine_arn,
             "ScheduleGroup": schedules.group_name,
             "ScheduleRoleArn": schedules.role.role_arn,
             "LostTicksArn": schedules.lost_ticks.queue_arn,
@@ -155,3 +166,26 @@ class GatherStack(Stack):
         for found in self.node.find_all():
             if isinstance(found, logs.CfnLogGroup):
                 found.retention_in_days = settings.log_days
+
+    def _add_budget(
+        self,
+        halt: GatherFunction | None,
+        settings: Settings,
+        *,
+        machines: Sequence[GatherStateMachine],
+        monitoring: Monitoring,
+    ) -> None:
+        """Have the deployment halted when the budget of a month is spent, if it has one."""
+        if halt is None or settings.max_usd_per_month is None:
+            return
+        for machine in machines:
+            machine.grant_limit(halt.role)
+        budget = Budget(
+            self,
+            "Budget",
+            usd=settings.max_usd_per_month,
+            stage=settings.stage,
+            halt=halt,
+            email=settings.alarm_email,
+        )
+        monitoring.watch_budget(halt, usd=settings.max_usd_per_month, spent=budget.topic)

@@ -188,6 +188,30 @@ class Monitoring(Construct):
             "function canary says why",
         )
 
+    def watch_budget(self, halt: GatherFunction, *, usd: float, spent: sns.ITopic) -> None:
+        """Have the deployment halted by a day that costs as much as a month may, and tell of each halt."""
+        self._alarm(
+            "MonthInADay",
+            self._metrics.sum(SPENT_USD, period=_DAY),
+            threshold=usd,
+            description=f"Gathers of one day cost ${usd:,g} by our model, the budget of a month: all halts",
+            topic=spent,
+        )
+        self._alarm(
+            "BudgetSpent",
+            halt.function.metric_invocations(period=PERIOD),
+            threshold=1,
+            description="The budget of the month is spent: nothing begins until the next one, or until "
+            "scripts/deploy budget --resume",
+        )
+        self._alarm(
+            "HaltErrors",
+            halt.function.metric_errors(period=PERIOD),
+            threshold=1,
+            description="The function halt has failed: its log says why, and scripts/deploy budget "
+            "--halt does the same",
+        )
+
     def _watch_scheduler(self, schedules: Schedules, metrics: GatherMetrics) -> None:
         """Watch ticks that Scheduler cannot hand over, that were given up, or that are missing."""
         self._alarm(
@@ -346,8 +370,12 @@ class Monitoring(Construct):
         description: str,
         periods: int = 1,
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
+        topic: sns.ITopic | None = None,
     ) -> None:
-        """Notify the topic when a metric reaches its threshold. Missing data raises no alarm, if not said."""
+        """Notify a topic when a metric reaches its threshold: that of alarms, if not said.
+
+        Missing data raise no alarm, if not said.
+        """
         alarm = cloudwatch.Alarm(
             self,
             name,
@@ -358,4 +386,4 @@ class Monitoring(Construct):
             treat_missing_data=missing,
             alarm_description=description,
         )
-        alarm.add_alarm_action(actions.SnsAction(self.topic))
+        alarm.add_alarm_action(actions.SnsAction(topic or self.topic))

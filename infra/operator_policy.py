@@ -59,6 +59,7 @@ class OperatorPolicy(Construct):
         buckets.lists.grant_get(self.policy)
         buckets.lists.grant_put(self.policy)
         buckets.summaries.grant_get(self.policy)
+        buckets.halted.grant_get(self.policy)  # to redrive without the API
         buckets.cancelled.grant_put(self.policy)  # to cancel without the API
 
 

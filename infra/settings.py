@@ -202,6 +202,11 @@ class Settings:
     none for no alarm. ``max_usd`` caps one gather before it starts. This alarm also sees many small
     gathers, and gathers that run longer than planned."""
 
+    max_usd_per_month: float | None = None
+    """``max_usd_per_month``: dollars of a month after which nothing begins any more, and what runs has one
+    worker each. AWS Budgets counts them by the tag ``pixel-gather``, which has to be active in AWS's billing.
+    Dollars of one day by our model count at once. No such budget by default."""
+
     canary_hours: int | None = None
     """``canary_hours``: every how many hours small files of our own are gathered, 1 to 12. An alarm rings if
     two such gathers in a row fail. None by default."""
@@ -311,6 +316,7 @@ class Settings:
                 "alarm_email", default.alarm_email, pattern=_EMAIL, expected="an e-mail address"
             ),
             alarm_usd_per_day=context.cap("alarm_usd_per_day", default.alarm_usd_per_day),
+            max_usd_per_month=context.cap("max_usd_per_month", default.max_usd_per_month),
             canary_hours=_canary_hours(context),
             measured=_measured(context),
             api_log_role=context.truth("api_log_role", default=default.api_log_role),

@@ -115,6 +115,12 @@ class GatherStateMachine(Construct):
         """Allow listing gathers."""
         allow(holder, ["states:ListExecutions"], self.state_machine.state_machine_arn)
 
+    def grant_limit(self, holder: iam.Role) -> None:
+        """Allow listing gathers, and changing how many workers they have."""
+        self.grant_list(holder)
+        self._grant_gathers(holder, "states:DescribeExecution", "states:ListMapRuns")
+        self._grant_map_runs(holder, "states:DescribeMapRun", "states:UpdateMapRun")
+
     def grant_operate(self, holder: iam.Role | iam.ManagedPolicy) -> None:
         """Allow listing, describing, stopping and redriving gathers, and seeing why children failed."""
         self.grant_list(holder)
@@ -125,7 +131,9 @@ class GatherStateMachine(Construct):
             "states:RedriveExecution",
             "states:StopExecution",
         )
-        self._grant_map_runs(holder)
+        # to list a Map Run's children, and to change how many run at one time
+        self._grant_map_runs(holder, "states:DescribeMapRun", "states:ListExecutions", "states:UpdateMapRun")
+        self._grant_children_of_gathers(holder, "states:DescribeExecution")
 
     def grant_console(self, holder: iam.ManagedPolicy) -> None:
         """Allow what Step Functions' console needs in addition: state machines and histories."""
@@ -139,15 +147,13 @@ class GatherStateMachine(Construct):
             wildcard="the list of state machines is the account's; IAM knows no resource for it",
         )
 
-    def _grant_map_runs(self, holder: iam.Role | iam.ManagedPolicy) -> None:
+    def _grant_map_runs(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:
         allow(
             holder,
-            # to list a Map Run's children, and to change how many run at one time
-            ["states:DescribeMapRun", "states:ListExecutions", "states:UpdateMapRun"],
+            actions,
             self._arn("mapRun", f"/{MAP_LABEL}:*"),
             wildcard="Map runs are named by Step Functions when they start",
         )
-        self._grant_children_of_gathers(holder, "states:DescribeExecution")
 
     def _grant_children_of_gathers(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:
         allow(

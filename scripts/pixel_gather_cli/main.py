@@ -31,6 +31,7 @@ _REPEAT = "Repeat the command: run resumes, other commands start over, unless th
 
 SUMMARIES = {
     "bench": "Measure how fast your files are read, by engine and by number of files read at a time.",
+    "budget": "Show whether a deployment has spent its budget of the month, halt it, or let it go on.",
     "cancel": "Stop a gather or table on AWS.",
     "catalog": "Make a catalog of scenes, which search reads.",
     "check": "Gather 20 small files in a deployment, and compare what is seen with what is assumed.",

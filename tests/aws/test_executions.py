@@ -162,6 +162,7 @@ class FakeStepFunctions:
             "itemCounts": COUNTS | self.counts,
             "mapRunArn": given["mapRunArn"],
             "status": self.map_status,
+            "maxConcurrency": 10,
         }
 
     def update_map_run(self, **given: Any) -> dict[str, Any]:

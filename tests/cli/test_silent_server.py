@@ -24,6 +24,7 @@ _COMMANDS = (
     "bench ingest http://HOST/large.bin --to NEW",
     "bench suite LIST --to NEW --times 1",
     "bench threads LIST --to NEW --times 1",
+    "budget",
     "cancel 3f9c2ab417d0e865",
     "catalog --items s3://bucket/items.json --to NEW/a.parquet",
     "catalog --stac http://HOST/stac --to NEW/b.parquet",

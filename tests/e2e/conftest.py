@@ -13,5 +13,6 @@ _WAITS: float = 0.2
 @pytest.fixture(scope="session")
 def deployment() -> Iterator[DeployedStack]:
     """Deploy once for all tests. Gathers may read only the bucket of samples."""
-    with deployed(wait_scale=_WAITS, context={"max_failed_shards": "1", "canary_hours": "6"}) as there:
+    context = {"max_failed_shards": "1", "canary_hours": "6", "max_usd_per_month": "50"}
+    with deployed(wait_scale=_WAITS, context=context) as there:
         yield there

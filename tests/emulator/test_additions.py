@@ -56,6 +56,7 @@ def test_additions_are_for_the_version_that_is_installed() -> None:
         ("groupName", iam_actions.extract_resource_arn),
         ("ListBucket", iam_actions.s3_additional_checks),
         ("aws.scheduler.scheduled-time", scheduler),
+        ("AWS::Budgets::Budget", provisioners),
         ("RoleArn", scheduler._tick_schedules),
         ("roleArn", stepfunctions._call_lambda),
         ("roleArn", stepfunctions._s3_object_text),

@@ -63,6 +63,7 @@ CASES = (
         "search",
         ("pydantic", "rasterio", "zarr", "imagecodecs", "shapely", *_AWS, *_LISTS, *_OTHER_STEPS, *_PICTURES),
     ),
+    Case("halt", ("pydantic", *_ARRAYS, *_LISTS)),
     Case("watch", ("pydantic", *_ARRAYS, *_LISTS)),
     Case("status", ("pydantic", *_ARRAYS, *_LISTS)),
 )

@@ -58,6 +58,12 @@ def put(place: str) -> set[tuple[str, str]]:
     return {("s3:PutObject", place), ("s3:AbortMultipartUpload", place)}
 
 
+def limit(machine: str) -> set[tuple[str, str]]:
+    """Return the rights to change the workers of what runs."""
+    runs = MAP_RUNS.replace("machine", machine)
+    return {("states:DescribeMapRun", runs), ("states:UpdateMapRun", runs)}
+
+
 def operate(*actions: str, machine: str = "machine") -> set[tuple[str, str]]:
     """Return the rights to these actions on gathers, or on tables."""
     return {(f"states:{action}", EXECUTIONS.replace("machine", machine)) for action in actions}
@@ -81,12 +87,7 @@ def machine_role(machine: str, manifests: str, *functions: str) -> set[tuple[str
 def see_children(machine: str) -> set[tuple[str, str]]:
     """Return the rights to see the Map Runs of a state machine, and why their children failed."""
     runs, children = (each.replace("machine", machine) for each in (MAP_RUNS, CHILDREN))
-    return {
-        ("states:DescribeMapRun", runs),
-        ("states:ListExecutions", runs),
-        ("states:UpdateMapRun", runs),
-        ("states:DescribeExecution", children),
-    }
+    return limit(machine) | {("states:ListExecutions", runs), ("states:DescribeExecution", children)}
 
 
 RIGHTS = {
@@ -97,6 +98,7 @@ RIGHTS = {
     "status": OWN_LOG
     | {
         ("s3:GetObject", "<control>/summaries/*"),
+        ("s3:GetObject", "<control>/pace/halted.json"),
         ("states:ListExecutions", "<machine>"),
     }
     | put("<control>/cancelled/*")
@@ -183,6 +185,17 @@ RIGHTS = {
     | {("states:StartExecution", "<machine>")}
     | operate("DescribeExecution")
     | put("<control>/samples/*"),
+    "halt": OWN_LOG
+    | {
+        ("s3:GetObject", "<control>/pace/halted.json"),
+        ("states:ListExecutions", "<machine>"),
+        ("states:ListExecutions", "<tables>"),
+    }
+    | put("<control>/pace/halted.json")
+    | limit("machine")
+    | limit("tables")
+    | operate("DescribeExecution", "ListMapRuns")
+    | operate("DescribeExecution", "ListMapRuns", machine="tables"),
     "schedules": {("lambda:InvokeFunction", "<tick>"), ("sqs:SendMessage", "<queue>")},
     "plan_gather": OWN_LOG
     | READ_SOURCES
@@ -276,6 +289,7 @@ OPERATOR = (
         ("execute-api:Invoke", "arn:<partition>:execute-api:<region>:<accountid>:<restapi>/<stage>/*/*"),
         ("s3:GetObject", "<control>/lists/*"),
         ("s3:GetObject", "<control>/summaries/*"),
+        ("s3:GetObject", "<control>/pace/halted.json"),
         ("cloudformation:DescribeStacks", STACK),
         ("states:ListStateMachines", "*"),
     }
@@ -317,8 +331,13 @@ READER = {("s3:GetObject", "<arrays>/cubes/*"), ("s3:ListBucket", "<arrays> cube
 
 @pytest.fixture(scope="module")
 def stack() -> Synthesized:
-    """A stack with a prefix for its cubes, a catalog and a canary."""
-    return synthesized(output_prefix="cubes/", catalog="s3://catalogs/all/europe.parquet", canary_hours=6)
+    """A stack with a prefix for its cubes, a catalog, a canary and a budget."""
+    return synthesized(
+        output_prefix="cubes/",
+        catalog="s3://catalogs/all/europe.parquet",
+        canary_hours=6,
+        max_usd_per_month=50,
+    )
 
 
 @pytest.mark.parametrize("holder", RIGHTS)
@@ -444,7 +463,13 @@ OWN_KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-123456
 
 def test_own_key_is_used_by_whoever_reads_or_writes_the_stacks_buckets_and_by_nobody_else() -> None:
     """Who gets objects may decrypt; who puts them may have data keys made. Both hold only through S3."""
-    stack = synthesized(kms_key=OWN_KEY, array_bucket="our-cubes", control_bucket="our-plans", canary_hours=6)
+    stack = synthesized(
+        kms_key=OWN_KEY,
+        array_bucket="our-cubes",
+        control_bucket="our-plans",
+        canary_hours=6,
+        max_usd_per_month=50,
+    )
     buckets = stack.properties("AWS::S3::Bucket")
     rights: dict[str, set[str]] = {}
     documents = [
@@ -491,6 +516,7 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
             {"name": "plain"},
         ],
         canary_hours=6,
+        max_usd_per_month=50,
     )
     found = {
         (holder, stack.show(statement["Resource"]), stack.show(condition))

@@ -65,7 +65,7 @@ def put(metric: Metric, values: Sequence[float], period: float) -> None:
 
 def test_each_alarm_goes_off_once(told: list[tuple[str, str]]) -> None:
     """Below its threshold it is quiet. While it lasts it tells nobody again. Other functions do not count."""
-    stack = synthesized(canary_hours=6)
+    stack = synthesized(canary_hours=6, max_usd_per_month=50)
     for name, resource in stack.of("AWS::CloudWatch::Alarm").items():
         properties = resolved(stack, resource["Properties"])
         alarm = alarms.alarm_record(name, properties)

@@ -96,6 +96,60 @@ def test_canary_is_called_and_watched_where_it_is_asked_for() -> None:
     assert "canary" not in synthesized().functions()
 
 
+def test_budget_of_a_month_halts_the_deployment_where_it_is_asked_for() -> None:
+    """AWS Budgets and the dollars of a day tell one topic, which calls the function. Nobody else may."""
+    stack = synthesized(max_usd_per_month=50, stage="test", alarm_email="operator@example.org")
+    (budget,) = stack.properties("AWS::Budgets::Budget")
+    (notice,) = budget["NotificationsWithSubscribers"]
+    (topic,) = (name for name in stack.of("AWS::SNS::Topic") if name.startswith("Budget"))
+    (called,) = (
+        each for each in stack.properties("AWS::SNS::Subscription") if each["TopicArn"] == {"Ref": topic}
+    )
+    (policy,) = (
+        each["PolicyDocument"]["Statement"]
+        for each in stack.properties("AWS::SNS::TopicPolicy")
+        if each["Topics"] == [{"Ref": topic}]
+    )
+    found = alarms(stack)
+    day = found["Gathers of one day cost $50 by our model, the budget of a month"]
+    spent, failed = found["The budget of the month is spent"], found["The function halt has failed"]
+    tells = {
+        each["Principal"]["Service"]: each["Condition"]
+        for each in policy
+        if each["Effect"] == "Allow" and "Service" in each["Principal"]
+    }
+    account = {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+
+    assert budget["Budget"] == {
+        "BudgetType": "COST",
+        "TimeUnit": "MONTHLY",
+        "BudgetLimit": {"Amount": 50, "Unit": "USD"},
+        "CostFilters": {"TagKeyValue": ["user:pixel-gather$test"]},
+    }
+    assert notice["Notification"] == {
+        "NotificationType": "ACTUAL",
+        "ComparisonOperator": "GREATER_THAN",
+        "Threshold": 100,
+    }
+    assert notice["Subscribers"] == [
+        {"SubscriptionType": "SNS", "Address": {"Ref": topic}},
+        {"SubscriptionType": "EMAIL", "Address": "operator@example.org"},
+    ]
+    assert (called["Protocol"], stack.show(called["Endpoint"])) == ("lambda", "<halt>")
+    assert day["AlarmActions"] == [{"Ref": topic}]
+    assert (day["MetricName"], day["Threshold"], day["Period"]) == ("SpentUsd", 50, 86_400)
+    assert (spent["MetricName"], failed["MetricName"]) == ("Invocations", "Errors")
+    assert {stack.show(each["Dimensions"][0]["Value"]) for each in (spent, failed)} == {"<halt>"}
+    assert topic not in json.dumps([spent["AlarmActions"], failed["AlarmActions"]])
+    assert tells["cloudwatch.amazonaws.com"] == {"StringEquals": account}
+    assert tells["budgets.amazonaws.com"]["StringEquals"] == account
+    source = tells["budgets.amazonaws.com"]["ArnLike"]["aws:SourceArn"]
+    assert stack.show(source) == "arn:<partition>:budgets::<accountid>:*"
+    assert {"Key": "pixel-gather", "Value": "test"} in stack.properties("AWS::S3::Bucket")[0]["Tags"]
+    assert "halt" not in synthesized().functions()
+    assert not synthesized().of("AWS::Budgets::Budget")
+
+
 @pytest.mark.parametrize(
     ("size", "function"),
     [
@@ -300,7 +354,7 @@ def test_cloudwatch_and_eventbridge_may_tell_the_topic_and_only_by_tls(stack: Sy
 
 def test_each_alarm_has_a_line_in_the_runbook() -> None:
     """By the first words of its description. No line is of an alarm that is gone."""
-    stack = synthesized(canary_hours=6)
+    stack = synthesized(canary_hours=6, max_usd_per_month=50)
     page = (ROOT / "docs/operate.md").read_text().partition("## What to do at each alarm")[2]
     lines = [line.split(" | ")[0].removeprefix("| ") for line in page.partition("\n## ")[0].splitlines()]
     head = ("", "the alarm begins with", "---")

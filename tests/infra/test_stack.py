@@ -114,6 +114,7 @@ def test_outputs_are_what_the_command_line_looks_for() -> None:
     assert synthesized().template["Outputs"].keys() == {
         "ApiUrl",
         "StateMachineArn",
+        "TableStateMachineArn",
         "ArrayBucket",
         "ControlBucket",
         "DashboardName",

@@ -61,6 +61,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         ],
     },
     "of a young account, with a key": {
+        "max_usd_per_month": 50,
         "account_concurrency": 10,
         "alarm_usd_per_day": "none",
         "log_days": 14,

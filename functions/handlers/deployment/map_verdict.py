@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from handlers.deployment.stores import Deployment
+from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.plan.manifest import manifest_key
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.tables.map_round import MapRound
@@ -46,7 +47,14 @@ async def begin_round(  # noqa: PLR0913 # what a verdict and its summary say
         n_scenes: All scenes of the table.
         n_wanted: Scenes that the round reads.
         usd: Forecast until the end of the round.
+
+    Raises:
+        BudgetError: The month's budget is spent. A table that has begun goes on with one worker.
     """
+    halted = await deployment.why_halted()
+    if halted is not None and number == 0:
+        raise BudgetError(halted)
+    n_workers = planned.n_workers if halted is None else 1
     files = deployment.table_files(name)
     missing = await missing_tasks(tasks, round_files(files, number))
     key = manifest_key(f"{execution} {number}")
@@ -66,7 +74,7 @@ async def begin_round(  # noqa: PLR0913 # what a verdict and its summary say
         "gather": f"{name}/{number}",
         "execution": execution,
         "manifest": {"bucket": deployment.settings.control_bucket, "key": files.prefix + key},
-        "workers": planned.n_workers,
+        "workers": n_workers,
         "worker_size": 0,
         "shard_limit_s": planned.first_limit_s,
         "late_shard_s": _LATE_S,

@@ -2,11 +2,13 @@
 
 from collections.abc import Coroutine
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final, cast
 
 from handlers.deployment.settings import Settings
 from pixel_gather.core.estimate.assumptions import use_measured
+from pixel_gather.core.halt import HALTED_KEY, why_halted
 from pixel_gather.io.aws.gather_document import marker_key
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
@@ -86,6 +88,11 @@ class Deployment:
         """Tell whether somebody has cancelled an execution."""
         markers = ObjectControlStore(self._control, "", may_list=False)
         return await markers.get(marker_key(execution)) is not None
+
+    async def why_halted(self) -> str | None:
+        """Return why nothing begins now, as the month's budget is spent; None if there is no reason."""
+        markers = ObjectControlStore(self._control, "", may_list=False)
+        return why_halted(await markers.get(HALTED_KEY), now=datetime.now(UTC))
 
     @cached_property
     def results(self) -> ObjectControlStore:

@@ -5,6 +5,7 @@ complete, waiting or refused. Errors that the user can mend are returned as refu
 that another try can mend are raised. Waiting is for another append to the same cube, and is no error.
 """
 
+import asyncio
 import json
 import math
 import random
@@ -58,7 +59,7 @@ class Planner:
 
         Raises:
             RequestError: The request is wrong, or does not fit the sources.
-            BudgetError: The plan is over a limit.
+            BudgetError: The plan is over a limit, or the month's budget is spent.
             ArrayExistsError: Another cube is at the same place.
             StoreError: A store refused.
         """
@@ -69,7 +70,9 @@ class Planner:
             control=deployment.control(request.cube_name),
             sources=self.readers.sources(request.sources.sign, self.projector),
         )
-        found_list = await read_found_list(request, context)
+        found_list, halted = await asyncio.gather(read_found_list(request, context), deployment.why_halted())
+        if halted is not None:
+            raise BudgetError(halted)
         async with open_gather_table(request, deployment, left_s=left_s, found_list=found_list) as table:
             planned = await plan_gather(
                 request,

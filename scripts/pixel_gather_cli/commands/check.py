@@ -1,7 +1,6 @@
 """``pixel-gather check``: gather samples in a deployment and compare what is seen with what is assumed."""
 
 import json
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +20,7 @@ from pixel_gather.io.store.object_store import StoreSettings, open_place
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.deployment.failures import fail_on_purpose
 from pixel_gather_cli.deployment.findings import Finding, alarms, architectures, measure
-from pixel_gather_cli.deployment.remote import DEFAULT_STACK
+from pixel_gather_cli.deployment.remote import deployer_options
 from pixel_gather_cli.deployment.smoke import DeployedStack, Smoke, gather_samples
 
 _EMULATED = (
@@ -30,15 +29,7 @@ _EMULATED = (
 
 
 @click.command("check")
-@click.option(
-    "--stack",
-    metavar="NAME",
-    default=lambda: os.environ.get("PIXEL_GATHER_STACK", DEFAULT_STACK),
-    help=f"Stack of the deployment.  [default: {DEFAULT_STACK}]",
-)
-@click.option("--region", metavar="REGION", help="AWS Region of the deployment.")
-@click.option("--profile", metavar="NAME", help="AWS profile, which may do what the one that deploys may.")
-@click.option("--endpoint", metavar="URL", help="Endpoint for all AWS services, instead of AWS's.")
+@deployer_options
 @click.option(
     "--failures",
     is_flag=True,

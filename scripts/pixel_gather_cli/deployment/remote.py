@@ -30,6 +30,20 @@ _OPTIONS = (
     click.option("--endpoint", metavar="URL", help="Endpoint for all AWS services, instead of AWS's."),
 )
 
+_OF_WHO_DEPLOYS = (
+    click.option(
+        "--stack",
+        metavar="NAME",
+        default=lambda: os.environ.get("PIXEL_GATHER_STACK", DEFAULT_STACK),
+        help=f"Stack of the deployment.  [default: {DEFAULT_STACK}]",
+    ),
+    click.option("--region", metavar="REGION", help="AWS Region of the deployment."),
+    click.option(
+        "--profile", metavar="NAME", help="AWS profile, which may do what the one that deploys may."
+    ),
+    click.option("--endpoint", metavar="URL", help="Endpoint for all AWS services, instead of AWS's."),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
@@ -62,6 +76,11 @@ class Target:
 def remote_options[Command: Callable[..., Any]](command: Command) -> Command:
     """Add the options that name a deployment."""
     return with_options(command, _OPTIONS)
+
+
+def deployer_options[Command: Callable[..., Any]](command: Command) -> Command:
+    """Add the options of commands for whoever has deployed: they look into the stack itself."""
+    return with_options(command, _OF_WHO_DEPLOYS)
 
 
 def open_deployment(target: Target, *, environment: Mapping[str, str] = os.environ) -> RemoteDeployment:

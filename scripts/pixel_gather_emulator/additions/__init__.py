@@ -27,6 +27,7 @@ def apply_additions(*, max_workers: int) -> None:
     from pixel_gather_emulator.additions import (  # noqa: PLC0415 - ministack reads the environment as it is imported
         addresses,
         alarms,
+        budgets,
         executions,
         machine_role,
         map_runs,
@@ -39,6 +40,7 @@ def apply_additions(*, max_workers: int) -> None:
 
     addresses.apply()
     alarms.apply()
+    budgets.apply()
     executions.apply()
     machine_role.apply()
     map_runs.apply(max_workers=max_workers)

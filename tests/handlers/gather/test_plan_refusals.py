@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from infra.refusals import REFUSALS
+from pixel_gather.core.halt import HALTED_KEY, halt_content
 from pixel_gather.core.request.request import parse_request
 from support.lambda_functions import Context, StateMachine, cold_start, records
 
@@ -100,6 +102,25 @@ def test_plan_gather_refuses_what_differs_from_the_archive(machine: StateMachine
     assert (first["verdict"], like["verdict"]) == ("planned", "planned")
     assert "output.codec: the cube has zstd; the new rows would have none" in other["cause"]
     assert machine.s3.get_object(Bucket="cubes", Key="out/all.archive.json")["Body"].read() == stored
+
+
+def test_plan_gather_refuses_while_the_months_budget_is_spent(machine: StateMachine) -> None:
+    """Nothing is written, so the same request begins anew when the marker is gone or its month is over."""
+    named = LANDSAT | {"output": {"name": "halted"}}
+    machine.s3.put_object(Bucket="control", Key=HALTED_KEY, Body=halt_content(datetime.now(UTC), {}))
+    try:
+        refused = machine.planned(named)
+        written = machine.s3.list_objects_v2(Bucket="cubes", Prefix="out/halted.zarr").get("KeyCount", 0)
+        last_month = halt_content(datetime(2026, 1, 31, tzinfo=UTC), {})
+        machine.s3.put_object(Bucket="control", Key=HALTED_KEY, Body=last_month)
+        planned = machine.planned(named)
+    finally:
+        machine.s3.delete_object(Bucket="control", Key=HALTED_KEY)
+
+    assert (refused["verdict"], refused["error"]) == ("refused", "BudgetError")
+    assert refused["cause"].startswith("this deployment has spent its budget of the month")
+    assert written == 0
+    assert planned["verdict"] == "planned"
 
 
 def test_every_refusal_is_one_that_operators_are_not_told_of(machine: StateMachine) -> None:

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from handlers.openapi.document import openapi_document
 from pixel_gather import Settings, rank
+from pixel_gather.core.halt import HALTED_KEY, halt_content
 from pixel_gather.io.aws.executions import Executions
 from pixel_gather.io.store.object_store import StoreSettings
 from rank.rasters import landscape, make_cog
@@ -286,6 +288,31 @@ def test_limit_of_dollars_refuses_or_ends_a_large_ranking(service: Service) -> N
     assert ended["state"] == "succeeded"
     assert "were not read finer" in ended["ranking"]["notes"][0]
     assert len(ended["ranking"]["scenes"]) == 6
+
+
+def test_tables_do_not_begin_while_the_months_budget_is_spent(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has begun goes on with one worker in its later rounds."""
+    machine = service.machine
+    kind = type(machine.plan.workflow.steps["ranking"])
+    map_round = kind._map_round
+    many = lambda *given, **named: replace(map_round(*given, **named), n_workers=9)  # noqa: E731 # of a method
+    monkeypatch.setattr(kind, "_map_round", many)
+    request = {"sources": SCENES, "by": "b1", "precision": 0.01}
+    begun = machine.plan.handler({"request": request, "execution": "a"}, Context())
+    for item in machine.items(begun):
+        machine.worker.handler({"gather": begun["gather"], "tasks": item, "limit_s": 60}, Context())
+    marker = halt_content(datetime.now(UTC), {})
+    machine.s3.put_object(Bucket="control", Key=HALTED_KEY, Body=marker)
+
+    later = machine.plan.handler({"gather": begun["gather"], "failed_shards": 100}, Context())
+    other = machine.plan.handler({"request": {**request, "by": "-b1"}, "execution": "b"}, Context())
+
+    assert begun["workers"] == 9
+    assert (later["verdict"], later["workers"]) == ("planned", 1)
+    assert (other["verdict"], other["error"]) == ("refused", "BudgetError")
+    assert "has spent its budget of the month" in other["cause"]
 
 
 def test_begun_ranking_goes_on_where_it_was(service: Service) -> None:

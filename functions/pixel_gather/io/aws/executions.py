@@ -15,6 +15,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from pixel_gather.core.errors import GatherNotFoundError, NotRedrivableError, RequestError
+from pixel_gather.core.halt import HALTED_KEY, why_halted
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
 from pixel_gather.io.aws.execution_json import json_object
 from pixel_gather.io.aws.failed_children import MOST_SHOWN
@@ -277,6 +278,10 @@ class Executions:
             GatherNotFoundError: There is no gather of this id.
             RequestError: The number cannot be set. The message says why.
         """
+        return self._line(self.change_workers(id_, workers)[0])
+
+    def change_workers(self, id_: str, workers: int) -> tuple[Mapping[str, Any], int]:
+        """Do as `limit` does, and return the execution's description, and how many workers it had."""
         if not 1 <= workers <= _MOST_WORKERS:
             raise RequestError(f"it must be 1 to {_MOST_WORKERS:,}", field="workers")
         found = self._get(id_)
@@ -291,7 +296,7 @@ class Executions:
         self.looks.forget(id_)
         with aws_errors_in_words():
             self.stepfunctions.update_map_run(mapRunArn=run["mapRunArn"], maxConcurrency=workers)
-        return self._line(found)
+        return found, run["maxConcurrency"]
 
     def redrive(self, id_: str) -> dict[str, Any]:
         """Run what is missing of a gather that ended without success, and return its line.
@@ -302,6 +307,7 @@ class Executions:
         """
         found = self._get(id_)
         reason = why_not_redrivable(found, kind=self.kind)
+        reason = reason or self.why_halted()  # no plan asks
         if reason is not None:
             raise NotRedrivableError(reason)
         later = _next_attempt(found["name"])
@@ -326,6 +332,21 @@ class Executions:
                 refused = {**found, "redriveStatus": "NOT_REDRIVABLE", "redriveStatusReason": said}
                 raise NotRedrivableError(why_not_redrivable(refused, kind=self.kind)) from error
         return self._line({**found, "status": "RUNNING", "stopDate": None})
+
+    def why_halted(self) -> str | None:
+        """Return why nothing begins now; None if there is no reason."""
+        return why_halted(self.control_file(HALTED_KEY), now=self.now())
+
+    def control_file(self, key: str) -> bytes | None:
+        """Return an object of the control bucket, or None if there is none."""
+        with aws_errors_in_words():
+            try:
+                content: bytes = self.s3.get_object(Bucket=self.control_bucket, Key=key)["Body"].read()
+            except ClientError as error:
+                if code_of(error) in _NOT_THERE:
+                    return None
+                raise
+            return content
 
     def _start(self, name: str, content: str) -> dict[str, Any]:
         with aws_errors_in_words():
@@ -400,15 +421,8 @@ class Executions:
 
     def _summary(self, name: str) -> Mapping[str, Any] | None:
         """Return the summary that the plan wrote, or None before it was written and after it has expired."""
-        with aws_errors_in_words():
-            try:
-                answer = self.s3.get_object(Bucket=self.control_bucket, Key=summary_key(name))
-            except ClientError as error:
-                if code_of(error) in _NOT_THERE:
-                    return None
-                raise
-            summary: Mapping[str, Any] = json.loads(answer["Body"].read())
-        return summary
+        content = self.control_file(summary_key(name))
+        return None if content is None else json.loads(content)
 
 
 def _has_all_shards(found: Mapping[str, Any]) -> bool:

@@ -1,0 +1,56 @@
+"""The marker of a month's budget that is spent: no gather or table begins while it holds. Pure.
+
+It is one small object beside the register of `pixel_gather.core.admission`. It holds until the month is over,
+as the budget does. Without a JSON library of its own, so that every function may read it.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+HALTED_KEY: Final = "pace/halted.json"
+"""Key in the control bucket."""
+
+
+def halt_content(now: datetime, limited: Mapping[str, int]) -> bytes:
+    """Return the marker that holds from now until the next month begins, in UTC.
+
+    Args:
+        now: The time.
+        limited: How many workers each gather or table had that was limited, by its name.
+    """
+    months = now.year * 12 + now.month  # those before the next one
+    until = datetime(months // 12, months % 12 + 1, 1, tzinfo=UTC)
+    said = {"since": now.isoformat(timespec="seconds"), "until": until.isoformat(timespec="seconds")}
+    return json.dumps({**said, "limited": dict(limited)}).encode()
+
+
+def workers_before(marker: bytes | None) -> dict[str, int]:
+    """Return the workers of what was limited, by name; nothing if there is no marker that can be read."""
+    try:
+        return {} if marker is None else dict(json.loads(marker)["limited"])
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def why_halted(marker: bytes | None, *, now: datetime) -> str | None:
+    """Return why nothing begins now, as a sentence for whoever asks; None if there is no reason.
+
+    A marker that cannot be read counts: it can only have been put to save money.
+    """
+    if marker is None:
+        return None
+    try:
+        until = datetime.fromisoformat(json.loads(marker)["until"])
+    except (ValueError, KeyError, TypeError):
+        return f"this deployment is halted: {_HOW}"
+    if now >= until:
+        return None
+    return (
+        f"this deployment has spent its budget of the month (max_usd_per_month), so nothing begins before "
+        f"{until.date().isoformat()}: wait, or {_HOW}"
+    )
+
+
+_HOW: Final = "ask whoever has deployed it for scripts/deploy budget --resume"

@@ -1,0 +1,91 @@
+"""Halts a deployment whose budget is spent, and lets it go on.
+
+To halt is to put a marker, which every plan looks for, and then to let all that runs have one worker. Step
+Functions knows no less. What runs is not cancelled: its shards are paid, and a worker costs cents an hour.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pixel_gather.core.errors import GatherNotFoundError, RequestError, ThrottledError
+from pixel_gather.core.halt import HALTED_KEY, halt_content, workers_before
+from pixel_gather.io.aws.aws_errors import aws_errors_in_words
+from pixel_gather.io.aws.executions import LONGEST_LIST, Executions
+
+_PAUSE_S: Final = 1.0
+"""Step Functions answers one DescribeMapRun a second for a whole account."""
+
+_LEAST_S: Final = 20.0
+"""Left of the time when no other round begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """Halts one deployment, and lets it go on."""
+
+    gathers: Executions
+    tables: Executions
+    sleep: Callable[[float], None] = time.sleep
+
+    def halt(self, *, left_s: Callable[[], float]) -> list[str]:
+        """Let nothing begin, and let what runs have one worker. Return the names of what was limited.
+
+        What has no workers yet is looked at again, until nothing is left: it may have been planned before the
+        marker, and its workers begin minutes later.
+
+        Args:
+            left_s: Tells how long this may still take.
+        """
+        limited = workers_before(self.gathers.control_file(HALTED_KEY))
+        self._mark(limited)
+        while True:
+            waiting = [(of, id_) for of, id_ in self._running() if id_ not in limited]
+            for executions, id_ in waiting:
+                before = self._change(executions, id_, 1)
+                if before is not None:
+                    limited[id_] = before
+            self._mark(limited)
+            if not waiting or left_s() < _LEAST_S:
+                return list(limited)
+
+    def resume(self) -> list[str]:
+        """Let all begin again, and give what was limited its workers back. Return the names of the latter."""
+        before = workers_before(self.gathers.control_file(HALTED_KEY))
+        with aws_errors_in_words():
+            self.gathers.s3.delete_object(Bucket=self.gathers.control_bucket, Key=HALTED_KEY)
+        return [
+            id_
+            for executions, id_ in self._running()
+            if id_ in before and self._change(executions, id_, before[id_]) is not None
+        ]
+
+    def _mark(self, limited: Mapping[str, int]) -> None:
+        content = halt_content(datetime.now(UTC), limited)
+        with aws_errors_in_words():
+            self.gathers.s3.put_object(Bucket=self.gathers.control_bucket, Key=HALTED_KEY, Body=content)
+
+    def _running(self) -> Iterator[tuple[Executions, str]]:
+        for executions in (self.gathers, self.tables):
+            token: str | None = None
+            while True:
+                page: Mapping[str, Any] = executions.list_(limit=LONGEST_LIST, token=token, state="running")
+                for each in page[f"{executions.kind}s"]:
+                    yield executions, each["id"]
+                token = page["next"]
+                if token is None:
+                    break
+
+    def _change(self, executions: Executions, id_: str, workers: int) -> int | None:
+        """Change the workers of what runs, and return how many it had.
+
+        None if it has no workers now, or if Step Functions is busy.
+        """
+        self.sleep(_PAUSE_S)
+        try:
+            _, before = executions.change_workers(id_, workers)
+        except (RequestError, GatherNotFoundError, ThrottledError):
+            return None
+        return before
