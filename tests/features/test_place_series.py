@@ -98,10 +98,10 @@ def test_the_page_has_a_dot_for_each_value(tmp_path: Path) -> None:
 
     page = (tmp_path / "series.html").read_text()
     assert ended.value.code == 0
-    assert page.count("<circle") == 5
+    assert page.count('<path class="dots"') == 5
     assert page.count("<tr>") == 6
     assert "1895-01-01T00:00:00Z: 10.1699" in page
-    assert "b1, 5 values of 5 images: 0 to 31.1602" in page
+    assert "b1, 5 values of 5 images. b1 from 0 to 31.1602" in page
 
 
 def test_the_page_escapes_texts_and_marks_images_without_a_value() -> None:
@@ -120,7 +120,7 @@ def test_the_page_escapes_texts_and_marks_images_without_a_value() -> None:
 
     page = page_html([row, gone], title="<t>")
 
-    assert (page.count("<circle"), page.count("<line ")) == (1, 1)
+    assert (page.count('<path class="dots"'), page.count("v-60")) == (1, 1)
     assert not [text for text in ("<a>", "<no>", "<t>") if text in page]
     assert "no value has a time" in page_html([gone], title="t")
     assert "<tbody></tbody>" in page_html([], title="t")

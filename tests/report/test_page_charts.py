@@ -14,11 +14,11 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.results.evidence import Coverage, Place
 from pixel_gather.features.report.cube_evidence import read_evidence
-from pixel_gather.features.report.page.chart import number_ticks, time_ticks
 from pixel_gather.features.report.page.coverage import coverage_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
 from pixel_gather.features.report.page.values import values_of
+from pixel_gather.io.pictures.chart import number_ticks, time_ticks
 from support.report_cubes import REPORT, MadeCube
 
 _DAY_US = 86_400_000_000

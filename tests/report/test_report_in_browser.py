@@ -1,4 +1,4 @@
-"""The report in a headless Chromium: what is seen where, at three widths, and what axe says."""
+"""The report in a headless Chromium: what is seen where. Beside what `test_all_pages_in_browser` looks at."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,8 +9,8 @@ from obstore.store import LocalStore
 from scipy import ndimage
 
 from pixel_gather.features.report.cube_evidence import read_evidence
-from pixel_gather.features.report.report_files import make_comparison_files, report_files_of
-from support.browser import LOADED, Page, needs_browser, opened_browser, violations
+from pixel_gather.features.report.report_files import report_files_of
+from support.browser import LOADED, Page, needs_browser, opened_browser
 from support.image_cubes import failing_cube, scene_class_cube
 from support.viewed_cubes import (
     MASKLESS,
@@ -24,7 +24,6 @@ from support.viewed_cubes import (
 pytestmark = [pytest.mark.slow, needs_browser]
 
 WIDTHS = (390, 820, 1440)
-NAMES = ("valley", "failing", "classes", "clear", "warm", "compared")
 HEIGHT = 900
 _VISIBLE = """
 (() => Object.fromEntries(Object.entries(%s).map(([name, selector]) => {
@@ -46,7 +45,7 @@ def page() -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return addresses of reports: colours, failures, classes, a mask, units, and cubes side by side."""
+    """Return addresses of reports: colours, failures, classes, a mask and units."""
     folder = tmp_path_factory.mktemp("reports")
     gathered = {
         "valley": gathered_valley(folder, n_rows=9),
@@ -60,13 +59,6 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         name: read_evidence(LocalStore(each.place), place=each.place) for name, each in gathered.items()
     }
     pages = {name: report_files_of(each, viewer="view.html") for name, each in evidences.items()}
-    pages["compared"] = make_comparison_files(
-        [each.run for each in evidences.values()],
-        plots=(),
-        evidences=list(evidences.values()),
-        title="three cubes",
-        with_published=False,
-    )
     for name, files in pages.items():
         (folder / f"{name}.html").write_bytes(files["report.html"])
     return {name: (folder / f"{name}.html").as_uri() for name in pages}
@@ -76,38 +68,6 @@ def _open(page: Page, url: str, *, width: int = 1440, is_dark: bool = False) -> 
     page.look(width=width, height=HEIGHT, is_dark=is_dark)
     page.events.clear()
     page.open_(url, until=LOADED)
-
-
-@pytest.mark.parametrize("is_dark", [False, True])
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", NAMES)
-def test_axe_finds_nothing_in_a_report(
-    page: Page, reports: dict[str, str], name: str, width: int, *, is_dark: bool
-) -> None:
-    """Every report is accessible at each width, with all that is folded. It keeps to its policy."""
-    _open(page, reports[name], width=width, is_dark=is_dark)
-    page.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    said = [each["params"]["entry"]["text"] for each in page.events if each["method"] == "Log.entryAdded"]
-
-    assert said == []
-    assert violations(page) == []
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", NAMES)
-def test_no_report_is_wider_than_its_window(
-    page: Page, reports: dict[str, str], name: str, width: int
-) -> None:
-    """Nothing is cut off on the right. No text is smaller than 11 pixels."""
-    _open(page, reports[name], width=width)
-    smallest = page.run(
-        "Math.min(...Array.from(document.querySelectorAll('main *, footer'))"
-        ".filter((each) => each.checkVisibility() && each.innerText?.trim())"
-        ".map((each) => parseFloat(getComputedStyle(each).fontSize)))"
-    )
-
-    assert page.run("document.documentElement.scrollWidth") <= width
-    assert smallest >= 11
 
 
 def test_first_screen_answers(page: Page, reports: dict[str, str]) -> None:

@@ -64,6 +64,7 @@ _OPTIONS = (
     "--remote-debugging-port=0",
 )
 _PATIENCE_S = 60.0
+_FAULTS = Path(__file__).parent / "page_faults.js"
 _PORT_FILE = "DevToolsActivePort"
 
 
@@ -156,6 +157,11 @@ def violations(page: Page) -> list[Any]:
     )
     assert n_passed > 10
     return list(found)
+
+
+def faults(page: Page) -> list[str]:
+    """Return what is out of place on a page as a reader sees it, the same for every page."""
+    return list(page.run(_FAULTS.read_text(encoding="utf-8")))
 
 
 @contextmanager

@@ -120,6 +120,31 @@ def cover(row: int) -> Pixels:
     return classes.astype("uint8")
 
 
+def gathered_scenes(folder: Path, *, n_rows: int = 9) -> Gathered:
+    """Gather the valley as scenes of Sentinel-2: B02, B03, B04 and B08, with classes of twice their width."""
+    lines = ["href,time,band,scene,eo:cloud_cover"]
+    colours = valley(n_rows)
+    names = {"B02": "blue", "B03": "green", "B04": "red", "B08": "nir"}
+    for row in range(n_rows):
+        day = date(2025, 1, 4) + timedelta(15 * row)
+        scene = f"S2B_MSIL2A_{day:%Y%m%d}T101109_R022_T32TPS_{day:%Y%m%d}T121533"
+        for band in (*names, "SCL"):
+            file = folder / f"{scene}_{band}.tif"
+            lines.append(f"{file},{day}T10:11:09Z,{band},{scene},{10 * (row % 5)}")
+            if band == "SCL":
+                _write(file, scene_classes(row)[::2, ::2], dtype="uint8", nodata=0, width=20)
+            elif row != MISSING:
+                _write(file, colours[names[band]][row])
+    listed = folder / "scenes.csv"
+    listed.write_text("\n".join(lines))
+    request = {
+        "sources": str(listed),
+        "window": {"pixels": [0, 0, SIDE, SIDE]},
+        "grid": {"resolution": "finest"},
+    }
+    return gather(request, to=folder / "scenes.zarr", settings=Settings(draws_report=False))
+
+
 def gathered_bgr(folder: Path) -> Gathered:
     """Gather images of three bands whose files say that they are blue, green and red, in this order."""
     colours = valley(2)

@@ -15,28 +15,27 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.time_range import format_moment
+from pixel_gather.io.pictures.chart import Chart, Tick, line_marks, number_ticks, path, time_ticks
 from pixel_gather.io.pictures.page_style import page_style
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.drawn_table import DrawnTable, Floats, read_drawn
 
 _MOST_ON_LINES: Final = 6
 _MOST_FAILED: Final = 50
-_WIDTH, _HEIGHT, _MARGIN = 960, 200, 10
-_MAP_WIDTH: Final = 960
+_MAP_WIDTH, _MARGIN = 960, 10
+_ROOM: Final = 0.06
+_WIDEST: Final = 0.0125
+"""Share of the axis that a bar takes at most."""
+
 _VIRIDIS: Final = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)])
 _COLOURS: Final = ("vermilion", "green", "purple", "brown", "text", "muted")
 _STYLE: Final = """
-svg { display: block; width: 100%; }
-.chart { height: 12.5rem; } .map { height: auto; max-height: 70vh; }
-.chart * { vector-effect: non-scaling-stroke; }
-.spread { fill: var(--figure-blue); opacity: 0.18; }
-.middle { fill: none; stroke: var(--figure-blue); stroke-width: 2; }
-.one { fill: none; stroke-width: 1.2; } .dots { fill: none; stroke-width: 5; stroke-linecap: round; }
-.count { fill: var(--figure-green); } .swatch.all { background: var(--figure-blue); }
+.drawing { height: 12.5rem; }
+.map { display: block; width: 100%; max-height: 70vh; border: 1px solid var(--figure-grid); }
+.drawing .one { stroke-width: 1.2; } .drawing .line { stroke-width: 2.4; }
 .shape { stroke: var(--figure-axis); stroke-width: 0.5; } .none { fill: var(--figure-grid); }
 .map circle { r: 6px; }
 @media (max-width: 40rem) { .map circle { r: 13px; } }
-.ends { display: flex; justify-content: space-between; color: var(--figure-muted); font-size: 0.85rem; }
 .viridis { background: linear-gradient(to right, #440154, #3b528b, #21918c, #5ec962, #fde725); }
 td.n, th.n { text-align: right; white-space: nowrap; }
 .wide + .wide { margin-top: 1.5rem; }
@@ -90,24 +89,15 @@ def table_page(table: Path) -> str:
 
 
 def _across(times: np.ndarray[Any, Any]) -> Floats:
-    """Return where times lie from left to right."""
-    first, last = times.min(), times.max()
-    share = (times - first) / (last - first) if last > first else np.full(len(times), 0.5)
-    found: Floats = _MARGIN + share * (_WIDTH - 2 * _MARGIN)
+    """Return where times lie from left to right, in shares of the chart."""
+    first, last = int(times.min()), int(times.max())
+    found: Floats = (times - first) / (last - first) if last > first else np.full(len(times), 0.5)
     return found
 
 
-def _ends(times: np.ndarray[Any, Any]) -> str:
-    first, last = (format_moment(int(each))[:10] for each in (times.min(), times.max()))
-    return f'<div class="ends"><span>{first}</span><span>{last}</span></div>'
-
-
-def _chart(said: str, marks: str) -> str:
-    """Return a chart that is as high on a telephone as elsewhere."""
-    return (
-        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
-        f'aria-label="{escape(said)}">{marks}</svg>'
-    )
+def _dates(times: np.ndarray[Any, Any]) -> tuple[Tick, ...]:
+    first, last = int(times.min()), int(times.max())
+    return time_ticks(first, last) if last > first else ((0.5, format_moment(first)[:10]),)
 
 
 def _coverage(drawn: DrawnTable) -> str:
@@ -120,18 +110,21 @@ def _coverage(drawn: DrawnTable) -> str:
     n = len(drawn.ids)
     pairs = np.unique((at * n + drawn.feature)[has_value])
     counts = np.bincount(pairs // n, minlength=len(times))
-    width = max(1.0, min(12.0, 0.8 * _WIDTH / len(times)))
-    bars = "".join(
-        f'<rect class="count" x="{x - width / 2:.1f}" y="{_HEIGHT * (1 - count / n):.1f}" '
-        f'width="{width:.1f}" height="{_HEIGHT * count / n:.1f}">'
-        f"<title>{format_moment(int(time))}: {count:,} of {n:,}</title></rect>"
-        for x, count, time in zip(_across(times), counts.tolist(), times, strict=True)
+    width = min(_WIDEST, 0.8 / len(times))
+    bars = []
+    for x, count, time in zip(_across(times), counts.tolist(), times, strict=True):
+        left, right = x * (1 - width), x * (1 - width) + width
+        bar = path([(left, 0), (left, count / n), (right, count / n), (right, 0)])
+        title = f"{format_moment(int(time))}: {count:,} of {n:,}"
+        bars.append(f'<path class="valid" d="{bar}Z"><title>{title}</title></path>')
+    fewest, most = int(counts.min()), int(counts.max())
+    have = f"{fewest:,} to {most:,}" if fewest < most else f"{most:,}"
+    said = f"{counted(len(times), 'time')}, with values of {have} of {counted(n, 'feature')}"
+    ticks = tuple((place, label) for place, label in number_ticks(0, n, most=4) if "." not in label)
+    chart = Chart(
+        title="", said=said, marks="".join(bars), x_ticks=_dates(times), y_ticks=ticks, note=f"{said}."
     )
-    said = (
-        f"{counted(len(times), 'time')}, of {counts.min():,} to {counts.max():,} of {counted(n, 'feature')} "
-        "with a value"
-    )
-    return f"<figure>{_chart(said, bars)}{_ends(times)}<figcaption>{said}</figcaption></figure>\n"
+    return f"{chart.html(3)}\n"
 
 
 def _series(drawn: DrawnTable, name: str) -> str:
@@ -147,40 +140,41 @@ def _series(drawn: DrawnTable, name: str) -> str:
     low, middle, high = (np.array([np.quantile(each, q) for each in parts]) for q in (0.1, 0.5, 0.9))
     chosen = _chosen(drawn, known)
     shown = known & np.isin(drawn.feature, chosen)
-    bottom = min(float(low.min()), float(values[shown].min()))
-    top = max(float(high.max()), float(values[shown].max()))
+    least = min(float(low.min()), float(values[shown].min()))
+    most = max(float(high.max()), float(values[shown].max()))
+    room = (most - least) * _ROOM or abs(most) * _ROOM or 0.5
+    bottom, top = least - room, most + room
 
-    def y(each: Floats) -> Floats:
-        share = (each - bottom) / (top - bottom) if top > bottom else np.full(len(each), 0.5)
-        found: Floats = _HEIGHT - _MARGIN - share * (_HEIGHT - 2 * _MARGIN)
-        return found
+    def up(each: Floats) -> Floats:
+        return (each - bottom) / (top - bottom)
 
     xs = _across(unique)
-    band = _points(np.concatenate([xs, xs[::-1]]), np.concatenate([y(high), y(low)[::-1]]))
-    lines, legend = [], ['<span class="limits"><span class="swatch all"></span>all features</span>']
+    edge = [*zip(xs, up(high), strict=True), *reversed(list(zip(xs, up(low), strict=True)))]
+    marks = [f'<path class="spread" d="{path(edge)}Z"/>', line_marks(xs, up(middle))[0]]
+    legend = [("valid", "all features")]
     whole = dict(zip(unique.tolist(), xs.tolist(), strict=True))
     for number, feature in enumerate(chosen):
         own = np.flatnonzero(known & (drawn.feature == feature))
         own = own[np.argsort(drawn.times[own], kind="stable")]
-        line = _points(np.array([whole[each] for each in drawn.times[own].tolist()]), y(values[own]))
+        at = [whole[each] for each in drawn.times[own].tolist()]
+        points = list(zip(at, up(values[own]).tolist(), strict=True))
         colour = f"var(--figure-{_COLOURS[number % len(_COLOURS)]})"
-        lines.append(f'<polyline class="one" stroke="{colour}" points="{line}"/>')
-        dots = "".join(f"M{each}h0" for each in line.split())
-        lines.append(f'<path class="dots" stroke="{colour}" d="{dots}"/>')
-        legend.append(
-            f'<span class="limits"><span class="swatch" style="background: {colour}"></span>'
-            f"{escape(str(drawn.ids[feature]))}</span>"
-        )
-    said = f"{name}, {bottom:.4g} to {top:.4g}"
-    marks = (
-        f'<polygon class="spread" points="{band}"/>'
-        f'<polyline class="middle" points="{_points(xs, y(middle))}"/>{"".join(lines)}'
+        dots = "".join(f"{path([each])}h0" for each in points)
+        marks.append(f'<path class="one" style="stroke: {colour}" d="{path(points)}"/>')
+        marks.append(f'<path class="dots" style="stroke: {colour}" d="{dots}"/>')
+        legend.append((colour, str(drawn.ids[feature])))
+    said = f"{name}, {least:.4g} to {most:.4g}"
+    chart = Chart(
+        title=name,
+        said=said,
+        marks="".join(marks),
+        x_ticks=_dates(unique),
+        y_ticks=number_ticks(bottom, top, most=4),
+        legend=tuple(legend),
+        note=f"{said}: the median of all features with their 10 % to 90 %, "
+        f"and {counted(len(chosen), 'feature')} of them",
     )
-    return (
-        f"<figure><figcaption>{escape(said)}: the median of all features with their 10 % to 90 %, "
-        f"and {counted(len(chosen), 'feature')} of them</figcaption>{_chart(said, marks)}{_ends(unique)}"
-        f'<div class="scale">{"".join(legend)}</div></figure>\n'
-    )
+    return f"{chart.html(3)}\n"
 
 
 def _chosen(drawn: DrawnTable, known: np.ndarray[Any, Any]) -> list[int]:
@@ -232,8 +226,8 @@ def _map(drawn: DrawnTable) -> str:
                 for x, y in (each.split(",") for ring in rings for each in ring.split())
             ]
         else:
-            path = "".join(f"M{ring.replace(' ', 'L')}Z" for ring in rings)
-            marks.append(f'<path class="{look}" fill-rule="evenodd"{fill} d="{path}">{title}</path>')
+            outline = "".join(f"M{ring.replace(' ', 'L')}Z" for ring in rings)
+            marks.append(f'<path class="{look}" fill-rule="evenodd"{fill} d="{outline}">{title}</path>')
     name = drawn.names[0]
     bar = (
         f'<div class="scale"><span class="limits">{escape(name)} {low:.4g}'
@@ -242,9 +236,15 @@ def _map(drawn: DrawnTable) -> str:
         '<span class="note">grey: no value</span></div>'
     )
     said = f"{counted(len(marks), 'shape')}, coloured by the last value of {name}"
+    place = (
+        f"longitude {west:.4f} to {east:.4f}, latitude {south:.4f} to {north:.4f}"
+        if drawn.is_geographic
+        else f"x {west:,.0f} to {east:,.0f}, y {south:,.0f} to {north:,.0f} in the CRS of the features"
+    )
     return (
         f'<figure>{bar}<svg class="map" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
-        f'aria-label="{escape(said)}">{"".join(marks)}</svg></figure>\n'
+        f'aria-label="{escape(said)}">{"".join(marks)}</svg>'
+        f"<figcaption>North is above: {place}.</figcaption></figure>\n"
     )
 
 

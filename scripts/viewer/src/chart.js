@@ -6,6 +6,7 @@ import { isGap, moment, number, toldApart } from "./words.js";
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const EDGE = { left: 58, right: 16, top: 12, bottom: 44 };
 const MOST_BAR = 14;
+const LEAST_TICKS = 2;
 export const MOST_POINTS = 4000;
 const MOST_DOTS = 500;
 const ALONE_SHADE = 2; // half the width of the spread of a row between two gaps
@@ -27,7 +28,9 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width, heigh
   let [low, high] = valued.length && !classes ? extremes(valued) : [0, 1];
   if (low === high) [low, high] = [low - 1, high + 1];
   const margin = classes ? 0 : (high - low) * 0.05;
-  const x = (value) => EDGE.left + ((value - first) / (last - first || 1)) * (width - EDGE.left - EDGE.right);
+  const side = Math.min(MOST_BAR, Math.max(1, (0.8 * (width - EDGE.left - EDGE.right)) / drawn.length));
+  const aside = classes ? side / 2 : 0; // half of the first bar lies on this side of its date
+  const x = (value) => EDGE.left + aside + ((value - first) / (last - first || 1)) * (width - EDGE.left - EDGE.right - 2 * aside);
   const y = (value) => HEIGHT - EDGE.bottom - ((value - low + margin) / (high - low + 2 * margin)) * (HEIGHT - EDGE.top - EDGE.bottom);
   const add = (name, attributes, text) => {
     const element = document.createElementNS(NAMESPACE, name);
@@ -50,7 +53,6 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width, heigh
   }
 
   if (classes) {
-    const side = Math.min(MOST_BAR, Math.max(1, (0.8 * (width - EDGE.left - EDGE.right)) / drawn.length));
     for (const each of thinned(drawn)) {
       const [found] = each.values;
       let base = 0;
@@ -132,22 +134,25 @@ export function ticks(low, high, wanted) {
   const rough = (high - low) / wanted;
   if (!(rough > 0)) return [low];
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
-  const found = [];
-  for (let each = Math.ceil(low / step) * step; each <= high + step * 1e-9; each += step) found.push(Number(each.toPrecision(12)));
-  return found;
+  const steps = [0.2, 0.5, 1, 2, 5, 10].map((each) => each * power);
+  for (let size = steps.findIndex((each) => each >= rough); ; size -= 1) {
+    const found = [];
+    for (let each = Math.ceil(low / steps[size]) * steps[size]; each <= high + steps[size] * 1e-9; each += steps[size]) found.push(Number(each.toPrecision(12)));
+    if (found.length >= LEAST_TICKS || !size) return found;
+  }
 }
 
 function dates(first, last, wanted) {
   const days = (last - first) / DAY;
   if (days < 3) return ticks(first, last, wanted).map((each) => [each, moment(Math.round(each / 1000) * 1000).replace(" UTC", "").slice(5, 16)]);
+  const byDay = () => ticks(first / DAY, last / DAY, wanted).filter(Number.isInteger).map((each) => [each * DAY, moment(each * DAY)]);
   const months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((each) => days / 30.4 / each <= wanted) ?? 1200;
-  if (days < 60) return ticks(first / DAY, last / DAY, wanted).filter(Number.isInteger).map((each) => [each * DAY, moment(each * DAY)]);
+  if (days < 60) return byDay();
   const from = new Date(first);
   const found = [];
   for (let index = Math.ceil((from.getUTCFullYear() * 12 + from.getUTCMonth()) / months) * months; ; index += months) {
     const at = Date.UTC(Math.floor(index / 12), index % 12, 1);
-    if (at > last) return found;
+    if (at > last) return found.length >= LEAST_TICKS ? found : byDay();
     if (at >= first) found.push([at, months % 12 ? moment(at).slice(0, 7) : moment(at).slice(0, 4)]);
   }
 }

@@ -92,11 +92,12 @@ export function fillKey(view, cube, limits, classes) {
       return made("span", {}, box, `${band}`);
     }));
   } else {
-    const bar = made("span", { className: "bar" });
-    bar.style.background = barOf(view, 0);
     const { real, unit } = cube.describe(view.bands[0]);
     const ends = limits ? toldApart(limits[0].map(real)) : ["–", "–"];
-    $("key").replaceChildren(made("span", { className: "named", textContent: `${nameOf(view.bands[0])}${unit ? `, ${unit}` : ""}` }), made("span", { textContent: ends[0] }), bar, made("span", { textContent: ends[1] }));
+    const bar = made("span", { className: "bar", role: "img", ariaLabel: `Colour bar from ${ends.join(" to ")}` });
+    bar.style.background = barOf(view, 0);
+    const named = made("span", { textContent: `${nameOf(view.bands[0])}${unit ? `, ${unit}` : ""}` });
+    $("key").replaceChildren(named, made("span", { className: "limits" }, ends[0], bar, ends[1]));
   }
 }
 

@@ -1,25 +1,28 @@
 """A series as one self-contained HTML page: a chart of each value, and a table of the images."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.features.series.series_rows import json_time
+from pixel_gather.core.time_range import format_moment
+from pixel_gather.features.series.series_rows import json_time, time_us
+from pixel_gather.io.pictures.chart import Chart, line_marks, number_ticks, path, time_ticks
 from pixel_gather.io.pictures.page_style import page_style
 
 ABOUT: Final = ("time", "scene", "href", "valid", "status", "reason")
 """Fields of a row that are no values."""
 
-_WIDTH, _HEIGHT, _MARGIN = 960, 200, 8
+_ROOM: Final = 0.06
+_MARK: Final = 60
 _STYLE: Final = """
-svg { display: block; width: 100%; height: auto; }
-.line { fill: none; stroke: currentColor; stroke-width: 1.5; opacity: 0.5; }
-.value { fill: currentColor; } .none { stroke: currentColor; stroke-width: 1; opacity: 0.4; }
-.ends { display: flex; justify-content: space-between; color: var(--figure-muted); font-size: 0.85rem; }
+.wide { margin-top: 1.5rem; }
+.drawing { height: 14rem; } .drawing .gap { stroke: var(--figure-vermilion); stroke-width: 2; }
+.swatch.gap { background: var(--figure-vermilion); } td:first-child { white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 """
 
@@ -52,6 +55,7 @@ def page_html(rows: Sequence[Row], *, title: str) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
         f"<style>{page_style()}{_STYLE}</style></head><body><main>\n<h1>{escape(title)}</h1>\n{charts}"
         '<div class="wide" tabindex="0" role="region" aria-label="Images">'
         f"<table><thead><tr><th>time</th>{head}<th>status</th><th>image</th></tr></thead>"
@@ -61,40 +65,35 @@ def page_html(rows: Sequence[Row], *, title: str) -> str:
 
 def _chart(rows: Sequence[Row], name: str) -> str:
     """Return a figure: a dot for each value, and a short line at the bottom where there is none."""
-    timed = [row for row in rows if row["time"] is not None]
-    known = [row for row in timed if row[name] is not None]
-    caption = f"<figcaption>{escape(name)}, {counted(len(known), 'value')} of {counted(len(rows), 'image')}"
-    if not known:
-        return f"<figure>{caption}: no value has a time</figcaption></figure>\n"
-    first, last = timed[0]["time"], timed[-1]["time"]
-    low, high = min(row[name] for row in known), max(row[name] for row in known)
-
-    def x(time: datetime) -> float:
-        share = (time - first) / (last - first) if last > first else 0.5
-        return round(_MARGIN + share * (_WIDTH - 2 * _MARGIN), 1)
-
-    def y(value: float) -> float:
-        share = (value - low) / (high - low) if high > low else 0.5
-        return round(_HEIGHT - 2 * _MARGIN - share * (_HEIGHT - 3 * _MARGIN), 1)
-
-    at = [(x(row["time"]), y(row[name]), row) for row in known]
-    points = " ".join(f"{left},{top}" for left, top, _ in at)
+    times = np.array([time_us(row["time"]) for row in rows if row["time"] is not None])
+    values = np.array(
+        [np.nan if row[name] is None else row[name] for row in rows if row["time"] is not None], "float64"
+    )
+    is_known = np.isfinite(values)
+    title = f"{name}, {counted(int(is_known.sum()), 'value')} of {counted(len(rows), 'image')}"
+    if not is_known.any():
+        return f"<figure><figcaption>{escape(title)}: no value has a time</figcaption></figure>\n"
+    first, last = int(times[0]), int(times[-1])
+    low, high = float(values[is_known].min()), float(values[is_known].max())
+    room = (high - low) * _ROOM or abs(high) * _ROOM or 0.5
+    bottom, top = low - room, high + room
+    x = (times - first) / (last - first) if last > first else np.full(len(times), 0.5)
+    y = (values - bottom) / (top - bottom)
     dots = "".join(
-        f'<circle class="value" cx="{left}" cy="{top}" r="3"><title>{json_time(row["time"])}: '
-        f"{row[name]:.6g}</title></circle>"
-        for left, top, row in at
+        f'<path class="dots" d="{path([(x[n], y[n])])}h0"><title>{format_moment(int(times[n]))}: '
+        f"{values[n]:.6g}</title></path>"
+        for n in np.flatnonzero(is_known)
     )
-    gaps = "".join(
-        f'<line class="none" x1="{left}" x2="{left}" y1="{_HEIGHT - _MARGIN}" y2="{_HEIGHT}"/>'
-        for left in (x(row["time"]) for row in timed if row[name] is None)
+    gaps = "".join(f"{path([(x[n], 0)])}v-{_MARK}" for n in np.flatnonzero(~is_known))
+    chart = Chart(
+        title=title,
+        said=f"{name} from {low:.6g} to {high:.6g}",
+        marks=f'<path class="gap" d="{gaps}"/>{line_marks(x, y)[0]}{dots}',
+        x_ticks=time_ticks(first, last) if last > first else ((0.5, format_moment(first)[:10]),),
+        y_ticks=number_ticks(bottom, top, most=4),
+        legend=(("gap", "no value"),) if gaps else (),
     )
-    said = f"{name} from {low:.6g} to {high:.6g}"
-    return (
-        f"<figure>{caption}: {low:.6g} to {high:.6g}</figcaption>"
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(said)}">'
-        f'<polyline class="line" points="{points}"/>{dots}{gaps}</svg>'
-        f'<div class="ends"><span>{json_time(first)}</span><span>{json_time(last)}</span></div></figure>\n'
-    )
+    return f"{chart.html(2)}\n"
 
 
 def _line(row: Row, names: Sequence[str]) -> str:

@@ -29,6 +29,11 @@ def json_time(moment: datetime) -> str:
     return f"{moment.replace(tzinfo=None).isoformat()}Z"
 
 
+def time_us(moment: datetime) -> int:
+    """Return a time in microseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
 def _row(record: ImageRecord, lines: Lines, columns: Sequence[str]) -> dict[str, Any] | None:
     """Return the row of an image; None if it does not show the place."""
     is_there = len(lines) > 0

@@ -7,7 +7,7 @@ import numpy as np
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.evidence import Coverage
-from pixel_gather.features.report.page.chart import (
+from pixel_gather.io.pictures.chart import (
     SIDE,
     Chart,
     Tick,

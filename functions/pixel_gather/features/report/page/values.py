@@ -6,7 +6,8 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.results.evidence import Coverage, Evidence, Look, Scaling, Series
-from pixel_gather.features.report.page.chart import (
+from pixel_gather.features.report.page.coverage import share_in_words
+from pixel_gather.io.pictures.chart import (
     SIDE,
     Chart,
     drawn_in_words,
@@ -16,7 +17,6 @@ from pixel_gather.features.report.page.chart import (
     runs,
     time_ticks,
 )
-from pixel_gather.features.report.page.coverage import share_in_words
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of
 from pixel_gather.io.pictures.stretch import number_in_words
 
@@ -70,7 +70,7 @@ def _values_of_classes(look: Look, classes: tuple[PixelClass, ...]) -> ValuesVie
     said = f"most pixels are {classes[0].name} ({share_in_words(classes[0].share)})"
     width = SIDE / len(classes)
     bars = "".join(
-        f'<path style="fill: {each.colour}" d="M{(n + 0.1) * width:.1f} {SIDE}'
+        f'<path class="share" style="fill: {each.colour}" d="M{(n + 0.1) * width:.1f} {SIDE}'
         f'v{-each.share / classes[0].share * SIDE:.1f}h{0.8 * width:.1f}V{SIDE}z"/>'
         for n, each in enumerate(classes)
     )
@@ -105,7 +105,7 @@ def _shares_through(look: Look, classes: tuple[PixelClass, ...]) -> Chart | None
             f"h{0.88 / n * SIDE:.1f}v{share[at] * SIDE:.1f}z"
             for at in np.flatnonzero(share > 0)
         )
-        marks.append(f'<path style="fill: {each.colour}" d="{bars}"/>')
+        marks.append(f'<path class="share" style="fill: {each.colour}" d="{bars}"/>')
         below = below + share
     at = np.unique(np.linspace(0, n - 1, min(n, _MOST_NAMED_ROWS)).round().astype("int64"))
     return Chart(

@@ -1,6 +1,7 @@
 """Prepares the texts and images of one gather for the page's template."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,13 +10,14 @@ from pixel_gather.core.estimate.pricing import PRICES_OF
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.results.evidence import Evidence, SourceRow
 from pixel_gather.core.results.report import Cause
-from pixel_gather.features.report.page.chart import Chart
 from pixel_gather.features.report.page.coverage import coverage_chart, masked_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
 from pixel_gather.features.report.page.values import ValuesView, values_of
 from pixel_gather.features.report.page.window_views import LookView, left_out, views_of
+from pixel_gather.io.pictures.chart import Chart
 
+_NUMBERS: Final = re.compile(r"\[\n[-\d.,eE\s]+\]")
 _LONGEST_REQUEST: Final = 64 * 1024
 _KEPT_HREFS: Final = 20
 _MOST_NAMED: Final = 6
@@ -140,14 +142,20 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
 
 def _request_in_words(request: Mapping[str, Any]) -> tuple[str, bool]:
     """Return a request as JSON, and whether hrefs were left out because there are too many."""
-    text = json.dumps(request, indent=2, ensure_ascii=False)
+    text = _indented(request)
     sources = request.get("sources")
     hrefs = sources.get("hrefs") if isinstance(sources, Mapping) else sources
     if len(text) <= _LONGEST_REQUEST or not isinstance(hrefs, list):
         return text, False
     kept = [str(href) for href in hrefs[:_KEPT_HREFS]]
     short = {**request, "sources": {"hrefs": [*kept, f"and {len(hrefs) - len(kept):,} more"]}}
-    return json.dumps(short, indent=2, ensure_ascii=False), True
+    return _indented(short), True
+
+
+def _indented(request: Mapping[str, Any]) -> str:
+    """Return a request as JSON whose lists of numbers have one line."""
+    text = json.dumps(request, indent=2, ensure_ascii=False)
+    return _NUMBERS.sub(lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
 def _dearest_first(evidence: Evidence) -> list[tuple[str, float]]:

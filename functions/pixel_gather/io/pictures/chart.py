@@ -1,4 +1,4 @@
-"""Describes a small chart of a page. Its marks are an SVG that is as wide as the reader's window.
+"""A small chart of a page. Its marks are an SVG that is as wide as the reader's window.
 
 The marks lie in a square of 1,000 units, which the page stretches. All text stands beside it as HTML, so it
 keeps its size on a telephone.
@@ -7,6 +7,7 @@ keeps its size on a telephone.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from html import escape
 from math import ceil, floor, log10
 from typing import Any, Final
 
@@ -27,7 +28,10 @@ _LABEL: Final = 0.018
 """Share of an axis that a letter takes, in the narrowest chart of a wide page."""
 
 _AT_EDGE: Final = 0.08
-"""Labels that lie nearer to an end of the axis are moved inwards, as page.html.j2 says."""
+"""Labels that lie nearer to an end of the axis are moved inwards."""
+
+_APART: Final = 0.3
+"""Two labels at this distance do not touch on a telephone. Of three and more, every other one is left out."""
 
 _TIME_STEPS: Final = (
     *(("h", step) for step in (1, 3, 6, 12)),
@@ -50,9 +54,11 @@ type Tick = tuple[float, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """One chart. The template escapes its texts."""
+    """One chart."""
 
     title: str
+    """Above it. Empty if something else says it there."""
+
     said: str
     """What it shows, in words, for those who cannot see it."""
 
@@ -66,16 +72,65 @@ class Chart:
 
     note: str = ""
 
+    def html(self, level: int) -> str:
+        """Return the chart, whose title is a heading of this level. `page_style` says how it looks."""
+        title = f"<h{level}>{escape(self.title)}</h{level}>" if self.title else ""
+        said = f"{self.title}. {self.said}" if self.title else self.said
+        rules = "".join(
+            f'<span class="y rule" style="bottom: {100 * place:.2f}%"></span>'
+            f'<span class="y tick" style="bottom: {100 * place:.2f}%">{escape(label)}</span>'
+            for place, label in self.y_ticks
+        )
+        legend = "".join(
+            f'<li><span class="swatch{_look(name)}"></span>{escape(said)}</li>' for name, said in self.legend
+        )
+        return (
+            f'<figure class="chart{" has-y" if self.y_ticks else ""}">{title}'
+            f'<div class="drawing" role="img" aria-label="{escape(said)}">{rules}'
+            f'<svg viewBox="0 0 {SIDE} {SIDE}" preserveAspectRatio="none" aria-hidden="true">'
+            f"{self.marks}</svg>{self._labels()}</div>"
+            f"{f'<ul class="legend">{legend}</ul>' if legend else ''}"
+            f"{f'<figcaption>{escape(self.note)}</figcaption>' if self.note else ''}</figure>"
+        )
+
+    def _labels(self) -> str:
+        """Return the labels below. Those called spare are not seen on a telephone."""
+        ticks = self.x_ticks
+        is_roomy = len(ticks) == 2 and ticks[1][0] - ticks[0][0] > _APART  # noqa: PLR2004 # its ends
+        found = []
+        for index, (place, label) in enumerate(ticks):
+            spare = " spare" if index % 2 and not is_roomy else ""
+            edge = " at-start" if place < _AT_EDGE else " at-end" if place > 1 - _AT_EDGE else ""
+            found.append(
+                f'<span class="x tick{spare}{edge}" style="left: {100 * place:.2f}%">{escape(label)}</span>'
+            )
+        return "".join(found)
+
+
+def _look(name: str) -> str:
+    """Return the end of a swatch's class, or its colour."""
+    is_class = name.isalpha()
+    return f" {name}" if is_class else f'" style="background: {escape(name)}'
+
 
 def number_ticks(low: float, high: float, *, most: int = 5) -> tuple[Tick, ...]:
-    """Return round numbers between two values, with as few digits as tell them apart."""
+    """Return round numbers between two values, with as few digits as tell them apart.
+
+    There are ``most`` and one more, or two where this is a single one.
+    """
     if not low < high:
         return ()
     rough = (high - low) / most
     power = 10.0 ** floor(log10(rough))
-    step = next(each * power for each in _STEPS if each * power >= rough * 0.999)
+    steps = [each * power for each in (0.2, 0.5, *_STEPS)]
+    size = next(n for n, each in enumerate(steps) if each >= rough * 0.999)
+    while True:
+        step = steps[size]
+        first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
+        if last > first or not size:
+            break
+        size -= 1
     digits = max(0, -floor(log10(step) + 1e-9))
-    first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
     return tuple(
         ((n * step - low) / (high - low), f"{n * step:,.{digits}f}" if abs(step) < 1e9 else f"{n * step:.3g}")  # noqa: PLR2004 # longer numbers have an exponent
         for n in range(first, last + 1)
@@ -83,21 +138,36 @@ def number_ticks(low: float, high: float, *, most: int = 5) -> tuple[Tick, ...]:
 
 
 def time_ticks(start_us: int, stop_us: int) -> tuple[Tick, ...]:
-    """Return beginnings of hours, days, months or years between two times, six at most."""
+    """Return beginnings of hours, days, months or years between two times, six at most, and two at least."""
     start, stop = (np.datetime64(int(each), "us") for each in (start_us, stop_us))
+    finer: tuple[Tick, ...] = ()
     for unit, step in _TIME_STEPS:
         most = _MOST_DAYS if unit == "D" else _MOST_TIME_TICKS
-        if (stop - start) / _LENGTHS[unit] > step * most:
+        length = (stop - start) / _LENGTHS[unit] / step
+        if length > 2 * most:
             continue
-        span = max(int(stop_us) - int(start_us), 1)
-        found: list[Tick] = []
-        for each in _moments(start, stop, unit, step):
-            place = (int(each.astype("int64")) - int(start_us)) / span
-            label = _in_words(each.item(), unit)
-            if not found or _extent(place, label)[0] > _extent(*found[-1])[1]:
-                found.append((place, label))
-        return tuple(found)
+        found = _time_ticks(start, stop, unit, step)
+        if length > most:
+            finer = found
+        else:
+            return found if len(found) > 1 or len(found) >= len(finer) else finer
     return ()
+
+
+def _time_ticks(start: Any, stop: Any, unit: str, step: int) -> tuple[Tick, ...]:
+    """Return the beginnings of units whose labels do not touch."""
+    first_us, span = int(start.astype("int64")), max(int((stop - start).astype("int64")), 1)
+    found: list[Tick] = []
+    kept: list[datetime] = []
+    for each in _moments(start, stop, unit, step):
+        place = (int(each.astype("int64")) - first_us) / span
+        label = _in_words(each.item(), unit)
+        if not found or _extent(place, label)[0] > _extent(*found[-1])[1]:
+            found.append((place, label))
+            kept.append(each.item())
+    if unit == "h" and len(kept) > 1 and not any(each.hour for each in kept):  # days, which have a year
+        return tuple((place, _in_words(each, "D")) for (place, _), each in zip(found, kept, strict=True))
+    return tuple(found)
 
 
 def _extent(place: float, label: str) -> tuple[float, float]:

@@ -1,0 +1,95 @@
+"""Every page in a headless Chromium, at three widths, light and dark: what axe says, and what is where."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.browser import Page, faults, needs_browser, opened_browser, violations
+from support.pages import FILES, SIZES, VIEWED, Pages, opened_pages
+
+pytestmark = [pytest.mark.slow, needs_browser]
+
+_OPEN_ALL = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """Return one tab for all tests."""
+    with opened_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    """Return all pages. Each is made once."""
+    with opened_pages(tmp_path_factory.mktemp("pages")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("name", [*FILES, *VIEWED])
+def test_page_is_accessible_and_nothing_is_out_of_place(
+    page: Page, pages: Pages, name: str, width: int, height: int, *, is_dark: bool
+) -> None:
+    """As it opens, and with all that is folded. It keeps to its policy, and its background is its theme's."""
+    page.look(width=width, height=height, is_dark=is_dark)
+    page.events.clear()
+    pages.show(name, page)
+    found = faults(page)
+    page.run(_OPEN_ALL)
+    found += faults(page)
+    said = [each["params"]["entry"] for each in page.events if each["method"] == "Log.entryAdded"]
+    background = page.run("getComputedStyle(document.body).backgroundColor")
+
+    assert found == []
+    assert violations(page) == []
+    assert [each for each in said if each["source"] != "network"] == []  # not every cube has quicklooks
+    assert background == ("rgb(21, 25, 30)" if is_dark else "rgb(255, 255, 255)")
+
+
+_SOUND = """<!doctype html><html lang="en"><title>t</title><style>body { margin: 0 }
+.limits { display: inline-flex; white-space: nowrap }
+.bar { display: inline-block; width: 80px; height: 9px }</style>
+<h1>A page</h1><p id="p">some text</p>
+<p class="limits">1<span class="bar" role="img" aria-label="Colour bar from 1 to 2"></span>2</p>
+<figure class="chart"><i class="line"></i><b class="x tick">May</b> <b class="x tick">June</b>
+<b class="y tick">1</b> <b class="y tick">2</b></figure>"""
+
+
+@pytest.mark.parametrize(
+    ("sound", "wrong", "said"),
+    [
+        ("", "", None),
+        ('<p id="p">', '<p id="p" style="width: 500px">', "the page is 500 wide"),
+        ('<p id="p">', '<p id="p" style="font-size: 10.5px">', '"some text" has 10.5 px'),
+        ('<p id="p">', '<p id="p" style="margin-left: -9px">', "leaves the page"),
+        ('<p id="p">', '<p id="p" style="margin-top: -40px">', '"A page" lies on "some text"'),
+        ('<p id="p">', '<p id="p" style="width: 30px; overflow: hidden; white-space: nowrap">', "cuts off"),
+        (
+            "some text",
+            '<span style="word-break: break-all; display: block; width: 9px">abc</span>',
+            '"abc" is',
+        ),
+        ("<h1>A page</h1>", "<h1></h1>", "no title on top"),
+        ("<h1>A page</h1>", '<h1 style="margin-top: 700px">A page</h1>', "no title on top"),
+        ("some text", '<img src="data:,">', "img has no alt text"),
+        ("some text", '<img src="data:," alt="a">', "img is not there"),
+        ("some text", '<svg role="img" width="9" height="9"></svg>', "svg has no label"),
+        ('"></span>2', '"></span>', "span.bar has no two ends in sight"),
+        ("width: 80px", "width: 30px", "span.bar has no two ends in sight"),
+        ("inline-flex; white-space: nowrap }", "block; width: 9px }", "is broken"),
+        ('<b class="x tick">June</b>', "", "has 1 dates and 2 values"),
+        ('<b class="y tick">2</b>', "", "has 2 dates and 1 values"),
+    ],
+)
+def test_each_fault_is_found(page: Page, tmp_path: Path, sound: str, wrong: str, said: str | None) -> None:
+    """On a page that has none but this one."""
+    (tmp_path / "page.html").write_text(_SOUND.replace(sound, wrong, 1))
+    page.look(width=390, height=844)
+    page.open_((tmp_path / "page.html").as_uri(), until="document.querySelector('figure')")
+    found = faults(page)
+
+    assert (found == []) is (said is None)
+    assert said is None or any(said in each for each in found)
