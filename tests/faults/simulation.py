@@ -15,7 +15,9 @@ every append has to be committed.
 
 In one run of five, executions are cancelled. Their workers end, and their users submit the request again.
 
-In one run of four, each row has a second source, whose values hide pixels of the first one.
+In one run of four, each row has a second source, whose values hide pixels of the first one. In three of
+eleven, versions of a source have different offsets, and values are harmonised. In two of eleven, windows are
+cut into strips, each of which is a task.
 """
 
 import asyncio
@@ -50,6 +52,7 @@ from pixel_gather.core.errors import (
     StoreError,
 )
 from pixel_gather.core.estimate.workload import WorkerPool
+from pixel_gather.core.model.outcome import strip_digests
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
@@ -120,6 +123,12 @@ class Product:
     has_axis: bool = False
     """Whether one array has all bands, so that a task has one object."""
 
+    is_harmonised: bool = False
+    """Whether versions of a source have different offsets, which are added to the pixels."""
+
+    n_strips: int = 1
+    """Into so many a window is cut. Each is in a task of its own."""
+
     @property
     def n_slots(self) -> int:
         """Sources of a row."""
@@ -147,7 +156,14 @@ class Product:
         masks = {"nodata": 0, "mask": {"band": "scl", "bits": [0, 1]}} if self.has_mask else {}
         window = {"pixels": [0, 0, _SIDE, _SIDE]}
         output = {**output, "bands": "axis" if self.has_axis else "arrays"}
-        return parse_request({"sources": "list", "window": window, "output": output, **masks})
+        values = "harmonised" if self.is_harmonised else "raw"
+        return parse_request(
+            {"sources": "list", "window": window, "values": values, "output": output, **masks}
+        )
+
+    def offset(self, href: str, version: int) -> int:
+        """Return the offset that a version of a source declares. Masks have none."""
+        return version % 3 * 10 if self.is_harmonised and href not in _HREFS_OF_MASKS else 0
 
 
 @dataclass(frozen=True)
@@ -164,7 +180,7 @@ class Submitted:
 @cache
 def submitted(product: Product) -> Submitted:
     """Return what users submit."""
-    layout = {"chunk": [1, _SIDE, _SIDE], "shard_rows": _SHARD_ROWS}
+    layout = {"chunk": [1, _SIDE // product.n_strips, _SIDE], "shard_rows": _SHARD_ROWS}
     return Submitted(
         first=product.request({"layout": layout}),
         table=product.table(0, 5, "first"),
@@ -236,10 +252,12 @@ class World:
             n_bands=1 + self.seed % 2,
             has_mask=self.seed % 4 == 2,
             has_axis=self.seed % 8 in (5, 6),  # of bands of one file, and of files of their own
+            is_harmonised=self.seed % 11 < 3,
+            n_strips=2 if self.seed % 11 in (5, 6) else 1,
         )
         self.loses = self.seed % 10 == 7  # one run of ten
         self.cancels = self.seed % 5 == 3  # one run of five
-        self.late_share = 0.3 if self.seed % 4 < 2 else 0.03  # every other run of each number of bands
+        self.late_share = 0.3 if self.seed % 7 < 3 else 0.03  # of all kinds of sources
         self.cube = SimulatedCube(
             access=self.access, now=self.now, on_commit=lambda: check_commit(self), splits=self.loses
         )
@@ -254,7 +272,7 @@ class World:
         self.n_versions[href] += 1
         delay_s = 0.0 if self.has_calmed or self.chance.random() < 0.7 else self.chance.random() * 4
         images: Any = self.reader.images
-        images[href] = replace(_image_of(href, version, self.product.n_bands), delay_s=delay_s)
+        images[href] = replace(_image_of(self.product, href, version), delay_s=delay_s)
 
     @property
     def has_calmed(self) -> bool:
@@ -322,9 +340,11 @@ def _at_once[T](doing: Coroutine[Any, Any, T]) -> T:
 
 
 @cache
-def _image_of(href: str, version: int, n_bands: int) -> FakeImage:
+def _image_of(product: Product, href: str, version: int) -> FakeImage:
     """Return a version of a source, with its header."""
-    image = FakeImage(pixels=_pixels_of(href, version, n_bands), header={"etag": f'"{version}"'})
+    offsets = (float(product.offset(href, version)),) * product.n_bands
+    header = {"etag": f'"{version}"', "offsets": offsets}
+    image = FakeImage(pixels=_pixels_of(href, version, product.n_bands), header=header)
     image.header_at(href)
     return image
 
@@ -407,9 +427,12 @@ def _check_receipt(world: World) -> None:
         -1, len(plan_of(world.product).measurements)
     )
     digests = digests[: root.versions[-1].n_rows]  # an append that was given up may have left more
-    for place in range(-(-len(digests) // _SHARD_ROWS)):
-        rows = digests[place * _SHARD_ROWS : (place + 1) * _SHARD_ROWS].tolist()
-        for key, digest in digests_of_shard(root.plan, place, rows).items():
+    n_places = -(-len(digests) // _SHARD_ROWS)
+    places = [(place, strip) for place in range(n_places) for strip in range(world.product.n_strips)]
+    for place, strip in places:
+        rows = digests[place * _SHARD_ROWS : (place + 1) * _SHARD_ROWS]
+        of_strip = [[strip_digests(each)[strip] for each in row] for row in rows]
+        for key, digest in digests_of_shard(root.plan, place, of_strip, strip=strip).items():
             if receipt.shards[key] != digest:
                 told = [(each.kind, each.n_rows, each.n_retried) for each in root.versions]
                 raise BrokenPromiseError(f"the receipt has another digest of {key}: {told}")
@@ -505,16 +528,17 @@ def _count_read(world: World, number: int, row: Row) -> int:
         BrokenPromiseError: A row has other pixels than it says.
     """
     place, within = divmod(number, _SHARD_ROWS)
-    plan = plan_of(world.product)
-    objects = [world.cube.content_now(key) or Shard({}) for key in plan.object_keys(place, 0)]
-    blank = np.zeros((_SIDE, _SIDE), "uint16")
-    pixels = np.stack(
+    plan, n_strips = plan_of(world.product), world.product.n_strips
+    blank = np.zeros((_SIDE // n_strips, _SIDE), "uint16")
+    strips = [
         [
-            each.rows.get((within, band), blank)
-            for each, array in zip(objects, plan.arrays, strict=True)
+            (world.cube.content_now(key) or Shard({})).rows.get((within, band), blank)
+            for key, array in zip(plan.object_keys(place, strip), plan.arrays, strict=True)
             for band in range(len(array.measurements))
         ]
-    )
+        for strip in range(n_strips)
+    ]
+    pixels = np.concatenate(strips, axis=1)
     if row[0].is_read and not row[-1].is_read:
         raise BrokenPromiseError(f"row {number} is ok, and its mask was not read")
     was = world.committed[number] if number < len(world.committed) else None
@@ -532,14 +556,16 @@ def _count_read(world: World, number: int, row: Row) -> int:
             is_committed = was is not None and told == was[slot]
             if is_committed and (told.etag or any(each is not None for each in told.greatest)):
                 raise BrokenPromiseError(f"{which} is lost, and tells of its source")
-        elif found.any() and not any(number in _again(plan) for plan, _ in world.planned):
+        elif n_strips == 1 and found.any() and not any(number in _again(plan) for plan, _ in world.planned):
             raise BrokenPromiseError(f"{which} has the status {set(told.status)}, and pixels")
     return sum(told.is_read for told in row)
 
 
 def _stored(world: World, told: Told) -> Pixels:
     """Return the pixels of a version of a source, shape (band, y, x)."""
-    return _pixels_of(told.href, int(told.etag.strip('"')), world.product.n_bands)
+    version = int(told.etag.strip('"'))
+    offset = np.uint16(world.product.offset(told.href, version))
+    return _pixels_of(told.href, version, world.product.n_bands) + offset
 
 
 def _shown(world: World, row: Row) -> Pixels:
@@ -894,16 +920,23 @@ def plan_of(product: Product, *, version: int = 0) -> CubePlan:
     """Return the plan of every run with such sources, but for its time. It waits for no store."""
     images = {href: _pixels_of(href, version, product.n_bands) for href in product.hrefs}
     asked = submitted(product)
+    workers = _WORKERS if product.n_strips == 1 else WorkerPool(max_task_nbytes=_nbytes_of_strip(product))
     plan = run_virtually(
         plan_cube(
             asked.first,
             table=asked.table,
             sources=access_to(FakeReader(images)),
-            workers=_WORKERS,
+            workers=workers,
             now=_STARTED_AT,
         )
     )
     return plan_gather.describe_place(plan, FakeProjector())
+
+
+def _nbytes_of_strip(product: Product) -> int:
+    """Return the size of a task, so that a whole window does not fit."""
+    n_measurements = product.n_bands * product.n_slots
+    return _SHARD_ROWS * (_SIDE // product.n_strips) * _SIDE * n_measurements * np.dtype("uint16").itemsize
 
 
 @contextmanager

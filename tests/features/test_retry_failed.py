@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pixel_gather import gather, open_cube, retry_failed, verify, versions
+from pixel_gather import compact, gather, open_cube, retry_failed, verify, versions
 from pixel_gather.core.errors import RequestError
 from pixel_gather.in_process.settings import Settings
 from pixel_gather_cli.main import command
@@ -35,7 +35,7 @@ def cube(tmp_path: Path, files: list[Path]) -> Path:
 
 def request(*files: Path, **more: object) -> dict[str, object]:
     """Return a request for small windows."""
-    return {"sources": files, "window": {"pixels": [0, 0, 40, 30]}} | more
+    return {"sources": files, "window": {"pixels": [160, 70, 40, 30]}} | more
 
 
 def test_an_append_reads_what_has_come_back(cube: Path, files: list[Path]) -> None:
@@ -88,3 +88,37 @@ def test_the_command_line_reads_failed_sources_again(cube: Path) -> None:
     assert json.loads(ended.output) is None
     ended = CliRunner().invoke(command, ["versions", str(cube)], standalone_mode=False)
     assert "retry, 1 of 1 failed sources read," in ended.output
+
+
+def test_windows_in_strips_grow_and_are_tried_again(tmp_path: Path, files: list[Path]) -> None:
+    """The last shards of each strip are continued. The cube is then as one that was gathered at once."""
+    settings = Settings(draws_report=False, max_task_nbytes=2 * 10 * 40 * 4)  # two rows of ten lines
+    layout = {"layout": {"chunk": [1, 10, 40], "shard_rows": 2}, "expected_rows": 4}
+    cube = tmp_path / "cube.zarr"
+    first = gather(request(*files[:3], output=layout), to=cube, settings=settings)
+    (tmp_path / "hidden").rename(files[1])
+
+    gathered = gather(request(files[3], output={"append_to": cube}), settings=settings)
+
+    assert (first.report.n_shards, gathered.report.n_shards) == (6, 6)
+    assert (gathered.n_appended, gathered.n_recovered, gathered.report.n_failed) == (1, 1, 0)
+    whole = gather(request(*files, output=layout), to=tmp_path / "whole.zarr", settings=settings)
+    np.testing.assert_array_equal(open_cube(cube)["band_1"], whole.open()["band_1"])
+    assert gathered.report.digest == whole.report.digest
+    receipts = [json.loads((each / "receipt.json").read_text()) for each in (cube, tmp_path / "whole.zarr")]
+    assert receipts[0]["shards"] == receipts[1]["shards"]
+    assert verify(cube).is_same
+    assert compact(cube).n_shards == 6
+    np.testing.assert_array_equal(open_cube(cube)["band_1"], whole.open()["band_1"])
+    assert verify(cube).is_same
+
+
+def test_pixels_of_an_unfinished_try_in_a_strip_are_no_damage(tmp_path: Path, files: list[Path]) -> None:
+    """But those of a row that was read are."""
+    settings = Settings(draws_report=False, max_task_nbytes=10 * 40 * 4)
+    cube = tmp_path / "cube.zarr"
+    gather(request(*files[:3], output={"layout": {"chunk": [1, 10, 40]}}), to=cube, settings=settings)
+    for row, is_same in ((1, True), (0, False)):
+        shutil.copy(cube / "band_1/c/2/1/0", cube / f"band_1/c/{row}/1/0")
+
+        assert verify(cube).is_same is is_same

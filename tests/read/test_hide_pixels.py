@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.read.hide_pixels import hide_in_row
+from pixel_gather.core.read.hide_pixels import hide_in_row, merge_strips
 from support.fakes import FakeImage, FakeReader, FakeTable
 from support.plans import planned
 
@@ -110,3 +110,21 @@ def test_mask_of_the_same_version_hides_as_before() -> None:
     hide(SCL, outcomes, replace(ROW, mask=ROW.sources[2], mask_etag='"1"'))
 
     assert [each.status for each in outcomes] == [Status.OK] * 3
+
+
+def test_no_pixel_counts_where_the_mask_was_replaced_between_two_strips() -> None:
+    """Each strip has a mask, but of two versions. A band that failed keeps its own status."""
+
+    def strip(etag: str, lst: Status) -> list[Outcome]:
+        outcomes = [of(), of(lst, reason="broken"), replace(of(), etag=etag)]
+        return [replace(each, bands=[BandStats(n_valid=3, digest="0a")]) for each in outcomes]
+
+    strips = [strip('"1"', Status.OK), strip('"2"', Status.CORRUPT)]
+
+    red, lst, scl = merge_strips(PLAN, strips, ROW, y_starts=[0, SIDE])
+
+    assert [each.status for each in (red, lst, scl)] == [Status.UNMASKED, Status.CORRUPT, Status.CHANGED]
+    assert red.reason == ("its mask, scl, is changed: replaced after a strip of its window had been read")
+    assert [red.bands[0].n_valid, red.bands[0].digest] == [0, "0a 0a"]
+    of_one = merge_strips(PLAN, [strip('"1"', Status.OK)] * 2, ROW, y_starts=[0, SIDE])
+    assert [(each.status, each.bands[0].n_valid) for each in of_one] == [(Status.OK, 6)] * 3

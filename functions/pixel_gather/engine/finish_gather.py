@@ -17,10 +17,11 @@ from pixel_gather.core.errors import (
     BusyError,
     ShardsMissingError,
 )
-from pixel_gather.core.model.outcome import Outcome, ShardResult, lost, merged
+from pixel_gather.core.model.outcome import Outcome, ShardResult, lost, strip_digests
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
+from pixel_gather.core.read.hide_pixels import merge_strips
 from pixel_gather.core.read.quicklook import QuicklookAlbum
 from pixel_gather.core.results.receipt import WrittenFile, digests_of_shard, receipt_of, shard_digests
 from pixel_gather.core.results.report import Report, Tally
@@ -248,6 +249,11 @@ class _Counts:
     in_shard: list[list[str]] = field(default_factory=list)
     """Digests of the rows so far of the shard along the first axis that the rows have reached."""
 
+    def rows_by_strip(self, plan: CubePlan) -> list[list[list[str]]]:
+        """Return ``in_shard`` of each strip. There is one if windows are not cut into strips."""
+        rows = [[strip_digests(digest) for digest in row] for row in self.in_shard]
+        return [[[parts[strip] for parts in row] for row in rows] for strip in range(plan.n_strips)]
+
 
 async def _count_rows(
     plan: CubePlan,
@@ -264,7 +270,8 @@ async def _count_rows(
     async for evidence, results in _read_new_evidence(plan, with_new, sidecars):
         for result in results:
             task = next(in_order)
-            before = counts.in_shard if task.row_start == plan.first_row else []
+            is_continued = task.row_start == plan.first_row
+            before = counts.rows_by_strip(plan)[task.shard_key(plan)[1]] if is_continued else []
             added = None if result is None else result.rows[len(task.again) :]
             counts.shards.update(shard_digests(plan, task, added, before=before))
             _count_task(counts.tally, result)
@@ -312,9 +319,9 @@ async def _count_earlier(
 
 
 def _count_shard(plan: CubePlan, counts: _Counts, place: int) -> None:
-    """Note the digest of a shard. A row that is cut into strips has no digest of its part in a shard."""
-    if plan.n_strips == 1:
-        counts.shards.update(digests_of_shard(plan, place, counts.in_shard))
+    """Note the digests of the shards at one place along the rows: one shard for each strip."""
+    for strip, rows in enumerate(counts.rows_by_strip(plan)):
+        counts.shards.update(digests_of_shard(plan, place, rows, strip=strip))
 
 
 async def _read_tried(
@@ -322,11 +329,11 @@ async def _read_tried(
 ) -> AsyncIterator[Tried]:
     """Yield the rows that were tried again. Count the tasks that did nothing else."""
     of_rows = [task for task in tasks if task.again]
-    in_order = iter(of_rows)
+    groups = batched(of_rows, plan.n_strips, strict=True)
     async for evidence, results in _read_all_evidence(plan, of_rows, sidecars):
-        for result in results:
-            task = next(in_order)
-            if tally is not None and task.row_start == task.row_stop:
+        task, *_ = next(groups)
+        if tally is not None and task.row_start == task.row_stop:
+            for result in results:
                 _count_task(tally, result)
         for number, (row, outcomes) in zip(task.again, evidence, strict=False):  # new rows may follow
             yield number, row, outcomes
@@ -379,7 +386,7 @@ async def _read_evidence(
         return list(zip(rows, strips[0], strict=True)), results
     y_starts = [task.y_start for task in group]
     merged_rows = [
-        (row, [merged(parts, y_starts=y_starts) for parts in zip(*outcomes, strict=True)])
+        (row, merge_strips(plan, outcomes, row, y_starts=y_starts))
         for row, *outcomes in zip(rows, *strips, strict=True)
     ]
     return merged_rows, results

@@ -9,7 +9,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.table_view import TableView
 from pixel_gather.core.ports import SourceTable
-from pixel_gather.engine.base import APPEND_TO, Base
+from pixel_gather.engine.base import Base
 
 if TYPE_CHECKING:  # finish has no pydantic
     from pixel_gather.core.request.request import GatherRequest
@@ -67,18 +67,9 @@ def _is_known(row: CubeRow, hrefs: set[str], scenes: set[str]) -> bool:
 
 
 def find_tails(plan: CubePlan, base: Base) -> tuple[str, ...]:
-    """Return the keys of the shards that the first new rows share with rows of the cube.
-
-    Raises:
-        RequestError: The cube's windows are cut into strips, and its last shards are not full.
-    """
+    """Return the keys of the shards that the first new rows share with rows of the cube."""
     place, n_before = divmod(plan.first_row, plan.layout.shard[0])
     if not n_before:
         return ()
-    if plan.n_strips > 1:
-        raise RequestError(
-            f"this cube cannot grow. Its windows are cut into strips, and its last shards have {n_before} of "
-            f"{plan.layout.shard[0]} rows. A cube of strips can grow only if its shards are full",
-            field=APPEND_TO,
-        )
-    return tuple(key for key in plan.object_keys(place, 0) if key in base.shards)
+    strips = range(plan.n_strips)
+    return tuple(key for strip in strips for key in plan.object_keys(place, strip) if key in base.shards)

@@ -115,12 +115,6 @@ class FailedRows:
         return sum(each is not None for row in self.rows.values() for each in row.sources)
 
     @property
-    def _has_strips(self) -> bool:
-        """Whether a row is in several shards. Such rows are not tried again: they have one digest."""
-        window = self.template.slots[0].window
-        return self.template.layout.n_shards((1, window.height, window.width))[1] > 1
-
-    @property
     def size(self) -> Again:
         """What trying them again amounts to, for an estimate."""
         hrefs = [each.href for row in self.rows.values() for each in row.sources if each is not None]
@@ -147,8 +141,6 @@ class FailedRows:
                 del self.rows[row]
 
     def _note(self, start: int, batch: Mapping[str, "Values"]) -> None:
-        if self._has_strips:
-            return
         slots, n = self.template.slots, min(len(batch["href"]), max(self.n_rows - start, 0))
         slot_of = [each.slot for each in self.template.measurements]
         first = [slot_of.index(slot) for slot in range(len(slots))]

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-
-import xxhash
+from typing import Final
 
 from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
+
+_BETWEEN_STRIPS: Final = " "
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,8 +27,8 @@ class BandStats:
     digest: str = ""
     """XXH3-128 of the window's little-endian bytes in C order, as stored.
 
-    If no pixel was decoded, of its compressed tiles' bytes. If the window was read in several strips,
-    XXH3-128 of the strips' digests.
+    If no pixel was decoded, of its compressed tiles' bytes. If the window was read in several strips, the
+    strips' digests from top to bottom, with a space between; see `strip_digests`.
     """
 
 
@@ -207,6 +208,11 @@ def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
     )
 
 
+def strip_digests(digest: str) -> list[str]:
+    """Return the digest of each strip of a window from the window's. That of a lost strip is empty."""
+    return digest.split(_BETWEEN_STRIPS)
+
+
 def _sum(numbers: Sequence[int | None]) -> int | None:
     there = [each for each in numbers if each is not None]
     return sum(there) if len(there) == len(numbers) else None
@@ -230,7 +236,7 @@ def _merged_extent(
 def _merged_stats(strips: Sequence[BandStats], *, is_ok: bool) -> BandStats:
     filled = [(strip, strip.n_valid) for strip in strips if is_ok and strip.n_valid]
     n_valid = sum(n for _, n in filled)
-    digest = xxhash.xxh3_128_hexdigest("".join(strip.digest for strip in strips).encode())
+    digest = _BETWEEN_STRIPS.join(strip.digest for strip in strips)
     if not filled:
         is_known = not is_ok or all(strip.n_valid is not None for strip in strips)
         return BandStats(n_valid=0 if is_known else None, digest=digest)

@@ -191,8 +191,8 @@ class Append:
     n_again: int = 0
     """Sources of these rows that are tried again."""
 
-    def n_shards_again(self, shard_rows: int) -> int:
-        """Return the number of shards that hold the rows in ``again``."""
+    def n_places_again(self, shard_rows: int) -> int:
+        """Return at how many places along the rows there are shards with the rows in ``again``."""
         return len({row // shard_rows for row in self.again})
 
     @property

@@ -89,9 +89,19 @@ class CubeTemplate:
         """As `CubePlan.arrays`."""
         return pixel_arrays(self.measurements, bands_are_axis=self.bands_are_axis)
 
+    @property
+    def n_strips(self) -> int:
+        """As `CubePlan.n_strips`."""
+        window = self.slots[0].window
+        return self.layout.n_shards((1, window.height, window.width))[1]
+
     def object_keys(self, row: int) -> list[str]:
-        """Return the keys of the objects of one shard of whole windows, one for each array."""
-        return object_keys(self.arrays, row=row, is_folded=self.bands_are_axis)
+        """Return the keys of the objects at one place along the rows, of all strips."""
+        return [
+            key
+            for strip in range(self.n_strips)
+            for key in object_keys(self.arrays, row=row, strip=strip, is_folded=self.bands_are_axis)
+        ]
 
     @property
     def chunk_grid(self) -> tuple[int, ...]:

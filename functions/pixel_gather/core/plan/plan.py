@@ -648,7 +648,7 @@ def _workload(
         most_gets = max(most_gets, min(ranges, MOST_PARTS))
     shape = (table.n_rows, drafts[0].slot.window.height, drafts[0].slot.window.width)
     n_strips = layout.n_shards(shape)[1]
-    n_tasks = layout.n_shards(shape)[0] * n_strips + append.n_shards_again(layout.shard[0])
+    n_tasks = (layout.n_shards(shape)[0] + append.n_places_again(layout.shard[0])) * n_strips
     n_of_task = min(layout.shard[0], max(table.n_rows, 1)) * len(drafts)
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
     search = table.search_cost

@@ -111,12 +111,12 @@ def _workload(
     window_nbytes = max(share for _, share in ranges) * size.mean_nbytes
     fetched = size.n_sources * (size.mean_open_nbytes + window_nbytes)
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
-    n_tasks = append.n_shards_again(layout.shard[0])
+    n_tasks = append.n_places_again(layout.shard[0]) * template.n_strips
     return Workload(
         n_sources=size.n_sources,
         n_gets=size.n_sources * (1 + n_gets),
         fetched_nbytes=round(fetched),
-        window_nbytes=window_nbytes,
+        window_nbytes=window_nbytes / template.n_strips,
         n_side_by_side=max(min(size.n_sources, in_flight // n_gets), 1),
         decoded_nbytes=len(append.again) * window.n_pixels * pixel_nbytes,
         n_tasks=n_tasks,

@@ -1,11 +1,12 @@
 """Hide the pixels of a row that its mask says do not count. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.model.outcome import Outcome, merged
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.pixel_mask import Mask, PixelMask
@@ -55,6 +56,33 @@ def hide_in_row(
         fill = plan.fill_value(index) if outcome.nodata is None else outcome.nodata
         for each in others:
             np.copyto(each, each.dtype.type(fill), where=hidden)
+
+
+def merge_strips(
+    plan: CubePlan, strips: Sequence[Sequence[Outcome]], row: CubeRow, *, y_starts: Sequence[int]
+) -> list[Outcome]:
+    """Return the outcomes of a row whose window was read in several strips.
+
+    A mask may have been replaced between two strips. Then no pixel of the row counts, as if the mask had not
+    been read.
+
+    Args:
+        plan: The cube.
+        strips: Of each strip, from top to bottom, an outcome for each slot.
+        row: The sources of the row.
+        y_starts: First line of each strip in the whole window.
+    """
+    parts = [list(each) for each in zip(*strips, strict=True)]
+    outcomes = [merged(each, y_starts=y_starts) for each in parts]
+    mask, slot = plan.mask, plan.mask_slot
+    problem = None if mask is None or slot is None else _problem(mask, outcomes[slot], row)
+    if problem is None:
+        return outcomes
+    for index, (first, *others) in enumerate(parts):
+        if outcomes[index].status is Status.OK and index != slot:
+            first = replace(first, status=Status.UNMASKED, reason=problem)  # noqa: PLW2901 # it fails first
+            outcomes[index] = merged([first, *others], y_starts=y_starts)
+    return outcomes
 
 
 def _problem(mask: PixelMask, of_mask: Outcome, row: CubeRow) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import xxhash
 
-from pixel_gather.core.model.outcome import Lookup, Outcome, ShardResult
+from pixel_gather.core.model.outcome import Lookup, Outcome, ShardResult, strip_digests
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import first_few, shown
 from pixel_gather.core.model.source import CubeRow
@@ -324,8 +324,8 @@ class Tally:
     n_shards: int = 0
     n_lost_shards: int = 0
     _n_rows: int = 0
-    _with_lost_rows: set[int] = field(default_factory=set)
-    """Places of the shards along the rows that have lost ones."""
+    _with_lost_rows: set[tuple[int, int]] = field(default_factory=set)
+    """Places of the shards that have lost rows, along the rows and along y."""
 
     peak_rss_mib: float = 0.0
     lookups: Counter[Lookup] = field(default_factory=Counter)
@@ -395,7 +395,9 @@ class Tally:
             if self._claims_offsets:
                 self.n_below_claim += any(is_below_claim(source, band) for band in outcome.bands)
             if outcome.status is Status.LOST:
-                self._with_lost_rows.add(self._n_rows // self.plan.layout.shard[0])
+                place = self._n_rows // self.plan.layout.shard[0]
+                of_strips = strip_digests(outcome.bands[0].digest)
+                self._with_lost_rows.update((place, at) for at, told in enumerate(of_strips) if not told)
             if outcome.status is Status.OK:
                 self.n_recovered += outcome.tries > 1
                 self._add_read(outcome, slot)
@@ -451,7 +453,7 @@ class Tally:
         plan = self.plan
         grid = plan.slots[0].grid
         timings = self._timings()
-        if self._earlier is not None and plan.n_strips == 1:  # what was lost may have been read since
+        if self._earlier is not None:  # what was lost may have been read since
             self.n_lost_shards = len(self._with_lost_rows)
         warnings = list(plan.warnings)
         if self._earlier is not None:

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from pixel_gather.core.errors import SourceError
-from pixel_gather.core.model.outcome import Outcome, merged
+from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
@@ -16,6 +16,7 @@ from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.complete_row import complete_row
+from pixel_gather.core.read.hide_pixels import merge_strips
 from pixel_gather.core.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.core.results.drift import Version
 from pixel_gather.core.task_group import all_of
@@ -105,8 +106,8 @@ class PixelLook:
             strips.append(outcomes)
             same &= is_same
         versions = [
-            [_version(merged(parts, y_starts=y_starts)) for parts in zip(*of_row, strict=True)]
-            for of_row in zip(*strips, strict=True)
+            [_version(each) for each in merge_strips(self._plan, of_row, row, y_starts=y_starts)]
+            for row, *of_row in zip(rows, *strips, strict=True)
         ]
         return Seen(rows=rows, versions=versions, are_same=same.tolist())
 

@@ -15,6 +15,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import GatherError, StoreError
+from pixel_gather.core.model.outcome import strip_digests
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.plan.cube_plan import BAND
@@ -222,7 +223,7 @@ class _Rows:
     def __init__(self, store: Store, root: _Root, receipt: Receipt) -> None:
         self._store, self._root, self._receipt = store, root, receipt
 
-    def explain(self, name: str, place: slice, digests: Sequence[str]) -> bool:
+    def explain(self, name: str, place: slice, digests: Sequence[str], *, strip: int) -> bool:
         """Return whether the rows of a shard hold other pixels only where none are told of.
 
         A row that is tried again may hold pixels while it still counts as failed.
@@ -231,12 +232,14 @@ class _Rows:
             name: The array.
             place: The rows.
             digests: Of their pixels: each measurement of the first row, then of the next one.
+            strip: Place along y.
         """
         if self._told is None:
             return False
         names = self._receipt.arrays[name]
         first = list(self._receipt.dtypes).index(names[0])
         statuses, told = (each[place, first : first + len(names)] for each in self._told)
+        told = np.array([strip_digests(each)[strip] for each in told.flat], dtype=object).reshape(told.shape)
         has_failed = ~np.isin(statuses, (Status.OK, Status.ABSENT))
         return bool((has_failed | (told == np.array(digests, dtype=object).reshape(told.shape))).all())
 
@@ -317,7 +320,7 @@ def _check_pixels(
         digests = [digest_of(row) for row in rows] if receipt.is_lossless else []
         if not receipt.is_lossless or digest_of_rows(digests) == receipt.shards[key]:
             return None
-        if known_rows.explain(name, place[0], digests):
+        if known_rows.explain(name, place[0], digests, strip=place[1].start // receipt.shard[1]):
             return None
         return f"{key} has other pixels than the receipt says"
 
