@@ -22,6 +22,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cube_version import version_key
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read import complete_row, hide_pixels
+from pixel_gather.core.read.harmonise_row import harmonise_row
 from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, unpacked
 from pixel_gather.engine import commit_shard, compact, finish_gather, gather_shard, publish, step_files
 from pixel_gather.engine.publish import Check
@@ -250,11 +251,10 @@ def _put_back_tries_beside_any_version_of_the_mask(monkeypatch: pytest.MonkeyPat
 
 def _put_back_tries_of_raw_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a source that is tried again keep its own offset, while the others have the cube's."""
-    harmonise = complete_row.harmonise_row
 
     def of_new_rows(plan: CubePlan, *arguments: Any) -> None:
         if not plan.append.again:
-            harmonise(plan, *arguments)
+            harmonise_row(plan, *arguments)
 
     monkeypatch.setattr(complete_row, "harmonise_row", of_new_rows)
 
