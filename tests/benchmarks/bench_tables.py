@@ -1,15 +1,19 @@
 """Measures tables of points and zones, from list to Parquet, beside other programs on the same files.
 
-``PYTHONPATH=tests uv run --group rank-anchors python -m benchmarks.bench_tables`` makes COGs on disk. It
-prints wall and CPU seconds of each program. Two threads or two processes read for each of the others.
+``PYTHONPATH=tests uv run --group rank-anchors python -m benchmarks.bench_tables`` makes COGs on disk. Each
+program runs once a round, in a process of its own. Two threads or two processes read for each of the others.
+It prints medians of wall and CPU seconds, and of the ratios to ours within each round.
 """
 
+import multiprocessing
+import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from datetime import date, timedelta
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Any, Final
@@ -20,117 +24,210 @@ import rasterio
 import shapely
 
 from pixel_gather import points, zones
-from pixel_gather_bench.experiment import markdown
+from pixel_gather_bench.experiment import markdown, rounds
 from rank.rasters import landscape, make_cog
 
-_SIDE: Final = 2048
 _LEFT, _TOP, _SIZE = 500_000.0, 5_000_000.0, 10.0
 _CRS: Final = "EPSG:32633"
 _WORKERS: Final = 2
+_BANDS: Final = ("red", "nir")
+_N_MADE: Final = 4
+
+type Run = tuple[str, float, float, float]
+"""What it says, wall and CPU seconds with all of its imports, and memory in MiB."""
+
+type Program = Callable[[], str]
+"""Runs, and returns what there is to say."""
 
 
-def make_images(folder: Path, n: int) -> list[Path]:
-    """Write images of 2,048 x 2,048 pixels in tiles of 512."""
-    found = []
+def make_images(folder: Path, n: int, side: int) -> Path:
+    """Write images of two bands in tiles of 512, and their list. Four files are made, others are links."""
+    lines = ["href,time,scene,band"]
+    for number in range(min(_N_MADE, 2 * n)):
+        options = {"BLOCKSIZE": "512", "COMPRESS": "DEFLATE", "PREDICTOR": "YES", "OVERVIEWS": "NONE"}
+        make_cog(folder / f"made-{number}.tif", landscape(number, side=side), nodata=0, options=options)
     for number in range(n):
-        pixels = landscape(number, side=_SIDE)
-        found.append(make_cog(folder / f"{number}.tif", pixels, nodata=0, options={"BLOCKSIZE": "512"}))
+        for at, band in enumerate(_BANDS):
+            path = folder / f"{number}-{band}.tif"
+            path.hardlink_to(folder / f"made-{(2 * number + at) % _N_MADE}.tif")
+            day = date(2020, 1, 1) + timedelta(days=number)
+            lines.append(f"{path},{day},s{number},{band}")
+    found = folder / "list.csv"
+    found.write_text("\n".join(lines))
     return found
 
 
-def places(n: int, *, clustered: bool) -> "np.ndarray[Any, Any]":
+def places(n: int, side: int, *, clustered: bool) -> "np.ndarray[Any, Any]":
     """Return points on the images, in 20 places or everywhere."""
     rng = np.random.default_rng(1)
-    at = rng.uniform(0, _SIDE, (n, 2))
+    at = rng.uniform(0, side, (n, 2))
     if clustered:
-        at = rng.uniform(100, _SIDE - 100, (20, 2))[rng.integers(0, 20, n)] + rng.normal(0, 10, (n, 2))
+        at = rng.uniform(100, side - 100, (20, 2))[rng.integers(0, 20, n)] + rng.normal(0, 10, (n, 2))
     return np.stack([_LEFT + at[:, 0] * _SIZE, _TOP - at[:, 1] * _SIZE], axis=1)
 
 
-def fields(n: int) -> list[shapely.Geometry]:
+def fields(n: int, side: int) -> list[bytes]:
     """Return polygons of about 500 pixels."""
     rng = np.random.default_rng(2)
-    middles = rng.uniform(20, _SIDE - 20, (n, 2)) * _SIZE
-    return [shapely.Point(_LEFT + x, _TOP - y).buffer(126, quad_segs=4) for x, y in middles]
+    middles = rng.uniform(20, side - 20, (n, 2)) * _SIZE
+    circles = shapely.points(_LEFT + middles[:, 0], _TOP - middles[:, 1])
+    return list(shapely.to_wkb(shapely.buffer(circles, 126, quad_segs=4)))
 
 
-def sampled(path: Path, xys: list[tuple[float, float]]) -> "np.ndarray[Any, Any]":
-    """Return the values of one image by rasterio."""
-    with rasterio.open(path) as dataset:
-        return np.array([values[0] for values in dataset.sample(xys)])
+def of_points(images: Path, xys: list[tuple[float, float]], to: Path) -> str:
+    """Make the table of points."""
+    made = points([{"x": x, "y": y} for x, y in xys], str(images), to=to, crs=_CRS, by=",".join(_BANDS))
+    return f"{made.n_requests} requests, {made.n_lines} lines"
 
 
-def extracted(path: Path, wkbs: list[bytes]) -> int:
-    """Return how many statistics exactextract computes of one image."""
+def of_zones(images: Path, wkbs: list[bytes], to: Path) -> str:
+    """Make the table of zones."""
+    made = zones([{"wkb": each} for each in wkbs], str(images), to=to, crs=_CRS, by=",".join(_BANDS))
+    return f"{made.n_requests} requests, {made.n_lines} lines"
+
+
+def sampled(scene: Sequence[Path], xys: list[tuple[float, float]]) -> int:
+    """Return how many values rasterio samples of one image."""
+    n = 0
+    for path in scene:
+        with rasterio.open(path) as dataset:
+            n += len(np.array([values[0] for values in dataset.sample(xys)]))
+    return n
+
+
+_prepared: list[Any] = []
+"""exactextract's features, once for each process."""
+
+
+def prepare(wkbs: list[bytes]) -> None:
+    """Make the features that exactextract takes."""
+    shapes = map(shapely.geometry.mapping, shapely.from_wkb(wkbs))
+    _prepared.extend({"type": "Feature", "properties": {}, "geometry": shape} for shape in shapes)
+
+
+def extracted(scene: Sequence[Path]) -> int:
+    """Return of how many fields exactextract computes statistics of one image, both bands in one call."""
     import exactextract  # noqa: PLC0415 # of the group rank-anchors
 
-    features = [
-        {"type": "Feature", "properties": {}, "geometry": shapely.geometry.mapping(shapely.from_wkb(each))}
-        for each in wkbs
-    ]
-    return len(exactextract.exact_extract(str(path), features, ["mean", "stdev", "count"]))
+    return len(exactextract.exact_extract(list(map(str, scene)), _prepared, ["mean", "stdev", "count"]))
 
 
 def decoded(path: Path) -> int:
-    """Read a whole image by rasterio: what fetching and decoding alone takes."""
+    """Read a whole band by rasterio: what fetching and decoding alone takes."""
     with rasterio.open(path) as dataset:
         return int(dataset.read(1).size)
 
 
-@contextmanager
-def timed(name: str, rows: list[tuple[str, ...]]) -> Iterator[None]:
-    """Add a row with wall and CPU seconds."""
-    started, cpu = time.perf_counter(), _cpu_s()
-    yield
-    rows.append((name, f"{time.perf_counter() - started:.2f}", f"{_cpu_s() - cpu:.2f}"))
-    click.echo(" ".join(rows[-1]), err=True)
-
-
-def _cpu_s() -> float:
-    used = [getrusage(each) for each in (RUSAGE_SELF, RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
-
-
-def _in_threads(work: Callable[[Path], Any], images: list[Path]) -> None:
+def in_threads[T](work: Callable[[T], int], items: Sequence[T]) -> str:
+    """Do the work of all items."""
     with ThreadPoolExecutor(_WORKERS) as pool:
-        list(pool.map(work, images))
+        return f"{sum(pool.map(work, items)):,} values"
 
 
-def _in_processes(work: Callable[[Path], Any], images: list[Path]) -> None:
-    with ProcessPoolExecutor(_WORKERS) as pool:
-        list(pool.map(work, images))
+def in_processes(scenes: Sequence[Sequence[Path]], wkbs: list[bytes]) -> str:
+    """Let exactextract compute all images."""
+    with ProcessPoolExecutor(_WORKERS, initializer=prepare, initargs=(wkbs,)) as pool:
+        return f"{sum(pool.map(extracted, scenes)):,} features"
+
+
+def _in_child(program: Program, answer: Any) -> None:
+    started = time.perf_counter()
+    said = program()
+    used = [getrusage(each) for each in (RUSAGE_SELF, RUSAGE_CHILDREN)]
+    cpu_s = sum(each.ru_utime + each.ru_stime for each in used)
+    wall_s = time.perf_counter() - started
+    status = Path("/proc/self/status").read_text()  # ru_maxrss would also count the parent's, before exec
+    answer.put((said, wall_s, cpu_s, int(status.partition("VmHWM:")[2].split()[0]) / 1024))
+
+
+def run_once(program: Program) -> Run:
+    """Run a program in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    answer = context.Queue()
+    child = context.Process(target=_in_child, args=(program, answer))
+    child.start()
+    found: Run = answer.get()
+    child.join()
+    return found
+
+
+def compare(title: str, programs: dict[str, Program], times: int) -> list[tuple[str, ...]]:
+    """Return a row for each program; the first is ours."""
+    runs: dict[str, list[Run]] = {name: [] for name in programs}
+    for _, name in rounds(list(programs), times):
+        runs[name].append(run_once(programs[name]))
+        said, wall_s, cpu_s, mib = runs[name][-1]
+        click.echo(f"{title}: {name}: {wall_s:.2f} s, {cpu_s:.2f} s of CPU, {mib:.0f} MiB, {said}", err=True)
+    ours = next(iter(runs.values()))
+    rows: list[tuple[str, ...]] = []
+    for name, found in runs.items():
+        wall_s, cpu_s, mib = (
+            statistics.median(column) for column in zip(*(run[1:] for run in found), strict=True)
+        )
+        ratio = statistics.median(theirs[2] / own[2] for own, theirs in zip(ours, found, strict=True))
+        rows.append((f"{title}: {name}", f"{wall_s:.1f}", f"{cpu_s:.1f}", f"{ratio:.2f}", f"{mib:.0f}"))
+    return rows
+
+
+def scenes_of(folder: Path, n: int) -> list[list[Path]]:
+    """Return the files of each image."""
+    return [[folder / f"{number}-{band}.tif" for band in _BANDS] for number in range(n)]
+
+
+def compare_points(folder: Path, n_images: int, side: int, n: int, times: int) -> list[tuple[str, ...]]:
+    """Compare tables of points in few places and everywhere."""
+    images, rows = make_images(folder, n_images, side), []
+    for clustered in (True, False):
+        xys = [(float(x), float(y)) for x, y in places(n, side, clustered=clustered)]
+        programs: dict[str, Program] = {
+            "pixel-gather points": partial(of_points, images, xys, folder / "points.parquet"),
+            "rasterio.sample in two threads": partial(
+                in_threads, partial(sampled, xys=xys), scenes_of(folder, n_images)
+            ),
+        }
+        rows += compare(f"{n:,} points {'in 20 clusters' if clustered else 'everywhere'}", programs, times)
+    return rows
+
+
+def compare_zones(folder: Path, n_images: int, side: int, n: int, times: int) -> list[tuple[str, ...]]:
+    """Compare tables of fields."""
+    images, wkbs, scenes = make_images(folder, n_images, side), fields(n, side), scenes_of(folder, n_images)
+    programs: dict[str, Program] = {
+        "pixel-gather zones": partial(of_zones, images, wkbs, folder / "zones.parquet"),
+        "exactextract in two processes": partial(in_processes, scenes, wkbs),
+        "reading all pixels by rasterio": partial(in_threads, decoded, list(chain(*scenes))),
+    }
+    return compare(f"{n:,} fields", programs, times)
 
 
 @click.command()
-@click.option("--images", "n_images", default=40, show_default=True)
+@click.option("--images", "n_images", default=10, show_default=True, help="Of two bands each.")
+@click.option("--side", default=8192, show_default=True, help="Pixels of each image of fields.")
+@click.option("--points-side", default=2048, show_default=True, help="And of points.")
 @click.option("--points", "n_points", default=10_000, show_default=True)
-@click.option("--fields", "n_fields", default=2_000, show_default=True)
-def main(*, n_images: int, n_points: int, n_fields: int) -> None:
+@click.option("--fields", "n_fields", default=20_000, show_default=True)
+@click.option("--rounds", "times", default=5, show_default=True)
+@click.option("--only", type=click.Choice(["points", "zones"]))
+def main(  # each option has a name
+    *,
+    n_images: int,
+    side: int,
+    points_side: int,
+    n_points: int,
+    n_fields: int,
+    times: int,
+    only: str | None,
+) -> None:
     """Make the images, run each program on them, and print a table."""
     rows: list[tuple[str, ...]] = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        images = make_images(folder, n_images)
-        hrefs = [str(each) for each in images]
-        for clustered in (True, False):
-            xys = [(float(x), float(y)) for x, y in places(n_points, clustered=clustered)]
-            given = [{"x": x, "y": y} for x, y in xys]
-            what = f"{n_points:,} points, {'clustered' if clustered else 'scattered'}"
-            with timed(f"{what}: pixel-gather points", rows):
-                made = points(given, hrefs, to=folder / "points.parquet", crs=_CRS)
-            click.echo(f"{made.n_requests} requests, {made.n_lines} lines", err=True)
-            with timed(f"{what}: rasterio.sample, two threads", rows):
-                _in_threads(partial(sampled, xys=xys), images)
-        shapes = fields(n_fields)
-        features = [{"wkb": each.wkb} for each in shapes]
-        with timed(f"{n_fields:,} fields: pixel-gather zones", rows):
-            made = zones(features, hrefs, to=folder / "zones.parquet", crs=_CRS)
-        click.echo(f"{made.n_requests} requests, {made.n_lines} lines", err=True)
-        with timed(f"{n_fields:,} fields: exactextract, two processes", rows):
-            _in_processes(partial(extracted, wkbs=[each.wkb for each in shapes]), images)
-        with timed("all pixels: rasterio.read, two threads", rows):
-            _in_threads(decoded, images)
-    click.echo("\n".join(markdown([("job", "seconds", "CPU seconds"), *rows])))
+    if only != "zones":
+        with tempfile.TemporaryDirectory() as name:
+            rows += compare_points(Path(name), n_images, points_side, n_points, times)
+    if only != "points":
+        with tempfile.TemporaryDirectory() as name:
+            rows += compare_zones(Path(name), n_images, side, n_fields, times)
+    head = ("job", "seconds", "CPU seconds", "CPU beside ours", "MiB of one process")
+    click.echo("\n".join(markdown([head, *rows])))
 
 
 if __name__ == "__main__":

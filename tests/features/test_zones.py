@@ -292,6 +292,24 @@ def test_coverage_is_computed_once_and_tiles_are_fetched_once(server: LocalServe
     assert made.n_requests <= 4 * (1 + 16)
 
 
+def test_parts_share_few_tiles(server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polygons are taken in the order of the tiles that they lie on, whatever the order of the file."""
+    from pixel_gather.tables import sample, zone_cells  # noqa: PLC0415 # for this test alone
+
+    rng = np.random.default_rng(3)
+    shapes = [
+        shapely.box(_LEFT + x, _TOP - y - 100, _LEFT + x + 100, _TOP - y)
+        for x, y in rng.uniform(0, 5000, (200, 2))
+    ]
+    monkeypatch.setattr(zone_cells, "_MOST_CELLS", 6000)
+    monkeypatch.setattr(sample, "_MOST_RUN_NBYTES", 1)  # each tile is a read of its own
+
+    made = zones(_given(shapes), [f"{server.root}/0.tif"], to=tmp_path / "t.parquet", crs=_CRS, by="b1")
+
+    # 4 parts: each but the first shares at most a row of 4 tiles, and a corner, with the one before
+    assert 1 + 16 <= made.n_requests <= 1 + 16 + 3 * 5
+
+
 def test_each_grid_and_polygon_is_computed_once(folder: Path) -> None:
     """A second image of the same grid finds what the first one has computed."""
     features = given_features(_given(_fields(40)), columns=FeatureColumns(id="n", crs=_CRS))
@@ -487,13 +505,14 @@ def test_frac_is_the_share_of_a_class(folder: Path, tmp_path: Path) -> None:
 def test_many_parts_make_the_same_table(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Polygons are taken some at a time; the lines are the same."""
+    """Polygons are taken some at a time, and so are their statistics; the lines are the same."""
     from pixel_gather.tables import zone_cells  # noqa: PLC0415 # for this test alone
 
     shapes = _given(_fields(50))
     one = zones(shapes, str(folder / "list.csv"), to=tmp_path / "a.parquet", id="n", crs=_CRS)
     monkeypatch.setattr(zone_cells, "_MOST_CELLS", 3000)
     monkeypatch.setattr(zone_cells, "_MOST_KEPT_CELLS", 1)
+    monkeypatch.setattr(zone_cells, "_MOST_OF_BLOCK", 300)
     other = zones(shapes[::-1], str(folder / "list.csv"), to=tmp_path / "b.parquet", id="n", crs=_CRS)
 
     assert one.digest == other.digest

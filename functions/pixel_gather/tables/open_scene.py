@@ -17,7 +17,7 @@ from pixel_gather.core.task_group import all_of
 from pixel_gather.tables.features import Floats, Integers
 from pixel_gather.tables.find_bands import BandFinder, BandOf, scene_name
 from pixel_gather.tables.image_access import ImageAccess
-from pixel_gather.tables.read_bands import Mask, check_band
+from pixel_gather.tables.read_bands import Mask, Stored, check_band
 from pixel_gather.tables.sample import Sampler, TileRun
 from pixel_gather.tables.values import Values
 
@@ -72,13 +72,20 @@ class OpenedScene:
         return min(headers, key=lambda header: 0.0 if header.transform is None else _pixel_area(header))
 
 
+@dataclass(frozen=True, slots=True)
+class _StoredBand:
+    """A band at the wanted positions, as it is stored."""
+
+    stored: Stored
+    is_valid: Mask
+    scaling: Scaling
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SceneValues:
     """The values of all bands of a scene at the wanted positions."""
 
-    bands: Mapping[str, Floats]
-    """NaN where there is no data."""
-
+    stored: Mapping[str, _StoredBand]
     is_kept: Mask | None
     """Where the mask keeps a pixel; None without a mask."""
 
@@ -87,6 +94,13 @@ class SceneValues:
 
     reasons: Mapping[int, str] = field(default_factory=dict)
     """Why, by status."""
+
+    def bands(self, part: slice = slice(None)) -> Mapping[str, Floats]:
+        """Return the physical values of each band at some positions; NaN where there is no data."""
+        return {
+            name: np.asarray(each.scaling.apply(each.stored[part], each.is_valid[part]), np.float64)
+            for name, each in self.stored.items()
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +193,7 @@ async def read_scene(
         SourceError: A file was replaced, or cannot be laid over the others.
     """
     status, reasons = np.zeros(n, np.uint8), {}
-    found: dict[str, Floats] = {}
+    found: dict[str, _StoredBand] = {}
     is_kept: Mask | None = None
     of_file: dict[tuple[str, bool], list[tuple[str, SceneBand]]] = {}
     for name, band in scene.bands.items():
@@ -201,9 +215,10 @@ async def read_scene(
             nodata=named[0][1].scaling.nodata,
             wants_darkest=any(band.scaling.claims for _, band in named),
         )
-        worse = _placed(sampled.status, at.which, np.full(n, Status.OUTSIDE, np.uint8))
-        status[status == 0] = worse[status == 0]
-        reasons.update(sampled.reasons)
+        if sampled.reasons or at.which is not None:
+            worse = _placed(sampled.status, at.which, np.full(n, Status.OUTSIDE, np.uint8))
+            status[status == 0] = worse[status == 0]
+            reasons.update(sampled.reasons)
         for index, (name, band) in enumerate(named):
             stored, is_valid = sampled.stored[index], sampled.is_valid[index]
             if name == _MASK:
@@ -213,11 +228,11 @@ async def read_scene(
             scaling = band.scaling
             if scaling.is_denied_by(sampled.darkest[index]):
                 scaling = scaling.without_claim()
-            physical = np.asarray(scaling.apply(stored, is_valid), np.float64)
-            found[name] = _placed(physical, at.which, np.full(n, np.nan))
+            placed = _placed(stored, at.which, np.zeros(n, stored.dtype))
+            found[name] = _StoredBand(placed, _placed(is_valid, at.which, np.zeros(n, np.bool_)), scaling)
 
     await all_of(read_file(is_apart, named) for (_, is_apart), named in of_file.items())
-    return SceneValues(bands=found, is_kept=is_kept, status=status, reasons=reasons)
+    return SceneValues(stored=found, is_kept=is_kept, status=status, reasons=reasons)
 
 
 def _placed[A: np.ndarray[Any, Any]](values: A, which: Integers | None, beyond: A) -> A:

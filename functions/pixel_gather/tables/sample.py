@@ -22,13 +22,16 @@ from pixel_gather.tables.features import Integers
 from pixel_gather.tables.pixel_gate import PixelGate
 from pixel_gather.tables.read_bands import Mask, Stored, holds_data, read_pixels
 
+type Indexes = np.ndarray[Any, np.dtype[np.int32]]
+
 _MOST_RUN_NBYTES: Final = 8 << 20
 """Of the decoded pixels of tiles that are read as one window, unless a single tile has more."""
 
+_MOST_OF_UINT16: Final = 1 << 16
 _LEAST_PIXELS: Final = 65_536
 """Strips of fewer pixels are read several at a time: they lie one after the other in the file."""
 
-MOST_READ_NBYTES: Final = 192 << 20
+MOST_READ_NBYTES: Final = 64 << 20
 """Decoded pixels of all windows that are in memory at one time."""
 
 
@@ -37,10 +40,10 @@ class TileRun:
     """Tiles side by side, and the wanted pixels in them."""
 
     window: Window
-    which: Integers
+    which: Indexes
     """Which of the wanted pixels."""
 
-    at: Integers
+    at: Indexes
     """Where each of them lies in the window, counted row by row."""
 
     n_tiles: int
@@ -66,7 +69,9 @@ class Sampled:
     """For each such status, why."""
 
 
-def cut_runs(cols: Integers, rows: Integers, header: Header, *, n_bands: int = 1) -> list[TileRun]:
+def cut_runs(
+    cols: Integers | Indexes, rows: Integers | Indexes, header: Header, *, n_bands: int = 1
+) -> list[TileRun]:
     """Return the tiles that hold the wanted pixels, in runs of neighbours.
 
     Args:
@@ -80,8 +85,12 @@ def cut_runs(cols: Integers, rows: Integers, header: Header, *, n_bands: int = 1
         height *= max(1, _LEAST_PIXELS // (width * height))
     n_across = -(-header.width // width)
     tiles = (rows // height) * n_across + cols // width
-    order = np.argsort(tiles, kind="stable")
-    unique, starts = np.unique(tiles[order], return_index=True)
+    if n_across * -(-header.height // height) <= _MOST_OF_UINT16:
+        tiles = tiles.astype(np.uint16)  # numpy sorts these several times as fast
+    order = np.argsort(tiles, kind="stable").astype(np.int32)
+    ordered = tiles[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))[: len(ordered)]
+    unique = ordered[starts].astype(np.int64)
     nbytes = width * height * np.dtype(header.dtype).itemsize * n_bands
     most = max(1, _MOST_RUN_NBYTES // nbytes)
     stops = [*starts[1:].tolist(), len(order)]
@@ -97,7 +106,7 @@ def cut_runs(cols: Integers, rows: Integers, header: Header, *, n_bands: int = 1
         assert window is not None  # noqa: S101 # the wanted pixels are on the image
         which = order[starts[first] : stops[last]]
         at = (rows[which] - window.row_off) * window.width + cols[which] - window.col_off
-        runs.append(TileRun(window, which, at, n))
+        runs.append(TileRun(window, which, at.astype(np.int32), n))
     return runs
 
 
@@ -174,17 +183,17 @@ class Sampler:
                 reasons[Status.TIMED_OUT] = f"not read within {self.timeout_s:g} s"
 
         def take(number: int, run: TileRun, pixels: Stored, hidden: Mask | None) -> None:
-            found = pixels.reshape(len(numbers), -1).take(run.at, axis=1)
-            valid = holds_data(found, header, nodata=nodata)
-            if hidden is not None:
-                valid &= ~hidden.reshape(len(numbers), -1).take(run.at, axis=1)
-            stored[:, run.which], is_valid[:, run.which] = found, valid
-            if wants_darkest:
-                whole = holds_data(pixels, header, nodata=nodata)
-                if hidden is not None:
-                    whole &= ~hidden
-                for band, (values, known) in enumerate(zip(pixels, whole, strict=True)):
-                    darkest[number, band] = values[known].min() if known.any() else np.nan
+            masks = [None] * len(pixels) if hidden is None else hidden
+            for band, (of_band, mask) in enumerate(zip(pixels, masks, strict=True)):
+                found = of_band.reshape(-1).take(run.at)
+                valid = holds_data(found, header, nodata=nodata)
+                if mask is not None:
+                    valid &= ~mask.reshape(-1).take(run.at)
+                stored[band, run.which], is_valid[band, run.which] = found, valid
+                if wants_darkest:
+                    whole = holds_data(of_band, header, nodata=nodata)
+                    known = of_band[whole if mask is None else whole & ~mask]
+                    darkest[number, band] = known.min() if len(known) else np.nan
 
         await all_of(one(number, run) for number, run in enumerate(runs))
         smallest = np.fmin.reduce(darkest, axis=0)

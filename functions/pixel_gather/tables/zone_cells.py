@@ -23,9 +23,9 @@ from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import LONLAT, Features, Floats, Integers
-from pixel_gather.tables.grid_fractions import grid_fractions
+from pixel_gather.tables.grid_fractions import Fractions, grid_fractions
 from pixel_gather.tables.parts import LineStatus
-from pixel_gather.tables.sample import TileRun, cut_runs
+from pixel_gather.tables.sample import Indexes, TileRun, cut_runs
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -33,13 +33,18 @@ if TYPE_CHECKING:
 type Coverage = Literal["fraction", "centre", "touched"]
 type Shapes = np.ndarray[Any, Any]
 
-_MOST_CELLS: Final = 4_000_000
+_MOST_CELLS: Final = 8_000_000
 """Of the boxes of polygons that are taken together."""
 
 _MOST_OF_ONE: Final = 64_000_000
 """Of the box of one polygon. A larger one is told as unsupported."""
 
-_MOST_KEPT_CELLS: Final = 8_000_000
+_MOST_OF_BLOCK: Final = 32_768
+"""Cells whose statistics are computed together, unless one zone has more."""
+
+_MOST_KEPT_CELLS: Final = 12_000_000
+"""Cells that are in memory for the next image. Each takes 20 bytes."""
+
 _CHORD: Final = 0.1
 """Pixels by which an edge may be off, where it is straight in another CRS."""
 
@@ -52,14 +57,14 @@ class ZoneCells:
     """The cells of some zones on one grid, zone by zone."""
 
     zones: Integers
-    """Which features they are, ascending. Each has a cell."""
+    """Which features they are, tile by tile. Each has a cell."""
 
     starts: Integers
     """The first cell of each zone."""
 
-    cols: Integers
-    rows: Integers
-    coverage: Floats
+    cols: Indexes
+    rows: Indexes
+    coverage: Fractions
     """Of each cell, above 0, up to 1."""
 
     whole: Floats
@@ -70,6 +75,16 @@ class ZoneCells:
 
     runs: tuple[TileRun, ...]
     """The tiles that hold them, on the image that they were computed for."""
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Yield some zones and their cells at a time, so few that all that is computed stays in the cache."""
+        stops = np.append(self.starts[1:], len(self.cols))
+        first = 0
+        while first < len(self.zones):
+            start = int(self.starts[first])
+            last = max(first, int(np.searchsorted(stops, start + _MOST_OF_BLOCK, side="right")) - 1)
+            yield slice(first, last + 1), slice(start, int(stops[last]))
+            first = last + 1
 
 
 def check_zones(features: Features) -> Features:
@@ -166,9 +181,15 @@ class ZonePlaces:
             runs = tuple(cut_runs(loaded["cols"], loaded["rows"], header)) if len(loaded["cols"]) else ()
             found = ZoneCells(**loaded, runs=runs)
         self._kept[(grid, part)] = found
-        while len(self._kept) > 1 and sum(len(each.cols) for each in self._kept.values()) > _MOST_KEPT_CELLS:
-            self._kept.popitem(last=False)
+        for other in [key for key in self._kept if key[0] != grid]:
+            if self._n_kept() > _MOST_KEPT_CELLS:
+                del self._kept[other]
+        if self._n_kept() > _MOST_KEPT_CELLS:  # the first parts stay: an image takes all of them in order
+            del self._kept[(grid, part)]
         return found
+
+    def _n_kept(self) -> int:
+        return sum(len(each.cols) for each in self._kept.values())
 
     def _path(self, grid: int, part: int) -> Path:
         return Path(self._folder.name, f"{grid}-{part}.npz")
@@ -191,6 +212,8 @@ class ZonePlaces:
         boxes = np.stack([first_col, first_row, stop_col, stop_row], axis=1)
         sizes = (stop_col - first_col) * (stop_row - first_row)
         members = np.flatnonzero(np.nan_to_num(sizes) > 0)
+        tile = np.floor(first_row / header.tile_height), np.floor(first_col / header.tile_width)
+        members = members[np.lexsort((tile[1][members], tile[0][members]))]  # so parts share few tiles
         self.n_computed += len(members)
         part, first, total = 0, 0, 0.0
         for at in range(len(members) + 1):
@@ -218,23 +241,25 @@ class ZonePlaces:
                 refused.append(member)
                 continue
             found = self._covered(shape, wkb, box, transform)
-            down, across = np.nonzero(found)
-            if not len(down):
+            at = np.flatnonzero(found)
+            if not len(at):
                 continue
-            share = found[down, across].astype(np.float64)
+            share = found.reshape(-1)[at].astype(np.float32)
+            down, across = np.divmod(at.astype(np.int32), np.int32(stop_col - first_col))
             zones.append(member)
-            counts.append(len(down))
+            counts.append(len(at))
             beyond = first_col == 0 or first_row == 0 or stop_col == header.width or stop_row == header.height
-            whole.append(max(area, share.sum()) if beyond else share.sum())
-            cols.append(across + first_col)
-            rows.append(down + first_row)
+            total = share.sum(dtype=np.float64)
+            whole.append(max(area, total) if beyond else total)
+            cols.append(across + np.int32(first_col))
+            rows.append(down + np.int32(first_row))
             covered.append(share)
         return {
             "zones": np.array(zones, np.int64),
             "starts": np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)[: len(zones)],
-            "cols": np.concatenate(cols or [np.zeros(0)]).astype(np.int64),
-            "rows": np.concatenate(rows or [np.zeros(0)]).astype(np.int64),
-            "coverage": np.concatenate(covered or [np.zeros(0)]),
+            "cols": np.concatenate([*cols, np.zeros(0, np.int32)]),
+            "rows": np.concatenate([*rows, np.zeros(0, np.int32)]),
+            "coverage": np.concatenate([*covered, np.zeros(0, np.float32)]),
             "whole": np.array(whole, np.float64),
             "refused": np.array(refused, np.int64),
         }

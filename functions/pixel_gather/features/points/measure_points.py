@@ -136,24 +136,30 @@ class PointWork:
         )
         lines = np.zeros(n, line_dtype(self.columns))
         lines["feature"] = placed.members
-        values, share = self._combined(scene, pixels, read, n)
+        bands = read.bands()
+        values, share = self._combined(scene, pixels, read, bands, n)
         for number, column in enumerate(values):
             lines[f"v{number}"] = column
         lines["valid"] = share
         lines["status"], lines["reason"], reasons = _statuses(
-            read, values[: len(self.values.values)], (n, each)
+            read, bands, values[: len(self.values.values)], (n, each)
         )
         for number in range(len(values)):  # a part of a value is none
             lines[f"v{number}"][lines["reason"] >= 0] = np.nan
         return lines, reasons
 
     def _combined(
-        self, scene: OpenedScene, pixels: PointPixels, read: SceneValues, n: int
+        self,
+        scene: OpenedScene,
+        pixels: PointPixels,
+        read: SceneValues,
+        physical: Mapping[str, Floats],
+        n: int,
     ) -> tuple[list[Floats], Floats]:
         """Return each value of each point, and the share of its pixels that count."""
         each = self.method.n_pixels
         kept = None if read.is_kept is None else read.is_kept.reshape(n, each)
-        bands = {name: band.reshape(n, each) for name, band in read.bands.items()}
+        bands = {name: band.reshape(n, each) for name, band in physical.items()}
         if kept is not None:
             bands = {name: np.where(kept, band, np.nan) for name, band in bands.items()}
         if self.method.kind == "bilinear":  # bands are interpolated, each on its own grid
@@ -175,7 +181,7 @@ class PointWork:
 
 
 def _statuses(
-    read: SceneValues, values: list[Floats], shape: tuple[int, int]
+    read: SceneValues, bands: Mapping[str, Floats], values: list[Floats], shape: tuple[int, int]
 ) -> tuple[Integers, Integers, tuple[str, ...]]:
     """Return the status of each point, which reason it has (-1 for none), and the reasons.
 
@@ -184,7 +190,7 @@ def _statuses(
     status = read.status.reshape(shape).astype(np.int64)
     failed = np.where((status == Status.OK) | (status == Status.OUTSIDE), 0, status).max(axis=1)
     has_value = np.any([np.isfinite(column) for column in values], axis=0)
-    has_data = np.any([np.isfinite(band) for band in read.bands.values()], axis=0).reshape(shape)
+    has_data = np.any([np.isfinite(band) for band in bands.values()], axis=0).reshape(shape)
     is_dropped = False if read.is_kept is None else (has_data & ~read.is_kept.reshape(shape)).any(axis=1)
     found = np.where(is_dropped, LineStatus.MASKED, LineStatus.NODATA)
     found = np.where((status == Status.OUTSIDE).all(axis=1), LineStatus.OUTSIDE, found)

@@ -34,12 +34,13 @@ from pixel_gather.tables.open_scene import (
 )
 from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, line_dtype
 from pixel_gather.tables.pixel_gate import PixelGate
+from pixel_gather.tables.read_bands import Mask
 from pixel_gather.tables.sample import Sampler, cut_runs
 from pixel_gather.tables.values import Values
 from pixel_gather.tables.zone_cells import Coverage, ZoneCells, ZonePlaces, check_zones
 
-_MOST_CELLS: Final = 8_000_000
-"""Cells of zones that are read at one time. Each takes some 30 bytes for every band."""
+_MOST_CELLS: Final = 16_000_000
+"""Cells of zones that are read at one time. Each takes some 4 bytes for every band."""
 
 _TOO_LARGE: Final = "the zone has too many pixels on this image; read it by rank or gather"
 
@@ -56,7 +57,9 @@ class _CellPixels:
         cells = self.cells
         if Grid.of(header) == Grid.of(self.finest):
             return PixelsAt(None, cells.runs)
-        cols, rows = lookup_pixels(cells.cols, cells.rows, of=self.finest, on=header)
+        cols, rows = lookup_pixels(
+            cells.cols.astype(np.int64), cells.rows.astype(np.int64), of=self.finest, on=header
+        )
         inside = (cols >= 0) & (cols < header.width) & (rows >= 0) & (rows < header.height)
         which = np.flatnonzero(inside)
         return PixelsAt(which, cut_runs(cols[which], rows[which], header))
@@ -138,6 +141,7 @@ class ZoneWork:
             parts.append(lines)
             reasons += said
         lines = np.concatenate([*parts, np.zeros(0, line_dtype(self.columns))])
+        lines = lines[np.argsort(lines["feature"], kind="stable")]
         record = ImageRecord(
             number=0,
             scene=scene.id,
@@ -180,27 +184,27 @@ class ZoneWork:
 
     def _computed(self, cells: ZoneCells, read: SceneValues) -> tuple[Lines, Sequence[str]]:
         """Return the lines of some zones, and what their reasons are."""
-        columns: list[Floats] = []
-        valid = np.full(len(cells.zones), np.inf)
-        has_data = np.zeros(len(cells.zones), np.bool_)
-        for value in self.values.values:
-            computed = value.expression.evaluate(read.bands).astype(np.float64)
-            is_finite = np.isfinite(computed)
-            computed[~is_finite] = np.nan
-            if read.is_kept is not None:
-                if len(cells.starts):
-                    has_data |= np.logical_or.reduceat(is_finite, cells.starts)
-                computed[~read.is_kept] = np.nan
-            columns += zone_statistics(computed, cells.coverage, cells.starts, self.statistics)
-            covered = np.where(np.isfinite(computed), cells.coverage, 0.0)
-            total = np.add.reduceat(covered, cells.starts) if len(cells.starts) else valid
-            valid = np.minimum(valid, total / cells.whole)
         n = len(cells.zones)
         lines = np.zeros(n + len(cells.refused), line_dtype(self.columns))
         lines["feature"] = np.concatenate([cells.zones, cells.refused])
         lines["reason"] = -1
+        valid = np.full(n, np.inf)
+        has_data = np.zeros(n, np.bool_)
+        for some, part in cells.blocks():
+            starts, coverage = cells.starts[some] - part.start, cells.coverage[part].astype(np.float64)
+            bands = read.bands(part)
+            for number, value in enumerate(self.values.values):
+                computed: Floats = value.expression.evaluate(bands).astype(np.float64, copy=False)
+                counts: Mask = np.isfinite(computed)
+                if read.is_kept is not None:
+                    has_data[some] |= np.logical_or.reduceat(counts, starts)
+                    counts &= read.is_kept[part]
+                total, columns = zone_statistics(computed, counts, coverage, starts, self.statistics)
+                valid[some] = np.minimum(valid[some], total / cells.whole[some])
+                for index, column in enumerate(columns, number * len(columns)):
+                    lines[f"v{index}"][some] = column
         failed = np.zeros(n, np.int64)
-        if n:
+        if read.reasons:
             status = np.where(read.status == Status.OUTSIDE, 0, read.status)
             failed = as_status(status, cells.starts)
         found = np.where(valid > 0, LineStatus.OK, np.where(has_data, LineStatus.MASKED, LineStatus.NODATA))
@@ -214,11 +218,10 @@ class ZoneWork:
             lines["reason"][n:] = len(reasons)
             reasons.append(_TOO_LARGE)
         lines["valid"][:n] = np.where(failed > 0, 0.0, np.minimum(valid, 1.0))
-        for number, column in enumerate(columns):
-            lines[f"v{number}"][:n] = np.where(failed > 0, np.nan, column)
+        for number in range(len(self.columns)):
+            lines[f"v{number}"][:n][failed > 0] = np.nan
             lines[f"v{number}"][n:] = np.nan
-        order = np.argsort(lines["feature"], kind="stable")
-        return lines[order], reasons
+        return lines, reasons
 
 
 def _only(cells: ZoneCells, members: Integers, header: Header) -> ZoneCells:

@@ -78,32 +78,32 @@ def parse_statistics(given: str | Sequence[str]) -> tuple[ZoneStatistic, ...]:
 
 
 def zone_statistics(
-    values: Floats, coverage: Floats, starts: Integers, statistics: Sequence[ZoneStatistic]
-) -> list[Floats]:
-    """Return each statistic of each zone; NaN where there is none.
+    values: Floats, counts: Mask, coverage: Floats, starts: Integers, statistics: Sequence[ZoneStatistic]
+) -> tuple[Floats, list[Floats]]:
+    """Return the covered size of what counts, and each statistic, of each zone; NaN where there is none.
 
     Args:
-        values: Of each cell, zone by zone; NaN where a cell does not count.
+        values: Of each cell, zone by zone.
+        counts: Whether a cell counts.
         coverage: Of each cell, above 0.
-        starts: The first cell of each zone.
+        starts: The first cell of each zone. There is one.
         statistics: Which.
     """
-    if not len(starts):
-        return [np.zeros(0) for _ in statistics]
-    counts: Mask = np.isfinite(values)
-    weights = np.where(counts, coverage, 0.0)
+    weights = coverage
+    if not counts.all():
+        weights, values = np.where(counts, coverage, 0.0), np.where(counts, values, 0.0)
     total = np.add.reduceat(weights, starts)
     kinds = {each.kind for each in statistics}
     sizes = np.diff([*starts, len(values)])
     found: dict[str, Floats] = {"count": total}
     with np.errstate(all="ignore"):
-        sums = np.add.reduceat(np.where(counts, values, 0.0) * weights, starts)
+        sums = np.add.reduceat(values * weights, starts)
         known = np.where(total > 0, 1.0, np.nan)
         found["sum"] = sums * known
         found["mean"] = sums / total
         if kinds & _OF_MOMENTS:
-            off = np.where(counts, values - np.repeat(found["mean"], sizes), 0.0)
-            found["variance"] = np.add.reduceat(weights * off**2, starts) / total
+            off = values - np.repeat(np.where(total > 0, found["mean"], 0.0), sizes)
+            found["variance"] = np.add.reduceat(weights * (off * off), starts) / total
             found["stdev"] = np.sqrt(found["variance"])
             found["cv"] = found["stdev"] / found["mean"]
         if "min" in kinds:
@@ -114,10 +114,10 @@ def zone_statistics(
         sorted_ = _Sorted.of(
             values[counts], weights[counts], np.repeat(np.arange(len(starts)), sizes)[counts]
         )
-        return [
+        return total, [
             found[each.kind] if each.kind in found else sorted_.statistic(each, total) for each in statistics
         ]
-    return [found[each.kind] for each in statistics]
+    return total, [found[each.kind] for each in statistics]
 
 
 @dataclass(frozen=True, slots=True)

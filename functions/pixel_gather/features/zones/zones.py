@@ -34,7 +34,8 @@ def zones(  # noqa: PLR0913 # each option of the command has a name of its own h
     """Write statistics of all images in all polygons as a table: one line for each polygon and image.
 
     Which share of each pixel a polygon covers is computed once for each grid and polygon. Each tile of each
-    image is fetched and decoded once, unless the polygons have more than four million pixels together.
+    image is fetched and decoded once. If the boxes of the polygons have more than eight million pixels
+    together, they are taken in parts, and tiles that two parts share are read for both.
     Nothing vanishes, and a stopped job goes on, as in `points`.
 
     Args:
