@@ -14,7 +14,7 @@ from rasterio.transform import from_origin
 from rasterio.warp import transform
 from rasterio.windows import Window
 
-from pixel_gather import Gathered, Settings, make_plan, open_cube, replay, verify
+from pixel_gather import Gathered, Settings, gather, make_plan, open_cube, replay, verify
 from pixel_gather.core.errors import BudgetError, RequestError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.export.export import export
@@ -218,6 +218,35 @@ def test_every_tile_of_a_task_is_fetched_and_decoded_once(
     assert set(decoded.values()) == {1}
     tiles = [each for each in ranges if each[0]]  # not the headers of the plan and of the task
     assert len(set(tiles)) == len(tiles)
+
+
+def test_tasks_of_one_process_share_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tile is decoded twice, though chips of several tasks lie on it. Without room for tiles some are."""
+    files = three_images(tmp_path)
+    table, _ = chips_at(tmp_path, 60)
+    request = {"sources": listed(tmp_path, files), "windows": {"table": table, "size": SIZE}}
+    decoded: Counter[bytes] = Counter()
+    decode = decode_block
+
+    def counting(content: memoryview, *others: Any) -> None:
+        decoded[bytes(content)] += 1
+        decode(content, *others)
+
+    monkeypatch.setattr(tiles_into_array, "decode_block", counting)
+    most, digests = [], []
+    for nbytes in (Settings().shared_tiles_nbytes, 0):
+        # ten chips in a task
+        settings = Settings(
+            draws_report=False, max_task_nbytes=10 * 3 * 24 * 40 * 2 * 2, shared_tiles_nbytes=nbytes
+        )
+        decoded.clear()
+        done = gather(request, to=tmp_path / f"cube{nbytes}", settings=settings)
+        most.append(max(decoded.values()))
+        digests.append(done.report.digest)
+
+    assert done.report.n_shards > 3
+    assert most[0] == 1 < most[1]
+    assert digests[0] == digests[1]
 
 
 def test_a_damaged_tile_costs_the_chips_on_it_alone(tmp_path: Path) -> None:

@@ -108,7 +108,8 @@ async def opened_job(
     objects = Objects(settings.stores, pace=limiter)
     policy = IN_PROCESS.within(str(Path.cwd()))
     signed = objects if sources.sign == "none" else objects.signed(_signing(sources.sign))
-    reader = CogReader.over(over(signed), fast=settings.fast_path, fall_back=GdalSettings())
+    fast = settings.fast_path(shares_tiles=request is not None and request.windows is not None)
+    reader = CogReader.over(over(signed), fast=fast, fall_back=GdalSettings())
     index = None if request is None or request.index is None else _checked_index(request.index, policy)
     found: SqliteSourceTable | None = None
     chips: Chips | None = None

@@ -1,6 +1,6 @@
 """How work in this process uses the machine."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate import worker_limits
@@ -32,6 +32,9 @@ class Settings:
     four take at most 128 MiB together, as decoded pixels.
     """
 
+    shared_tiles_nbytes: int = 512 * 2**20
+    """Decoded tiles that are kept for other chips, if a gather has a table of chips. 0: none are kept."""
+
     draws_report: bool = True
     """Whether to write any page beside the arrays. False writes neither the report nor ``view.html``.
 
@@ -45,7 +48,7 @@ class Settings:
             if number is not None and not (isinstance(number, int) and number > 0):
                 raise RequestError(f"it is {number!r}, not a whole number above 0", field=f"settings.{name}")
 
-    @property
-    def fast_path(self) -> GeoTiffSettings:
-        """Settings of the reader of GeoTIFFs."""
-        return GeoTiffSettings.reading_first(self.header_nbytes)
+    def fast_path(self, *, shares_tiles: bool) -> GeoTiffSettings:
+        """Return the settings of the reader of GeoTIFFs."""
+        first = GeoTiffSettings.reading_first(self.header_nbytes)
+        return replace(first, shared_nbytes=self.shared_tiles_nbytes) if shares_tiles else first

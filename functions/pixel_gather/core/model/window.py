@@ -119,6 +119,8 @@ class Window:
 
     def clipped(self, *, width: int, height: int) -> "Window | None":
         """Return the part that lies on a raster of this size, or None."""
+        if self.col_off >= 0 and self.row_off >= 0 and self.col_stop <= width and self.row_stop <= height:
+            return self
         col_off, row_off = max(self.col_off, 0), max(self.row_off, 0)
         col_stop, row_stop = min(self.col_stop, width), min(self.row_stop, height)
         if col_stop <= col_off or row_stop <= row_off:

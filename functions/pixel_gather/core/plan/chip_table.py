@@ -1,7 +1,7 @@
 """A list of sources for a list of chips: each chip has a row for each row of the list. Pure."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, repeat
 from typing import Any, Final
@@ -120,7 +120,15 @@ class ChipRows:
 
 def _rows_of(chip: Chip, images: Sequence[CubeRow]) -> Iterator[CubeRow]:
     for image in images:
-        yield replace(image, chip=chip)
+        # not by `replace`, which takes three times as long
+        yield CubeRow(
+            time_us=image.time_us,
+            sources=image.sources,
+            chip=chip,
+            is_asked=image.is_asked,
+            mask=image.mask,
+            mask_etag=image.mask_etag,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

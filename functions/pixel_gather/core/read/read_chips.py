@@ -52,7 +52,8 @@ async def read_chips(
     Returns:
         For each row, one outcome per source slot, in the order of ``rows``.
     """
-    outcomes: list[list[Outcome]] = [[Outcome(status=Status.ABSENT) for _ in row.sources] for row in rows]
+    n_slots = len(plan.slots)
+    outcomes: list[list[Outcome | None]] = [[None] * n_slots for _ in rows]
 
     def end(index: int, slot: int, outcome: Outcome) -> None:
         outcomes[index][slot] = outcome
@@ -71,12 +72,12 @@ async def read_chips(
 
     images = list(_images(rows, buffers, plan=plan, task=task, sources=sources))
     asked = {(row, image.view.slot_index) for image in images for row in image.rows}
-    for index, row in enumerate(rows):
-        for slot in range(len(row.sources)):
+    for index in range(len(rows)):
+        for slot in range(n_slots):
             if (index, slot) not in asked:
-                end(index, slot, outcomes[index][slot])
+                end(index, slot, Outcome(status=Status.ABSENT))
     await all_of(read_image(image) for image in images)
-    return outcomes
+    return [[each for each in row if each is not None] for row in outcomes]
 
 
 def _images(
@@ -182,8 +183,8 @@ def _fail(found: list[Outcome], status: Status, reason: str | None) -> None:
 def _share_out(cost: Cost, outcomes: Sequence[Outcome]) -> None:
     """Give each outcome an equal share of what an image cost. Whole numbers keep their sum."""
     n = len(outcomes)
-    for index, outcome in enumerate(outcomes):
-        for name in Cost.__slots__:
-            value = getattr(cost, name)
+    for name in Cost.__slots__:
+        value = getattr(cost, name)
+        for index, outcome in enumerate(outcomes if value else ()):
             share = value // n + (index < value % n) if isinstance(value, int) else value / n
             setattr(outcome.cost, name, share)

@@ -16,6 +16,7 @@ from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.io.geotiff.packed_header import Restored, unpack
 from pixel_gather.io.geotiff.parsed_headers import Parsed, ParsedHeaders
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.geotiff.shared_tiles import SharedTiles
 from pixel_gather.io.geotiff.tiff_file import TiffFile
 from pixel_gather.io.geotiff.transform import has_only_control_points
 from pixel_gather.io.geotiff.unsupported import UnknownCrsError, UnsupportedError
@@ -33,10 +34,14 @@ class GeoTiffReader:
 
     first_read: FirstRead = field(init=False)
     parsed_headers: ParsedHeaders = field(default_factory=ParsedHeaders, init=False)
+    tiles: SharedTiles | None = field(default=None, init=False)
+    """Tiles that windows of the same version share, if the settings say so."""
 
     def __post_init__(self) -> None:
-        """Start with the first read of the settings."""
+        """Start with the first read of the settings, and no tile."""
         self.first_read = FirstRead(self.settings.head_nbytes, is_fixed=not self.settings.learns_head)
+        if self.settings.shared_nbytes:
+            self.tiles = SharedTiles(self.settings.shared_nbytes)
 
     async def open_(
         self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
@@ -73,6 +78,7 @@ class GeoTiffReader:
             cost=cost,
             header_bytes=restored.header_bytes,
             is_seen=False,
+            tiles=self._tiles_of(header.etag),
         )
         return OpenedGeoTiff(
             header=header,
@@ -86,6 +92,10 @@ class GeoTiffReader:
             packed=packed_header,
             n_packed_parts=restored.header_bytes.n_parts,
         )
+
+    def _tiles_of(self, etag: str | None) -> SharedTiles | None:
+        """Return where tiles are shared. Without an etag, two reads may be of two versions."""
+        return None if etag is None else self.tiles
 
     async def _parse(
         self, href: str, *, overview: int | None, cost: Cost
@@ -103,6 +113,7 @@ class GeoTiffReader:
                 cost=cost,
                 header_bytes=header_bytes,
                 is_seen=True,
+                tiles=self._tiles_of(head.etag),
             )
             known = self.parsed_headers.find(file, overview)
             if known is not None:

@@ -36,6 +36,9 @@ class GeoTiffSettings:
     part_nbytes: int | None = None
     """Long ranges are fetched concurrently in parts of this size. None: each range in one GET."""
 
+    shared_nbytes: int = 0
+    """Decoded tiles that are kept for other windows on them. 0: every window decodes its own tiles."""
+
     max_gets_in_flight: int = MOST_PARTS
     """Most concurrent GETs of one window."""
 

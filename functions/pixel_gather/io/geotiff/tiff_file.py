@@ -9,6 +9,7 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes, NeedBytes
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.geotiff.shared_tiles import SharedTiles
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 from pixel_gather.io.store.object_store import Ranges
 
@@ -28,6 +29,9 @@ class TiffFile:
     header_bytes: HeaderBytes
     is_seen: bool
     """Whether any byte of this version came from the store. An index alone does not show that it exists."""
+
+    tiles: SharedTiles | None = None
+    """Where decoded tiles are shared with other reads of this version. None: they are not kept."""
 
     @property
     def is_pinned(self) -> bool:

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from pixel_gather.core.model.window import Window
 from pixel_gather.io.geotiff.ifd import Ifd
@@ -76,14 +78,13 @@ def plan_tile_reads(
         UnsupportedError: A byte range is impossible or over the limit.
         NeedBytes: The offsets of these tiles have not been fetched yet.
     """
-    planes = _fetched_planes(ifd, layout, window_around(windows), bands)
-    if len(windows) > 1:  # one look-up for all of them, as each may cost a request
-        _fetch_offsets(ifd, layout, tile_spans(layout, window_around(windows), bands))
+    around = window_around(windows)
     tile_reads: list[TileRead] = []
-    for number, window in enumerate(windows):
-        for plane in planes:
-            for found in _reads_of_plane(ifd, layout, window, plane):
-                tile_read = found._replace(window=number) if number else found
+    for plane in _fetched_planes(ifd, layout, around, bands):
+        # one look-up for all of them, as each may cost a request
+        tiles = _tiles_of_plane(ifd, layout, around, plane)
+        for number, window in enumerate(windows):
+            for tile_read in _reads_of_plane(tiles, layout, window, plane, number):
                 if tile_read.is_sparse:
                     tile_reads.append(tile_read)
                 elif layout.compression is Compression.NONE:
@@ -113,12 +114,6 @@ def window_around(windows: Sequence[Window]) -> Window:
     )
 
 
-def _fetch_offsets(ifd: Ifd, layout: TileLayout, spans: Sequence[tuple[int, int]]) -> None:
-    for first, stop in spans:
-        ifd.array(layout.offsets_tag, first, stop)
-        ifd.array(layout.counts_tag, first, stop)
-
-
 def plan_whole_tiles(
     ifd: Ifd, layout: TileLayout, window: Window, bands: Sequence[int], *, max_tile_nbytes: int
 ) -> list[TileRead]:
@@ -127,7 +122,11 @@ def plan_whole_tiles(
     Args and errors as in `plan_tile_reads`.
     """
     planes = _fetched_planes(ifd, layout, window, bands)
-    found = [each for plane in planes for each in _reads_of_plane(ifd, layout, window, plane)]
+    found = [
+        each
+        for plane in planes
+        for each in _reads_of_plane(_tiles_of_plane(ifd, layout, window, plane), layout, window, plane, 0)
+    ]
     if any(each.stop - each.start > max_tile_nbytes for each in found):
         raise UnsupportedError("a tile is over the size limit")
     return found
@@ -167,38 +166,63 @@ def _fetched_planes(ifd: Ifd, layout: TileLayout, window: Window, bands: Sequenc
     return planes
 
 
-def _reads_of_plane(ifd: Ifd, layout: TileLayout, window: Window, plane: int) -> Iterator[TileRead]:
+class _Tiles(NamedTuple):
+    """Where the tiles of a part of one plane are stored."""
+
+    first: int
+    """The first tile, counted from the first one of the plane."""
+
+    starts: np.ndarray[Any, Any]
+    counts: np.ndarray[Any, Any]
+    object_nbytes: int
+
+    def span(self, tile: int) -> tuple[int, int]:
+        """Return the bytes [start, stop) of a tile, counted from the first one of the plane.
+
+        A sparse tile has neither an offset nor a byte count.
+
+        Raises:
+            UnsupportedError: They are impossible.
+        """
+        start, nbytes = int(self.starts[tile - self.first]), int(self.counts[tile - self.first])
+        if (start == 0) is not (nbytes == 0):
+            raise UnsupportedError("a tile with an offset or a byte count, not both")
+        if start + nbytes > self.object_nbytes:
+            raise UnsupportedError("a tile lies outside the file")
+        return start, start + nbytes
+
+
+def _tiles_of_plane(ifd: Ifd, layout: TileLayout, window: Window, plane: int) -> _Tiles:
+    first, stop = _tile_span(layout, window, plane)
+    return _Tiles(
+        first - plane * layout.n_across * layout.n_down,
+        ifd.array(layout.offsets_tag, first, stop),
+        ifd.array(layout.counts_tag, first, stop),
+        ifd.header_bytes.object_nbytes,
+    )
+
+
+def _reads_of_plane(
+    tiles: _Tiles, layout: TileLayout, window: Window, plane: int, number: int
+) -> Iterator[TileRead]:
     """Yield one tile read for each tile of a plane that the window touches, row by row."""
     tile_width, tile_height, n_across = layout.tile_width, layout.tile_height, layout.n_across
-    tile_rows = range(window.row_off // tile_height, (window.row_stop - 1) // tile_height + 1)
-    tile_cols = range(window.col_off // tile_width, (window.col_stop - 1) // tile_width + 1)
-    base = plane * n_across * layout.n_down
-    first, stop = _tile_span(layout, window, plane)
-    starts = ifd.array(layout.offsets_tag, first, stop)
-    counts = ifd.array(layout.counts_tag, first, stop)
-    for tile_row in tile_rows:
+    tile_cols = [
+        (tile_col, *_overlap(tile_col * tile_width, tile_width, window.col_off, window.col_stop))
+        for tile_col in range(window.col_off // tile_width, (window.col_stop - 1) // tile_width + 1)
+    ]
+    for tile_row in range(window.row_off // tile_height, (window.row_stop - 1) // tile_height + 1):
         rows, out_rows = _overlap(tile_row * tile_height, tile_height, window.row_off, window.row_stop)
-        for tile_col in tile_cols:
-            cols, out_cols = _overlap(tile_col * tile_width, tile_width, window.col_off, window.col_stop)
-            at = base + tile_row * n_across + tile_col - first
-            start, nbytes = int(starts[at]), int(counts[at])
-            _check_range(start, nbytes, ifd.header_bytes.object_nbytes)
-            n_rows = layout.tile_rows(tile_row)
-            yield TileRead(start, start + nbytes, n_rows, plane, rows, cols, out_rows, out_cols)
+        n_rows = layout.tile_rows(tile_row)
+        for tile_col, cols, out_cols in tile_cols:
+            start, stop = tiles.span(tile_row * n_across + tile_col)
+            yield TileRead(start, stop, n_rows, plane, rows, cols, out_rows, out_cols, number)
 
 
 def _overlap(start: int, length: int, window_start: int, window_stop: int) -> tuple[slice, slice]:
     """Return the overlap of a tile and a window along one axis: inside the tile, and inside the window."""
     first, last = max(start, window_start), min(start + length, window_stop)
     return slice(first - start, last - start), slice(first - window_start, last - window_start)
-
-
-def _check_range(start: int, nbytes: int, object_nbytes: int) -> None:
-    """Check that a tile lies inside the object. A sparse tile has neither an offset nor a byte count."""
-    if (start == 0) is not (nbytes == 0):
-        raise UnsupportedError("a tile with an offset or a byte count, not both")
-    if start + nbytes > object_nbytes:
-        raise UnsupportedError("a tile lies outside the file")
 
 
 def _cut_rows(
@@ -235,10 +259,10 @@ def join_tile_reads(
     """
     groups: list[list[TileRead]] = []
     start = stop = 0
-    for tile_read in sorted(tile_reads, key=_place):
+    for tile_read in sorted(tile_reads, key=place_of):
         grown = max(stop, tile_read.stop)
         is_near = tile_read.start - stop <= max_gap_nbytes and grown - start <= max_joined_nbytes
-        if groups and (is_near or _place(tile_read) == _place(groups[-1][-1])):
+        if groups and (is_near or place_of(tile_read) == place_of(groups[-1][-1])):
             groups[-1].append(tile_read)
             stop = grown
         else:
@@ -247,7 +271,7 @@ def join_tile_reads(
     return [Get(group[0].start, max(map(_stop, group)), tuple(group)) for group in groups]
 
 
-def _place(tile_read: TileRead) -> tuple[int, int, int]:
+def place_of(tile_read: TileRead) -> tuple[int, int, int]:
     """Return which bytes it decodes, and into how many rows: equal for reads of the same tile."""
     return tile_read.start, tile_read.stop, tile_read.n_rows
 
@@ -258,5 +282,5 @@ def _stop(tile_read: TileRead) -> int:
 
 def same_tiles(tile_reads: Sequence[TileRead]) -> Iterator[list[TileRead]]:
     """Yield the reads of each tile of one GET: of several windows, or of a single one."""
-    for _, group in groupby(tile_reads, key=_place):
+    for _, group in groupby(tile_reads, key=place_of):
         yield list(group)

@@ -32,12 +32,31 @@ def copy_tile(
     target = None if others else _direct_target(first, layout, outs[first.window], bands)
     if target is not None:
         decode_block(content, layout, target)
-        return
-    shape = (first.n_rows, layout.tile_width, layout.samples)
-    block = np.empty(shape, layout.stored.newbyteorder("="))
+    else:
+        block = decode_tile(content, first.n_rows, layout)
+        copy_block(block, tile_reads, layout, outs=outs, bands=bands)
+
+
+def decode_tile(content: memoryview, n_rows: int, layout: TileLayout) -> Pixels:
+    """Return the pixels of one tile, shape (rows, columns, numbers per pixel).
+
+    Raises:
+        UnsupportedError: The bytes are damaged.
+    """
+    block = np.empty((n_rows, layout.tile_width, layout.samples), layout.stored.newbyteorder("="))
     decode_block(content, layout, block)
-    if layout.is_complex_int:
-        block = block.astype(np.float32).view(layout.dtype)
+    return block.astype(np.float32).view(layout.dtype) if layout.is_complex_int else block
+
+
+def copy_block(
+    block: Pixels,
+    tile_reads: Sequence[TileRead],
+    layout: TileLayout,
+    *,
+    outs: Sequence[Pixels],
+    bands: Sequence[int],
+) -> None:
+    """Write the pixels of a decoded tile to the array of each window that wants some."""
     for each in tile_reads:
         out = outs[each.window]
         for position, sample in _positions(each, layout, bands):

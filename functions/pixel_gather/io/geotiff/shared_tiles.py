@@ -1,0 +1,67 @@
+"""Decoded tiles that the reads of one process share, so that windows of one tile decode it once."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+type Block = np.ndarray[Any, Any]
+type TileKey = tuple[str, str, int | None, int, int, int]
+"""A tile: href and etag of its file, overview, first byte, byte after the last, and number of rows."""
+
+
+class SharedTiles:
+    """Keeps the tiles that were used last, and tells which ones are being read. Belongs to one event loop.
+
+    Who finds a tile missing claims it, and then puts it or gives it up. Others wait for that meanwhile. Two
+    reads may wait for each other's tiles, so a read waits for none before all of its own are on their way.
+    """
+
+    def __init__(self, most_nbytes: int) -> None:
+        """Hold no tile.
+
+        Args:
+            most_nbytes: Bytes of the tiles that are kept. Those that somebody still copies from come on top.
+        """
+        self._most_nbytes = most_nbytes
+        self._nbytes = 0
+        self._blocks: OrderedDict[TileKey, Block] = OrderedDict()
+        """The one that was used last comes last."""
+
+        self._coming: dict[TileKey, asyncio.Future[Block | None]] = {}
+
+    def find(self, key: TileKey) -> Block | None:
+        """Return a tile if it is there."""
+        block = self._blocks.get(key)
+        if block is not None:
+            self._blocks.move_to_end(key)
+        return block
+
+    def claims(self, key: TileKey) -> bool:
+        """Claim a tile that is not there. Return False if somebody else has claimed it."""
+        if key in self._coming:
+            return False
+        self._coming[key] = asyncio.get_running_loop().create_future()
+        return True
+
+    async def wait(self, key: TileKey) -> Block | None:
+        """Wait until a claimed tile is put. Return None if it was given up."""
+        coming = self._coming.get(key)
+        return self.find(key) if coming is None else await asyncio.shield(coming)
+
+    def put(self, key: TileKey, block: Block) -> None:
+        """Hand a claimed tile to all who wait, and keep it. Nobody writes to it any more."""
+        self._coming.pop(key).set_result(block)
+        self._blocks[key] = block
+        self._nbytes += block.nbytes
+        while self._nbytes > self._most_nbytes:
+            _, oldest = self._blocks.popitem(last=False)
+            self._nbytes -= oldest.nbytes
+
+    def give_up(self, keys: Iterable[TileKey]) -> None:
+        """Let others try the tiles that were claimed and not put."""
+        for key in keys:
+            if key in self._coming:
+                self._coming.pop(key).set_result(None)
