@@ -292,7 +292,7 @@ class OpenedGeoTiff:
         there: list[tuple[Pixels, list[TileRead]]] = []
         coming: list[tuple[TileKey, list[TileRead]]] = []
         for reads in same_tiles(sorted(stored, key=place_of)):
-            key = (self.header.href, self.header.etag, self.overview, *place_of(reads[0]))
+            key = self._key(reads[0])
             if (block := tiles.find(key)) is not None:
                 there.append((block, reads))
             elif tiles.claims(key):
@@ -302,7 +302,7 @@ class OpenedGeoTiff:
                 coming.append((key, reads))
 
         def keep(tile_read: TileRead, block: Pixels) -> None:
-            key = (self.header.href, self.header.etag, self.overview, *place_of(tile_read))
+            key = self._key(tile_read)
             claimed.discard(key)
             tiles.put(key, block)
 
@@ -321,6 +321,9 @@ class OpenedGeoTiff:
             return max(await all_of([*works, copy(there)] if there else works))
         finally:
             tiles.give_up(claimed)
+
+    def _key(self, tile_read: TileRead) -> TileKey:
+        return (self.header.href, self.header.etag, self.overview, *place_of(tile_read))
 
     async def _read_range(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 type Block = np.ndarray[Any, Any]
-type TileKey = tuple[str, str, int | None, int, int, int]
+type TileKey = tuple[str, str | None, int | None, int, int, int]
 """A tile: href and etag of its file, overview, first byte, byte after the last, and number of rows."""
 
 
