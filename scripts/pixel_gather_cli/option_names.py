@@ -12,6 +12,7 @@ from pixel_gather.core.errors import RequestError
 _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "append_to": ("cube",),
     "cube": ("append_to", "cubes"),
+    "grid.crs": ("grid_crs",),
     "limits": ("max_usd", "times_source"),
     "measurement": ("measurements", "rgb"),
     "output": ("codec", "zfp_tolerance"),
@@ -50,7 +51,7 @@ def _names_of(field: str, context: click.Context) -> list[str]:
     for name, each in given.items():
         if field != context.params[name] and field.endswith(f".{context.params[name]}"):
             return [_show_option(each)]  # the field ends in a file's name
-    for part in reversed(field.split(".")):
+    for part in (field, *reversed(field.split("."))):
         found = [given[name] for name in (part, *_FILLED_BY.get(part, ())) if name in given]
         if found:
             return [_show_option(each) for each in found]

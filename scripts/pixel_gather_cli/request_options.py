@@ -247,9 +247,15 @@ _PIXELS = (
         help="Accept any grid, or only one; or give all sources pixels of this width, in units of their CRS.",
     ),
     click.option(
+        "--grid-crs",
+        metavar="CRS",
+        help="Warp all sources onto --grid WIDTH in this CRS: EPSG:n, or utm for the window's zone.",
+    ),
+    click.option(
         "--resampling",
         type=ResamplingOption(),
-        help="How finer pixels become one of --grid: average, mode or nearest, for all bands or by name.",
+        help="How finer pixels become one of --grid: average, mode or nearest, for all bands or by name. "
+        "With --grid-crs nearest.",
     ),
 )
 _OUTPUT = (
@@ -404,13 +410,16 @@ def request_of(options: dict[str, Any], given: dict[str, Any] | None = None) -> 
 
 
 def _taken_grid(options: dict[str, Any], given: Any) -> dict[str, Any]:
-    """Remove the options of the grid, and return the field. Resampling may join the grid of the file."""
-    grid, resampling = options.pop("grid"), options.pop("resampling")
-    if resampling is not None:
+    """Remove the options of the grid, and return the field. Both others may join the grid of the file."""
+    grid = options.pop("grid")
+    for name, where in (("crs", "WIDTH"), ("resampling", "WIDTH, finest or coarsest")):
+        option = "grid_crs" if name == "crs" else name
+        if (asked := options.pop(option)) is None:
+            continue
         grid = given if grid is None else grid
         if not isinstance(grid, dict):
-            raise RequestError("use it only with --grid WIDTH, finest or coarsest", field="--resampling")
-        grid = grid | {"resampling": resampling}
+            raise RequestError(f"use it only with --grid {where}", field=f"--{option.replace('_', '-')}")
+        grid = grid | {name: asked}
     return {} if grid is None else {"grid": grid}
 
 

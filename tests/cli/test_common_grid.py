@@ -47,6 +47,20 @@ def test_plan_tells_what_becomes_of_each_band(tmp_path: Path, capsys: pytest.Cap
     }
 
 
+def test_plan_tells_the_grid_that_sources_are_warped_onto(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its CRS, also where the zone of the window is asked for."""
+    asked = ["plan", "--sources", a_list(tmp_path), "--bbox", BOX, "--crs", "EPSG:32632"]
+
+    for crs, named in (("utm", "EPSG:32632"), ("epsg:3035", "EPSG:3035")):
+        assert status_of([*asked, "--grid", "20", "--grid-crs", crs]) == 0
+        line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("grid "))
+        assert line.split(maxsplit=1)[1] == (
+            f"pixels of 20 in {named}: red warped by nearest, scl warped by nearest, aot warped by nearest"
+        )
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -55,6 +69,10 @@ def test_plan_tells_what_becomes_of_each_band(tmp_path: Path, capsys: pytest.Cap
         (["--resampling", "mode"], "--resampling: use it only with --grid WIDTH, finest or coarsest"),
         (["--grid", "same", "--resampling", "mode"], "use it only with --grid WIDTH"),
         (["--grid", "60", "--resampling", "mean"], "'mean'"),
+        (["--grid-crs", "utm"], "--grid-crs: use it only with --grid WIDTH"),
+        (["--grid", "finest", "--grid-crs", "utm"], "with crs, write the width of the pixels in units of it"),
+        (["--grid", "10", "--grid-crs", "EPSG:3"], "--grid-crs: 'EPSG:3' is no CRS that PROJ knows"),
+        (["--grid", "10", "--grid-crs", "utm"], "give a bbox or a point, and name its CRS"),
         (["--grid", "60", "--resampling", "scl=average"], "scl holds classes, which have no mean"),
     ],
 )

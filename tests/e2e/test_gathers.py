@@ -22,6 +22,8 @@ from zarr.storage import ObjectStore
 
 from e2e.api import UNDRAWN, call, execution_arn, gathered, refused_writes, wait_for
 from pixel_gather_emulator.deploy import DeployedStack
+from support.projections import BOX as PROJECTED_BOX
+from support.projections import write_projected
 from support.resolutions import NORTH, WEST, scenes
 from support.undrawn import gather_undrawn
 
@@ -176,6 +178,36 @@ def test_other_values_than_raw_through_the_api(
     for name in ("red", "offset_state", "offset_reason"):
         np.testing.assert_array_equal(cube[name].values, local[name].values)
     assert cube["offset_state"].values.tolist() == [1, 1, 0]
+
+
+def test_files_of_several_crss_are_warped_through_the_api(
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers make the maps themselves. An append keeps the grid, and its request names none."""
+    rows = [
+        {
+            "href": str(write_projected(tmp_path, crs, seed=n)),
+            "band": "red",
+            "scene": f"s{n}",
+            "time": f"2024-01-0{n + 1}",
+        }
+        for n, crs in enumerate(("EPSG:32632", "EPSG:32633", "EPSG:3035"))
+    ]
+    asked: dict[str, Any] = {"window": {"bbox": list(PROJECTED_BOX)}}
+    grid = {"grid": {"crs": "utm", "resolution": 20}}
+    lists = [uploaded(deployment, part, f"warp-{n}") for n, part in enumerate((rows[:2], rows[2:]))]
+
+    planned = call(deployment, "POST", "/plans", asked | grid | {"sources": lists[0]})
+    first = gathered(deployment, asked | grid | {"sources": lists[0], "output": UNDRAWN | {"name": "warped"}})
+    grown = gathered(deployment, asked | {"sources": lists[1], "output": UNDRAWN | {"append_to": "warped"}})
+
+    gather_undrawn(asked | grid | {"sources": {"rows": rows}}, to=tmp_path / "here")
+    assert planned.body["grid"]["bands"] == {"red": "warped by nearest"}
+    assert planned.body["crs"] == "EPSG:32632"
+    assert (first["state"], grown["state"]) == ("succeeded", "succeeded"), grown
+    cube, local = opened(deployment, first["cube"], monkeypatch), xr.open_zarr(tmp_path / "here")
+    for name in ("red", "x", "y", "status", "valid_fraction"):
+        np.testing.assert_array_equal(cube[name].values, local[name].values)
 
 
 def test_chips_that_are_submitted_are_those_in_process(

@@ -1,18 +1,14 @@
 """Sources whose pixels are not those of the cube's grid, read into a shard."""
 
-import asyncio
 from typing import Any
 
 import numpy as np
 
-from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
-from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.cut_tasks import cut_tasks, row_ranges
-from pixel_gather.core.read.read_shard import ShardBuffers, ignore, read_shard
-from support.fakes import UTM, FakeImage, FakeReader, access_to, table_of
+from support.fakes import UTM, FakeImage, FakeReader, table_of
 from support.plans import planned
+from support.read_rows import read_rows
 
 BOX = {"bbox": [UTM.c + 40, UTM.f - 200, UTM.c + 160, UTM.f - 40], "crs": "source"}
 
@@ -25,30 +21,12 @@ def image(width: float, seed: int, **more: Any) -> FakeImage:
     return FakeImage(pixels=pixels, header={"transform": transform, "nodata": 0}, **more)
 
 
-def read(plan: CubePlan, reader: FakeReader, *names: str) -> tuple[np.ndarray[Any, Any], list[Outcome]]:
-    """Read all sources of a plan of one band. Return their pixels and outcomes."""
-    (task,) = cut_tasks(plan, [0 for _ in row_ranges(plan)])
-    with ShardBuffers(plan).borrowed(task) as buffers:
-        (buffer,) = (each for each in buffers if isinstance(each, np.ndarray))
-        buffer.view("u1")[...] = 0xAB
-        reading = read_shard(
-            list(table_of(*names).rows(0, len(names))),
-            buffers,
-            plan=plan,
-            task=task,
-            sources=access_to(reader),
-            on_source=ignore,
-        )
-        outcomes = asyncio.run(reading)
-        return buffer[0].copy(), [outcome for (outcome,) in outcomes]
-
-
 def test_each_source_gets_its_own_whole_number() -> None:
     """Sources of 20 m and of 10 m share a band of 10 m, and are placed and told on its grid."""
     reader = FakeReader({"a": image(20, 1), "b": image(10, 2)})
     plan = planned(reader, table_of("a", "b"), window=BOX, grid={"resolution": 10})
 
-    pixels, outcomes = read(plan, reader, "a", "b")
+    pixels, outcomes = read_rows(plan, reader, "a", "b")
 
     coarse, fine = (reader.images[name].pixels[0] for name in "ab")  # type: ignore[union-attr] # both are images
     np.testing.assert_array_equal(pixels[0], coarse.repeat(2, axis=0).repeat(2, axis=1)[4:20, 4:16])
@@ -63,7 +41,7 @@ def test_source_that_is_finer_than_all_of_the_sample_is_unlike() -> None:
     plan = planned(reader, table_of("a"), window=BOX, grid={"resolution": 40})
     finer = FakeReader({"a": image(10, 1)})
 
-    pixels, (outcome,) = read(plan, finer, "a")
+    pixels, (outcome,) = read_rows(plan, finer, "a")
 
     assert outcome.status is Status.UNLIKE
     assert outcome.reason == (
@@ -82,7 +60,7 @@ def test_pixels_that_a_source_hides_itself_are_missing_on_the_grid() -> None:
 
     for resolution in (20, 5):
         plan = planned(reader, table_of("a"), window=BOX, grid={"resolution": resolution}, masked=True)
-        pixels, _ = read(plan, reader, "a")
+        pixels, _ = read_rows(plan, reader, "a")
         if resolution == 5:
             expected = shown.repeat(2, axis=0).repeat(2, axis=1)[8:40, 8:32]
         else:

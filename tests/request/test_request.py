@@ -16,6 +16,7 @@ from pixel_gather.core.request.request import GatherRequest, Limits, parse_reque
 from support.strategies import requests
 
 PLAIN: dict[str, Any] = {"sources": ["/a.tif"], "window": "centre"}
+EXACT: dict[str, Any] = {"crs": "EPSG:3035", "shape": [7, 9], "transform": [9, 0, 4e6, 0, -9, 3e6]}
 
 
 @given(request_=requests())
@@ -185,6 +186,45 @@ MISTAKES = [
     Mistake("masked by word", PLAIN | {"masked": "maybe"}, "masked", "'maybe'; write true or false"),
     Mistake("grid by word", PLAIN | {"grid": "x"}, "grid", "write 'any' or 'same'"),
     Mistake("no width", PLAIN | {"grid": {"resolution": 0}}, "grid.resolution", "it is 0; write more than 0"),
+    Mistake(
+        "no pixels", PLAIN | {"grid": {"crs": "utm"}}, "grid", "give a resolution, or shape and transform"
+    ),
+    Mistake(
+        "a shape alone",
+        PLAIN | {"grid": {"crs": "EPSG:3035", "shape": [9, 9]}},
+        "grid",
+        "shape and transform go together; give both, or a resolution",
+    ),
+    Mistake(
+        "an anchor without a CRS",
+        PLAIN | {"grid": {"resolution": 9, "anchor": "edge"}},
+        "grid",
+        "anchor needs a crs, onto which sources are warped; give crs, too",
+    ),
+    Mistake(
+        "a box and an anchor",
+        PLAIN | {"grid": EXACT | {"anchor": "edge"}},
+        "grid",
+        "transform says where the pixels lie; leave anchor out",
+    ),
+    Mistake(
+        "a box in a zone",
+        PLAIN | {"grid": EXACT | {"crs": "utm"}},
+        "grid",
+        "a transform is in one CRS; name that instead of utm",
+    ),
+    Mistake(
+        "a box that is turned",
+        PLAIN | {"grid": EXACT | {"transform": [9, 1, 0, 1, -9, 0]}},
+        "grid",
+        r"transform is \[width, 0, x, 0, -height, y\]: pixels lie along the axes of crs",
+    ),
+    Mistake(
+        "two windows",
+        PLAIN | {"grid": EXACT},
+        "request",
+        "grid.shape and grid.transform say the window; leave window out",
+    ),
     Mistake(
         "a mean of classes",
         PLAIN | {"grid": {"resolution": 10, "resampling": {"scl": "average"}}},
@@ -533,7 +573,8 @@ def test_request_schema_is_json_that_names_every_field() -> None:
 
     assert set(schema["properties"]) == set(GatherRequest.model_fields)
     assert schema["required"] == ["sources"]
-    assert schema["oneOf"] == [{"required": ["window"]}, {"required": ["windows"]}]
+    in_grid = {"properties": {"grid": {"type": "object", "required": ["shape"]}}, "required": ["grid"]}
+    assert schema["oneOf"] == [{"required": ["window"]}, {"required": ["windows"]}, in_grid]
     assert schema["properties"]["window"]["anyOf"][-1] == {"enum": ["centre", "center"]}
     kinds = {
         name: [each["required"] for each in schema["$defs"][name]["oneOf"]]

@@ -261,7 +261,7 @@ class FakeLimiter:
             self._held -= 1
 
 
-@dataclass
+@dataclass(frozen=True)
 class FakeProjector:
     """A ``Projector`` that shifts x by ``shift`` between any two CRSs. Some CRSs are unknown."""
 
@@ -274,6 +274,13 @@ class FakeProjector:
         """Move points to the east."""
         self._check(source_crs, target_crs)
         return [x + self.shift for x in xs], list(ys)
+
+    def point_arrays(
+        self, xs: Pixels, ys: Pixels, *, source_crs: str, target_crs: str
+    ) -> tuple[Pixels, Pixels]:
+        """Move many points to the east."""
+        self._check(source_crs, target_crs)
+        return xs + self.shift, ys
 
     def bounds(
         self, bounds: tuple[float, float, float, float], *, source_crs: str, target_crs: str

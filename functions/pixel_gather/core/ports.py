@@ -12,6 +12,8 @@ from pixel_gather.core.model.source import Cost, CubeRow, Header, ListColumn, Se
 from pixel_gather.core.model.tile_coding import TileRange
 from pixel_gather.core.model.window import DescribedCrs, Window
 
+type Coordinates = np.ndarray[Any, np.dtype[np.float64]]
+
 
 class OpenedSource(Protocol):
     """One source whose header is known."""
@@ -211,6 +213,11 @@ class Projector(Protocol):
         self, xs: Sequence[float], ys: Sequence[float], *, source_crs: str, target_crs: str
     ) -> tuple[list[float], list[float]]:
         """Transform points."""
+
+    def point_arrays(
+        self, xs: Coordinates, ys: Coordinates, *, source_crs: str, target_crs: str
+    ) -> tuple[Coordinates, Coordinates]:
+        """Transform many points. A point that cannot be transformed becomes infinite."""
 
     def bounds(
         self, bounds: tuple[float, float, float, float], *, source_crs: str, target_crs: str

@@ -6,6 +6,7 @@ rasterio is imported where it is used. The import takes up to 0.8 s, and workers
 import functools
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -29,8 +30,9 @@ _DEPRECATED: Final = " (deprecated)"
 _EPSG: Final = re.compile(r"epsg:(\d+)", re.IGNORECASE)
 
 
+@dataclass(frozen=True)
 class RasterioProjector:
-    """The ``Projector`` of production. Results are cached, because the sources of a gather share few CRSs."""
+    """The ``Projector`` of production. All are equal, and share results: sources have few CRSs."""
 
     def check(self, crs: str, *, field: str) -> None:
         """Check that PROJ knows a CRS.

@@ -26,7 +26,9 @@ from pixel_gather.core.plan.sample_warnings import (
     warnings_of_places,
     warnings_of_sample,
     warnings_of_unfit,
+    warnings_of_warps,
 )
+from pixel_gather.core.plan.warped_grid import Warp, lay_warp, seen_on
 from pixel_gather.core.ports import Projector, SourceReader, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
@@ -108,7 +110,10 @@ def draft_slot(
     errors = [each for each in opened if isinstance(each, SourceError)]
     headers, steps = list(sample.headers), [SAME]
     unfit: list[SourceError] = []
-    if grid is not None:
+    warps: list[Warp] = []
+    if grid is not None and grid.target is not None:
+        headers, warps, unfit = _warp(sample.headers, grid.target, request.rule(), projector)
+    elif grid is not None:
         headers, steps, unfit = _put_on_grid(sample.headers, grid)
     asked = _asked_bands(name, request, table)
     header, window = _template(headers, rule, asked, projector)
@@ -120,6 +125,7 @@ def draft_slot(
         )
     check_sample(request, header, window, headers)
     bands = asked or (tuple(range(1, header.n_bands + 1)) if name is None else (1,))
+    most = max(warps, key=lambda warp: warp.share, default=None)
     slot = SourceSlot(
         name=name,
         dtype=header.dtype,
@@ -129,6 +135,8 @@ def draft_slot(
         coding=header.coding if request.passes_through else None,
         step=max(steps, key=lambda step: step.share),
         resampling="average" if grid is None else grid.resampling[name],
+        own=None if most is None else most.own,
+        below=None if most is None else most.below,
     )
     if slot.resampling == "average" and header.dtype in _NO_EXACT_MEAN and slot.step.over > 1:
         raise RequestError(
@@ -143,8 +151,13 @@ def draft_slot(
         nodata=nodata,
         claimed=NO_MEANING if name is None or len(bands) > 1 else table.band_meanings.get(name, NO_MEANING),
         has_one_unit=not units_differ(headers, bands),
-        grids=tuple(dict.fromkeys(map(Grid.of, headers))),
-        largest=max(((each.width, each.height) for each in headers), key=lambda size: size[0] * size[1]),
+        grids=tuple(dict.fromkeys([warp.own for warp in warps] or map(Grid.of, headers))),
+        largest=max(
+            (warp.size_on_target for warp in warps)
+            if warps
+            else ((each.width, each.height) for each in headers),
+            key=lambda size: size[0] * size[1],
+        ),
         scalings=tuple(_lowest_scaling(sample, band) for band in bands),
         mean_nbytes=sum(each.nbytes for each in headers) / len(headers),
         mean_open_nbytes=sum(cost.nbytes for cost in sample.costs) / len(sample.costs),
@@ -152,6 +165,7 @@ def draft_slot(
             *(_of_first_bands(name, headers) if asked is None and name is not None else ()),
             *warnings_of_sample(slot, header, headers, errors, nodata=nodata),
             *warnings_of_unfit(slot, unfit, n_tried=len(opened)),
+            *warnings_of_warps(slot, warps, n_overviews=len(header.overviews)),
             *(
                 warnings_of_places(
                     slot,
@@ -208,6 +222,33 @@ def _put_on_grid(
     if not there:
         raise RequestError(f"{unfit[0]}", field="grid")
     return there, steps, unfit
+
+
+def _warp(
+    headers: Sequence[Header], target: Grid, rule: WindowRule, projector: Projector
+) -> tuple[list[Header], list[Warp], list[SourceError]]:
+    """Return headers as they are seen on a grid, what it takes from each, and why others are not there.
+
+    Raises:
+        RequestError: None is there.
+    """
+    there: list[Header] = []
+    warps: list[Warp] = []
+    unfit: list[SourceError] = []
+    for header in headers:
+        try:
+            warps.append(lay_warp(header, target, projector))
+        except SourceError as error:
+            unfit.append(error)
+        except RequestError as error:  # PROJ does not know its CRS
+            unfit.append(SourceError(str(error), href=header.href, status=Status.UNSUPPORTED))
+        else:
+            there.append(seen_on(header, target))
+    if not there:
+        is_outside = unfit[0].status is Status.OUTSIDE
+        hint = _where_it_lies(headers[0], rule, projector) if is_outside else ""
+        raise RequestError(f"{unfit[0]}{hint}", field="window" if is_outside else "grid")
+    return there, warps, unfit
 
 
 def _asked_bands(name: str | None, request: "GatherRequest", table: SourceTable) -> tuple[int, ...] | None:

@@ -15,7 +15,9 @@ from pixel_gather.core.model.grid_step import MOST_TIMES, GridStep, Resampling
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
-from pixel_gather.core.plan.locate_window import Placement
+from pixel_gather.core.plan.locate_window import Grid, Placement
+from pixel_gather.core.plan.warped_grid import lay_asked_grid, lay_grid
+from pixel_gather.core.ports import Projector
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.plan.inherit import CubeTemplate
@@ -35,9 +37,15 @@ class CommonGrid:
     resampling: Mapping[str | None, Resampling]
     """How several pixels of a source become one, by the name of a slot."""
 
+    target: Grid | None = None
+    """The window as a grid, where sources are warped onto it."""
+
 
 def choose_grid(
-    request: "GatherRequest", template: "CubeTemplate | None", headers: Mapping[str | None, Sequence[Header]]
+    request: "GatherRequest",
+    template: "CubeTemplate | None",
+    headers: Mapping[str | None, Sequence[Header]],
+    projector: Projector,
 ) -> CommonGrid | None:
     """Return the grid that a request wants, or that a cube has. None if sources keep their own.
 
@@ -45,16 +53,20 @@ def choose_grid(
         request: The checked request.
         template: The cube's; None for a new one.
         headers: Of some sources, by the name of their slot.
+        projector: For the window, where sources are warped.
 
     Raises:
         RequestError: The cube has another grid, or no source has a georeference.
     """
     asked = request.common_grid
+    if (asked is not None and asked.warps) or (template is not None and template.slots[0].is_warped):
+        return _choose_warped(request, template, headers, projector)
     if asked is None:
         if template is None or template.resolution is None:
             return None
         there = {each.name: each.resampling for each in template.slots}
         return CommonGrid(resolution=template.resolution, resampling=there)
+    assert asked.resolution is not None  # noqa: S101 # or it would warp
     resolution = _resolution_of(asked.resolution, [each for some in headers.values() for each in some])
     if template is not None:
         if template.resolution is None or not isclose(template.resolution, resolution, rel_tol=1e-6):
@@ -64,6 +76,42 @@ def choose_grid(
             )
         resolution = template.resolution
     return CommonGrid(resolution=resolution, resampling={name: asked.resampling_of(name) for name in headers})
+
+
+def _choose_warped(
+    request: "GatherRequest",
+    template: "CubeTemplate | None",
+    headers: Mapping[str | None, Sequence[Header]],
+    projector: Projector,
+) -> CommonGrid:
+    """Return the grid that sources are warped onto. A cube's is kept, if the request wants the same."""
+    asked = request.common_grid
+    its = None if template is None or not template.slots[0].is_warped else template.slots[0].grid
+    target = its
+    if asked is not None:
+        target = lay_asked_grid(asked, request.rule(), projector) if asked.warps else None
+    elif its is not None and its.transform is not None and its.crs is not None:
+        target = lay_grid(its.transform, its.crs, request.rule(), projector)
+    if template is not None and not (target and its and target.is_same_grid_as(its)):
+        raise RequestError(
+            f"the cube has {_in_words(its)}; the new rows would have {_in_words(target)}", field="grid"
+        )
+    target = its or target
+    assert target is not None and target.transform is not None  # noqa: PT018, S101 # one of both warps
+    resampling = {each.name: each.resampling for each in template.slots} if template is not None else {}
+    if asked is not None:
+        resampling = {name: asked.resampling_of(name) for name in headers}
+    return CommonGrid(resolution=abs(target.transform.a), resampling=resampling, target=target)
+
+
+def _in_words(target: Grid | None) -> str:
+    if target is None or target.transform is None:
+        return "pixels that are not warped"
+    x, y = target.transform.xy(0, 0)
+    return (
+        f"{target.width} x {target.height} pixels of {abs(target.transform.a):.8g} in {_named(target.crs)} "
+        f"from x {x:.10g}, y {y:.10g}"
+    )
 
 
 def _resolution_of(asked: float | str, headers: Sequence[Header]) -> float:
@@ -141,9 +189,9 @@ def seen_on_grid(header: Header, step: GridStep) -> Header:
     )
 
 
-def rule_on_grid(rule: WindowRule, window: Window) -> WindowRule:
-    """Return a rule for sources whose tiles differ: for a tile, the pixels of the grid that it covers."""
-    if rule.tile is None and not rule.is_centre:
+def rule_on_grid(rule: WindowRule, window: Window, *, is_warped: bool) -> WindowRule:
+    """Return a rule for sources on a grid: for a tile, the pixels that it covers, and for a warp all."""
+    if rule.tile is None and not rule.is_centre and not is_warped:
         return rule
     return WindowRule(pixels=(window.col_off, window.row_off, window.width, window.height))
 

@@ -38,6 +38,9 @@ BANDS: Final = "bands"
 BAND: Final = "band"
 """Name of that axis."""
 
+SPARE: Final = 1.5
+"""How many times as many pixels a source that is warped may have as those that were sampled."""
+
 MOST_GRIDS: Final = 32
 """Sampled grids that a plan keeps, to show where its sources lie."""
 
@@ -66,6 +69,34 @@ class SourceSlot:
 
     resampling: Resampling = "average"
     """How several pixels of a source become one of the grid."""
+
+    own: Grid | None = None
+    """Where sources are warped, the grid of the sampled one that has most pixels below the window. ``grid``
+    is then the cube's."""
+
+    below: Window | None = None
+    """The pixels of ``own`` below the window, also those beyond its edges."""
+
+    @property
+    def is_warped(self) -> bool:
+        """Whether sources are warped onto the cube's grid, whatever their CRS."""
+        return self.own is not None
+
+    @property
+    def read_from(self) -> tuple[Grid, Window]:
+        """A source's grid, and what is read of it; as seen on the cube's, unless sources are warped."""
+        return self.own or self.grid, self.below or self.window
+
+    @property
+    def own_share(self) -> float:
+        """Pixels of a source that are held beside each pixel of the grid, at most."""
+        if self.below is not None:
+            return SPARE * self.below.n_pixels / self.window.n_pixels
+        return 0.0 if self.step.is_same else self.step.share
+
+    def in_words(self) -> str:
+        """Return what becomes of the sources' pixels."""
+        return f"warped by {self.resampling}" if self.is_warped else self.step.in_words(self.resampling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -437,6 +468,11 @@ class CubePlan:
         return steps_in_words(self.slots)
 
     @property
+    def is_warped(self) -> bool:
+        """Whether sources are warped onto the cube's grid, whatever their CRS."""
+        return self.slots[0].is_warped
+
+    @property
     def mask_slot(self) -> int | None:
         """Index of the slot that the mask comes from. None without a mask."""
         return None if self.mask is None else slot_of_mask(self.mask, self.measurements)
@@ -474,7 +510,7 @@ class CubePlan:
 
 def steps_in_words(slots: Sequence[SourceSlot]) -> dict[str, str]:
     """Return what becomes of the pixels of each slot's sources, by the slot's name."""
-    return {each.name or "every band": each.step.in_words(each.resampling) for each in slots}
+    return {each.name or "every band": each.in_words() for each in slots}
 
 
 def slot_of_mask(mask: PixelMask, measurements: Sequence[Measurement]) -> int:

@@ -163,18 +163,35 @@ def _window_on_map(rule: WindowRule, header: Header, projector: Projector) -> Wi
     transform = header.transform
     if transform is None or not transform.is_usable:
         raise _unplaced(header, "has no geotransform; ground control points and RPCs are not used")
-    crs = rule.crs or header.crs
     if header.crs is None and rule.crs is not None:
         raise _unplaced(
             header,
             f"has no CRS to find {rule.crs} coordinates in",
             hint=", or write coordinates of its own, with crs: source",
         )
+    return window_on_lattice(rule, transform, header.crs, href=header.href, projector=projector)
+
+
+def window_on_lattice(
+    rule: WindowRule, transform: Transform, crs: str | None, *, href: str, projector: Projector
+) -> Window:
+    """Locate a box or a point on pixels that go on without an end.
+
+    Args:
+        rule: The wanted window.
+        transform: Of the pixels.
+        crs: Their CRS.
+        href: Whose pixels they are, for errors.
+        projector: For boxes and points in another CRS.
+
+    Raises:
+        SourceError: The window has no place in that CRS.
+    """
     if rule.point is not None:
-        (x,), (y,) = _projected_points((rule.point,), crs, header, projector)
+        (x,), (y,) = _projected_points((rule.point,), rule.crs or crs, crs, projector)
         col, row = transform.colrow(x, y)
         if not (math.isfinite(col) and math.isfinite(row)):
-            raise _beyond_crs(header)
+            raise _beyond_crs(href)
         width, height = rule.size
         return Window(
             col_off=math.floor(col + _EDGE_SLACK) - width // 2,
@@ -184,18 +201,16 @@ def _window_on_map(rule: WindowRule, header: Header, projector: Projector) -> Wi
         )
     assert rule.bounds is not None  # noqa: S101 # the rule has exactly one kind
     bounds = rule.bounds
-    if crs is not None and header.crs is not None and crs != header.crs:
-        bounds = projector.bounds(bounds, source_crs=crs, target_crs=header.crs)
-    return _window_touched(bounds, transform, header)
+    if rule.crs is not None and crs is not None and rule.crs != crs:
+        bounds = projector.bounds(bounds, source_crs=rule.crs, target_crs=crs)
+    return _window_touched(bounds, transform, href)
 
 
-def _window_touched(
-    bounds: tuple[float, float, float, float], transform: Transform, header: Header
-) -> Window:
+def _window_touched(bounds: tuple[float, float, float, float], transform: Transform, href: str) -> Window:
     west, south, east, north = bounds
     corners = [transform.colrow(x, y) for x in (west, east) for y in (south, north)]
     if not all(math.isfinite(value) for corner in corners for value in corner):
-        raise _beyond_crs(header)
+        raise _beyond_crs(href)
     cols, rows = [col for col, _ in corners], [row for _, row in corners]
     col_off, row_off = math.floor(min(cols) + _EDGE_SLACK), math.floor(min(rows) + _EDGE_SLACK)
     return Window(
@@ -207,12 +222,12 @@ def _window_touched(
 
 
 def _projected_points(
-    points: tuple[tuple[float, float], ...], crs: str | None, header: Header, projector: Projector
+    points: tuple[tuple[float, float], ...], crs: str | None, target_crs: str | None, projector: Projector
 ) -> tuple[list[float], list[float]]:
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    if crs is None or header.crs is None or crs == header.crs:
+    if crs is None or target_crs is None or crs == target_crs:
         return xs, ys
-    return projector.points(xs, ys, source_crs=crs, target_crs=header.crs)
+    return projector.points(xs, ys, source_crs=crs, target_crs=target_crs)
 
 
 def _unplaced(header: Header, why: str, *, hint: str = "") -> SourceError:
@@ -221,7 +236,5 @@ def _unplaced(header: Header, why: str, *, hint: str = "") -> SourceError:
     )
 
 
-def _beyond_crs(header: Header) -> SourceError:
-    return SourceError(
-        "the window's coordinates do not exist in its CRS", href=header.href, status=Status.OUTSIDE
-    )
+def _beyond_crs(href: str) -> SourceError:
+    return SourceError("the window's coordinates do not exist in its CRS", href=href, status=Status.OUTSIDE)

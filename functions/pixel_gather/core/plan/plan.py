@@ -25,6 +25,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.scaling import SCALED
 from pixel_gather.core.model.source import NO_INTEGER, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED
+from pixel_gather.core.model.window import Window
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.check_limits import check_limits, check_transfer
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
@@ -114,7 +115,8 @@ async def plan_cube(
         for name in names
         if template is None or table.spread(1, band=name)
     ]
-    grid = choose_grid(request, template, {each.name: each.headers for each in samples})
+    headers = {each.name: each.headers for each in samples}
+    grid = choose_grid(request, template, headers, sources.projector)
 
     # The most frequent kind of each band stands for all of its sources.
     draft = partial(
@@ -125,10 +127,13 @@ async def plan_cube(
         wants_same_grid=wants_same_grid,
         grid=grid,
     )
+    if grid is not None and grid.target is not None:
+        whole = Window(col_off=0, row_off=0, width=grid.target.width, height=grid.target.height)
+        rule = rule_on_grid(rule, whole, is_warped=True)
     main = _main_sample(samples, grid)
     of_main = draft(samples[main], rule=rule)
     if grid is not None:
-        rule = rule_on_grid(rule, of_main.slot.window)
+        rule = rule_on_grid(rule, of_main.slot.window, is_warped=False)
     drafts = [of_main if at == main else draft(each, rule=rule) for at, each in enumerate(samples)]
     slots = tuple(each.slot for each in drafts)
     if grid is not None:
@@ -203,6 +208,7 @@ async def plan_cube(
     _check_codec(plan)
     _check_mask(plan)
     _check_values(plan)
+    _check_missing(plan)
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)
     return plan
@@ -347,17 +353,28 @@ def _check_values(plan: CubePlan) -> None:
         )
 
 
+def _check_missing(plan: CubePlan) -> None:
+    """Refuse to warp whole numbers without nodata: a warped source has edges across the window."""
+    for each in plan.measurements if plan.is_warped else ():
+        if each.source_nodata is None and np.dtype(plan.slots[each.slot].dtype).kind not in "fc":
+            raise RequestError(
+                f"pixels beside a warped source need a nodata value, and the sources of {each.name} declare "
+                "none: give one",
+                field="nodata",
+            )
+
+
 def _held_share(slots: Sequence[SourceSlot], measurements: Sequence[Measurement]) -> float:
     """Return the bytes that a worker holds for each byte of a shard: sources' own pixels are held, too."""
     nbytes = [len(each.bands) * np.dtype(each.dtype).itemsize for each in slots]
-    own = sum(n * each.step.share for n, each in zip(nbytes, slots, strict=True) if not each.step.is_same)
+    own = sum(n * each.own_share for n, each in zip(nbytes, slots, strict=True))
     own += sum(np.dtype(slots[each.slot].dtype).itemsize for each in measurements if each.stored is not None)
     return 1 + own / sum(np.dtype(each.dtype).itemsize for each in measurements)
 
 
 def _main_sample(samples: Sequence[Sample], grid: CommonGrid | None) -> int:
     """Return which sample a tile is one of: the first whose pixels are those of the grid."""
-    if grid is None:
+    if grid is None or grid.target is not None:
         return 0
     on_it = (
         at
@@ -678,8 +695,8 @@ def _workload(
 
 def touched(slot: SourceSlot) -> tuple[int, float]:
     """Return the likely number of ranges of a window, and its share of the file's bytes."""
-    grid = slot.grid
-    window = slot.window.clipped(width=grid.width, height=grid.height) or slot.window
+    grid, wanted = slot.read_from
+    window = wanted.clipped(width=grid.width, height=grid.height) or wanted
     rows = -(-window.row_stop // grid.tile_height) - window.row_off // grid.tile_height
     cols = -(-window.col_stop // grid.tile_width) - window.col_off // grid.tile_width
     all_tiles = -(-grid.height // grid.tile_height) * -(-grid.width // grid.tile_width)

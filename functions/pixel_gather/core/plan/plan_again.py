@@ -73,7 +73,9 @@ def plan_again(
         digest=digest,
         planned_at=now,
         request=request.without_key().to_json(),
-        rule=request.rule() if template.resolution is None else rule_on_grid(request.rule(), window),
+        rule=request.rule()
+        if template.resolution is None
+        else rule_on_grid(request.rule(), window, is_warped=template.slots[0].is_warped),
         overview=template.overview,
         masked=request.masked,
         wants_same_grid=request.shares_grid or template.is_aligned,

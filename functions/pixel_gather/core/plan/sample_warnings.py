@@ -6,6 +6,7 @@ Pure except for the projector.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -15,7 +16,11 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
 from pixel_gather.core.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, SourceSlot
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
+from pixel_gather.core.plan.warped_grid import Warp
 from pixel_gather.core.ports import Projector
+
+_MANY: Final = 4
+"""Pixels of a source for each pixel of a grid from which on the plan names overviews."""
 
 
 def warnings_of_sample(
@@ -94,7 +99,27 @@ def warnings_of_unfit(slot: SourceSlot, unfit: Sequence[SourceError], *, n_tried
         return []
     of_band = f" of band {slot.name}" if slot.name else ""
     said = f"{len(unfit)} of {n_tried} sampled sources{of_band} do not fit the grid: {unfit[0]}"
-    return [f"{said}. Their status will be unlike"]
+    statuses = dict.fromkeys(each.status.name.lower() for each in unfit)
+    return [f"{said}. Their status will be {' or '.join(statuses)}"]
+
+
+def warnings_of_warps(slot: SourceSlot, warps: Sequence[Warp], *, n_overviews: int) -> list[str]:
+    """Warn about sources that end in the window, and about pixels of which most are passed over."""
+    of_band = f" of band {slot.name}" if slot.name else ""
+    said = []
+    if n_ending := sum(not each.covers for each in warps):
+        said.append(
+            f"{PARTLY_OUTSIDE} {n_ending} of {len(warps)} sampled sources{of_band}: {OVERHANG_IS_NODATA}"
+        )
+    share = max((each.share for each in warps), default=0)
+    if share > _MANY:
+        side = math.sqrt(share)
+        has = f"it has {n_overviews}" if n_overviews else "its files may have some"
+        said.append(
+            f"{slot.resampling} takes few of the pixels{of_band}: they are {side:.1f} times as fine as those "
+            f"of the grid. An overview would have fewer to read (overview: 0 is the largest; {has})"
+        )
+    return said
 
 
 def warnings_of_claims(

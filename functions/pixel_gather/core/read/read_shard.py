@@ -1,6 +1,7 @@
 """Read every window of one shard: many sources at a time, each into its own row."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,9 +25,11 @@ from pixel_gather.core.plan.cube_plan import CubePlan, SourceSlot
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like, locate_window
 from pixel_gather.core.plan.pass_through import check_passes
+from pixel_gather.core.plan.warped_grid import NOWHERE, Warp, lay_warp, seen_on
 from pixel_gather.core.ports import OpenedSource, Projector, SourceAccess
 from pixel_gather.core.read.put_on_grid import put_on_grid
 from pixel_gather.core.read.stored_tiles import StoredTiles, TileRow
+from pixel_gather.core.read.warp_pixels import warp_pixels
 from pixel_gather.core.task_group import all_of
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
@@ -212,9 +215,11 @@ class View:
 
         Tiles of one row are mostly read by one request.
         """
-        part = self.slot.window.rows(self.task.y_start, self.task.y_stop)
-        height = self.slot.grid.tile_height
-        return max((part.row_stop - 1) // height - part.row_off // height + 1, 1)
+        grid, whole = self.slot.read_from
+        times = whole.height / self.plan.height
+        start, stop = int(self.task.y_start * times), math.ceil(self.task.y_stop * times)
+        part = whole.rows(start, max(stop, start + 1))
+        return max((part.row_stop - 1) // grid.tile_height - part.row_off // grid.tile_height + 1, 1)
 
     def locate(self, header: Header, outcome: Outcome, rule: WindowRule | None = None) -> "Part":
         """Check a source against the slot's template. Note in the outcome, and return, where its window lies.
@@ -234,6 +239,8 @@ class View:
         outcome.etag, outcome.object_nbytes = header.etag, header.nbytes
         outcome.transform, outcome.crs = placed.placement.transform, placed.placement.crs
         outcome.nodata = header.nodata if header.nodata is not None else plan.default_nodata
+        if placed.warp is not None and outcome.nodata is None:
+            outcome.nodata = plan.source_nodata(self.slot_index)  # it has edges across the window
         outcome.scaling, outcome.is_aligned = placed.scaling, placed.is_aligned
         if plan.wants_same_grid and not outcome.is_aligned:
             reason = "its pixels do not coincide with the cube's"
@@ -243,7 +250,10 @@ class View:
         if plan.passes_through:
             check_passes(header, window, slot.coding)
         return Part(
-            window=window.rows(self.task.y_start, self.task.y_stop), raster=placed.raster, step=placed.step
+            window=window.rows(self.task.y_start, self.task.y_stop),
+            raster=placed.raster,
+            step=placed.step,
+            warp=placed.warp,
         )
 
     def _placed_like(self, header: Header, rule: WindowRule | None) -> "_Placed":
@@ -256,8 +266,9 @@ class View:
         placed = self._placed.get(key)
         if placed is None:
             plan, slot = self.plan, self.slot
-            step = self._step_of(header)
-            seen = seen_on_grid(header, step)
+            warp = self._warp_of(header) if plan.is_warped else None
+            step = self._step_of(header) if warp is None else SAME
+            seen = seen_on_grid(header, step) if warp is None else seen_on(header, slot.grid)
             window = (
                 locate_like(plan.rule, seen, template=slot.grid, window=slot.window, projector=self.projector)
                 if rule is None
@@ -268,6 +279,7 @@ class View:
                 window=window,
                 raster=(seen.width, seen.height),
                 step=step,
+                warp=warp,
                 placement=placement,
                 scaling=plan.other_scaling(self.slot_index, header),
                 is_aligned=rule is None and placement.covers_same_pixels_as(plan.placement),
@@ -286,6 +298,18 @@ class View:
             )
             raise SourceError(reason, href=header.href, status=Status.UNLIKE)
         return step
+
+    def _warp_of(self, header: Header) -> Warp:
+        """Return what the task's lines take from a source that is warped."""
+        target, lines = self.slot.grid, (self.task.y_start, self.task.y_stop)
+        warp = lay_warp(header, target, self.projector)
+        if warp.share > self.slot.own_share:  # the plan has no memory for it
+            reason = (
+                f"it has {warp.share:.3g} pixels for each of the grid, and the plan has memory for "
+                f"{self.slot.own_share:.3g}, by the sources that were sampled"
+            )
+            raise SourceError(reason, href=header.href, status=Status.UNLIKE)
+        return warp if warp.lines == lines else lay_warp(header, target, self.projector, lines=lines)
 
     def check_sparse(self, tiles: Sequence[Sequence[object | None]], header: Header) -> None:
         """Refuse a source whose absent tiles stand for another value than the cube's."""
@@ -342,6 +366,7 @@ class _Placed:
     """(width, height) of the source in pixels of the cube's grid."""
 
     step: GridStep
+    warp: Warp | None
     placement: Placement
     scaling: tuple[tuple[float, float], ...] | None
     """As `Outcome.scaling`."""
@@ -358,6 +383,8 @@ class Part:
 
     raster: tuple[int, int]
     step: GridStep
+    warp: Warp | None
+    """What the part takes from the source, if it is warped."""
 
 
 async def _read_source(
@@ -444,6 +471,9 @@ async def _fill(
         view.check_sparse(await out.fill(opened, window, view.slot.bands), opened.header)
         outcome.extent = (0, 0, window.width, window.height)
         return
+    if part.warp is not None:
+        await _fill_warped(opened, out, part.warp, view, outcome)
+        return
     # Read the part that lies on the raster. If there is none, a packed header has still to be verified.
     clipped = view.prepare(out, part.raster, window, outcome)
     if clipped is None and not opened.from_packed_header:
@@ -472,6 +502,24 @@ async def _fill(
             nodata=outcome.nodata,
         )
         await in_thread(on_grid)
+
+
+async def _fill_warped(opened: OpenedSource, out: Pixels, warp: Warp, view: View, outcome: Outcome) -> None:
+    """Read what lies below the row's part of a grid, and warp it."""
+    plan, fill_value = view.plan, view.missing(outcome)
+    window = warp.window
+    if window is None:
+        out[...] = fill_value
+    if window is None and not opened.from_packed_header:  # which would still have to be verified
+        return
+    read = window or NOWHERE
+    own = np.empty((len(out), read.height, read.width), dtype=out.dtype)
+    if plan.masked:
+        own[...] = fill_value
+    await opened.read_into(own, read, bands=view.slot.bands, masked=plan.masked, part_nbytes=plan.part_nbytes)
+    if window is not None:
+        warped = partial(warp_pixels, own, out, warp=warp, fill_value=fill_value, projector=view.projector)
+        outcome.extent = await in_thread(warped)
 
 
 def _check_likeness(header: Header, slot: SourceSlot) -> None:

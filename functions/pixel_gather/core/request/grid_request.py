@@ -1,25 +1,50 @@
 """The grid that a request wants for all of its sources."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from pixel_gather.core.model.band_names import is_of_classes
 from pixel_gather.core.model.grid_step import Resampling
-from pixel_gather.core.request.request_part import RequestPart
+from pixel_gather.core.model.window import Transform, WindowRule
+from pixel_gather.core.request.request_part import Coordinate, RequestPart, Size
+
+_OF_WARP: Final = ("nearest",)
+"""How pixels of another CRS become those of a grid."""
+
+type Width = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class GridRequest(RequestPart):
-    """One grid for all sources, in the CRS that they share. Nothing is warped, and no pixel is shifted."""
+    """One grid for all sources: pixels of one width in their own CRS, or a grid in a CRS that is named."""
 
-    resolution: Literal["finest", "coarsest"] | Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        description="Width of the cube's pixels in units of the CRS, or that of the finest or the coarsest "
-        "sources. Coarser pixels are repeated, finer ones become one by resampling."
+    resolution: Literal["finest", "coarsest"] | Width | None = Field(
+        None,
+        description="Width of the cube's pixels in units of the CRS. Without crs also that of the finest or "
+        "the coarsest sources: then coarser pixels are repeated, and finer ones become one by resampling.",
     )
+    crs: str | None = Field(
+        None,
+        min_length=1,
+        description="CRS of the cube, such as EPSG:3035, or utm for the zone of the window's middle. Sources "
+        "in any CRS are warped onto it.",
+    )
+    anchor: Literal["edge", "center"] | tuple[Coordinate, Coordinate] | None = Field(
+        None,
+        description="Where the pixels of resolution lie in crs: edges (edge, the default) or middles "
+        "(center) at whole multiples of it, or a corner of pixels [x, y].",
+    )
+    transform: tuple[Coordinate, Coordinate, Coordinate, Coordinate, Coordinate, Coordinate] | None = Field(
+        None,
+        description="Instead of resolution, with shape and crs, and without a window: the exact box, as "
+        "[a, b, c, d, e, f] of x = a * column + b * row + c and y = d * column + e * row + f.",
+    )
+    shape: tuple[Size, Size] | None = Field(None, description="[height, width] of the box in pixels.")
     resampling: Resampling | dict[str, Resampling] | None = Field(
         None,
-        description="How whole blocks of finer pixels become one: for all bands, or by name. If not given: "
-        "average. Bands of classes, such as scl, are never averaged: they get mode. average: the mean of the "
+        description="How pixels become one: for all bands, or by name. With crs: nearest, the pixel below "
+        "the middle. Without: how whole blocks of finer pixels become one, average if not given. "
+        "Bands of classes, such as scl, are never averaged: they get mode. average: the mean of the "
         "pixels that are not missing. mode: the most frequent value, the least of several. nearest: the "
         "pixel right below the middle.",
     )
@@ -32,9 +57,65 @@ class GridRequest(RequestPart):
                 raise ValueError(f"{band} holds classes, which have no mean: write mode or nearest")
         return given
 
+    @model_validator(mode="after")
+    def _has_pixels(self) -> Self:
+        if (self.transform is None) != (self.shape is None):
+            raise ValueError("shape and transform go together; give both, or a resolution")
+        if (self.resolution is None) == (self.transform is None):
+            raise ValueError("give a resolution, or shape and transform")
+        for name in ("anchor", "transform"):
+            if self.crs is None and getattr(self, name) is not None:
+                raise ValueError(f"{name} needs a crs, onto which sources are warped; give crs, too")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_warped_onto(self) -> Self:
+        if self.crs is None:
+            return self
+        if self.resolution in ("finest", "coarsest"):
+            raise ValueError(f"with crs, write the width of the pixels in units of it, not {self.resolution}")
+        if self.transform is not None and self.anchor is not None:
+            raise ValueError("transform says where the pixels lie; leave anchor out")
+        if self.transform is not None and self.crs == "utm":
+            raise ValueError("a transform is in one CRS; name that instead of utm")
+        if not (self.lattice().is_usable and self.lattice().is_rectilinear):
+            raise ValueError("transform is [width, 0, x, 0, -height, y]: pixels lie along the axes of crs")
+        asked = self.resampling.values() if isinstance(self.resampling, dict) else (self.resampling,)
+        if wrong := next((each for each in asked if each not in (None, *_OF_WARP)), None):
+            raise ValueError(f"with crs, resampling is {' or '.join(_OF_WARP)}, not {wrong}")
+        return self
+
+    @property
+    def warps(self) -> bool:
+        """Whether sources are warped onto a grid in a CRS of its own."""
+        return self.crs is not None
+
+    def lattice(self) -> Transform:
+        """Return the transform of the pixels that sources are warped onto."""
+        if self.transform is not None:
+            return Transform(*self.transform)
+        assert isinstance(self.resolution, float)  # noqa: S101 # checked above
+        width, (x, y) = self.resolution, (0.0, 0.0)
+        if self.anchor == "center":
+            x, y = -width / 2, width / 2
+        elif isinstance(self.anchor, tuple):
+            x, y = self.anchor
+        return Transform(width, 0.0, x, 0.0, -width, y)
+
+    def box(self) -> WindowRule | None:
+        """Return the window that shape and transform are."""
+        if self.shape is None:
+            return None
+        height, width = self.shape
+        corners = [self.lattice().xy(col, row) for col in (0, width) for row in (0, height)]
+        xs, ys = zip(*corners, strict=True)
+        return WindowRule(bounds=(min(xs), min(ys), max(xs), max(ys)), crs=self.crs)
+
     def resampling_of(self, band: str | None) -> Resampling:
         """Return how pixels of a band's sources become one, where that is needed."""
         named = self.resampling
         asked = named.get(band or "") if isinstance(named, dict) else named
+        if self.warps:
+            return asked or "nearest"
         is_wrong = asked in (None, "average") and band is not None and is_of_classes(band)
         return "mode" if is_wrong else asked or "average"

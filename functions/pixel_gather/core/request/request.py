@@ -116,7 +116,8 @@ class GatherRequest(RequestPart):
         "any",
         description="What to do with a source whose pixels do not coincide with the first one's. "
         "same: its status is unlike. any: it is kept, and the cube says that its rows are not aligned. "
-        "{resolution: 10}: as same, on pixels of this width, for bands of different resolution.",
+        "{resolution: 10}: as same, on pixels of this width, for bands of different resolution. "
+        "{crs: EPSG:3035, resolution: 10}: sources in any CRS are warped onto this grid.",
     )
     mask: MaskRequest | None = Field(
         None,
@@ -153,7 +154,10 @@ class GatherRequest(RequestPart):
 
     @model_validator(mode="after")
     def _window_or_windows(self) -> Self:
-        if self.window is None and self.windows is None:
+        box = None if self.common_grid is None else self.common_grid.box()
+        if box is not None and self.window is not None:
+            raise ValueError("grid.shape and grid.transform say the window; leave window out")
+        if box is None and self.window is None and self.windows is None:
             raise PydanticCustomError(NO_WINDOW, "is needed")
         if self.windows is None:
             return self
@@ -227,8 +231,12 @@ class GatherRequest(RequestPart):
         """Return the window that the plan places on its template: of chips, one of their size anywhere."""
         if self.windows is not None:
             return WindowRule(pixels=(0, 0, *self.windows.size))
-        assert self.window is not None  # noqa: S101 # one of both is given
-        return self.window.rule()
+        if self.window is not None:
+            return self.window.rule()
+        assert self.common_grid is not None  # noqa: S101 # one of these is given
+        box = self.common_grid.box()
+        assert box is not None  # noqa: S101 # as above
+        return box
 
     @property
     def passes_through(self) -> bool:
@@ -260,8 +268,6 @@ class GatherRequest(RequestPart):
         )
         if self.duplicates == "skip":
             del made_of["duplicates"]
-        if self.mask is None:
-            del made_of["mask"]
         if self.values == "raw":
             del made_of["values"]
         if not self.output.has_band_axis:
@@ -271,12 +277,19 @@ class GatherRequest(RequestPart):
         if self.output.expected_rows is None:
             del made_of["output"]["expected_rows"]
         del made_of["sources"]["sign"]  # it changes no pixel
-        del made_of["window" if self.window is None else "windows"]
-        for name in ("time", "band", "rows", "stac", "catalog"):
-            if made_of["sources"][name] is None:
-                del made_of["sources"][name]
+        _drop_none(made_of, "window", "windows", "mask")
+        _drop_none(made_of["sources"], "time", "band", "rows", "stac", "catalog")
+        if self.common_grid is not None:
+            _drop_none(made_of["grid"], "crs", "anchor", "transform", "shape")
         canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def _drop_none(made_of: dict[str, Any], *names: str) -> None:
+    """Remove fields that are not given."""
+    for name in names:
+        if made_of[name] is None:
+            del made_of[name]
 
 
 def parse_request(given: Mapping[str, Any] | GatherRequest) -> GatherRequest:
@@ -313,7 +326,8 @@ def request_schema() -> dict[str, Any]:
     fields, parts = schema["properties"], schema["$defs"]
     parts["Sources"]["oneOf"] = [{"required": [name]} for name in SOURCE_KINDS]
     parts["StacSources"]["oneOf"] = [{"required": [name]} for name in ITEM_KINDS]
-    schema["oneOf"] = [{"required": [name]} for name in ("window", "windows")]
+    in_grid = {"properties": {"grid": {"type": "object", "required": ["shape"]}}, "required": ["grid"]}
+    schema["oneOf"] = [{"required": ["window"]}, {"required": ["windows"]}, in_grid]
     parts["WindowRequest"]["oneOf"] = [{"required": [name]} for name in WINDOW_KINDS]
     hrefs = {"type": "array", "items": {"type": "string"}, "minItems": 1}
     fields["sources"] = {"anyOf": [fields["sources"], {"type": "string", "minLength": 1}, hrefs]}

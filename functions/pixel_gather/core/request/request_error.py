@@ -21,7 +21,8 @@ _LONGEST_NAME: Final = 100
 def request_error(error: ValidationError, *, model: type[BaseModel], within: str = "") -> RequestError:
     """Return an error that names the wrong field, without the names of the model's branches.
 
-    If a field accepts several types, the branch with the deepest mistake was probably meant.
+    If a field accepts several types, the branch with the deepest mistake was probably meant, and then the one
+    that says in words of its own what is wrong.
     """
     if error.error_count() > _MOST_MISTAKES:  # each takes 1 KB of memory
         n, known = error.error_count(), _fields_at([], model)
@@ -34,7 +35,7 @@ def request_error(error: ValidationError, *, model: type[BaseModel], within: str
         for problem in problems
     ]
     of_field = [n for n, path in enumerate(paths) if path[: len(paths[0])] == paths[0]]
-    deepest = max(of_field, key=lambda n: len(paths[n]))
+    deepest = max(of_field, key=lambda n: (len(paths[n]), problems[n]["type"] == "value_error"))
     first, path = problems[deepest], paths[deepest]
     message = in_words(first)
     if first["type"] == "extra_forbidden":

@@ -1,0 +1,306 @@
+"""Gathers of files in several CRSs onto one grid: cubes equal what GDAL's warper makes of each file.
+
+GDAL computes exact coordinates there. No layout, no order and no second try changes a pixel.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+import xarray as xr
+from rasterio.transform import Affine
+from rasterio.warp import transform
+
+from pixel_gather import Settings, make_plan, replay, verify
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.status import Status
+from support.projections import BOX, LAT, LON, WIDTHS, warped_by_gdal, write_projected
+from support.undrawn import gather_undrawn
+
+REQUEST: dict[str, Any] = {"window": {"bbox": BOX}, "grid": {"crs": "utm", "resolution": 10}}
+
+
+def files_of_all(folder: Path, **options: Any) -> list[str]:
+    """Write a file in each CRS."""
+    return [str(write_projected(folder, crs, seed=at, **options)) for at, crs in enumerate(WIDTHS)]
+
+
+def opened(place: Path) -> xr.Dataset:
+    """Open a cube with raw values."""
+    cube: xr.Dataset = xr.open_zarr(place, mask_and_scale=False)
+    return cube
+
+
+def affine_of(cube: xr.Dataset) -> Affine:
+    """Return the transform of a cube's pixels, by its coordinates."""
+    x, y = cube.x.values, cube.y.values
+    width, height = (x[-1] - x[0]) / (len(x) - 1), (y[-1] - y[0]) / (len(y) - 1)
+    return Affine(width, 0, x[0] - width / 2, 0, height, y[0] - height / 2)
+
+
+def check_equals_gdal(place: Path, files: list[str], crs: str, **options: Any) -> None:
+    """Check that each row is what GDAL makes of its file."""
+    cube = opened(place)
+    affine = affine_of(cube)
+    for row, file in enumerate(files):
+        found = cube["band_1"].values[row]
+        np.testing.assert_array_equal(
+            found, warped_by_gdal(file, crs, affine, found.shape, **options), err_msg=file
+        )
+
+
+@pytest.mark.parametrize(
+    ("crs", "resolution"),
+    [
+        ("EPSG:32632", 10),
+        ("EPSG:32633", 10),
+        ("EPSG:3857", 15),
+        ("EPSG:4326", 2**-13),
+        ("EPSG:3035", 7),
+        ("EPSG:32631", 35),
+    ],
+)
+def test_cube_equals_gdals_warper(tmp_path: Path, crs: str, resolution: float) -> None:
+    """Bit for bit, for files in any CRS, on a grid in any."""
+    files = files_of_all(tmp_path)
+    request = REQUEST | {"sources": {"hrefs": files}, "grid": {"crs": crs, "resolution": resolution}}
+
+    gathered = gather_undrawn(request, to=tmp_path / "cube")
+
+    assert gathered.report.n_failed == 0
+    assert gathered.report.is_aligned
+    assert verify(tmp_path / "cube").is_same
+    assert affine_of(opened(tmp_path / "cube")).a == pytest.approx(resolution)
+    check_equals_gdal(tmp_path / "cube", files, crs)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nodata"),
+    [
+        ("uint8", 255),
+        ("int8", -128),
+        ("int16", -1),
+        ("uint32", 0),
+        ("int64", 0),
+        ("float32", None),
+        ("float64", -5.0),
+        ("float32", float("nan")),
+    ],
+)
+def test_each_dtype_and_nodata_equals_gdals(tmp_path: Path, dtype: str, nodata: float | None) -> None:
+    """Also where sources end in the window, and beside them."""
+    files = files_of_all(tmp_path, dtype=dtype, nodata=nodata, shift=0.02)
+
+    gathered = gather_undrawn(REQUEST | {"sources": {"hrefs": files}}, to=tmp_path / "cube")
+
+    assert gathered.report.n_overhanging == len(files)
+    missing = float("nan") if nodata is None else nodata
+    check_equals_gdal(tmp_path / "cube", files, "EPSG:32632", missing=missing)
+
+
+def test_layouts_strips_and_order_change_no_pixel(tmp_path: Path) -> None:
+    """A pixel depends on the two grids alone. Also what is outside is so in every strip."""
+    files = [
+        *files_of_all(tmp_path, shift=0.02),
+        str(write_projected(tmp_path, "EPSG:3035", seed=9, shift=1)),
+    ]
+    request = REQUEST | {"sources": {"hrefs": files}}
+    gather_undrawn(request, to=tmp_path / "whole")
+    narrow = Settings(max_task_nbytes=40_000)
+    strips = request | {"output": {"layout": {"chunk": [1, 7, 61]}}}
+
+    assert make_plan(strips, settings=narrow).n_strips > 5
+    gather_undrawn(strips, to=tmp_path / "strips", settings=narrow)
+    turned = request | {"sources": {"hrefs": files[::-1]}}
+    gather_undrawn(turned, to=tmp_path / "turned", settings=Settings(max_task_nbytes=200_000))
+
+    whole, other, last = (opened(tmp_path / each) for each in ("whole", "strips", "turned"))
+    for name in ("band_1", "status", "inside_x_start", "inside_y_stop", "valid_fraction"):
+        np.testing.assert_array_equal(whole[name], other[name])
+        np.testing.assert_array_equal(whole[name], last[name][::-1])
+    assert whole.status.values.tolist() == [Status.OK] * 5 + [Status.OUTSIDE]
+
+
+def test_exact_box_is_the_window(tmp_path: Path) -> None:
+    """Shape and transform say all. No window is given."""
+    files = files_of_all(tmp_path)
+    (x,), (y,) = transform("EPSG:4326", "EPSG:3035", [LON], [LAT])
+    affine = Affine(9, 0, x - 400.5, 0, -8, y + 299.25)
+    grid = {"crs": "EPSG:3035", "shape": [70, 90], "transform": [*affine[:6]]}
+    request = {"sources": {"hrefs": files}, "grid": grid}
+
+    gather_undrawn(request, to=tmp_path / "cube")
+
+    cube = opened(tmp_path / "cube")
+    assert cube.band_1.shape == (5, 70, 90)
+    for row, file in enumerate(files):
+        np.testing.assert_array_equal(cube.band_1[row], warped_by_gdal(file, "EPSG:3035", affine, (70, 90)))
+
+
+@pytest.mark.parametrize(("anchor", "rest"), [("edge", 0), ("center", 5), ([103, 204], 3)])
+def test_anchor_says_where_pixels_lie(tmp_path: Path, anchor: Any, rest: int) -> None:
+    """By the place of an edge or a middle."""
+    file = str(write_projected(tmp_path, "EPSG:32633", seed=1))
+    grid = {"crs": "EPSG:32633", "resolution": 10, "anchor": anchor}
+
+    gather_undrawn(REQUEST | {"sources": {"hrefs": [file]}, "grid": grid}, to=tmp_path / "cube")
+
+    assert (affine_of(opened(tmp_path / "cube")).c - rest) % 10 == 0
+    check_equals_gdal(tmp_path / "cube", [file], "EPSG:32633")
+
+
+def test_bands_of_several_resolutions_and_a_mask_share_the_grid(tmp_path: Path) -> None:
+    """Also if the bands of a scene lie in different CRSs. The mask hides pixels of the grid."""
+    red, scl = (
+        write_projected(tmp_path, f"EPSG:3263{at}", seed=at, dtype=dtype)
+        for at, dtype in ((2, "uint16"), (3, "uint8"))
+    )
+    rows = [{"href": str(file), "band": name, "scene": "s"} for name, file in (("red", red), ("scl", scl))]
+    request = {"sources": {"rows": rows}, "mask": {"band": "scl", "drop": list(range(60)), "dilate": 1}}
+
+    gather_undrawn(REQUEST | request, to=tmp_path / "cube")
+
+    cube = opened(tmp_path / "cube")
+    shape = cube.red.shape[1:]
+    bare, classes = (warped_by_gdal(file, "EPSG:32632", affine_of(cube), shape) for file in (red, scl))
+    hidden = np.pad(classes < 60, 1)
+    hidden = np.any([hidden[y : y + shape[0], x : x + shape[1]] for y in range(3) for x in range(3)], axis=0)
+    np.testing.assert_array_equal(cube.scl[0], classes)
+    np.testing.assert_array_equal(cube.red[0], np.where(hidden, 0, bare))
+
+
+def test_rows_that_are_added_lie_on_the_grid_of_the_cube(tmp_path: Path) -> None:
+    """Also if their request says nothing of a grid. One of another grid or window is refused with both."""
+    files = files_of_all(tmp_path)
+    gather_undrawn(REQUEST | {"sources": {"hrefs": files[:2]}}, to=tmp_path / "cube")
+    append = {
+        "window": {"bbox": BOX},
+        "sources": {"hrefs": files[2:]},
+        "output": {"append_to": str(tmp_path / "cube")},
+    }
+
+    for wrong, said in (
+        (
+            {"grid": {"crs": "EPSG:32633", "resolution": 10}},
+            "the cube has 192 x 186 pixels of 10 in EPSG:32632 from",
+        ),
+        ({"grid": {"resolution": 10}}, "the new rows would have pixels that are not warped"),
+        ({"window": {"bbox": [*BOX[:3], BOX[3] + 0.01]}}, "the new rows would have 19. x 2"),
+        ({"window": "centre"}, "give a bbox or a point, and name its CRS"),
+        (
+            {"grid": REQUEST["grid"] | {"resampling": "average"}},
+            "with crs, resampling is nearest, not average",
+        ),
+    ):
+        with pytest.raises(RequestError, match=said):
+            gather_undrawn(append | wrong)
+    assert gather_undrawn(append).n_appended == 3
+
+    check_equals_gdal(tmp_path / "cube", files, "EPSG:32632")
+    assert verify(tmp_path / "cube").is_same
+    assert replay(tmp_path / "cube").counts == {"same": 5}
+
+
+def test_rows_that_failed_are_tried_again_on_the_grid(tmp_path: Path) -> None:
+    """The second try puts the same pixels as a first one would have."""
+    files = files_of_all(tmp_path)
+    away = Path(files[3]).rename(tmp_path / "away")
+    request = REQUEST | {"sources": {"hrefs": files}}
+    gather_undrawn(request, to=tmp_path / "cube")
+    assert opened(tmp_path / "cube").status.values[3] == Status.MISSING
+
+    away.rename(files[3])
+    gather_undrawn(request | {"output": {"append_to": str(tmp_path / "cube")}})
+
+    check_equals_gdal(tmp_path / "cube", files, "EPSG:32632")
+
+
+def test_cube_grows_from_sources_without_a_grid_only_unwarped(tmp_path: Path) -> None:
+    """A cube keeps what it is."""
+    file = str(write_projected(tmp_path, "EPSG:32632", seed=1))
+    gather_undrawn({"window": {"bbox": BOX}, "sources": {"hrefs": [file]}}, to=tmp_path / "cube")
+    append = REQUEST | {"sources": {"hrefs": [str(write_projected(tmp_path, "EPSG:32632", seed=2))]}}
+
+    with pytest.raises(
+        RequestError, match="the cube has pixels that are not warped; the new rows would have 1"
+    ):
+        gather_undrawn(append | {"output": {"append_to": str(tmp_path / "cube")}})
+
+
+def test_sources_that_are_not_on_the_map_cost_their_own_rows(tmp_path: Path) -> None:
+    """Neither what has no CRS, nor what lies elsewhere."""
+    good = str(write_projected(tmp_path, "EPSG:32632", seed=1))
+    far = str(write_projected(tmp_path, "EPSG:3035", seed=2, shift=3))
+    bare = tmp_path / "bare.tif"
+    profile = {"driver": "GTiff", "height": 50, "width": 50, "count": 1, "dtype": "uint16", "nodata": 0}
+    with rasterio.open(bare, "w", transform=Affine(10, 0, 0, 0, -10, 500), **profile) as target:
+        target.write(np.ones((1, 50, 50), "uint16"))
+
+    gathered = gather_undrawn(REQUEST | {"sources": {"hrefs": [good, far, str(bare)]}}, to=tmp_path / "cube")
+
+    assert opened(tmp_path / "cube").status.values.tolist() == [Status.OK, Status.OUTSIDE, Status.UNSUPPORTED]
+    assert {each.reason for each in gathered.report.causes} == {
+        "the window lies outside its 400 x 400 pixels",
+        "has no CRS, without which it cannot be warped",
+    }
+    (said,) = make_plan(REQUEST | {"sources": {"hrefs": [good, far, str(bare)]}}).warnings
+    assert said.startswith("2 of 3 sampled sources do not fit the grid")
+    assert said.endswith("Their status will be outside or unsupported")
+    with pytest.raises(RequestError, match="outside its 400 x 400 pixels; longitude comes first"):
+        make_plan(REQUEST | {"sources": {"hrefs": [far]}})
+
+
+def test_whole_numbers_without_nodata_are_refused(tmp_path: Path) -> None:
+    """0 beside a source would look like a value."""
+    file = str(write_projected(tmp_path, "EPSG:32632", seed=1, nodata=None))
+    request = REQUEST | {"sources": {"hrefs": [file]}}
+
+    with pytest.raises(RequestError, match="nodata: pixels beside a warped source need a nodata value"):
+        make_plan(request)
+    gather_undrawn(request | {"nodata": 200}, to=tmp_path / "cube")
+    check_equals_gdal(tmp_path / "cube", [file], "EPSG:32632", missing=200)
+
+
+def test_plan_says_where_most_pixels_are_passed_over(tmp_path: Path) -> None:
+    """An overview would do."""
+    file = str(write_projected(tmp_path, "EPSG:32632", seed=1))
+    plan = make_plan(
+        REQUEST | {"sources": {"hrefs": [file]}, "grid": {"crs": "EPSG:32633", "resolution": 50}}
+    )
+
+    assert plan.to_json()["grid"] == {
+        "resolution": 50.0,
+        "bands": {"every band": "warped by nearest"},
+    }
+    (said,) = plan.warnings
+    assert said == (
+        "nearest takes few of the pixels: they are 5.3 times as fine as those of the grid. An overview would "
+        "have fewer to read (overview: 0 is the largest; its files may have some)"
+    )
+
+
+def test_place_between_which_there_is_a_pole_is_told(tmp_path: Path) -> None:
+    """Its pixels do not lie between those of the window's edges."""
+    file = tmp_path / "world.tif"
+    profile = {
+        "driver": "GTiff",
+        "height": 180,
+        "width": 360,
+        "count": 1,
+        "dtype": "float32",
+        "crs": "EPSG:4326",
+    }
+    with rasterio.open(file, "w", transform=Affine(1, 0, -180, 0, -1, 90), **profile) as target:
+        target.write(np.ones((1, 180, 360), "float32"))
+    request = {
+        "sources": {"hrefs": [str(file)]},
+        "window": {"bbox": [-2e6, -2e6, 2e6, 2e6], "crs": "EPSG:3413"},
+        "grid": {"crs": "EPSG:3413", "resolution": 40_000},
+    }
+
+    gathered = gather_undrawn(request, to=tmp_path / "cube")
+
+    (cause,) = gathered.report.causes
+    assert cause.reason.startswith("the window has places that do not lie between those of its edges")

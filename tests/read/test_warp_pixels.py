@@ -1,0 +1,100 @@
+"""Sources that are warped onto a grid in another CRS, read into a shard."""
+
+import threading
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Transform
+from pixel_gather.core.plan.locate_window import Grid
+from pixel_gather.core.plan.warped_grid import places_on
+from pixel_gather.core.read.warp_pixels import WarpedBlock, _Maps
+from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, table_of
+from support.plans import planned
+from support.read_rows import read_rows
+
+GRID = {"crs": "EPSG:32630", "resolution": 10}
+BOX = {"bbox": [UTM.c + 40, UTM.f - 200, UTM.c + 160, UTM.f - 40], "crs": "EPSG:32631"}
+
+
+def image(width: float, **more: Any) -> FakeImage:
+    """Return an image of 240 m with pixels of this width."""
+    n = round(240 / width)
+    pixels = np.random.default_rng(1).integers(1, 999, (1, n, n), "uint16")
+    transform = Transform(width, 0.0, UTM.c, 0.0, -width, UTM.f)
+    return FakeImage(pixels=pixels, header={"transform": transform, "nodata": 0, **more})
+
+
+def test_source_of_far_more_pixels_than_all_of_the_sample_is_unlike() -> None:
+    """The plan has no memory for it. Somewhat more are read."""
+    reader = FakeReader({"a": image(10)})
+    plan = planned(reader, table_of("a"), window=BOX, grid=GRID)
+
+    for width, status in ((9.5, Status.OK), (5, Status.UNLIKE)):
+        other = FakeReader({"a": image(width)})
+        _, (outcome,) = read_rows(plan, other, "a")
+        assert outcome.status is status
+        assert bool(other.windows) is (status is Status.OK)
+    assert outcome.reason is not None
+    assert outcome.reason.startswith("it has ")
+    assert outcome.reason.endswith("by the sources that were sampled")
+
+
+def test_row_keeps_the_nodata_of_the_cube_where_its_source_has_none() -> None:
+    """It fills what lies beside the source, and is told with the row."""
+    reader = FakeReader({"a": image(10)})
+    plan = planned(reader, table_of("a"), window=BOX | {"bbox": [UTM.c - 30, *BOX["bbox"][1:]]}, grid=GRID)
+    bare = FakeReader({"a": image(10, nodata=None)})
+
+    pixels, (outcome,) = read_rows(plan, bare, "a")
+
+    assert outcome.nodata == 0
+    assert outcome.extent == (3, 0, 19, 16)
+    assert not pixels[0][:, :3].any()
+    np.testing.assert_array_equal(pixels[0][:, 3:], bare.images["a"].pixels[0, 4:20, :16])  # type: ignore[union-attr] # an image
+
+
+def test_places_on_turned_pixels_are_their_columns_and_rows() -> None:
+    """Also if rows and columns of a source do not run along its axes."""
+    turned = Transform(8.0, 3.0, 100.0, 2.0, -9.0, 700.0)
+    target = Grid(
+        width=9, height=9, transform=Transform(1, 0, 90, 0, -1, 710), crs="a", tile_width=9, tile_height=9
+    )
+    own = Grid(width=9, height=9, transform=turned, crs="b", tile_width=9, tile_height=9)
+    at_cols, at_rows = np.array([0.5, 30.5]), np.array([7.5, 2.5])
+
+    cols, rows = places_on(target, own, at_cols, at_rows, FakeProjector(shift=4))
+
+    for col, row, x, y in zip(cols, rows, 94 + at_cols, 710 - at_rows, strict=True):
+        np.testing.assert_allclose(turned.xy(col, row), (x, y))
+
+
+def block(n: int) -> WarpedBlock:
+    """Return a block of this many bytes."""
+    return WarpedBlock(index=np.zeros(n // 4, np.int32), inside=None, extent=None)
+
+
+def test_map_is_made_once_for_all_threads_and_kept_while_there_is_room() -> None:
+    """The one that was used least recently goes first."""
+    maps, made, at_once = _Maps(1000), [], threading.Barrier(3)
+
+    def make(name: str) -> WarpedBlock:
+        made.append(name)
+        return block(400)
+
+    def get() -> None:
+        at_once.wait(5)
+        maps.get("a", partial(make, "a"))
+
+    threads = [threading.Thread(target=get) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert made == ["a"]
+
+    for name in "babcab":
+        maps.get(name, partial(make, name))
+    assert made == ["a", "b", "c", "a", "b"]
