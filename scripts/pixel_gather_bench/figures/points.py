@@ -28,6 +28,8 @@ class Points:
     """In percent."""
 
     mib_per_s: Floats
+    """NaN where no bytes were counted."""
+
     is_adaptive: Bools
     """Whether the run adapted its concurrency while reading."""
 
@@ -50,7 +52,7 @@ def points_of_runs(runs: Sequence[Run], *, among: Sequence[Run] | None = None) -
         concurrency=concurrency,
         per_s=per_s,
         efficiency=_percent(per_s / concurrency, base.typical_per_s / max(base.concurrency, 1)),
-        mib_per_s=np.array([run.mib_per_s for run in runs]),
+        mib_per_s=np.array([run.mib_per_s if run.timings.nbytes.any() else np.nan for run in runs]),
         is_adaptive=np.array([run.is_adaptive for run in runs]),
     )
 
@@ -65,7 +67,7 @@ def points_of_slices(slices: Slices) -> Points:
         concurrency=in_flight,
         per_s=per_s,
         efficiency=_percent(each, float(np.median(each[:n_base]))),
-        mib_per_s=slices.mib_per_s[order],
+        mib_per_s=slices.mib_per_s[order] if slices.mib_per_s.any() else np.full(len(order), np.nan),
         is_adaptive=np.zeros(len(order), dtype=np.bool_),
     )
 

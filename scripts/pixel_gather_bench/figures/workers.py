@@ -37,9 +37,6 @@ from pixel_gather_bench.figures.points import (
 
 _SIZE_IN: Final = (WIDTH_IN, 3.9)
 _ADAPTIVE: Final[dict[str, Any]] = {"marker": "*", "markersize": 12, "fillstyle": "none"}
-_BYTES: Final = 2
-"""The panel of bytes per second."""
-
 _UNITS: Final = ("/s", " %", " MiB/s")
 
 
@@ -146,7 +143,8 @@ def _finish(
     titles = ("Throughput", "Efficiency per worker", "Bytes per second")
     y_labels = ("sources/s", "%, the fewest = 100", "MiB/s, without headers")
     for index, ax in enumerate(axes):
-        if index == _BYTES and not any(points.mib_per_s.any() for points in every.values()):
+        counted = {name: points for name, points in every.items() if np.isfinite(points.panels()[index]).any()}
+        if not counted:
             finish_axes(ax, title=titles[index], x_label=x_label, y_label=y_labels[index], theme=theme)
             say_not_counted(ax, theme)
             continue
@@ -155,16 +153,18 @@ def _finish(
             mark_powers(ax, np.concatenate([of_2018, *(points.concurrency for points in every.values())]))
         else:
             ax.set_xlim(left=0)
-        top = max(ax.get_ylim()[1], *(float(points.panels()[index].max()) for points in every.values()))
-        ax.set_ylim(0, 1.12 * top)
-        _mark_best(ax, every, index, theme)
-        finish_axes(ax, title=titles[index], x_label=x_label, y_label=y_labels[index], theme=theme)
+        tops = [float(np.nanmax(points.panels()[index])) for points in counted.values()]
+        ax.set_ylim(0, 1.12 * max(ax.get_ylim()[1], *tops))
+        _mark_best(ax, counted, index, theme)
+        left_out = "".join(f"\n{name}: not counted" for name in every if name not in counted)
+        x_words = f"{x_label}{left_out}"
+        finish_axes(ax, title=titles[index], x_label=x_words, y_label=y_labels[index], theme=theme)
 
 
 def _mark_best(ax: Axes, every: Mapping[str, Points], panel: int, theme: Theme) -> None:
-    name, points = max(every.items(), key=lambda each: float(each[1].panels()[panel].max()))
+    name, points = max(every.items(), key=lambda each: float(np.nanmax(each[1].panels()[panel])))
     values = points.panels()[panel]
-    best = int(values.argmax())
+    best = int(np.nanargmax(values))
     x, y = float(points.concurrency[best]), float(values[best])
     is_left = float(ax.transAxes.inverted().transform(ax.transData.transform((x, y)))[0]) < 0.5  # noqa: PLR2004 # the middle
     ax.plot(x, y, marker="o", markersize=11, color=theme.text, fillstyle="none", linestyle="none")

@@ -239,6 +239,26 @@ def test_bytes_that_were_not_counted_are_not_drawn_as_zero() -> None:
     assert "MiB/s" not in table_as_text(run_columns(uncounted, with_published=False))
 
 
+def test_bytes_of_an_engine_that_counts_none_are_left_out_beside_one_that_does() -> None:
+    """No point stands at 0 MiB/s, and a line below says whose bytes were not counted."""
+    runs = [run_of(concurrency=n) for n in (4, 8)]
+    none = [
+        replace(
+            run, engine="rasterio", timings=replace(run.timings, nbytes=np.zeros_like(run.timings.nbytes))
+        )
+        for run in runs
+    ]
+
+    drawn = draw_figures([*runs, *none], with_published=True, theme=LIGHT)
+    panel = drawn["workers"].figure.axes[2]
+    shown = np.concatenate([np.asarray(line.get_ydata(), "float64") for line in panel.lines])
+
+    assert np.isfinite(shown).sum() >= 2 * len(runs)
+    assert not (shown == 0).any()
+    assert panel.get_xlabel().endswith("rasterio: not counted")
+    assert "rasterio: not counted" not in drawn["workers"].figure.axes[0].get_xlabel()
+
+
 def test_draw_figures_leaves_out_sources_without_times() -> None:
     """A source without a known time is left out, and the others are drawn."""
     run = run_of(n=50)
