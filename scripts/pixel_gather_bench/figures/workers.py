@@ -143,7 +143,9 @@ def _finish(
     titles = ("Throughput", "Efficiency per worker", "Bytes per second")
     y_labels = ("sources/s", "%, the fewest = 100", "MiB/s, without headers")
     for index, ax in enumerate(axes):
-        counted = {name: points for name, points in every.items() if np.isfinite(points.panels()[index]).any()}
+        counted = {
+            name: points for name, points in every.items() if np.isfinite(points.panels()[index]).any()
+        }
         if not counted:
             finish_axes(ax, title=titles[index], x_label=x_label, y_label=y_labels[index], theme=theme)
             say_not_counted(ax, theme)

@@ -33,8 +33,13 @@ _LINES_ABREAST: Final = 40
 _LEAST_WIDTH_PX: Final = 240
 """A narrower picture has room beside it, for its caption."""
 
+_LEAST_FONT: Final = 11
+_CHANNELS: Final = ("#ff0000", "#00ff00", "#0000ff")
 _NO_DATA: Final = (214, 214, 214)
 _N_COLOURS: Final = 3
+
+type _Entry = tuple[str, str]
+"""Colour and text of the legend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,9 @@ class Drawing:
 
     stretches: tuple[Stretch, ...]
     """The values of black and white, for each measurement. None of classes."""
+
+    scalings: tuple[Scaling, ...]
+    """What the stored values of each measurement mean."""
 
     classes: tuple[PixelClass, ...]
     """The classes of the one measurement, the most frequent first. Empty if its values are quantities."""
@@ -91,7 +99,15 @@ class Drawing:
             stretches = (_fixed_stretch(*limits),) * n
         else:
             stretches = () if classes else common_stretches(*zip(*sample, strict=True))
-        return cls(rows=rows, title=title, stretches=stretches, classes=classes, colormap=colormap, step=step)
+        return cls(
+            rows=rows,
+            title=title,
+            stretches=stretches,
+            scalings=tuple(read_scaling(open_array(rows.group, name)) for name in rows.measurements),
+            classes=classes,
+            colormap=colormap,
+            step=step,
+        )
 
     @property
     def size(self) -> tuple[int, int]:
@@ -141,17 +157,18 @@ class Drawing:
         canvas = ImageDraw.Draw(whole)
         line, top = self._line_px, picture.height
         if failure:
-            middle = (whole.width / 2, picture.height / 2)
-            canvas.text(middle, failure, fill="black", font=_font(failure, whole.width, line), anchor="mm")
-        title = "   ".join(filter(None, (self.title, time, ", ".join(self.rows.measurements))))
+            middle = (picture.width / 2, picture.height / 2)
+            canvas.text(middle, failure, fill="black", font=_font(failure, picture.width, line), anchor="mm")
+        name = self.rows.measurements[0] if len(self.rows.measurements) == 1 else ""
+        title = _shortened(self.title, "   ".join(filter(None, (time, name))), whole.width, line)
         canvas.text((2, top + 1), title, fill="black", font=_font(title, whole.width, line))
-        if self.classes:
+        if self._legend_entries:
             self._draw_legend(whole, top + line)
-        elif len(self.stretches) == 1 and not self.stretches[0].is_constant:
+        elif not self.stretches[0].is_constant:
             self._draw_bar(whole, top + line)
         else:
-            values = "   ".join(each.in_words() for each in self._scale_stretches())
-            canvas.text((2, top + line + 1), values, fill="black", font=_font(values, whole.width, line))
+            value = self._scale_stretches()[0].in_words()
+            canvas.text((2, top + line + 1), value, fill="black", font=_font(value, whole.width, line))
         return whole
 
     def _draw_bar(self, whole: "Picture", top: int) -> None:
@@ -160,7 +177,7 @@ class Drawing:
 
         line, width = self._line_px, whole.width // 3
         low, high = self._scale_stretches()[0].limits_in_words()
-        last = f"{high} {self._scalings()[0].unit}".strip()
+        last = f"{high} {self.scalings[0].unit}".strip()
         font = _font(low + last, whole.width - width - 10, line)
         canvas = ImageDraw.Draw(whole)
         canvas.text((2, top + 1), low, fill="black", font=font)
@@ -170,11 +187,22 @@ class Drawing:
         canvas.text((left + width + 4, top + 1), last, fill="black", font=font)
 
     @property
-    def _legend_lines(self) -> list[list[PixelClass]]:
-        """Return the classes of each line of the legend, as many as fit. Other pictures have one line."""
-        lines: list[list[PixelClass]] = [[]]
+    def _legend_entries(self) -> list["_Entry"]:
+        """Return classes, or what red, green and blue are, with their ranges; none for one amount."""
+        if self.classes:
+            return [(each.colour, each.name) for each in legend_of(self.classes)]
+        if len(self.stretches) == 1:
+            return []
+        ranges = [each.in_words() for each in self._scale_stretches()]
+        names = [f"{name} {each}" for name, each in zip(self.rows.measurements, ranges, strict=True)]
+        return list(zip(_CHANNELS, names, strict=True))
+
+    @property
+    def _legend_lines(self) -> list[list["_Entry"]]:
+        """Return the entries of each line of the legend, as many as fit. Other pictures have one line."""
+        lines: list[list[_Entry]] = [[]]
         room = width = max(self._picture_size[0], _LEAST_WIDTH_PX) - 4
-        for each in legend_of(self.classes):
+        for each in self._legend_entries:
             needed = self._entry_px(each)
             if needed > room and lines[-1]:
                 lines.append([])
@@ -183,11 +211,11 @@ class Drawing:
             room -= needed
         return lines
 
-    def _entry_px(self, entry: PixelClass) -> int:
-        return int(_font("", self._picture_size[0], self._line_px).getlength(entry.name)) + 2 * self._line_px
+    def _entry_px(self, entry: "_Entry") -> int:
+        return int(_font("", self._picture_size[0], self._line_px).getlength(entry[1])) + 2 * self._line_px
 
     def _draw_legend(self, whole: "Picture", top: int) -> None:
-        """Draw the colour and the name of each class."""
+        """Draw the colour and the name of each entry."""
         from PIL import ImageDraw  # noqa: PLC0415 # an extra
 
         canvas, line = ImageDraw.Draw(whole), self._line_px
@@ -195,20 +223,27 @@ class Drawing:
             left, upper = 2, top + n * line
             for each in entries:
                 box = (left, upper + 4, left + line - 8, upper + line - 4)
-                canvas.rectangle(box, fill=each.colour, outline="black")
-                font = _font(each.name, whole.width - line, line)
-                canvas.text((left + line - 4, upper + 1), each.name, fill="black", font=font)
+                colour, name = each
+                canvas.rectangle(box, fill=colour, outline="black")
+                font = _font(name, whole.width - line, line)
+                canvas.text((left + line - 4, upper + 1), name, fill="black", font=font)
                 left += self._entry_px(each)
-
-    def _scalings(self) -> list[Scaling]:
-        return [read_scaling(open_array(self.rows.group, name)) for name in self.rows.measurements]
 
     def _scale_stretches(self) -> list[Stretch]:
         """Return the stretches of the values that the files mean."""
         return [
             stretch.scaled(each.scale, each.offset)
-            for stretch, each in zip(self.stretches, self._scalings(), strict=True)
+            for stretch, each in zip(self.stretches, self.scalings, strict=True)
         ]
+
+
+def _shortened(title: str, rest: str, width: int, line_px: int) -> str:
+    """Return a title and what follows it. The title loses its end where the font would become too small."""
+    for n in range(len(title), 0, -1):
+        kept = title if n == len(title) else f"{title[:n]}\u2026"
+        if _font(text := f"{kept}   {rest}".rstrip(), width, line_px).size >= min(_LEAST_FONT, line_px - 5):
+            return text
+    return rest
 
 
 def _font(text: str, width: int, line_px: int) -> Any:
