@@ -166,7 +166,7 @@ class Monitoring(Construct):
     def call_canary(self, canary: GatherFunction, *, every: Duration) -> None:
         """Have the samples gathered every few hours, and watch whether their pixels are right.
 
-        Two in a row have to be wrong or missing: each comes at its own minute of a period.
+        Two in a row have to be wrong: each comes at its own minute of a period. If they cease, that is told.
         """
         rule = events.CfnRule(
             self,
@@ -183,7 +183,7 @@ class Monitoring(Construct):
             self._metrics.most(CANARY_FAILED, period=every),
             threshold=1,
             periods=2,
-            missing=cloudwatch.TreatMissingData.BREACHING,
+            is_missed=True,
             description="Gathers of the samples fail, give other pixels or do not run: the log of the "
             "function canary says why",
         )
@@ -219,7 +219,7 @@ class Monitoring(Construct):
             metrics.most(SCHEDULE_LATENESS, period=_HOUR),
             threshold=_LATE_PAUSES,
             periods=_HOURS_UNSEEN,
-            missing=cloudwatch.TreatMissingData.BREACHING,
+            is_missed=True,
             description=f"No gather of a schedule has succeeded for {_LATE_PAUSES} of its periods: the log "
             "of the function watch names it. Or that function does not run",
         )
@@ -369,13 +369,22 @@ class Monitoring(Construct):
         threshold: float,
         description: str,
         periods: int = 1,
-        missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
+        is_missed: bool = False,
         topic: sns.ITopic | None = None,
     ) -> None:
-        """Notify a topic when a metric reaches its threshold: that of alarms, if not said.
+        """Notify a topic when a metric reaches its threshold.
 
-        Missing data raise no alarm, if not said.
+        Args:
+            name: Of the construct.
+            metric: What is watched.
+            threshold: Its least value that is told.
+            description: What to do.
+            periods: How many in a row have to reach it.
+            is_missed: Whether to notify also when the data cease, after there were some. A new alarm has no
+                data yet, and waits for them. Otherwise missing data count as good.
+            topic: That of alarms, if not given.
         """
+        missing = cloudwatch.TreatMissingData
         alarm = cloudwatch.Alarm(
             self,
             name,
@@ -383,7 +392,9 @@ class Monitoring(Construct):
             threshold=threshold,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             evaluation_periods=periods,
-            treat_missing_data=missing,
+            treat_missing_data=missing.MISSING if is_missed else missing.NOT_BREACHING,
             alarm_description=description,
         )
+        if is_missed:
+            alarm.add_insufficient_data_action(actions.SnsAction(self.topic))
         alarm.add_alarm_action(actions.SnsAction(topic or self.topic))

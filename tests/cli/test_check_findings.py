@@ -15,7 +15,7 @@ from pixel_gather.core.samples import PIXELS
 from pixel_gather_cli.commands.check import _save
 from pixel_gather_cli.commands.plan import plan_command
 from pixel_gather_cli.deployment.failures import _KNOWN_CRASHES
-from pixel_gather_cli.deployment.findings import alarms, measure
+from pixel_gather_cli.deployment.findings import alarms, heartbeats, measure
 from pixel_gather_cli.deployment.smoke import FINISH, PLAN, SHARD, Call, Smoke
 
 BEGUN: Final = datetime(2026, 11, 24, 15, tzinfo=UTC)
@@ -133,6 +133,22 @@ def test_findings_say_what_is_wrong_and_what_to_do() -> None:
         "memory of gather_shard",
         "S3_GETS, in its first second",
     } <= to_do
+
+
+def test_alarms_that_have_no_data_yet_are_named() -> None:
+    """They cannot tell that what they watch ceases. Other alarms are quiet without data."""
+    watching = {"InsufficientDataActions": ["topic"]}
+    found = heartbeats(
+        [
+            {"AlarmName": "canary", "StateValue": "INSUFFICIENT_DATA", **watching},
+            {"AlarmName": "late", "StateValue": "OK", **watching},
+            {"AlarmName": "other", "StateValue": "INSUFFICIENT_DATA"},
+        ]
+    )
+
+    assert found.measured == "1 of 2 alarms have data"
+    assert found.to_do.endswith("None yet: canary (docs/first-day.md)")
+    assert not heartbeats([{"AlarmName": "late", "StateValue": "OK", **watching}]).to_do
 
 
 def test_alarms_of_a_day_are_told_with_their_states() -> None:

@@ -102,16 +102,48 @@ def test_each_alarm_goes_off_once(told: list[tuple[str, str]]) -> None:
         assert told[2:] == [(name, "OK")]
 
 
-def test_data_that_are_missing_are_as_the_alarm_says(told: list[tuple[str, str]]) -> None:
-    """Only what has to run every few hours is missed. All else is quiet without gathers."""
-    stack = synthesized(canary_hours=6)
-    missed = set()
+def test_no_alarm_rings_after_a_first_deployment_without_cause(told: list[tuple[str, str]]) -> None:
+    """Nothing has run, so no metric has data. Then the first ones are good. Only later is silence told."""
+    stack = synthesized(canary_hours=6, max_usd_per_month=50)
+    missed = {}
     for name, resource in stack.of("AWS::CloudWatch::Alarm").items():
-        alarms.evaluate_alarm(alarms.alarm_record(name, resolved(stack, resource["Properties"])))
-        if told[-1] == (name, "ALARM"):
-            missed.add(resource["Properties"]["MetricName"])
+        properties = resolved(stack, resource["Properties"])
+        alarm = alarms.alarm_record(name, properties)
+        told.clear()
+        for _ in range(3):  # the first hours
+            alarms.evaluate_alarm(alarm)
+        assert told in ([], [(name, "OK")]), name
+        if properties.get("InsufficientDataActions"):
+            missed[properties["MetricName"]] = (name, alarm, properties)
+            assert properties["InsufficientDataActions"] == properties["AlarmActions"]
+        else:
+            assert told == [(name, "OK")], name
 
-    assert missed == {"ScheduleLateness", "CanaryFailed"}
+    assert missed.keys() == {"ScheduleLateness", "CanaryFailed"}
+    for name, alarm, properties in missed.values():
+        told.clear()
+        put(properties, [0.0], alarm["Period"])
+        alarms.evaluate_alarm(alarm)
+        cloudwatch._metrics.clear()
+        alarms.evaluate_alarm(alarm)
+        alarms.evaluate_alarm(alarm)
+        assert told == [(name, "OK"), (name, "INSUFFICIENT_DATA")]
+
+
+def test_first_value_after_a_deployment_may_ring(told: list[tuple[str, str]]) -> None:
+    """Where data are missing, those that there are decide."""
+    stack = synthesized(canary_hours=6)
+    ((name, properties),) = (
+        (name, resolved(stack, each["Properties"]))
+        for name, each in stack.of("AWS::CloudWatch::Alarm").items()
+        if each["Properties"].get("MetricName") == "CanaryFailed"
+    )
+    alarm = alarms.alarm_record(name, properties)
+    put(properties, [1.0], alarm["Period"])
+
+    alarms.evaluate_alarm(alarm)
+
+    assert told == [(name, "ALARM")]
 
 
 def test_expressions_are_computed_as_cloudwatch_does() -> None:

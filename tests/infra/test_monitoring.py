@@ -92,7 +92,8 @@ def test_canary_is_called_and_watched_where_it_is_asked_for() -> None:
     )
     assert (found["MetricName"], found["Statistic"], found["Threshold"]) == ("CanaryFailed", "Maximum", 1)
     assert (found["Period"], found["EvaluationPeriods"]) == (6 * 3600, 2)
-    assert found["TreatMissingData"] == "breaching"
+    assert found["TreatMissingData"] == "missing"
+    assert found["InsufficientDataActions"] == found["AlarmActions"]
     assert "canary" not in synthesized().functions()
 
 
@@ -331,7 +332,7 @@ def test_alarms_are_told_and_quiet_without_gathers(stack: Synthesized) -> None:
     for alarm in alarms(stack).values():
         assert [stack.show(action) for action in alarm["AlarmActions"]] == ["<topic>"]
         is_hourly = alarm.get("MetricName") == "ScheduleLateness"
-        assert alarm["TreatMissingData"] == ("breaching" if is_hourly else "notBreaching")
+        assert alarm["TreatMissingData"] == ("missing" if is_hourly else "notBreaching")
 
 
 def test_cloudwatch_and_eventbridge_may_tell_the_topic_and_only_by_tls(stack: Synthesized) -> None:

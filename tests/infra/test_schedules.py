@@ -70,7 +70,8 @@ def test_schedules_that_are_late_are_heard_of(stack: Synthesized) -> None:
     assert json.loads(target["Input"]) == {"group": "PixelGather-main"}
     assert [each for each in may_call if each["Principal"] == "events.amazonaws.com"]
     assert (alarm["Statistic"], alarm["Period"], alarm["Threshold"]) == ("Maximum", 3600, 3)
-    assert (alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (3, "breaching")
+    assert (alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (3, "missing")
+    assert alarm["InsufficientDataActions"] == alarm["AlarmActions"]
     assert len(alarm["AlarmActions"]) == 1
 
 

@@ -19,7 +19,7 @@ from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 from pixel_gather.io.store.object_store import StoreSettings, open_place
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.deployment.failures import fail_on_purpose
-from pixel_gather_cli.deployment.findings import Finding, alarms, architectures, measure
+from pixel_gather_cli.deployment.findings import Finding, alarms, architectures, heartbeats, measure
 from pixel_gather_cli.deployment.remote import deployer_options
 from pixel_gather_cli.deployment.smoke import DeployedStack, Smoke, gather_samples
 
@@ -114,7 +114,7 @@ def _beside(there: DeployedStack, account: AwsAccount, stack: str) -> list[Findi
     with aws_errors_in_words():
         pages = account.client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNamePrefix=stack)
         found = [each for page in pages for each in page["MetricAlarms"]]
-        return [alarms(found), architectures(list(there.functions.values()))]
+        return [alarms(found), heartbeats(found), architectures(list(there.functions.values()))]
 
 
 def _save(path: Path, values: Any) -> None:

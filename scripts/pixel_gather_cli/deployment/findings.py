@@ -223,6 +223,18 @@ def alarms(found: Sequence[Mapping[str, Any]]) -> Finding:
     )
 
 
+def heartbeats(found: Sequence[Mapping[str, Any]]) -> Finding:
+    """Say whether what runs every few hours has begun. Until then its alarms cannot tell that it ceases."""
+    beating = [each for each in found if each.get("InsufficientDataActions")]
+    silent = [each["AlarmName"] for each in beating if each["StateValue"] == "INSUFFICIENT_DATA"]
+    return Finding(
+        what="what runs every few hours has begun",
+        assumed="data an hour after the deployment, or after the hours of the canary",
+        measured=f"{len(beating) - len(silent)} of {len(beating)} alarms have data",
+        to_do=f"check again then. None yet: {', '.join(silent)} (docs/first-day.md)" if silent else "",
+    )
+
+
 def architectures(functions: Sequence[Mapping[str, Any]]) -> Finding:
     """Say on which processors the functions ran, with all imports that the gather needs."""
     found = sorted({name for each in functions for name in each["Architectures"]})

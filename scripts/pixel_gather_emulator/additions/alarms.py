@@ -6,8 +6,9 @@ it looks at the metric with its own dimensions           at all metrics of that 
 it looks at each of its periods                          at all of them at once
 TreatMissingData says what a period without data is      nothing changes
 
-Still different: periods end now, not at full minutes. Of metric math only numbers, ``+ - * /``, comparisons
-and ``IF`` are known. An alarm is looked at when data are put. A description shows an expression as a metric.
+Still different: AWS looks a few periods further back where data are missing. Periods end now, not at full
+minutes. Of metric math only numbers, ``+ - * /``, comparisons and ``IF`` are known. An alarm is looked at when
+data are put. A description shows an expression as a metric.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack
@@ -65,8 +66,8 @@ def evaluate_alarm(alarm: dict[str, Any]) -> None:
     expression = alarm["MetricName"] if alarm.get("_queries") else "m"
     now = time.time()
     values = [_value(expression, queries, now, back) for back in range(alarm["EvaluationPeriods"])]
-    states = {_state(value, alarm) for value in values}
-    state = "ALARM" if states == {"ALARM"} else "OK" if "OK" in states else "INSUFFICIENT_DATA"
+    states = {state for value in values if (state := _state(value, alarm)) is not None}
+    state = "OK" if "OK" in states else "ALARM" if states else "INSUFFICIENT_DATA"
     before = alarm["StateValue"]
     if state == before:
         return
@@ -76,11 +77,10 @@ def evaluate_alarm(alarm: dict[str, Any]) -> None:
     cloudwatch._dispatch_alarm_actions(alarm, before, state, reason)
 
 
-def _state(value: float | None, alarm: Mapping[str, Any]) -> str:
+def _state(value: float | None, alarm: Mapping[str, Any]) -> str | None:
+    """Return what one period says; None if it says nothing, as its data are missing."""
     if value is None:
-        return {"breaching": "ALARM", "notBreaching": "OK"}.get(
-            alarm["TreatMissingData"], "INSUFFICIENT_DATA"
-        )
+        return {"breaching": "ALARM", "notBreaching": "OK"}.get(alarm["TreatMissingData"])
     assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"  # noqa: S101 # all of ours
     return "ALARM" if value >= alarm["Threshold"] else "OK"
 
