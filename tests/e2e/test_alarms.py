@@ -18,7 +18,7 @@ def test_workers_publish_the_metrics_that_alarms_look_at(deployment: DeployedSta
     request = {"sources": deployment.samples.list_href, "window": "centre"}
     document = gathered(deployment, {**request, "output": {"name": "for-alarms", **UNDRAWN}})
     described = deployment.client("cloudwatch").describe_alarms()["MetricAlarms"]
-    (of_dollars,) = (each for each in described if each["MetricName"] == SPENT_USD.name)
+    of_day, of_month = (each for each in described if each["MetricName"] == SPENT_USD.name)
     functions = deployment.client("lambda").list_functions()["Functions"]
     groups = {each["LoggingConfig"]["LogGroup"] for each in functions if "gather_shard" in each["Handler"]}
     logs = deployment.client("logs")
@@ -38,4 +38,5 @@ def test_workers_publish_the_metrics_that_alarms_look_at(deployment: DeployedSta
 
     assert document["state"] == "succeeded"
     assert {SPENT_USD.name, SOURCES_READ.name, SOURCES_FAILED.name} <= published.keys()
-    assert published[SPENT_USD.name] == {each["Name"]: each["Value"] for each in of_dollars["Dimensions"]}
+    for alarm in (of_day, of_month):
+        assert published[SPENT_USD.name] == {each["Name"]: each["Value"] for each in alarm["Dimensions"]}

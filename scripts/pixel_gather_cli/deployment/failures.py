@@ -19,6 +19,9 @@ _DENIED: Final = (3, 4, 5)
 
 _SID: Final = "PixelGatherCheck"
 _NOTICE_S: Final = 120.0
+_OF_ALARMS: Final = "Monitoring"
+"""Beginning of the topic's name in the template. The budget has a topic of its own."""
+
 _KNOWN_CRASHES: Final = ("Lambda.Unknown", "Runtime.OutOfMemory", "Runtime.ExitError")
 """As `_CRASHED` in ``infra/state_definition.py``; a test compares them."""
 
@@ -157,7 +160,7 @@ def _notices(stack: DeployedStack) -> Iterator[Any]:
     topic = next(
         each["PhysicalResourceId"]
         for each in resources["StackResources"]
-        if each["ResourceType"] == "AWS::SNS::Topic"
+        if each["ResourceType"] == "AWS::SNS::Topic" and each["LogicalResourceId"].startswith(_OF_ALARMS)
     )
     url = sqs.create_queue(QueueName=f"{stack.stack}-check-{int(time.time())}")["QueueUrl"]
     try:

@@ -7,8 +7,8 @@ it looks at each of its periods                          at all of them at once
 TreatMissingData says what a period without data is      nothing changes
 
 Still different: AWS looks a few periods further back where data are missing. Periods end now, not at full
-minutes. Of metric math only numbers, ``+ - * /``, comparisons and ``IF`` are known. An alarm is looked at when
-data are put. A description shows an expression as a metric.
+minutes. Of metric math only numbers, ``+ - * /``, comparisons and ``IF`` are known. An alarm is looked at
+when data are put. A description shows an expression as a metric.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack
