@@ -586,3 +586,18 @@ def test_table_notes_what_may_be_mixed_in_one_array(
 
     assert [each for each in table.notes if said and said in each] == list(table.notes)
     assert len(table.notes) == (said is not None)
+
+
+@pytest.mark.parametrize(
+    ("hrefs", "common"),
+    [
+        (["s3://a/x/1.tif", "s3://a/x/2.tif", "s3://a/x/10.tif"], "s3://a/x/"),
+        (["s3://a/x/1.tif"], "s3://a/x/1.tif"),
+        (["s3://a/x/1.tif", "s3://b/x/1.tif"], "s3://"),
+        (["b.tif", "a.tif"], ""),
+    ],
+)
+def test_what_all_hrefs_begin_with_is_known(hrefs: list[str], common: str) -> None:
+    """Gathers at the same time tell by it whether they read below one prefix."""
+    with table_of(Source(href=each) for each in hrefs) as table:
+        assert table.common_href == common

@@ -24,6 +24,8 @@ from handlers.gather.readers import Readers
 from handlers.gather.register import enter
 from handlers.gather.result import look_up_result
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, BudgetError, RequestError
+from pixel_gather.core.estimate.estimate_result import Estimate
+from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.manifest import manifest, manifest_key
@@ -38,6 +40,7 @@ from pixel_gather.engine.step_files import find_committed, is_planned
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.io.aws.metrics import EmfMetrics
 from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.lists.source_table import SqliteSourceTable
 
 _WAIT_S: Final = (15, 45)
 """Shortest and longest pause before an append is planned again. Several appends do not all come at once."""
@@ -81,9 +84,11 @@ class Planner:
                 workers=deployed_workers(deployment.settings),
                 archive=deployment.archives,
             )
+            listed = table.table if isinstance(table, ChipTable) else table
+            reads = listed.common_href if isinstance(listed, SqliteSourceTable) else ""
         if planned is None:
             return await self._complete(request, context)
-        return await self._verdict(*planned, request, execution)
+        return await self._verdict(*planned, request, execution, reads=reads)
 
     async def _complete(self, request: GatherRequest, context: GatherContext) -> dict[str, Any]:
         """Return the verdict where there is nothing to gather. A finish writes a report that is missing."""
@@ -113,7 +118,13 @@ class Planner:
         return {"verdict": "complete", "result": {"gather": gather, "why": str(why)}}
 
     async def _verdict(
-        self, plan: CubePlan, tasks: Sequence[ShardTask], request: GatherRequest, execution: str
+        self,
+        plan: CubePlan,
+        tasks: Sequence[ShardTask],
+        request: GatherRequest,
+        execution: str,
+        *,
+        reads: str,
     ) -> dict[str, Any]:
         """Write the manifest of the missing shards, and return how the state machine goes on."""
         deployment, gather = self.deployment, request.cube_name
@@ -133,6 +144,8 @@ class Planner:
                 wants=wants,
                 most=deployment.settings.all_workers,
                 seconds=plan.estimate.seconds,
+                reads=reads,
+                gets_per_s=_gets_per_s(plan.estimate),
             )
             if granted < wants:
                 n_workers = granted
@@ -176,6 +189,13 @@ def _verdict_to_finish(gather: str, request: GatherRequest) -> dict[str, Any]:
 
 def _tolerated_percentage(request: GatherRequest) -> float:
     return round((request.limits.failed_shards or 0) * 100, 6)
+
+
+def _gets_per_s(estimate: Estimate) -> float:
+    """Return how many GETs a second all workers together send while they read."""
+    parts = estimate.seconds_by_part
+    working_s = estimate.seconds - parts["plan"] - parts["finish"]
+    return estimate.n_gets / working_s if working_s > 0 else 0.0
 
 
 def _summary(plan: CubePlan, gather: str, *, cube: str, n_shards: int, n_missing: int) -> dict[str, Any]:

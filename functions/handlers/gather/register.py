@@ -10,15 +10,32 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from pixel_gather.core.admission import Register, admit_gather, entry_of, parse_register, register_content
+from pixel_gather.core.admission import (
+    Register,
+    admit_gather,
+    common_reads,
+    entry_of,
+    parse_register,
+    register_content,
+)
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.estimate.assumptions import S3_GETS
 from pixel_gather.io.store.limiter.govern_host import Ledger
 
 _TRIES: Final = 10
 _LONGEST_PAUSE_S: Final = 0.2
 
 
-async def enter(register: Ledger, name: str, *, wants: int, most: int, seconds: float) -> int:
+async def enter(  # what its entry says
+    register: Ledger,
+    name: str,
+    *,
+    wants: int,
+    most: int,
+    seconds: float,
+    reads: str = "",
+    gets_per_s: float = 0.0,
+) -> int:
     """Enter a gather and return its workers.
 
     Args:
@@ -27,14 +44,20 @@ async def enter(register: Ledger, name: str, *, wants: int, most: int, seconds: 
         wants: Workers that are useful to it.
         most: Of all gathers together.
         seconds: What it takes by its forecast.
+        reads: What the addresses of all its sources begin with.
+        gets_per_s: GETs a second that so many workers send, by its forecast.
     """
     granted = wants
 
     def change(running: Register, now_s: float) -> Register:
         nonlocal granted
         others = _without(running, name)
-        granted = admit_gather(others, wants=wants, most=most)
-        return {**others, name: entry_of(granted, now_s=now_s, seconds=seconds)}
+        wanted = entry_of(
+            wants, now_s=now_s, seconds=seconds, reads=common_reads(reads), gets_per_s=gets_per_s
+        )
+        entry = admit_gather(others, wanted, most=most, gets_per_s=S3_GETS.value)
+        granted = entry.workers
+        return {**others, name: entry}
 
     return granted if await _change(register, change) else wants
 

@@ -2,10 +2,14 @@
 
 One small object, the register, names the gathers of a deployment that run, with their workers. A gather
 enters it when it is planned, and leaves it when it is finished. The entry of one that fails ends by itself.
+
+S3 answers so many GETs a second of one prefix, and more only gradually. Gathers that read below one prefix at
+the same time share them. A worker more would only wait, and be paid for.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import ceil, isfinite
 from typing import Final
 
 import msgspec
@@ -25,6 +29,17 @@ class Running:
     until_s: float
     """Until when it counts, in seconds since 1970."""
 
+    reads: str = ""
+    """What the addresses of all its sources begin with; empty if they lie in several buckets or not on S3."""
+
+    gets_per_s: float = 0.0
+    """GETs a second that all its workers send, by its forecast."""
+
+    def reads_beside(self, other: "Running") -> bool:
+        """Return whether both read below one prefix, as far as one can tell."""
+        one, two = sorted((self.reads, other.reads), key=len)
+        return bool(one) and two.startswith(one)
+
 
 type Register = Mapping[str, Running]
 """The gathers that run, by the names of their executions."""
@@ -38,7 +53,12 @@ def parse_register(content: bytes, *, now_s: float) -> dict[str, Running]:
         return {}
     if len(found) > _MOST_ENTRIES:
         return {}
-    return {name: each for name, each in found.items() if each.workers > 0 and each.until_s > now_s}
+    return {name: each for name, each in found.items() if _counts(each, now_s)}
+
+
+def _counts(entry: Running, now_s: float) -> bool:
+    is_sound = entry.workers > 0 and isfinite(entry.gets_per_s) and entry.gets_per_s >= 0
+    return is_sound and entry.until_s > now_s
 
 
 def register_content(running: Register) -> bytes:
@@ -46,19 +66,39 @@ def register_content(running: Register) -> bytes:
     return msgspec.json.encode({name: asdict(each) for name, each in running.items()})
 
 
-def admit_gather(others: Register, *, wants: int, most: int) -> int:
-    """Return the workers of a new gather: what it wants, or what others leave, but at least a fair share.
+def admit_gather(others: Register, wanted: Running, *, most: int, gets_per_s: float) -> Running:
+    """Return the entry of a new gather, with the workers that it gets.
+
+    It gets what it wants, or what others leave, but at least a fair share: of all workers, and of the GETs of
+    the prefix that it reads.
 
     Args:
         others: All other gathers that run. They keep their workers.
-        wants: Workers that are useful to it.
-        most: Of all gathers together.
+        wanted: Its entry with the workers that are useful to it.
+        most: Workers of all gathers together.
+        gets_per_s: What S3 answers of one prefix.
     """
-    left = most - sum(each.workers for each in others.values())
-    fair = most // (len(others) + 1)
-    return max(min(wants, max(left, fair)), 1)
+    beside = [each for each in others.values() if each.reads_beside(wanted)]
+    allowed = _left_or_fair(gets_per_s, [each.gets_per_s for each in beside])
+    share = min(allowed / wanted.gets_per_s, 1.0) if beside and wanted.gets_per_s else 1.0
+    workers = int(_left_or_fair(most, [each.workers for each in others.values()]))
+    workers = max(min(ceil(wanted.workers * share), workers), 1)
+    return replace(wanted, workers=workers, gets_per_s=wanted.gets_per_s * workers / max(wanted.workers, 1))
 
 
-def entry_of(workers: int, *, now_s: float, seconds: float) -> Running:
+def _left_or_fair(most: float, taken: Sequence[float]) -> float:
+    return max(most - sum(taken), most / (len(taken) + 1))
+
+
+def entry_of(
+    workers: int, *, now_s: float, seconds: float, reads: str = "", gets_per_s: float = 0.0
+) -> Running:
     """Return the entry of a gather that takes so many seconds by its forecast."""
-    return Running(workers=workers, until_s=now_s + max(_LATE * seconds, _LEAST_S))
+    until_s = now_s + max(_LATE * seconds, _LEAST_S)
+    return Running(workers=workers, until_s=until_s, reads=reads, gets_per_s=gets_per_s)
+
+
+def common_reads(href: str) -> str:
+    """Return the beginning of all addresses as an entry has it: a whole bucket of S3 at least, or nothing."""
+    is_below_a_bucket = href.startswith("s3://") and "/" in href.removeprefix("s3://")
+    return href if is_below_a_bucket else ""

@@ -3,7 +3,10 @@
 import asyncio
 import json
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any
+
+import pytest
 
 from handlers.gather.register import enter, leave
 from pixel_gather.core.errors import StoreError
@@ -106,3 +109,27 @@ def test_plan_takes_what_others_leave_and_finish_gives_it_back(machine: StateMac
     assert (result["status"], result["digest"]) == ({"ok": N_SAMPLES}, PIXELS)
     assert {name: each["workers"] for name, each in left.items()} == {"canary-1": 20, "canary-2": 12}
     assert EXECUTION not in left
+
+
+def test_plan_has_fewer_workers_where_many_gathers_read_one_prefix(machine: StateMachine) -> None:
+    """S3 answers only so many GETs a second of it. The account has room for all of its workers."""
+    for index in range(N_SAMPLES):
+        machine.s3.put_object(Bucket="control", Key=key_of(index), Body=sample(index))
+
+    def planned(name: str, *, others_read: str) -> int:
+        other = {"workers": 1, "until_s": 1e12, "reads": others_read, "gets_per_s": 10.0}
+        others = {f"other-{n}": other for n in range(549)}
+        machine.s3.put_object(Bucket="control", Key=KEY, Body=json.dumps(others).encode())
+        verdict = machine.planned(request_of("control", name=name, report=False), execution=name)
+        return int(verdict["workers"])
+
+    alone = planned("canary-4", others_read="s3://control/elsewhere/")
+    entry = stored(machine, KEY)["canary-4"]
+    beside = planned("canary-5", others_read="s3://control/samples/")
+    shared = stored(machine, KEY)["canary-5"]
+
+    assert alone == 20
+    assert entry["reads"].startswith("s3://control/samples/")
+    assert entry["gets_per_s"] > 10
+    assert beside == ceil(20 * 10 / entry["gets_per_s"]) < 20
+    assert shared["gets_per_s"] == pytest.approx(entry["gets_per_s"] * beside / 20)

@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import batched, groupby, repeat
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -110,6 +111,7 @@ class SqliteSourceTable:
         self._types: dict[str, ColumnTypes] = {}
         self._n_sources = self._n_known = self._n_repeated = 0
         self._n_by_bucket: Counter[str] = Counter()
+        self._common: str | None = None
         self._has_time = self._has_scenes = False
         self._n_timeless = 0
         self._folder = tempfile.TemporaryDirectory(prefix="pixel-gather-")
@@ -221,6 +223,11 @@ class SqliteSourceTable:
     def n_repeated(self) -> int:
         """Sources whose href has appeared before in the list, for the same band of it."""
         return self._n_repeated
+
+    @property
+    def common_href(self) -> str:
+        """What all hrefs begin with; empty if they share nothing."""
+        return self._common or ""
 
     @property
     def n_by_bucket(self) -> Mapping[str, int]:
@@ -382,6 +389,10 @@ class SqliteSourceTable:
                 record.append(_to_stored(value))
             batch.append(record)
             self._n_sources += 1
+            if self._common is None:
+                self._common = source.href
+            elif not source.href.startswith(self._common):
+                self._common = commonprefix((self._common, source.href))  # noqa: RUF071 # of addresses
             if source.href.startswith(_S3):
                 self._n_by_bucket[source.href[len(_S3) :].partition("/")[0]] += 1
             n_characters += sum(len(value) for value in record if isinstance(value, str))
