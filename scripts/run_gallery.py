@@ -1,11 +1,12 @@
 """Runs the notebooks of the gallery, and keeps what they print and draw.
 
 ``uv run --group site python -m scripts.run_gallery`` does it after a change there, or with names, such as
-``fields``, for these alone.
+``fields``, for these alone. ``on-aws`` needs a deployment: put ``pixel-gather emulate --`` before it all.
 """
 
 import hashlib
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 GALLERY: Final = Path(__file__).parents[1] / "docs/gallery"
+ON_AWS: Final = "on-aws"
+"""The notebook that needs a deployment."""
+
 _SHOWN: Final = ("image/png", "text/plain")
 
 
@@ -54,6 +58,8 @@ def run_notebook(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    names = sys.argv[1:] or [each.stem for each in sorted(GALLERY.glob("*.ipynb"))]
+    all_names = [each.stem for each in sorted(GALLERY.glob("*.ipynb"))]
+    has_deployment = "PIXEL_GATHER_API" in os.environ
+    names = sys.argv[1:] or [each for each in all_names if has_deployment or each != ON_AWS]
     for name in names:
         run_notebook(GALLERY / f"{name}.ipynb")
