@@ -242,6 +242,17 @@ _PIXELS = (
         help="Whether pixels get one scale and offset, or become what they stand for.  [default: raw]",
     ),
     click.option(
+        "--reduce",
+        metavar="BY:STATISTIC",
+        help="One row for each day, solar-day, month, year or value of a column, such as month:median, "
+        "year:p90 or day:first.",
+    ),
+    click.option(
+        "--reduce-order",
+        metavar="COLUMN",
+        help="Order of the scenes for first and last of --reduce, the least first; -COLUMN: the most first.",
+    ),
+    click.option(
         "--grid",
         type=GridOption(),
         help="Accept any grid, or only one; or give all sources pixels of this width, in units of their CRS.",
@@ -390,6 +401,7 @@ def request_of(options: dict[str, Any], given: dict[str, Any] | None = None) -> 
         failed_rows="failed_rows",
     )
     others |= _taken_mask(options, given.get("mask"))
+    others |= _taken_reduce(options, given.get("reduce"))
     others |= _taken_grid(options, given.get("grid"))
     nodata = others.get("nodata")
     if isinstance(nodata, float) and nodata.is_integer():
@@ -443,6 +455,21 @@ def _taken_mask(options: dict[str, Any], given: Any) -> dict[str, Any]:
             raise RequestError("use it only with --mask", field="--dilate")
         mask = mask | {"dilate": dilate}
     return {} if mask is None else {"mask": mask}
+
+
+def _taken_reduce(options: dict[str, Any], given: Any) -> dict[str, Any]:
+    """Remove the options that reduce scenes to rows, and return the field."""
+    text, order = options.pop("reduce"), options.pop("reduce_order")
+    if text is not None:
+        by, _, statistic = text.rpartition(":")
+        if not by:
+            raise RequestError(f"{text!r} is not BY:STATISTIC, such as month:median", field="--reduce")
+        given = {"by": by, "statistic": statistic}
+    if order is not None:
+        if not isinstance(given, dict):
+            raise RequestError("use it only with --reduce", field="--reduce-order")
+        given = given | {"order": order}
+    return {} if given is None else {"reduce": given}
 
 
 def _taken_output(options: dict[str, Any]) -> dict[str, Any]:

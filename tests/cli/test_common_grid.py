@@ -61,9 +61,27 @@ def test_plan_tells_the_grid_that_sources_are_warped_onto(
         )
 
 
+def test_plan_tells_how_scenes_become_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In one line, and in JSON."""
+    asked = ["plan", "--sources", a_list(tmp_path), "--bbox", BOX, "--crs", "source", "--grid", "finest"]
+    asked += ["--mask", "scl:3", "--reduce", "scene:first", "--reduce-order", "-scene"]
+
+    for more in ([], ["--verbose"]):
+        assert status_of([*asked, *more]) == 0
+        line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("reduce "))
+        assert line.split(maxsplit=1)[1] == "first by -scene of each scene: 1 scene to 1 row"
+    assert status_of([*asked, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["reduce"] == {"by": "scene", "statistic": "first", "order": "-scene"}
+    assert [each["name"] for each in told["measurements"]] == ["red", "aot"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (["--reduce", "median"], "--reduce: 'median' is not BY:STATISTIC, such as month:median"),
+        (["--reduce-order", "cloud"], "--reduce-order: use it only with --reduce"),
+        (["--reduce", "month:middle"], "it is 'middle'; write median, mean, min, max, count, a percentile"),
         ([], "gather bands of different resolution by grid: {resolution: finest}"),
         (["--grid", "fine"], "'fine' is not any|same|finest|coarsest|WIDTH"),
         (["--resampling", "mode"], "--resampling: use it only with --grid WIDTH, finest or coarsest"),

@@ -210,6 +210,38 @@ def test_files_of_several_crss_are_warped_through_the_api(
         np.testing.assert_array_equal(cube[name].values, local[name].values)
 
 
+def test_monthly_medians_through_the_api(
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers reduce the scenes of a month below a mask as in process. What failed is told."""
+    rows = scenes(tmp_path, 6, {"red": 10, "scl": 20})["rows"]
+    rows = [row | {"time": f"2024-0{1 + at // 4}-{1 + at:02}"} for at, row in enumerate(rows)]
+    asked = {
+        "window": {"bbox": [WEST + 400, NORTH - 1840, WEST + 1680, NORTH - 560], "crs": "source"},
+        "grid": {"resolution": "finest"},
+        "mask": {"band": "scl", "drop": [3, 8]},
+        "reduce": {"by": "month", "statistic": "median"},
+    }
+    request = asked | {"sources": uploaded(deployment, rows, "reduce")}
+    deployment.client("s3").delete_object(
+        Bucket=deployment.samples.bucket, Key=f"reduce/{Path(rows[4]['href']).name}"
+    )
+    Path(rows[4]["href"]).unlink()
+
+    planned = call(deployment, "POST", "/plans", request)
+    document = gathered(deployment, request | {"output": UNDRAWN | {"name": "reduce"}})
+
+    gather_undrawn(asked | {"sources": {"rows": rows}}, to=tmp_path / "here")
+    assert planned.body["reduce"] == {"by": "month", "statistic": "median"}
+    assert planned.body["shape"] == [3, 128, 128]
+    assert document["state"] == "succeeded", document
+    assert document["sources"] == {"total": 12, "done": 12, "failed": 1}
+    cube, local = opened(deployment, document["cube"], monkeypatch), xr.open_zarr(tmp_path / "here")
+    for name in ("red", "time", "sources_used", "sources_failed"):
+        np.testing.assert_array_equal(cube[name].values, local[name].values)
+    assert cube["sources_failed"].values.tolist() == [0, 1, 0]
+
+
 def test_chips_that_are_submitted_are_those_in_process(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

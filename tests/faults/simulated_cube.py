@@ -390,6 +390,12 @@ class SimulatedStage:
         """Nothing was searched."""
         raise AssertionError(plan, content)
 
+    async def write_contributors(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]
+    ) -> WrittenFile | None:
+        """No row is reduced."""
+        raise AssertionError(plan, batches)
+
     async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> WrittenFile:
         """Keep nothing."""
         return WrittenFile(key="quicklooks.npz", nbytes=len(quicklooks), sha256="")

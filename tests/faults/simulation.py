@@ -61,6 +61,7 @@ from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.ports import SourceTable
+from pixel_gather.core.read import fill_rows
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.receipt import digests_of_shard
@@ -974,7 +975,7 @@ def _of_this_run(product: Product) -> Iterator[None]:
         patch.object(plan_gather, "plan_again", planned_again),
         patch.object(cube_plan, "claim_of", _claim_of),
         patch.object(gather_shard, "peak_rss_mib", float),
-        patch.object(gather_shard, "in_thread", _on_the_loop),
+        patch.object(fill_rows, "in_thread", _on_the_loop),
         patch.object(asyncio, "to_thread", _here),
     ):
         yield

@@ -662,6 +662,12 @@ class FakeCube:
         self.found_list = content
         return WrittenFile(key="sources.parquet", nbytes=len(content), sha256="")
 
+    async def write_contributors(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]
+    ) -> WrittenFile | None:
+        """No row is reduced."""
+        raise AssertionError(plan, batches)
+
     async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> WrittenFile:
         """Keep the quicklooks."""
         self.calls.append("quicklooks")

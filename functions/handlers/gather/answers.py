@@ -176,6 +176,9 @@ class Plan(TypedDict):
     """Whether pixels stay as they are stored, get the scale and offset of their measurement, or become what
     they stand for."""
 
+    reduce: dict[str, str] | None
+    """As in the request; null where each scene has a row of its own."""
+
     layout: PlannedLayout
     shards: Count
     part_bytes: Count | None

@@ -156,6 +156,16 @@ class StagedCube(Protocol):
             content: A Parquet file, from `pixel_gather.core.ports.SourceTable.found_list`.
         """
 
+    async def write_contributors(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, "Values"]]
+    ) -> "WrittenFile | None":
+        """Write the sources of rows that are reduced as one table beside the arrays.
+
+        Args:
+            plan: The cube.
+            batches: From `contributor_values`.
+        """
+
     async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> "WrittenFile":
         """Write small pictures of some windows beside the arrays."""
 

@@ -111,6 +111,11 @@ async def find_growing_cube(cube: CubeStore) -> FoundCube:
         raise RequestError(
             f"{cube.place} is a cube of chips and cannot grow: gather a new one", field=APPEND_TO
         )
+    if found.template.reduce is not None:
+        raise RequestError(
+            f"rows of {cube.place} are reduced of many scenes, and no scene is added: gather a new cube",
+            field=APPEND_TO,
+        )
     return found
 
 

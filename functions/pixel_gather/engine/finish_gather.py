@@ -23,6 +23,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.hide_pixels import merge_strips
 from pixel_gather.core.read.quicklook import QuicklookAlbum
+from pixel_gather.core.results.contributors import contributor_values
 from pixel_gather.core.results.receipt import WrittenFile, digests_of_shard, receipt_of, shard_digests
 from pixel_gather.core.results.report import Report, Tally
 from pixel_gather.core.results.row_coordinates import (
@@ -167,12 +168,13 @@ async def _stage(
         _write_quicklooks(counts.album, staged),
     )
     found_list = await _write_found_list(plan, control, staged)
+    contributors = await _write_contributors(plan, staged, _read_rows_again(plan, tasks, sidecars, earlier))
     receipt = receipt_of(
         plan,
         report,
         shards=counts.shards,
-        files=[each for each in (table, headers, pictures, found_list) if each is not None],
-        sources=None if table is None else table.key,
+        files=[each for each in (table, headers, pictures, found_list, contributors) if each is not None],
+        sources=None if (told := contributors or table) is None else told.key,
         found_list=None if found_list is None else found_list.key,
         earlier=earlier.receipt,
     )
@@ -362,6 +364,26 @@ async def _read_all_headers(
 async def _write_found_list(plan: CubePlan, control: ControlStore, staged: StagedCube) -> WrittenFile | None:
     content = await control.get(FOUND_LIST_KEY) if plan.was_searched else None
     return None if content is None else await staged.write_found_list(plan, content)
+
+
+async def _write_contributors(
+    plan: CubePlan, staged: StagedCube, rows: AsyncIterator[_Rows]
+) -> WrittenFile | None:
+    """Write what became of each source of rows that are reduced. Reads the sidecars a second time."""
+    if plan.reduction is None:
+        return None
+    first = 0
+
+    async def batches() -> AsyncGenerator[Mapping[str, Values]]:
+        nonlocal first
+        async for batch in rows:
+            values = contributor_values(plan, batch, first_row=first)
+            first += len(batch)
+            if values:
+                yield values
+
+    async with aclosing(batches()) as told:
+        return await staged.write_contributors(plan, told)
 
 
 async def _write_quicklooks(album: QuicklookAlbum, staged: StagedCube) -> WrittenFile | None:

@@ -1,7 +1,6 @@
 """The second step of a gather: write the pixels of one shard, and a sidecar file with its results."""
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -10,22 +9,19 @@ from math import inf
 from typing import Final
 
 from pixel_gather.core.claim import check_uncommitted
-from pixel_gather.core.in_thread import in_thread
 from pixel_gather.core.model.outcome import Outcome, ShardResult
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.process_usage import machine, peak_rss_mib
-from pixel_gather.core.read.complete_row import complete_row
-from pixel_gather.core.read.pixel_statistics import measure_row
+from pixel_gather.core.read.fill_rows import ShardFilling
 from pixel_gather.core.read.quicklook import take_quicklooks
 from pixel_gather.core.read.read_chips import read_chips
-from pixel_gather.core.read.read_shard import Buffer, OnSource, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.core.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.core.read.row_work import RowWork
 from pixel_gather.core.read.stored_tiles import BandTiles, StoredTiles
 from pixel_gather.core.stores import CubeStore, RowEncoder, StoredShard
-from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.commit_shard import commit_shard
 from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.header_cache import (
@@ -126,9 +122,14 @@ async def gather_shard(
     if loaded.committed is not None:
         return FilledShard(result=loaded.committed, is_new=False)
     rows = loaded.rows
+    scenes = rows if plan.reduction is None else [each for row in rows for each in row.members]
 
     # Where do the pixels go? Rows are measured and compressed while others are still read.
-    with buffers.borrowed(task) as arrays, buffers.borrowed_for_cube(task, arrays) as of_cube:
+    with (
+        buffers.borrowed(task, len(scenes)) as arrays,
+        buffers.borrowed_values(task, arrays) as values,
+        buffers.borrowed_rows(task, values) as of_cube,
+    ):
         pixels: list[Pixels | BandTiles] = [band for slot in of_cube for band in slot]
         keys, of_arrays = task.object_keys(plan), iter(pixels)
         encoders = [
@@ -141,11 +142,14 @@ async def gather_shard(
             )
             for array in plan.arrays
         ]
+        step = -(-_FEWEST_ROWS // plan.layout.chunk[0]) * plan.layout.chunk[0]
+        filling = ShardFilling(plan, rows, (arrays, values, of_cube), step=step)
         work = RowWork(
-            task.n_rows,
-            n_slots=len(plan.slots),
-            step=-(-_FEWEST_ROWS // plan.layout.chunk[0]) * plan.layout.chunk[0],
-            work=partial(_measure_and_encode, plan, rows, arrays, of_cube, encoders),
+            len(scenes),
+            n_slots=len(plan.of_scenes.slots),
+            step=step,
+            stops=filling.stops,
+            work=partial(_fill_and_encode, filling, encoders),
         )
 
         def note(row: int, slot: int, outcome: Outcome) -> None:
@@ -157,9 +161,9 @@ async def gather_shard(
         async with work:
             reading = (
                 read_shard(
-                    rows,
+                    scenes,
                     arrays,
-                    plan=plan,
+                    plan=plan.of_scenes,
                     task=task,
                     sources=context.sources,
                     on_source=note,
@@ -177,9 +181,10 @@ async def gather_shard(
                     read_until=read_until,
                 )
             )
-            outcomes = await reading
+            of_scenes = await reading
             read = time.perf_counter()
             await work.ended()
+        outcomes = of_scenes if plan.reduction is None else filling.outcomes
         # The pictures of a cube are those of its first gather.
         pictures = _take_pictures(pixels, outcomes, plan=plan, task=task) if plan.append.is_first else []
         measured = time.perf_counter()
@@ -210,7 +215,7 @@ async def gather_shard(
             result_of=result_of,
         )
         # first: it takes the packed headers out of the outcomes
-        headers = asyncio.ensure_future(put_headers(task, rows, outcomes, context.control))
+        headers = asyncio.ensure_future(put_headers(task, scenes, of_scenes, context.control))
         (result, is_new), _ = await both(committing, headers)
         for encoder in encoders:  # not after an error: a PUT that was given up may still read the parts
             encoder.close()
@@ -233,43 +238,20 @@ async def _check_entitled(plan: CubePlan, cube: CubeStore) -> None:
     await check_row_claim(cube, plan)
 
 
-async def _measure_and_encode(
-    plan: CubePlan,
-    rows: Sequence[CubeRow],
-    buffers: Sequence[Buffer],
-    of_cube: Sequence[Buffer],
-    encoders: Sequence[RowEncoder],
-    start: int,
-    outcomes: Sequence[Sequence[Outcome]],
+async def _fill_and_encode(
+    filling: ShardFilling, encoders: Sequence[RowEncoder], start: int, outcomes: Sequence[Sequence[Outcome]]
 ) -> None:
-    """Give some rows the values of the cube, compute statistics and digests, and compress them.
-
-    There is one thread per core.
+    """Fill some rows of the cube and compress them, when their scenes have been read.
 
     Args:
-        plan: The cube.
-        rows: All rows of the task.
-        buffers: Of each slot: what was read, shape (band, row, y, x), or compressed tiles.
-        of_cube: The same of what is stored.
+        filling: Of the shard.
         encoders: One for each array.
-        start: The first row.
-        outcomes: For each row from there on, one outcome per slot.
+        start: The first of the scenes.
+        outcomes: For each scene from there on, one outcome per slot.
     """
-    n_threads = os.process_cpu_count() or 1
-
-    def measure_some(first: int) -> None:
-        for index in range(first, len(outcomes), n_threads):
-            complete_row(plan, buffers, of_cube, start + index, outcomes[index], rows[start + index])
-            for buffer, outcome in zip(of_cube, outcomes[index], strict=True):
-                outcome.bands = (
-                    buffer.measure(start + index, outcome)
-                    if isinstance(buffer, StoredTiles)
-                    else measure_row(buffer[:, start + index], outcome)
-                )
-
-    await all_of(in_thread(partial(measure_some, first), goes_first=True) for first in range(n_threads))
+    first, stop = await filling.fill(start, outcomes)
     for encoder in encoders:
-        await encoder.encode_rows(start, start + len(outcomes))
+        await encoder.encode_rows(first, stop)
 
 
 def _take_pictures(

@@ -21,6 +21,7 @@ from pixel_gather.core.plan.cut_tasks import ShardRows, ShardTask, cut_tasks, ro
 from pixel_gather.core.plan.inherit import check_inherits
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.plan.plan_again import plan_again
+from pixel_gather.core.plan.reduced_table import reduced_table
 from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
 from pixel_gather.core.scenes.footprints import lay_footprints
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore, FoundCube
@@ -94,6 +95,7 @@ async def plan_gather(
         ArrayExistsError: Another gather has claimed the location.
         AppendRunningError: Another append is at work.
     """
+    table = reduced_table(request, table, context.sources.projector)
     cube, digest = context.cube, gather_digest(request, table)
 
     # Has the cube had this request with this list? Then only rows that have failed are tried again.
@@ -168,6 +170,7 @@ async def plan_dry(
     """
     nothing = RequestError(_NOTHING_TO_APPEND, field=APPEND_TO)
     found = None if cube is None else await find_growing_cube(cube)
+    table = reduced_table(request, table, sources.projector)
     digest = gather_digest(request, table)
     is_known = found is not None and found.has_version_of(digest)
     base = await read_base(request, archive, cube, found)

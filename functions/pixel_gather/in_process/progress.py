@@ -34,7 +34,10 @@ class SourceCounter:
 
     def skip(self, task: ShardTask) -> None:
         """Count a shard that an earlier run has committed. Slots without a source count as well."""
-        self._add_parts(task.n_rows * len(self.plan.slots))
+        n_parts = task.n_rows * len(self.plan.slots)
+        if self.plan.reduction is not None:  # nobody has counted the sources of these rows
+            n_parts = round(task.n_rows * self.progress.n_sources / self.plan.n_rows)
+        self._add_parts(n_parts)
 
     def note(self, row: int, slot: int, outcome: Outcome) -> None:
         """Count a source or one strip of it."""

@@ -82,15 +82,18 @@ def _grid_lines(plan: CubePlan) -> Iterator[tuple[str, str]]:
             ", ".join(f"{name} {step}" for name, step in plan.steps.items()), _WIDEST_NAMES
         )
         yield "grid", f"pixels of {plan.resolution:.8g} in {plan.placement.crs or 'no CRS'}: {steps}"
-    if plan.mask is not None:
-        yield "mask", f"pixels are {plan.mask.in_words()}"
+    if (mask := plan.of_scenes.mask) is not None:
+        yield "mask", f"pixels are {mask.in_words()}"
     if plan.values == "harmonised":
         said = (f"{each.name} x {each.scale:g} + {each.offset:g}" for each in plan.measurements)
         yield "values", f"harmonised: {shorten_in_middle(', '.join(said), _WIDEST_NAMES)}"
     if plan.values == "scaled":
-        names = (each.name for each in plan.measurements if each.stored is not None)
+        names = (each.name for each in plan.of_scenes.measurements if each.stored is not None)
         said_of = shorten_in_middle(", ".join(names), _WIDEST_NAMES)
         yield "values", f"scaled: {said_of} by the scale and offset of each source"
+    if plan.reduction is not None:
+        scenes = counted(plan.reduction.n_scenes, "scene")
+        yield "reduce", f"{plan.reduction.in_words()}: {scenes} to {counted(plan.n_rows, 'row')}"
 
 
 def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:

@@ -9,6 +9,9 @@ from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
 
+REPLACED: Final = "replaced after a strip of its window had been read"
+"""Why a source has the status changed, if its strips are of two versions."""
+
 _BETWEEN_STRIPS: Final = " "
 
 
@@ -102,6 +105,15 @@ class Outcome:
     offset_reasons: list[str] = field(default_factory=list)
     """Of each of these: why, and what became of its pixels."""
 
+    members: list[list["Outcome"]] = field(default_factory=list)
+    """In the first slot of a row that was reduced: the outcomes of each of its scenes, one per slot."""
+
+    n_used: int | None = None
+    """Of a row that was reduced: how many of its sources gave pixels, or would have. None for other rows."""
+
+    n_failed: int | None = None
+    """Of a row that was reduced: how many of its sources failed."""
+
     tries: int = 1
     """How often the source was tried: once, and again by each append that did so while it had failed."""
 
@@ -165,7 +177,7 @@ def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outco
         n_bands: Number of bands read from the source in each slot.
         task_index: Index of the lost task.
     """
-    return [
+    found = [
         Outcome(
             status=Status.ABSENT if source is None else Status.LOST,
             reason=None if source is None else f"shard {task_index} was lost to a worker that failed",
@@ -173,6 +185,11 @@ def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outco
         )
         for source, n in zip(row.sources, n_bands, strict=True)
     ]
+    if row.members:
+        found[0].members = [
+            lost(scene, n_bands=[1] * len(scene.sources), task_index=task_index) for scene in row.members
+        ]
+    return found
 
 
 def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
@@ -190,8 +207,7 @@ def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
         return parts[0]
     failed = next((part for part in parts if part.status is not Status.OK), None)
     if failed is None and len({part.etag for part in parts}) > 1:
-        reason = "replaced after a strip of its window had been read"
-        failed = replace(parts[0], status=Status.CHANGED, reason=reason)
+        failed = replace(parts[0], status=Status.CHANGED, reason=REPLACED)
     first = failed or parts[0]
     return replace(
         first,
@@ -201,6 +217,12 @@ def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
         cost=Cost.of_parts(part.cost for part in parts),
         lookup=max(part.lookup for part in parts),
         n_masked=_sum([part.n_masked for part in parts]),
+        members=[
+            [merged(of_slot, y_starts=y_starts) for of_slot in zip(*of_member, strict=True)]
+            for of_member in zip(*(part.members for part in parts), strict=True)
+        ],
+        n_used=None if parts[0].n_used is None else min(part.n_used or 0 for part in parts),
+        n_failed=None if parts[0].n_failed is None else max(part.n_failed or 0 for part in parts),
         bands=[
             _merged_stats(strips, is_ok=failed is None)
             for strips in zip(*(part.bands for part in parts), strict=True)

@@ -92,6 +92,9 @@ class CubeRow:
     mask_etag: str | None = None
     """The version of it that was read before. Another one hides other pixels."""
 
+    members: tuple["CubeRow", ...] = ()
+    """The scenes that are reduced to this row, in order. Its sources have no href then."""
+
     def sources_to_read(self, mask_slot: int | None) -> tuple[Source | None, ...]:
         """Return the sources, with that of the mask where only others are stored again."""
         if self.mask is None or mask_slot is None:

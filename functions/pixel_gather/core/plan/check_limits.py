@@ -23,12 +23,9 @@ def check_limits(plan: CubePlan, limits: "Limits") -> None:
     Raises:
         BudgetError: The message names the limit.
     """
-    n_pixels = (
-        (plan.n_rows - plan.first_row + len(plan.append.again))
-        * plan.height
-        * plan.width
-        * len(plan.measurements)
-    )
+    n_read = plan.n_rows - plan.first_row + len(plan.append.again)
+    n_read = n_read if plan.reduction is None else plan.reduction.n_scenes
+    n_pixels = n_read * plan.height * plan.width * len(plan.of_scenes.measurements)
     checks = (
         ("usd", limits.usd, plan.estimate.usd, _dollars),
         ("files", limits.files, plan.n_files, "{:,} files".format),

@@ -1,7 +1,7 @@
 """The plan of a cube, made before a pixel is read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -184,6 +184,40 @@ def object_keys(arrays: Sequence[PixelArray], *, row: int, strip: int = 0, is_fo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """How the scenes of a group become one row, and what they are before."""
+
+    by: str
+    """``day``, ``solar-day``, ``month``, ``year``, or the column of the list that a group has in common."""
+
+    statistic: str
+    order: str | None
+    """Column that orders the scenes of a mosaic, or after a minus the other way; None for their time."""
+
+    slots: tuple[SourceSlot, ...]
+    """Those of the scenes. The cube has no slot of the mask."""
+
+    measurements: tuple[Measurement, ...]
+    mask: PixelMask | None
+    columns: tuple[ListColumn, ...]
+    """Those of the list, which are told of each source."""
+
+    n_scenes: int
+    most_scenes: int
+    """Most scenes of one shard."""
+
+    def in_words(self) -> str:
+        """Return what becomes of the scenes."""
+        ordered = "" if self.order is None else f" by {self.order}"
+        return f"{self.statistic}{ordered} of each {self.by}"
+
+    def to_json(self) -> dict[str, str]:
+        """Return it as in a request."""
+        told = {"by": self.by, "statistic": self.statistic}
+        return told if self.order is None else told | {"order": self.order}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
     """Where the rows of a plan go. A new cube is append 1: no rows are before its own."""
 
@@ -297,7 +331,23 @@ class CubePlan:
     """Whether pixels stay as they are stored, get the scale and offset of their measurement, or become what
     they stand for."""
 
+    reduction: Reduction | None = None
+    """How scenes become rows; None if each scene is one."""
+
     warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def of_scenes(self) -> "CubePlan":
+        """The plan of the cube that would have a row for each scene: by it, sources are read."""
+        each = self.reduction
+        if each is None:
+            return self
+        return replace(self, slots=each.slots, measurements=each.measurements, mask=each.mask, reduction=None)
+
+    @property
+    def judges_offsets(self) -> bool:
+        """Whether rows tell if their source has its offset in its pixels already."""
+        return self.values != "raw" and self.reduction is None
 
     @property
     def claim(self) -> str:
@@ -498,8 +548,9 @@ class CubePlan:
             "crs": self.placement.crs,
             "transform": self.placement.transform,
             "grid": None if self.resolution is None else {"resolution": self.resolution, "bands": self.steps},
-            "mask": None if self.mask is None else self.mask.to_json(),
+            "mask": None if (mask := self.of_scenes.mask) is None else mask.to_json(),
             "values": self.values,
+            "reduce": None if self.reduction is None else self.reduction.to_json(),
             "layout": asdict(self.layout) | {"codec": self.codec},
             "shards": rows * strips,
             "part_bytes": self.part_nbytes,

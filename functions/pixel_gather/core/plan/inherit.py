@@ -59,6 +59,9 @@ class CubeTemplate:
     values: CubeValues = "raw"
     """As `CubePlan.values`."""
 
+    reduce: dict[str, str] | None = None
+    """How scenes became rows, as in a request; None if each scene is one."""
+
     @classmethod
     def of(cls, plan: CubePlan, *, is_aligned: bool) -> Self:
         """Return what a planned cube prescribes.
@@ -82,6 +85,7 @@ class CubeTemplate:
             mask=plan.mask,
             bands_are_axis=plan.bands_are_axis,
             values=plan.values,
+            reduce=None if plan.reduction is None else plan.reduction.to_json(),
         )
 
     @property

@@ -45,6 +45,7 @@ from pixel_gather.core.plan.cube_plan import (
     Append,
     CubePlan,
     Measurement,
+    Reduction,
     SourceSlot,
     StoredValues,
 )
@@ -52,6 +53,8 @@ from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.core.plan.locate_window import Placement
 from pixel_gather.core.plan.pass_through import layout_of, warnings_of
+from pixel_gather.core.plan.plan_reduction import plan_reduction, reduced_layout, reduced_measurements
+from pixel_gather.core.plan.reduced_table import ReducedTable
 from pixel_gather.core.ports import SourceAccess, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
@@ -142,8 +145,11 @@ async def plan_cube(
     _check_window(drafts, request.limits)
 
     # Which arrays hold the pixels, and how are these cut? The plan chooses, or it inherits.
+    reduction = None
     if template is None:
-        chosen = _choose_template(request, table, drafts, grid, max_task_nbytes=workers.max_task_nbytes)
+        chosen, reduction = _choose_template(
+            request, table, drafts, grid, max_task_nbytes=workers.max_task_nbytes
+        )
     else:
         chosen = template
         if template.codec == AS_STORED:
@@ -157,7 +163,7 @@ async def plan_cube(
     n_sources = table.n_sources + append.n_again
     on_aws = pool_of(request, workers, n_by_bucket=table.n_by_bucket, n_sources=n_sources)
     work = replace(
-        _workload(drafts, table, chosen, append=append, in_flight=on_aws.in_flight),
+        _workload(drafts, table, chosen, reduction, append=append, in_flight=on_aws.in_flight),
         is_decoded=not request.passes_through,
         has_report=request.output.report,
     )
@@ -193,6 +199,7 @@ async def plan_cube(
         mask=chosen.mask,
         bands_are_axis=chosen.bands_are_axis,
         values=chosen.values,
+        reduction=reduction,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
             *_warnings_of_times(request, table, template),
@@ -206,9 +213,9 @@ async def plan_cube(
         ),
     )
     _check_codec(plan)
-    _check_mask(plan)
-    _check_values(plan)
-    _check_missing(plan)
+    _check_mask(plan.of_scenes)
+    _check_values(plan.of_scenes)
+    _check_missing(plan.of_scenes)
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)
     return plan
@@ -221,29 +228,41 @@ def _choose_template(
     grid: CommonGrid | None,
     *,
     max_task_nbytes: int,
-) -> CubeTemplate:
-    """Return what a new cube prescribes to itself, and later to others."""
+) -> tuple[CubeTemplate, Reduction | None]:
+    """Return what a new cube prescribes to itself, and later to others, and how scenes become its rows."""
     slots, measurements = tuple(draft.slot for draft in drafts), tuple(_measurements(drafts, request))
+    window, mask = slots[0].window, _mask(request, measurements)
+    shape = (max(table.n_rows, request.output.expected_rows or 0), window.height, window.width)
+    reduction = None
+    if isinstance(table, ReducedTable):
+        of_scenes = slots, measurements
+        slots, measurements = reduced_measurements(request, *of_scenes, n_scenes=table.n_scenes)
+        scene_nbytes = _held_nbytes(*of_scenes)
+        layout = reduced_layout(
+            request, table, shape, measurements, scene_nbytes=scene_nbytes, max_task_nbytes=max_task_nbytes
+        )
+        reduction, mask = plan_reduction(request, table, *of_scenes, mask, layout), None
+    else:
+        layout = _layout(request, table, drafts, measurements, shape, max_task_nbytes=max_task_nbytes)
     if request.output.has_band_axis:
         _check_axis(measurements, table)
-    window = slots[0].window
-    shape = (max(table.n_rows, request.output.expected_rows or 0), window.height, window.width)
-    return CubeTemplate(
+    template = CubeTemplate(
         slots=slots,
         measurements=measurements,
         has_time=table.has_time,
         columns=table.columns,
-        layout=_layout(request, table, drafts, measurements, shape, max_task_nbytes=max_task_nbytes),
+        layout=layout,
         codec=request.output.codec,
         zfp_tolerance=request.output.zfp_tolerance,
         overview=request.overview,
         default_nodata=request.nodata,
         is_aligned=request.shares_grid,
         resolution=None if grid is None else grid.resolution,
-        mask=_mask(request, measurements),
+        mask=mask,
         bands_are_axis=request.output.has_band_axis,
         values=request.values,
     )
+    return template, reduction
 
 
 def _layout(
@@ -366,10 +385,15 @@ def _check_missing(plan: CubePlan) -> None:
 
 def _held_share(slots: Sequence[SourceSlot], measurements: Sequence[Measurement]) -> float:
     """Return the bytes that a worker holds for each byte of a shard: sources' own pixels are held, too."""
+    return _held_nbytes(slots, measurements) / sum(np.dtype(each.dtype).itemsize for each in measurements)
+
+
+def _held_nbytes(slots: Sequence[SourceSlot], measurements: Sequence[Measurement]) -> float:
+    """Return the bytes that a worker holds for each pixel of a scene."""
     nbytes = [len(each.bands) * np.dtype(each.dtype).itemsize for each in slots]
     own = sum(n * each.own_share for n, each in zip(nbytes, slots, strict=True))
     own += sum(np.dtype(slots[each.slot].dtype).itemsize for each in measurements if each.stored is not None)
-    return 1 + own / sum(np.dtype(each.dtype).itemsize for each in measurements)
+    return own + sum(np.dtype(each.dtype).itemsize for each in measurements)
 
 
 def _main_sample(samples: Sequence[Sample], grid: CommonGrid | None) -> int:
@@ -434,7 +458,7 @@ def _warnings_of_times(
     request: "GatherRequest", table: SourceTable, template: CubeTemplate | None
 ) -> Iterator[str]:
     """Warn about rows without a time, because of which a new cube has no time axis."""
-    if request.sources.time is not None and not table.has_time:
+    if request.sources.time is not None and not table.has_time and request.reduce is None:
         yield "sources.time finds no time in some hrefs: the cube's first axis is source, not time"
     elif template is None and (n := table.n_timeless):
         verb = "has" if n == 1 else "have"
@@ -644,6 +668,7 @@ def _workload(
     drafts: Sequence[Draft],
     table: SourceTable,
     chosen: CubeTemplate,
+    reduction: Reduction | None,
     *,
     append: Append,
     in_flight: int,
@@ -663,11 +688,19 @@ def _workload(
         fetched += per_slot * (to_open * draft.mean_open_nbytes + share * draft.mean_nbytes)
         window_nbytes = max(window_nbytes, share * draft.mean_nbytes)
         most_gets = max(most_gets, min(ranges, MOST_PARTS))
-    shape = (table.n_rows, drafts[0].slot.window.height, drafts[0].slot.window.width)
+    height, width = drafts[0].slot.window.height, drafts[0].slot.window.width
+    shape = (table.n_rows, height, width)
     n_strips = layout.n_shards(shape)[1]
     n_tasks = (layout.n_shards(shape)[0] + append.n_places_again(layout.shard[0])) * n_strips
-    n_of_task = min(layout.shard[0], max(table.n_rows, 1)) * len(drafts)
+    n_scenes, most_scenes = table.n_rows, min(layout.shard[0], max(table.n_rows, 1))
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
+    task_nbytes: float = math.prod(layout.shard) * pixel_nbytes
+    if reduction is not None:  # a worker measures and holds the scenes, and stores little
+        n_scenes, most_scenes = reduction.n_scenes, reduction.most_scenes
+        scene_nbytes = _held_nbytes(reduction.slots, reduction.measurements)
+        task_nbytes += most_scenes * math.prod(layout.shard[1:]) * scene_nbytes
+        pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in reduction.measurements)
+    n_of_task = most_scenes * len(drafts)
     search = table.search_cost
     return Workload(
         n_sources=n_sources,
@@ -678,9 +711,9 @@ def _workload(
         fetched_nbytes=round(fetched),
         window_nbytes=window_nbytes / max(n_strips, 1),
         n_side_by_side=max(min(n_of_task, in_flight // most_gets), 1),
-        decoded_nbytes=shape[0] * shape[1] * shape[2] * pixel_nbytes,
+        decoded_nbytes=n_scenes * height * width * pixel_nbytes,
         n_tasks=n_tasks,
-        task_nbytes=math.prod(layout.shard) * pixel_nbytes,
+        task_nbytes=round(task_nbytes),
         nbytes_by_bucket={
             bucket: round(fetched * n / table.n_sources) for bucket, n in table.n_by_bucket.items()
         },

@@ -27,7 +27,7 @@ def complete_row(
     Args:
         plan: The cube.
         read: Of each slot, what its sources hold, shape (band, row, y, x).
-        of_cube: The same of what the cube holds; see `ShardBuffers.borrowed_for_cube`.
+        of_cube: The same of what the cube holds; see `ShardBuffers.borrowed_values`.
         at: Which row of them.
         outcomes: Of each slot of the row. What was found is told there.
         row: The sources of the row.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pixel_gather.core.model.outcome import Outcome, merged
+from pixel_gather.core.model.outcome import REPLACED, Outcome, merged
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.pixel_mask import Mask, PixelMask
@@ -64,7 +64,7 @@ def merge_strips(
     """Return the outcomes of a row whose window was read in several strips.
 
     A mask may have been replaced between two strips. Then no pixel of the row counts, as if the mask had not
-    been read.
+    been read. Nor does one of a row that several scenes were reduced to, if one of these was replaced.
 
     Args:
         plan: The cube.
@@ -75,12 +75,16 @@ def merge_strips(
     parts = [list(each) for each in zip(*strips, strict=True)]
     outcomes = [merged(each, y_starts=y_starts) for each in parts]
     mask, slot = plan.mask, plan.mask_slot
-    problem = None if mask is None or slot is None else _problem(mask, outcomes[slot], row)
+    status, problem = Status.UNMASKED, None
+    if mask is not None and slot is not None:
+        problem = _problem(mask, outcomes[slot], row)
+    elif any(each.reason == REPLACED for scene in outcomes[0].members for each in scene):
+        status, problem = Status.CHANGED, f"one of its sources was {REPLACED}"
     if problem is None:
         return outcomes
     for index, (first, *others) in enumerate(parts):
         if outcomes[index].status is Status.OK and index != slot:
-            first = replace(first, status=Status.UNMASKED, reason=problem)  # noqa: PLW2901 # it fails first
+            first = replace(first, status=status, reason=problem)  # noqa: PLW2901 # it fails first
             outcomes[index] = merged([first, *others], y_starts=y_starts)
     return outcomes
 

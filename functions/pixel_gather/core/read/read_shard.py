@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +21,7 @@ from pixel_gather.core.model.source import Cost, CubeRow, Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
 from pixel_gather.core.plan.common_grid import seen_on_grid, step_to, why_apart
-from pixel_gather.core.plan.cube_plan import CubePlan, SourceSlot
+from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, SourceSlot
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like, locate_window
 from pixel_gather.core.plan.pass_through import check_passes
@@ -54,66 +54,94 @@ class ShardBuffers:
     """
 
     def __init__(self, plan: CubePlan) -> None:
-        self._plan = plan
-        self._free: list[list[Pixels]] = []
-        self._free_values: list[list[Pixels]] = []
+        self._cube, self._plan = plan, plan.of_scenes
+        self._free: dict[str, list[list[Pixels]]] = {"read": [], "values": [], "rows": []}
 
     @contextmanager
-    def borrowed(self, task: ShardTask) -> Iterator[Sequence[Buffer]]:
+    def borrowed(self, task: ShardTask, n_scenes: int | None = None) -> Iterator[Sequence[Buffer]]:
         """Lend arrays of shape (band, row, y, x). They have arbitrary content until they are written to.
 
         If compressed tiles are kept as they are, the buffers hold these, and are new.
+
+        Args:
+            task: The shard.
+            n_scenes: Rows to read, if the shard has other ones.
         """
-        if self._plan.passes_through:
-            yield [StoredTiles(task.n_rows, n_bands=len(slot.bands)) for slot in self._plan.slots]
+        plan = self._plan
+        if plan.passes_through:
+            yield [StoredTiles(task.n_rows, n_bands=len(slot.bands)) for slot in plan.slots]
             return
-        whole = self._free.pop() if self._free else self._made()
-        height = task.y_stop - task.y_start
-        try:
-            yield [buffer[:, : task.n_rows, :height] for buffer in whole]
-        finally:
-            self._free.append(whole)
+        kinds = [(len(slot.bands), slot.dtype) for slot in plan.slots]
+        n_rows = task.n_rows if n_scenes is None else n_scenes
+        with self._lent("read", kinds, task, n_rows=n_rows) as lent:
+            yield lent
 
     @contextmanager
-    def borrowed_for_cube(self, task: ShardTask, read: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
-        """Lend what the pixels of a shard become before they are stored: arrays like those of `borrowed`.
+    def borrowed_values(self, task: ShardTask, read: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
+        """Lend what the pixels that were read become: arrays like those of `borrowed`.
 
-        Where the cube stores what its sources hold, they are those that were read into.
+        Where they stay what they are, the arrays are those that were read into.
         """
-        made = [slot for slot in range(len(read)) if self._plan.of_slot(slot)[0].stored is not None]
-        if not made:
-            yield read
+        plan = self._plan
+        made = [slot for slot in range(len(read)) if plan.of_slot(slot)[0].stored is not None]
+        kinds = [(len(plan.slots[slot].bands), plan.of_slot(slot)[0].dtype) for slot in made]
+        with self._lent("values", kinds, task, n_rows=_n_rows(read)) as lent:
+            there = dict(zip(made, lent, strict=True))
+            yield [there.get(slot, each) for slot, each in enumerate(read)]
+
+    @contextmanager
+    def borrowed_rows(self, task: ShardTask, values: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
+        """Lend what the cube stores: the values of scenes, or arrays for what these are reduced to."""
+        plan = self._cube
+        if plan.reduction is None:
+            yield values
             return
-        plan, height = self._plan, task.y_stop - task.y_start
-        whole = (
-            self._free_values.pop()
-            if self._free_values
-            else [
-                np.empty((len(plan.slots[slot].bands), *self._shape), dtype=plan.of_slot(slot)[0].dtype)
-                for slot in made
-            ]
-        )
-        lent = dict(zip(made, (buffer[:, : task.n_rows, :height] for buffer in whole), strict=True))
+        kinds = [(len(of_slot), of_slot[0].dtype) for of_slot in map(plan.of_slot, range(len(plan.slots)))]
+        with self._lent("rows", kinds, task, n_rows=task.n_rows) as lent:
+            yield lent
+
+    @contextmanager
+    def _lent(
+        self, what: str, kinds: Sequence[tuple[int, str]], task: ShardTask, *, n_rows: int
+    ) -> Iterator[Sequence[Pixels]]:
+        """Lend an array for each (number of bands, dtype). They are kept for the next shard."""
+        free, height = self._free[what], task.y_stop - task.y_start
+        most = self._n_rows if what == "rows" else self._n_scenes
+        whole = free.pop() if free else [np.empty((n, most, *self._shape), dtype) for n, dtype in kinds]
         try:
-            yield [lent.get(slot, each) for slot, each in enumerate(read)]
+            yield [buffer[:, :n_rows, :height] for buffer in whole]
         finally:
-            self._free_values.append(whole)
+            free.append(whole)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays that one shard takes."""
         read = sum(len(slot.bands) * np.dtype(slot.dtype).itemsize for slot in self._plan.slots)
-        made = (each for each in self._plan.measurements if each.stored is not None)
-        return prod(self._shape) * (read + sum(np.dtype(each.dtype).itemsize for each in made))
+        values = _itemsize(each for each in self._plan.measurements if each.stored is not None)
+        rows = 0 if self._cube.reduction is None else _itemsize(self._cube.measurements)
+        return prod(self._shape) * (self._n_scenes * (read + values) + self._n_rows * rows)
 
     @property
-    def _shape(self) -> tuple[int, int, int]:
-        plan = self._plan
-        rows, height, _ = plan.layout.shard
-        return min(rows, plan.n_rows), min(height, plan.height), plan.width
+    def _shape(self) -> tuple[int, int]:
+        return min(self._plan.layout.shard[1], self._plan.height), self._plan.width
 
-    def _made(self) -> list[Pixels]:
-        return [np.empty((len(slot.bands), *self._shape), dtype=slot.dtype) for slot in self._plan.slots]
+    @property
+    def _n_rows(self) -> int:
+        return min(self._cube.layout.shard[0], self._cube.n_rows)
+
+    @property
+    def _n_scenes(self) -> int:
+        """Rows that are read for one shard at most."""
+        reduction = self._cube.reduction
+        return self._n_rows if reduction is None else reduction.most_scenes
+
+
+def _itemsize(measurements: Iterable[Measurement]) -> int:
+    return sum(np.dtype(each.dtype).itemsize for each in measurements)
+
+
+def _n_rows(read: Sequence[Buffer]) -> int:
+    return next((each.shape[1] for each in read if isinstance(each, np.ndarray)), 0)
 
 
 async def read_shard(

@@ -1,7 +1,9 @@
 """Work on rows that have been read, done while the next ones are read."""
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Callable, Coroutine, Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 from pixel_gather.core.model.outcome import Outcome
@@ -17,7 +19,9 @@ class RowWork:
     the cores.
     """
 
-    def __init__(self, n_rows: int, *, n_slots: int, step: int, work: Work) -> None:
+    def __init__(
+        self, n_rows: int, *, n_slots: int, step: int, work: Work, stops: Sequence[int] | None = None
+    ) -> None:
         """Start with no row read.
 
         Args:
@@ -25,10 +29,12 @@ class RowWork:
             n_slots: Sources of each row.
             step: Rows of a group.
             work: Done once for each group.
+            stops: Where each group ends, if groups differ in size; ``step`` is not used then.
         """
+        stops = [*range(step, n_rows, step), n_rows] if stops is None else stops
+        self._starts = [0, *stops]
         self._outcomes: list[list[Outcome | None]] = [[None] * n_slots for _ in range(n_rows)]
-        self._step = step
-        self._missing = [min(step, n_rows - start) * n_slots for start in range(0, n_rows, step)]
+        self._missing = [(stop - start) * n_slots for start, stop in pairwise(self._starts)]
         """For each group, how many sources have not been read."""
 
         self._work = work
@@ -37,11 +43,11 @@ class RowWork:
     def note(self, row: int, slot: int, outcome: Outcome) -> None:
         """Note a source that was read, or failed."""
         self._outcomes[row][slot] = outcome
-        group = row // self._step
+        group = bisect_right(self._starts, row) - 1
         self._missing[group] -= 1
         if not self._missing[group]:
-            start = group * self._step
-            rows = [[each for each in row if each] for row in self._outcomes[start : start + self._step]]
+            start, stop = self._starts[group : group + 2]
+            rows = [[each for each in row if each] for row in self._outcomes[start:stop]]
             self._started.append(asyncio.ensure_future(self._work(start, rows)))
 
     async def __aenter__(self) -> Self:

@@ -18,6 +18,7 @@ from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.grid_request import GridRequest
 from pixel_gather.core.request.mask_request import MaskRequest
 from pixel_gather.core.request.output import Output
+from pixel_gather.core.request.reduce_request import ReduceRequest
 from pixel_gather.core.request.request_error import NO_WINDOW, request_error
 from pixel_gather.core.request.request_part import RequestPart, may_be_path
 from pixel_gather.core.request.sources import ITEM_KINDS, SOURCE_KINDS, Sources
@@ -129,6 +130,11 @@ class GatherRequest(RequestPart):
         "offset. Rows whose offset nobody can tell are left as they are, and marked. scaled: pixels become "
         "float32 numbers, by the scale and offset of each source, with NaN for what is missing. See grid.md.",
     )
+    reduce: ReduceRequest | None = Field(
+        None,
+        description="Reduce the scenes of each month or other group to one row of the cube: "
+        "{by: month, statistic: median}. See reduce.md.",
+    )
     output: Output = Output()
     limits: Limits = Limits()
     duplicates: Literal["skip", "again", "fail"] = Field(
@@ -168,6 +174,7 @@ class GatherRequest(RequestPart):
             "grid": self.grid != "any",
             "mask": self.mask is not None,
             "values": self.values != "raw",
+            "reduce": self.reduce is not None,
             "output.append_to": output.append_to is not None,
             "output.archive": output.archive is not None,
             "output.expected_rows": output.expected_rows is not None,
@@ -205,6 +212,19 @@ class GatherRequest(RequestPart):
             raise ValueError("codec source keeps tiles as they are, so values stay raw: leave values out")
         return self
 
+    @model_validator(mode="after")
+    def _rows_of_scenes_only(self) -> Self:
+        wrong = {
+            "output.append_to": self.output.append_to is not None,
+            "output.archive": self.output.archive is not None,
+            "output.expected_rows": self.output.expected_rows is not None,
+            "output.codec: source": self.passes_through,
+            "index": self.index is not None,
+        }
+        if self.reduce is not None and (name := next((each for each, given in wrong.items() if given), None)):
+            raise ValueError(f"reduce does not go with {name}; leave one of them out")
+        return self
+
     @property
     def common_grid(self) -> GridRequest | None:
         """The grid that all sources get. None if they keep their own."""
@@ -212,8 +232,8 @@ class GatherRequest(RequestPart):
 
     @property
     def shares_grid(self) -> bool:
-        """Whether a source on another grid is refused."""
-        return self.grid != "any"
+        """Whether a source on another grid is refused. Scenes are reduced pixel by pixel."""
+        return self.grid != "any" or self.reduce is not None
 
     @property
     def cube_name(self) -> str:
@@ -270,6 +290,8 @@ class GatherRequest(RequestPart):
             del made_of["duplicates"]
         if self.values == "raw":
             del made_of["values"]
+        if self.reduce is None:
+            del made_of["reduce"]
         if not self.output.has_band_axis:
             del made_of["output"]["bands"]
         if self.output.archive is None:

@@ -74,6 +74,9 @@ class Member:
     values: str = "raw"
     """As `CubePlan.values`."""
 
+    reduce: Mapping[str, str] | None = None
+    """As `CubeTemplate.reduce`."""
+
     @property
     def n_rows(self) -> int:
         """Number of its rows."""
@@ -100,6 +103,8 @@ class Member:
             found["grid"] = {name: self.attributes.get(name) for name in _GRID}
         if self.values != "raw":
             found["values"] = self.values
+        if self.reduce:
+            found["reduce"] = self.reduce
         found["measurements"] = list(self.measurements)
         for name in self.measurements:
             array = self.arrays[name]
@@ -133,7 +138,8 @@ def make_member(
         attributes = content["attributes"]
         gather = json.loads(attributes["pixel_gather"])
         digest = str(gather["digest"])
-        values = str(gather.get("template", {}).get("values", "raw"))
+        template = gather.get("template", {})
+        values, reduce = str(template.get("values", "raw")), template.get("reduce")
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{place}: a Zarr is there that no gather made, so it cannot be joined") from error
     if tuple(table.get("dims", ()))[:1] == ("chip",):
@@ -181,6 +187,7 @@ def make_member(
         columns=columns,
         table=table,
         values=values,
+        reduce=reduce,
     )
 
 

@@ -383,6 +383,11 @@ class Tally:
         digests = [band.digest for outcome in outcomes for band in outcome.bands]
         for hasher, digest in zip(self._hashers, digests, strict=True):
             hasher.update(digest.encode())
+        for of_scene, of_each in zip(row.members or (row,), outcomes[0].members or (outcomes,), strict=True):
+            self._add_sources(of_scene, of_each)
+        self._n_rows += 1
+
+    def _add_sources(self, row: CubeRow, outcomes: Sequence[Outcome]) -> None:
         for slot, (source, outcome) in enumerate(zip(row.sources, outcomes, strict=True)):
             self.status_counts[_STATUS_NAMES[outcome.status]] += 1
             self.lookups[outcome.lookup] += 1
@@ -403,7 +408,6 @@ class Tally:
                 self._add_read(outcome, slot)
             elif source is not None and outcome.status.is_failure:
                 self._add_failure(source.href, outcome)
-        self._n_rows += 1
 
     def add_shard(self, result: ShardResult) -> None:
         """Add the result of one task."""
@@ -429,6 +433,8 @@ class Tally:
         self._bytes.append(outcome.cost.data_nbytes)
         self.is_aligned = self.is_aligned and outcome.is_aligned
         self.shares_crs = self.shares_crs and outcome.crs == self._crs
+        if self.plan.reduction is not None:  # what differs between scenes is not told of rows
+            return
         ours = self._nodata[slot]
         both_nan = outcome.nodata != outcome.nodata and ours != ours  # noqa: PLR0124 # true of NaN alone
         self.nodata_differs = self.nodata_differs or not (outcome.nodata == ours or both_nan)

@@ -133,6 +133,24 @@ _PER_SOURCE: Final = (
     _count("retries", "retries", "requests sent again"),
 )
 
+_REDUCED: Final = (
+    _Field(
+        name="sources_used",
+        dtype="int64",
+        fill=0,
+        attributes={"units": "1", "long_name": "sources that were reduced to the row's pixels"},
+        value=attrgetter("n_used"),
+    ),
+    _Field(
+        name="sources_failed",
+        dtype="int64",
+        fill=0,
+        attributes={"units": "1", "long_name": "sources of the row that failed"},
+        value=attrgetter("n_failed"),
+    ),
+)
+"""Of rows that several scenes were reduced to."""
+
 _PER_BAND: Final = (
     _Field(
         name="min",
@@ -171,6 +189,8 @@ RESERVED_NAMES: Final = frozenset(
         "masked",
         "offset_state",
         "offset_reason",
+        "sources_used",
+        "sources_failed",
         "transform",
         "nodata",
         "inside_x_start",
@@ -231,7 +251,9 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
         found.append(_along(plan, _BELOW_CLAIM, measurements))
     if plan.mask is not None:
         found.append(_along(plan, _MASKED))
-    if plan.values != "raw":
+    if plan.reduction is not None:
+        found += [_along(plan, each, slots) for each in _REDUCED]
+    if plan.judges_offsets:
         found += [_along(plan, each, measurements) for each in _OFFSETS]
     found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
     for column in plan.columns:
@@ -361,7 +383,9 @@ def coordinate_values(
         for slot, outcome in enumerate(row_outcomes)
         for band in _bands_of(plan, slot, outcome)
     ]
+    reduced = _REDUCED if plan.reduction is not None else ()
     values: dict[str, Any] = {
+        **{each.name: [each.value(outcome) or 0 for outcome in flat] for each in reduced},
         "href": ["" if source is None else source.href for source in sources],
         **{each.name: [*map(each.value, flat)] for each in _PER_SOURCE},
         **{each.name: [*map(each.value, stats)] for each in _PER_BAND},
@@ -391,7 +415,7 @@ def coordinate_values(
     if plan.mask_slot is not None:
         of_masks = [row_outcomes[plan.mask_slot] for row_outcomes in outcomes]
         values["masked"] = [_masked_share(each, n_pixels) for each in of_masks]
-    if plan.values != "raw":
+    if plan.judges_offsets:
         values |= {
             name: [
                 each

@@ -83,7 +83,7 @@ class _Table:
                 name: values[name].reshape(n_rows, n_measurements).tolist()
                 for name in ("offset_state", "offset_reason")
             }
-            if plan.values != "raw"
+            if plan.judges_offsets
             else {}
         )
         self._first = [next(_positions(plan, slot)) for slot in range(n_slots)]

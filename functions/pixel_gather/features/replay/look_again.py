@@ -118,7 +118,7 @@ class PixelLook:
         job, names = self._job, self._cube.measurements
         where = slice(task.row_start, task.row_stop), slice(task.y_start, task.y_stop)
         buffers = self._buffers
-        with buffers.borrowed(task) as arrays, buffers.borrowed_for_cube(task, arrays) as of_cube:
+        with buffers.borrowed(task) as arrays, buffers.borrowed_values(task, arrays) as of_cube:
             reading = read_shard(
                 rows,
                 arrays,

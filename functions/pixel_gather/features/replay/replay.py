@@ -100,6 +100,12 @@ async def _replay(
             f"{name} is a copy of joined cubes, which no request has gathered: replay its members",
             field="cube",
         )
+    if "reduce" in cube.receipt.request:
+        raise RequestError(
+            f"rows of {name} are reduced of many scenes, which cannot be replayed: gather its request again "
+            "to another place, and compare the digests of both",
+            field="cube",
+        )
     found = Replayed(place=name)
 
     def note(each: SourceDrift) -> None:

@@ -239,6 +239,10 @@ def _grid_and_mask(gather: Mapping[str, Any], sources: CubeSources) -> Iterator[
         yield "Grid", f"pixels of {template.resolution:.8g}: {steps}"
     if template is not None and template.values in _VALUES:
         yield "Values", _VALUES[template.values]
+    if template is not None and template.reduce is not None:
+        ordered = f" in the order of {by}" if (by := template.reduce.get("order")) else ""
+        of_each = f"{template.reduce['statistic']}{ordered} of the scenes of each {template.reduce['by']}"
+        yield "Rows", f"{of_each}; contributors.parquet tells of each source"
     share = sources.coverage.masked_share
     if template is not None and template.mask is not None:
         known = np.array([]) if share is None else share[np.isfinite(share)]

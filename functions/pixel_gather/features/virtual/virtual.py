@@ -176,6 +176,8 @@ def _as_stored(request: GatherRequest) -> GatherRequest:
         raise RequestError("chips do not begin at corners of tiles: gather them", field="windows")
     if request.values != "raw":
         raise RequestError("references show pixels as they are stored: leave it out", field="values")
+    if request.reduce is not None:
+        raise RequestError("references show pixels as they are stored: leave it out", field="reduce")
     if request.output.has_band_axis:
         raise RequestError("references have an array for each band: leave it out", field="output.bands")
     for name in ("append_to", "archive"):

@@ -47,6 +47,9 @@ from pixel_gather.io.store.store_error_status import said_of_place
 from pixel_gather.io.store.upload import upload
 
 FOUND_LIST_KEY: Final = "sources.parquet"
+CONTRIBUTORS_KEY: Final = "contributors.parquet"
+"""What became of each source of rows that are reduced."""
+
 VERSIONS_FOLDER: Final = "versions/"
 """What appends keep: the metadata of former versions, and the list that each search has found."""
 
@@ -94,16 +97,34 @@ class StagedZarrCube:
     ) -> WrittenFile | None:
         """Write ``rows.parquet`` in parts while its batches arrive."""
         assert self.shards_in is not None  # noqa: S101 # a cube that refers to tiles has no such table
+        shards_in = self.shards_in
+        return await self._write_table(
+            ROWS_KEY, batches, lambda: cube_metadata(plan, stored_shards(shards_in, plan))
+        )
 
+    async def write_contributors(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]
+    ) -> WrittenFile | None:
+        """Write ``contributors.parquet`` in parts while its batches arrive."""
+        assert plan.reduction is not None  # noqa: S101 # other cubes have none
+        told = {"digest": plan.digest, "reduce": plan.reduction.to_json()}
+        return await self._write_table(CONTRIBUTORS_KEY, batches, lambda: told)
+
+    async def _write_table(
+        self,
+        key: str,
+        batches: AsyncIterator[Mapping[str, Values]],
+        metadata: Callable[[], Mapping[str, Any]],
+    ) -> WrittenFile | None:
         def write(values: Iterator[Mapping[str, Values]], file: IO[bytes]) -> None:
-            write_row_table(values, file, metadata=cube_metadata(plan, stored_shards(shards_in, plan)))
+            write_row_table(values, file, metadata=metadata())
 
-        content, shards_in = _Content(), self.shards_in
+        content = _Content()
         try:
-            await upload(batches, write, self.store, ROWS_KEY, on_bytes=content.add)
+            await upload(batches, write, self.store, key, on_bytes=content.add)
         except (BaseError, OSError) as error:
             raise self._store_error("written", error) from error
-        return content.file(ROWS_KEY)
+        return content.file(key)
 
     async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> WrittenFile | None:
         """Write the cube's header index beside its arrays, in parts while its entries arrive."""

@@ -1,0 +1,110 @@
+"""From the scenes that were read of a shard to its rows: values, masks, statistics, and what is reduced."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from pixel_gather.core.in_thread import in_thread
+from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.read.complete_row import complete_row
+from pixel_gather.core.read.pixel_statistics import measure_row
+from pixel_gather.core.read.read_shard import Buffer, Pixels
+from pixel_gather.core.read.reduce_row import Scenes, outcomes_of_row, reduce_lines, refuse_other_numbers
+from pixel_gather.core.read.stored_tiles import StoredTiles
+from pixel_gather.core.task_group import all_of
+
+
+class ShardFilling:
+    """Fills the rows of one shard. There is one thread per core."""
+
+    def __init__(
+        self,
+        plan: CubePlan,
+        rows: Sequence[CubeRow],
+        buffers: tuple[Sequence[Buffer], Sequence[Buffer], Sequence[Buffer]],
+        *,
+        step: int,
+    ) -> None:
+        """Start with no row filled.
+
+        Args:
+            plan: The cube.
+            rows: All rows of the task.
+            buffers: Of each slot, shape (band, row, y, x): what was read, its values, and what is stored.
+            step: Rows that are filled together.
+        """
+        self._plan, self._of_scenes, self._rows = plan, plan.of_scenes, rows
+        self._read, self._values, self._stored = buffers
+        self._scenes = rows if plan.reduction is None else [each for row in rows for each in row.members]
+        self._step = step
+        self._starts = [0, *accumulate(max(len(row.members), 1) for row in rows)]
+        self.stops = [self._starts[min(stop, len(rows))] for stop in range(step, len(rows) + step, step)]
+        """Where the scenes of rows that are filled together end."""
+
+        self.outcomes: list[list[Outcome]] = [[] for _ in rows] if plan.reduction is not None else []
+        """Of each row that several scenes are reduced to, one for each slot of the cube."""
+
+    async def fill(self, start: int, outcomes: Sequence[Sequence[Outcome]]) -> tuple[int, int]:
+        """Fill the rows of some scenes that were read.
+
+        Args:
+            start: The first of the scenes.
+            outcomes: For each scene from there on, one outcome per slot.
+
+        Returns:
+            The rows [first, stop).
+        """
+        n_threads = os.process_cpu_count() or 1
+        reduces = self._plan.reduction is not None
+
+        def complete_some(first: int) -> None:
+            for index in range(first, len(outcomes), n_threads):
+                at, of_scene = start + index, outcomes[index]
+                complete_row(self._of_scenes, self._read, self._values, at, of_scene, self._scenes[at])
+                if reduces:
+                    refuse_other_numbers(self._plan, of_scene)
+                else:
+                    self._measure(at, of_scene)
+
+        await all_of(in_thread(partial(complete_some, first), goes_first=True) for first in range(n_threads))
+        row = self._starts.index(start)
+        stop = min(row + self._step, len(self._rows))
+        if reduces:
+            for at in range(row, stop):
+                first, last = (self._starts[each] - start for each in (at, at + 1))
+                await self._reduce(at, outcomes[first:last], n_threads)
+        return row, stop
+
+    def _measure(self, at: int, outcomes: Sequence[Outcome]) -> None:
+        for buffer, outcome in zip(self._stored, outcomes, strict=True):
+            outcome.bands = (
+                buffer.measure(at, outcome)
+                if isinstance(buffer, StoredTiles)
+                else measure_row(buffer[:, at], outcome)
+            )
+
+    async def _reduce(self, at: int, outcomes: Sequence[Sequence[Outcome]], n_threads: int) -> None:
+        """Reduce the scenes of one row. Each thread has some lines."""
+        scenes = Scenes(self._starts[at], outcomes, self._rows[at].members)
+        values, rows = _arrays(self._values), _arrays(self._stored)
+        height = rows[0].shape[2]
+        edges = [height * n // n_threads for n in range(n_threads + 1)]
+        counts = await all_of(
+            in_thread(
+                partial(reduce_lines, self._plan, values, rows, scenes, at, slice(top, bottom)),
+                goes_first=True,
+            )
+            for top, bottom in pairwise(edges)
+            if top < bottom
+        )
+        self.outcomes[at] = outcomes_of_row(self._plan, scenes, np.sum(counts, axis=0), height=height)
+        await in_thread(partial(self._measure, at, self.outcomes[at]), goes_first=True)
+
+
+def _arrays(buffers: Sequence[Buffer]) -> list[Pixels]:
+    return [each for each in buffers if isinstance(each, np.ndarray)]

@@ -1,0 +1,398 @@
+"""Gathers that reduce scenes to rows: equal to xarray's groupby on the cube of all scenes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+import xarray as xr
+from arro3.io import read_parquet
+
+from pixel_gather import Settings, join, make_plan, replay, verify
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.outcome import BandStats, Outcome, lost
+from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.read.hide_pixels import merge_strips
+from support.projections import BOX as PROJECTED_BOX
+from support.projections import write_projected
+from support.undrawn import gather_undrawn
+
+type Pixels = np.ndarray[Any, np.dtype[Any]]
+
+SIDE = 48
+WINDOW: dict[str, Any] = {"window": {"pixels": [0, 0, SIDE, SIDE]}}
+
+
+def write(file: Path, pixels: Pixels, *, scaling: tuple[float, float] = (1.0, 0.0), **profile: Any) -> str:
+    """Write a scene of the place."""
+    profile = {"driver": "GTiff", "width": SIDE, "height": len(pixels), "count": 1, "nodata": 0} | profile
+    profile |= {"crs": "EPSG:32632", "transform": rasterio.Affine(10, 0, 300_000, 0, -10, 5_000_000)}
+    with rasterio.open(file, "w", dtype=pixels.dtype, **profile) as target:
+        target.write(pixels, 1)
+        target.scales, target.offsets = (scaling[0],), (scaling[1],)
+    return str(file)
+
+
+def scenes(folder: Path, n: int = 23, *, dtype: str = "uint16") -> list[dict[str, Any]]:
+    """Write scenes of five months of two years, with classes. Some pixels are missing in all of a month."""
+    random, rows = np.random.default_rng(1), []
+    for at in range(n):
+        red = random.integers(1, 9000, (SIDE, SIDE)).astype(dtype)
+        red[random.random((SIDE, SIDE)) < 0.3] = 0
+        red[:3, :3] *= at % 5 != 0
+        scl = random.integers(1, 6, (SIDE, SIDE)).astype("uint8")
+        month = at % 5
+        told: dict[str, Any] = {
+            "scene": f"s{at}",
+            "time": f"{2023 + month // 3}-{1 + 3 * month % 12:02}-{1 + at:02}",
+            "cloud": float(random.integers(0, 4)),
+            "place": "ab"[at % 2],
+        }
+        rows.append({"href": write(folder / f"red-{at:02}.tif", red), "band": "red"} | told)
+        rows.append({"href": write(folder / f"scl-{at:02}.tif", scl), "band": "scl"} | told)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Scenes that no test changes."""
+    return scenes(tmp_path_factory.mktemp("scenes"))
+
+
+@pytest.fixture(scope="module")
+def masked(listed: list[dict[str, Any]]) -> dict[str, Any]:
+    """A request of them that hides a class."""
+    return WINDOW | {"sources": {"rows": listed}, "mask": {"band": "scl", "drop": [3], "dilate": 1}}
+
+
+@pytest.fixture(scope="module")
+def whole(masked: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
+    """The cube of all scenes, with NaN for what is missing."""
+    place = tmp_path_factory.mktemp("whole") / "cube"
+    gather_undrawn(masked, to=place)
+    cube: xr.Dataset = xr.open_zarr(place).load()
+    return cube
+
+
+def opened(place: Path) -> xr.Dataset:
+    """Open a cube with NaN for what is missing."""
+    cube: xr.Dataset = xr.open_zarr(place).load()
+    return cube
+
+
+def contributors(place: Path) -> dict[str, list[Any]]:
+    """Return the columns of the table of sources."""
+    table = read_parquet(str(place / "contributors.parquet")).read_all()
+    return {str(name): list(table.column(name).to_pylist()) for name in table.schema.names}
+
+
+JUDGES: dict[str, Callable[[Any], Any]] = {
+    "median": lambda groups: groups.median(),
+    "mean": lambda groups: groups.mean(),
+    "min": lambda groups: groups.min(),
+    "max": lambda groups: groups.max(),
+    "count": lambda groups: groups.count(),
+    "first": lambda groups: groups.first(),
+    "last": lambda groups: groups.last(),
+    "p10": lambda groups: groups.quantile(0.1),
+    "p90": lambda groups: groups.quantile(0.9),
+}
+
+
+@pytest.mark.parametrize("statistic", JUDGES)
+@pytest.mark.filterwarnings("ignore:All-NaN slice")
+def test_reduced_rows_equal_xarrays_groups(
+    tmp_path: Path, masked: dict[str, Any], whole: xr.Dataset, statistic: str
+) -> None:
+    """Computed in float64 and rounded once to the cube's dtype. Clouds and missing pixels do not count."""
+    request = masked | {"reduce": {"by": "month", "statistic": statistic}}
+    planned = make_plan(request)
+
+    gathered = gather_undrawn(request, to=tmp_path / "cube")
+
+    cube = opened(tmp_path / "cube")
+    months = whole["time"].values.astype("datetime64[M]").astype("datetime64[ns]")
+    groups = whole["red"].astype("float64").assign_coords(time=months).groupby("time")
+    expected = JUDGES[statistic](groups).transpose("time", "y", "x")
+    np.testing.assert_array_equal(cube["time"].values, expected["time"].values)
+    np.testing.assert_array_equal(cube["red"].values, expected.values.astype(cube["red"].dtype))
+    assert set(cube.data_vars) == {"red"}
+    assert planned.shape == (5, SIDE, SIDE)
+    assert gathered.report.n_sources == 46
+    assert cube["sources_used"].values.sum() == 23
+    assert not cube["sources_failed"].values.any()
+    assert verify(tmp_path / "cube").is_same
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN slice")
+@pytest.mark.parametrize(
+    ("dtype", "of_median", "of_max"),
+    [("uint8", "float32", "uint8"), ("int32", "float64", "int32"), ("float32", "float32", "float32")],
+)
+def test_dtypes(tmp_path: Path, dtype: str, of_median: str, of_max: str) -> None:
+    """Medians of up to 16 bits and of float32 are float32, others float64; extremes keep the dtype."""
+    rows = [each for each in scenes(tmp_path, 7, dtype=dtype) if each["band"] == "red"]
+    pixels = np.stack([rasterio.open(each["href"]).read(1) for each in rows]).astype("float64")
+    pixels[pixels == 0] = np.nan
+    for statistic, stored, judge in (("median", of_median, np.nanmedian), ("max", of_max, np.nanmax)):
+        request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "band", "statistic": statistic}}
+        with pytest.raises(RequestError, match="the list has no column band"):
+            make_plan(request)
+        rows = [each | {"all": 1} for each in rows]
+        request = request | {"sources": {"rows": rows}, "reduce": {"by": "all", "statistic": statistic}}
+        gather_undrawn(request, to=tmp_path / statistic)
+        cube = xr.open_zarr(tmp_path / statistic, mask_and_scale=False)
+        assert cube["red"].dtype == stored
+        found = opened(tmp_path / statistic)["red"].values
+        np.testing.assert_array_equal(found[0], judge(pixels, axis=0).astype(found.dtype))
+
+
+def test_rows_are_values_of_a_column_or_days_of_the_sun(
+    tmp_path: Path, listed: list[dict[str, Any]], whole: xr.Dataset, masked: dict[str, Any]
+) -> None:
+    """A column becomes a coordinate. The sun's day begins earlier in the east."""
+    gather_undrawn(masked | {"reduce": {"by": "place", "statistic": "mean"}}, to=tmp_path / "place")
+    cube = opened(tmp_path / "place")
+    assert cube["place"].values.tolist() == ["a", "b"]
+    expected = whole["red"].astype("float64").groupby(whole["place"]).mean().values.astype("float32")
+    np.testing.assert_array_equal(cube["red"].values, expected)
+
+    times = ["2024-05-01T23:00:00Z", "2024-05-01T23:40:00Z", "2024-05-02T10:00:00Z"]
+    rows = [{"href": listed[2 * at]["href"], "time": time} for at, time in enumerate(times)]
+    box = {"bbox": [300_000, 4_999_520, 300_480, 5_000_000], "crs": "EPSG:32632"}
+    for by, days in (("day", ["01", "02"]), ("solar-day", ["01", "02"])):
+        request = {"window": box, "sources": {"rows": rows}, "reduce": {"by": by, "statistic": "count"}}
+        gather_undrawn(request, to=tmp_path / by)
+        found = opened(tmp_path / by)["time"].values.astype("datetime64[D]").astype(str).tolist()
+        assert found == [f"2024-05-{day}" for day in days]
+    used = [opened(tmp_path / by)["sources_used"].values.tolist() for by in ("day", "solar-day")]
+    assert used == [[2, 1], [1, 2]]  # 6.4 degrees east are 26 minutes
+
+
+def test_a_mosaic_takes_the_least_cloudy_scene_and_ties_by_href(
+    tmp_path: Path, listed: list[dict[str, Any]], whole: xr.Dataset, masked: dict[str, Any]
+) -> None:
+    """Each pixel is that of the first scene in order that has one; the table says how many each gave."""
+    for order, sign in (("cloud", 1), ("-cloud", -1)):
+        reduce = {"by": "year", "statistic": "first", "order": order}
+        gather_undrawn(masked | {"reduce": reduce}, to=tmp_path / order)
+        cube, told = opened(tmp_path / order), contributors(tmp_path / order)
+        for row, year in enumerate((2023, 2024)):
+            of_year = [each for each in listed[::2] if each["time"].startswith(str(year))]
+            of_year.sort(key=lambda each: (sign * each["cloud"], each["href"]))
+            expected = np.full((SIDE, SIDE), np.nan)
+            given = []
+            for each in of_year:
+                at = whole["href"].values[:, 0].tolist().index(f"file://{each['href']}")
+                taken = np.isnan(expected) & ~np.isnan(whole["red"].values[at])
+                expected[taken] = whole["red"].values[at][taken]
+                given.append(int(taken.sum()))
+            np.testing.assert_array_equal(cube["red"].values[row], expected)
+            lines = [n for n, at in enumerate(told["row"]) if at == row and told["band"][n] == "red"]
+            assert [told["href"][n] for n in lines] == [f"file://{each['href']}" for each in of_year]
+            assert [told["pixels"][n] for n in lines] == given
+            assert [told["order"][n] for n in lines] == list(range(len(of_year)))
+
+
+def test_what_failed_is_told_of_each_row(tmp_path: Path) -> None:
+    """A row with a failed source is read, and says so. A row all of whose sources failed is not."""
+    rows = scenes(tmp_path, 10)
+    Path(rows[0]["href"]).unlink()  # red of the first month
+    Path(rows[2]["href"]).unlink()  # both reds of the second
+    Path(rows[12]["href"]).unlink()
+    Path(rows[5]["href"]).unlink()  # a mask of the third
+    request = WINDOW | {"sources": {"rows": rows}, "mask": {"band": "scl", "drop": [3]}}
+
+    request |= {"reduce": {"by": "month", "statistic": "median"}}
+    gathered = gather_undrawn(request, to=tmp_path / "cube")
+
+    cube, told = opened(tmp_path / "cube"), contributors(tmp_path / "cube")
+    assert cube["status"].values.tolist() == [0, Status.MISSING, 0, 0, 0]
+    assert cube["sources_used"].values.tolist() == [1, 0, 1, 2, 2]
+    assert cube["sources_failed"].values.tolist() == [1, 2, 1, 0, 0]
+    assert np.isnan(cube["red"].values[1]).all()
+    assert np.isfinite(cube["red"].values[0]).any()
+    assert gathered.report.n_failed == 5
+    assert gathered.report.status_counts == {"ok": 15, "missing": 4, "unmasked": 1}
+    failures = read_parquet(str(tmp_path / "cube" / "rows.parquet")).read_all().column("failure").to_pylist()
+    assert failures[0].startswith(f"1 of 2 sources failed; the first, file://{rows[0]['href']}, is missing")
+    assert [told["status"][n] for n, band in enumerate(told["band"]) if band == "red"][:3] == [
+        "missing",
+        "ok",
+        "missing",
+    ]
+    assert len(told["row"]) == 20
+
+
+def test_numbers_that_mean_something_else_are_not_mixed(tmp_path: Path) -> None:
+    """Raw values of another scale or nodata are unlike; scaled ones go together."""
+    random = np.random.default_rng(3)
+    pixels = random.integers(1, 9000, (3, SIDE, SIDE), dtype="uint16")
+    scalings = [(0.1, 0.0), (0.1, 0.0), (0.5, 2.0)]
+    rows = [
+        {"href": write(tmp_path / f"{n}.tif", each, scaling=scaling), "time": f"2024-01-0{n + 1}"}
+        for n, (each, scaling) in enumerate(zip(pixels, scalings, strict=True))
+    ]
+    request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": "median"}}
+
+    gathered = gather_undrawn(request, to=tmp_path / "raw")
+    gather_undrawn(request | {"values": "scaled"}, to=tmp_path / "scaled")
+    gather_undrawn(request | {"values": "harmonised"}, to=tmp_path / "harmonised")
+
+    raw = xr.open_zarr(tmp_path / "raw", mask_and_scale=False)["band_1"]
+    np.testing.assert_array_equal(raw.values[0], np.median(pixels[:2], axis=0).astype("float32"))
+    assert raw.attrs["scale_factor"] == 0.1
+    assert "write values: scaled" in gathered.report.causes[0].reason
+    values = np.stack([each * scale + offset for each, (scale, offset) in zip(pixels, scalings, strict=True)])
+    expected = np.median(values.astype("float32"), axis=0)
+    np.testing.assert_array_equal(opened(tmp_path / "scaled")["band_1"].values[0], expected)
+    told = contributors(tmp_path / "scaled")
+    assert told["offset"][2] == "the file declares a scale of 0.5 and an offset of 2"
+    assert contributors(tmp_path / "harmonised")["status"] == ["ok", "ok", "unlike"]
+
+    rows[1]["href"] = write(tmp_path / "other.tif", pixels[1], scaling=(0.1, 0.0), nodata=7)
+    for statistic, statuses in (("max", ["ok", "unlike", "unlike"]), ("median", ["ok", "ok", "unlike"])):
+        reduce = {"by": "month", "statistic": statistic}
+        gather_undrawn(request | {"sources": {"rows": rows}, "reduce": reduce}, to=tmp_path / statistic)
+        assert contributors(tmp_path / statistic)["status"] == statuses
+
+
+@pytest.mark.parametrize("statistic", ["median", "first"])
+def test_layout_strips_and_memory_change_no_pixel(
+    tmp_path: Path, listed: list[dict[str, Any]], statistic: str
+) -> None:
+    """Workers that hold little read a group's scenes strip by strip."""
+    rows = [each for each in listed if each["band"] == "red"]
+    request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": statistic}}
+    whole = gather_undrawn(request, to=tmp_path / "whole")
+    cut = request | {"output": {"layout": {"chunk": [2, 16, 16]}}}
+    n_strips = make_plan(cut, settings=Settings(max_task_nbytes=50_000)).n_strips
+    assert n_strips > 1
+
+    strips = gather_undrawn(
+        cut, to=tmp_path / "cut", settings=Settings(max_task_nbytes=50_000, draws_report=False)
+    )
+
+    one, other = opened(tmp_path / "whole"), opened(tmp_path / "cut")
+    np.testing.assert_array_equal(one["red"].values, other["red"].values)
+    assert strips.report.status_counts == whole.report.status_counts
+    assert contributors(tmp_path / "whole")["pixels"] == contributors(tmp_path / "cut")["pixels"]
+    assert verify(tmp_path / "cut").is_same
+
+
+def test_strips_of_two_versions_of_a_scene_make_no_row(masked: dict[str, Any]) -> None:
+    """What is lost in one strip is told of each source; a scene that was replaced spoils its row."""
+    plan = make_plan(masked | {"reduce": {"by": "month", "statistic": "median"}})
+    source = Source(href="a")
+    row = CubeRow(time_us=0, sources=(source,), members=(CubeRow(time_us=0, sources=(source, source)),))
+
+    def strip(etag: str) -> list[Outcome]:
+        scenes = [[Outcome(status=Status.OK, etag=each, bands=[BandStats()]) for each in (etag, "mask")]]
+        return [Outcome(status=Status.OK, members=scenes, bands=[BandStats()], n_used=1, n_failed=0)]
+
+    def joined(*strips: list[Outcome]) -> Outcome:
+        (found,) = merge_strips(plan, strips, row, y_starts=[0, 24])
+        return found
+
+    assert joined(strip("1"), strip("1")).status is Status.OK
+    replaced = joined(strip("1"), strip("2"))
+    assert (replaced.status, replaced.members[0][0].status) == (Status.CHANGED, Status.CHANGED)
+    assert replaced.reason == ("one of its sources was replaced after a strip of its window had been read")
+    lost_strip = lost(row, n_bands=[1], task_index=7)
+    missing = joined(strip("1"), lost_strip)
+    assert [missing.status, *(each.status for each in missing.members[0])] == [Status.LOST] * 3
+
+
+def test_a_mosaic_of_files_in_several_crss(tmp_path: Path) -> None:
+    """They are warped onto one grid first: the mosaic is that of the cube of all scenes."""
+    crss = ("EPSG:32632", "EPSG:32633", "EPSG:3035")
+    rows = [
+        {"href": str(write_projected(tmp_path, crs, seed=n)), "time": f"2024-01-0{n + 1}"}
+        for n, crs in enumerate(crss)
+    ]
+    request: dict[str, Any] = {"window": {"bbox": list(PROJECTED_BOX)}, "sources": {"rows": rows}}
+    request["grid"] = {"crs": "utm", "resolution": 20}
+    gather_undrawn(request, to=tmp_path / "whole")
+
+    gather_undrawn(request | {"reduce": {"by": "month", "statistic": "last"}}, to=tmp_path / "mosaic")
+
+    scenes_of = opened(tmp_path / "whole")["band_1"]
+    mosaic = opened(tmp_path / "mosaic")
+    expected = scenes_of.resample(time="MS").last()
+    np.testing.assert_array_equal(mosaic["band_1"].values, expected.values)
+    np.testing.assert_array_equal(mosaic["x"].values, scenes_of["x"].values)
+    assert sum(contributors(tmp_path / "mosaic")["pixels"]) == np.isfinite(mosaic["band_1"].values).sum()
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+def test_days_with_few_scenes_share_shards(tmp_path: Path, listed: list[dict[str, Any]]) -> None:
+    """Rows of one or two scenes are as many in a shard as those of an ordinary cube."""
+    rows = [each for each in listed if each["band"] == "red"]
+    rows = [each | {"time": f"2024-01-{1 + at // 2:02}"} for at, each in enumerate(rows)]
+    request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "day", "statistic": "mean"}}
+    assert make_plan(request).layout.shard[0] == 12
+
+    gather_undrawn(request, to=tmp_path / "cube")
+
+    pixels = np.stack([rasterio.open(each["href"]).read(1) for each in rows]).astype("float64")
+    pixels[pixels == 0] = np.nan
+    for row in range(12):
+        expected = np.nanmean(pixels[2 * row : 2 * row + 2], axis=0)
+        np.testing.assert_array_equal(opened(tmp_path / "cube")["red"].values[row], expected.astype("f4"))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"reduce": {"by": "month", "statistic": "mode"}}, "reduce.statistic: it is 'mode'; write median"),
+        ({"reduce": {"by": "month", "statistic": "mean", "order": "cloud"}}, "order is for the statistics"),
+        (
+            {"reduce": {"by": "month", "statistic": "first", "order": "x"}},
+            "the list has no column x; its",
+        ),
+        ({"reduce": {"by": "orbit", "statistic": "mean"}}, "the list has no column orbit"),
+        ({"reduce": {"by": "solar-day", "statistic": "mean"}}, "solar-day needs a window by bbox or point"),
+        ({"mask": None}, "scl holds classes, which have no median: leave it out, or name it as the mask"),
+        ({"output": {"append_to": "cube"}}, "reduce does not go with output.append_to"),
+        ({"output": {"codec": "source"}, "mask": None}, "reduce does not go with output.codec: source"),
+        ({"index": "x.parquet"}, "reduce does not go with index"),
+        ({"window": None, "windows": {"table": "x.csv", "size": [8, 8]}}, "windows does not go with"),
+    ],
+)
+def test_refused_in_words(masked: dict[str, Any], more: dict[str, Any], message: str) -> None:
+    """What cannot be reduced."""
+    with pytest.raises(RequestError, match=message):
+        make_plan(masked | {"reduce": {"by": "month", "statistic": "median"}} | more)
+
+
+def test_a_list_without_times_or_nodata_is_refused(tmp_path: Path) -> None:
+    """A month needs a time, and a mosaic of integers a value for what is missing."""
+    href = write(tmp_path / "one.tif", np.ones((SIDE, SIDE), "uint16"), nodata=None)
+    request = WINDOW | {"sources": [href], "reduce": {"by": "month", "statistic": "first"}}
+    with pytest.raises(RequestError, match="month needs a time in every row of the list"):
+        make_plan(request)
+    rows = {"rows": [{"href": href, "time": "2024-01-01"}]}
+    with pytest.raises(RequestError, match="where no scene has a pixel, a row needs nodata"):
+        make_plan(request | {"sources": rows})
+    assert make_plan(request | {"sources": rows, "nodata": 0}).n_rows == 1
+
+
+def test_later_uses_of_a_reduced_cube(tmp_path: Path, masked: dict[str, Any]) -> None:
+    """It is resumed, verified and reported as any cube. It does not grow, nor is it replayed or mixed."""
+    request = masked | {"reduce": {"by": "month", "statistic": "median"}}
+    first = gather_undrawn(request, to=tmp_path / "median")
+    again = gather_undrawn(request, to=tmp_path / "median")
+    gather_undrawn(request | {"reduce": {"by": "month", "statistic": "mean"}}, to=tmp_path / "mean")
+    assert again.was_complete
+    assert again.report.digest == first.report.digest
+    with pytest.raises(RequestError, match="and no scene is added: gather a new cube"):
+        gather_undrawn(masked | {"output": {"append_to": str(tmp_path / "median")}})
+    with pytest.raises(RequestError, match="cannot be replayed: gather its request again"):
+        replay(tmp_path / "median")
+    with pytest.raises(RequestError, match="reduce"):
+        join([tmp_path / "median", tmp_path / "mean"], to=tmp_path / "copy", copy=True)
+    (tmp_path / "median" / "contributors.parquet").write_bytes(b"other")
+    assert not verify(tmp_path / "median").is_same
