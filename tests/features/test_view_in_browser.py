@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, override
+from urllib.parse import parse_qs
 
 import matplotlib as mpl
 import numpy as np
@@ -267,7 +268,15 @@ def test_canvas_takes_fixed_limits_from_the_link(
     pixels = _pixels(valley, "green", 2)
     is_valid = pixels != NODATA
     assert (_canvas(page)[is_valid][:, 1] == _levels(pixels, (100, 900))[is_valid]).all()
-    assert page.run("location.hash") == "#row=2&show=green&map=grey&stretch=fixed&limits=100%2C900"
+    parts = parse_qs(page.run("location.hash").removeprefix("#"))
+    parts.pop("quick", None)
+    assert parts == {
+        "row": ["2"],
+        "show": ["green"],
+        "map": ["grey"],
+        "stretch": ["fixed"],
+        "limits": ["100,900"],
+    }
 
 
 def test_row_that_was_not_read_says_why(page: Page, served: tuple[str, list[tuple[str, str | None]]]) -> None:
@@ -731,6 +740,46 @@ def test_quicklook_is_shown_until_the_row_is_read(page: Page, tmp_path: Path) ->
     blocks = (pixels != NODATA).reshape(height, 2, width, 2).any(axis=(1, 3))
     assert (shown[..., 3] == 255 * blocks).all()
     assert left == [True, True]
+
+
+@pytest.mark.parametrize("show", ["show=nir&map=grey", "rgb=red,green,blue"])
+def test_link_says_where_its_first_picture_is(page: Page, tmp_path: Path, show: str) -> None:
+    """It is asked for beside the metadata, without the directory of all pictures. It is the row's."""
+    place = gathered_valley(tmp_path, n_rows=3).place
+    slow = {"offline": False, "latency": 100, "downloadThroughput": 3e5, "uploadThroughput": 3e5}
+    with serving_cube(place) as server, _running(server) as (url, asked):
+        page.open_(f"{url}#row=1&{show}")
+        page.wait("location.hash.includes('quick=')")
+        link = page.run("location.hash")
+        asked.clear()
+        server.RequestHandlerClass.metadata_may_go.clear()  # type: ignore[attr-defined]
+        page.send("Network.emulateNetworkConditions", **slow)
+        bands = show.partition("=")[2].partition("&")[0].split(",")
+        page.open_(f"{url}{link}", until="window.early?.pictures.length")
+        page.run("Promise.all(window.early.pictures)")
+        before = [each for each in asked if each[0] == "quicklooks.npz"]
+        server.RequestHandlerClass.metadata_may_go.set()  # type: ignore[attr-defined]
+        page.wait("document.documentElement.dataset.preview")
+        height, width, data = page.run(_CANVAS.replace("pixels", "preview"))
+        page.send("Network.emulateNetworkConditions", **slow | {"latency": 0, "downloadThroughput": -1})
+        page.wait("document.documentElement.dataset.state === 'drawn'")
+        page.open_(f"{url}#row=2&{show}&stretch=kept&quick={'0' * 12}:0-18431")  # of another version
+        page.wait("location.hash.includes('quick=')")
+        told = parse_qs(page.run("location.hash").removeprefix("#"))["quick"][0]
+
+    shown = np.array(data, dtype="uint8").reshape(height, width, 4)
+    limits = [tuple(map(float, each.split(","))) for each in parse_qs(link[1:])["limits"][0].split(";")]
+    assert len(before) == len(bands)
+    assert not any(str(range_).startswith("bytes=-") for _, range_ in before)
+    with np.load(Path(place) / "quicklooks.npz") as stored:
+        for channel, band in enumerate(bands):
+            (index,) = np.flatnonzero(stored[f"rows/{band}"] == 1)
+            pixels = stored[f"pixels/{band}"][index]
+            is_valid = (pixels != NODATA) & (shown[..., 3] == 255)
+            assert is_valid.mean() > 0.9
+            assert (shown[is_valid][:, channel] == _levels(pixels, limits[channel])[is_valid]).all()
+    assert told.partition(":")[0] == parse_qs(link[1:])["quick"][0].partition(":")[0]
+    assert told != parse_qs(link[1:])["quick"][0]
 
 
 def test_busy_store_is_asked_again_and_a_lost_object_is_told(page: Page, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ export function toLink(view) {
   else parts.set("show", view.bands[0]);
   parts.set("map", view.map);
   parts.set("stretch", view.stretch);
+  if (view.quick) parts.set("quick", view.quick); // for first.js
   if (view.limits) parts.set("limits", view.limits.map((pair) => pair.join(",")).join(";"));
   if (view.part) parts.set("part", ["x", "y", "width", "height"].map((each) => view.part[each]).join(","));
   if (view.at) parts.set("at", [view.at.x, view.at.y, view.at.zoom].map((each) => Number(each.toPrecision(5))).join(","));

@@ -58,6 +58,7 @@ export class Page {
     this.viewport.fit();
     if (at) this.viewport.show(at);
     this.fill();
+    this.quicklooks.take(cube, view);
     this.listen();
     this.show();
     this.select(view.part);
@@ -198,7 +199,11 @@ export class Page {
   }
 
   keepLink() {
-    history.replaceState(null, "", toLink(this.view));
+    const { cube, view } = this;
+    const { bands, row } = view;
+    const put = (quick) => history.replaceState(null, "", toLink({ ...view, quick }));
+    put(null);
+    this.quicklooks.link(cube, bands, row).then((quick) => { if (quick && view.row === row && view.bands === bands) put(quick); }, () => null);
   }
 
   // Draw what the view says. While a row is read, only the latest wish is kept.
