@@ -267,7 +267,7 @@ class View:
         outcome.etag, outcome.object_nbytes = header.etag, header.nbytes
         outcome.transform, outcome.crs = placed.placement.transform, placed.placement.crs
         outcome.nodata = header.nodata if header.nodata is not None else plan.default_nodata
-        if placed.warp is not None and outcome.nodata is None:
+        if placed.part.warp is not None and outcome.nodata is None:
             outcome.nodata = plan.source_nodata(self.slot_index)  # it has edges across the window
         outcome.scaling, outcome.is_aligned = placed.scaling, placed.is_aligned
         if plan.wants_same_grid and not outcome.is_aligned:
@@ -277,12 +277,7 @@ class View:
             raise SourceError(reason, href=header.href, status=Status.UNLIKE)
         if plan.passes_through:
             check_passes(header, window, slot.coding)
-        return Part(
-            window=window.rows(self.task.y_start, self.task.y_stop),
-            raster=placed.raster,
-            step=placed.step,
-            warp=placed.warp,
-        )
+        return placed.part
 
     def _placed_like(self, header: Header, rule: WindowRule | None) -> "_Placed":
         """Return where the window lies on a source with this header."""
@@ -305,9 +300,12 @@ class View:
             placement = Placement.on(Grid.of(seen), window)
             placed = self._placed[key] = _Placed(
                 window=window,
-                raster=(seen.width, seen.height),
-                step=step,
-                warp=warp,
+                part=Part(
+                    window=window.rows(self.task.y_start, self.task.y_stop),
+                    raster=(seen.width, seen.height),
+                    step=step,
+                    warp=warp,
+                ),
                 placement=placement,
                 scaling=plan.other_scaling(self.slot_index, header),
                 is_aligned=rule is None and placement.covers_same_pixels_as(plan.placement),
@@ -386,23 +384,6 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
-    """Where the window of a slot lies on a source."""
-
-    window: Window
-    raster: tuple[int, int]
-    """(width, height) of the source in pixels of the cube's grid."""
-
-    step: GridStep
-    warp: Warp | None
-    placement: Placement
-    scaling: tuple[tuple[float, float], ...] | None
-    """As `Outcome.scaling`."""
-
-    is_aligned: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """A task's part of a window, on one source."""
 
@@ -410,9 +391,26 @@ class Part:
     """In pixels of the cube's grid, as ``raster``."""
 
     raster: tuple[int, int]
+    """(width, height) of the source in pixels of the cube's grid."""
+
     step: GridStep
+    """How the source's pixels become those of the cube's grid."""
+
     warp: Warp | None
     """What the part takes from the source, if it is warped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """Where the window of a slot lies on a source."""
+
+    window: Window
+    part: Part
+    placement: Placement
+    scaling: tuple[tuple[float, float], ...] | None
+    """As `Outcome.scaling`."""
+
+    is_aligned: bool
 
 
 async def _read_source(

@@ -1,6 +1,7 @@
 """Which bytes of a file hold the tiles of a window, and where their pixels go. Pure."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -83,21 +84,19 @@ def plan_tile_reads(
     for plane in _fetched_planes(ifd, layout, around, bands):
         # one look-up for all of them, as each may cost a request
         tiles = _tiles_of_plane(ifd, layout, around, plane)
-        for number, window in enumerate(windows):
-            for tile_read in _reads_of_plane(tiles, layout, window, plane, number):
-                if tile_read.is_sparse:
-                    tile_reads.append(tile_read)
-                elif layout.compression is Compression.NONE:
-                    tile_reads += _cut_rows(
-                        tile_read, layout, max_row_nbytes=max_row_nbytes, part_nbytes=part_nbytes
-                    )
-                elif (
-                    max(tile_read.stop - tile_read.start, tile_read.n_rows * layout.row_nbytes)
-                    > max_tile_nbytes
-                ):
-                    raise UnsupportedError("a tile is over the size limit")
-                else:
-                    tile_reads.append(tile_read)
+        for tile_read in _reads_of_plane(tiles, layout, tuple(windows), plane):
+            if tile_read.is_sparse:
+                tile_reads.append(tile_read)
+            elif layout.compression is Compression.NONE:
+                tile_reads += _cut_rows(
+                    tile_read, layout, max_row_nbytes=max_row_nbytes, part_nbytes=part_nbytes
+                )
+            elif (
+                max(tile_read.stop - tile_read.start, tile_read.n_rows * layout.row_nbytes) > max_tile_nbytes
+            ):
+                raise UnsupportedError("a tile is over the size limit")
+            else:
+                tile_reads.append(tile_read)
     return tile_reads
 
 
@@ -125,7 +124,7 @@ def plan_whole_tiles(
     found = [
         each
         for plane in planes
-        for each in _reads_of_plane(_tiles_of_plane(ifd, layout, window, plane), layout, window, plane, 0)
+        for each in _reads_of_plane(_tiles_of_plane(ifd, layout, window, plane), layout, (window,), plane)
     ]
     if any(each.stop - each.start > max_tile_nbytes for each in found):
         raise UnsupportedError("a tile is over the size limit")
@@ -203,20 +202,40 @@ def _tiles_of_plane(ifd: Ifd, layout: TileLayout, window: Window, plane: int) ->
 
 
 def _reads_of_plane(
-    tiles: _Tiles, layout: TileLayout, window: Window, plane: int, number: int
+    tiles: _Tiles, layout: TileLayout, windows: tuple[Window, ...], plane: int
 ) -> Iterator[TileRead]:
-    """Yield one tile read for each tile of a plane that the window touches, row by row."""
-    tile_width, tile_height, n_across = layout.tile_width, layout.tile_height, layout.n_across
-    tile_cols = [
-        (tile_col, *_overlap(tile_col * tile_width, tile_width, window.col_off, window.col_stop))
-        for tile_col in range(window.col_off // tile_width, (window.col_stop - 1) // tile_width + 1)
-    ]
-    for tile_row in range(window.row_off // tile_height, (window.row_stop - 1) // tile_height + 1):
-        rows, out_rows = _overlap(tile_row * tile_height, tile_height, window.row_off, window.row_stop)
-        n_rows = layout.tile_rows(tile_row)
-        for tile_col, cols, out_cols in tile_cols:
-            start, stop = tiles.span(tile_row * n_across + tile_col)
-            yield TileRead(start, stop, n_rows, plane, rows, cols, out_rows, out_cols, number)
+    """Yield one tile read for each tile of a plane that each window touches, row by row."""
+    for tile, *place in _pieces(layout.tile_width, layout.tile_height, layout.n_across, windows):
+        start, stop = tiles.span(tile)
+        n_rows = layout.tile_rows(tile // layout.n_across)
+        rows, cols, out_rows, out_cols, number = place
+        yield TileRead(start, stop, n_rows, plane, rows, cols, out_rows, out_cols, number)
+
+
+type _Piece = tuple[int, slice, slice, slice, slice, int]
+"""A tile of a plane, its rows and columns, those of the window that they fill, and the window's number."""
+
+
+@lru_cache(maxsize=4)
+def _pieces(
+    tile_width: int, tile_height: int, n_across: int, windows: tuple[Window, ...]
+) -> tuple[_Piece, ...]:
+    """Cut windows along tiles. Remembered, as images of one grid have the same windows."""
+    return tuple(_cut_windows(tile_width, tile_height, n_across, windows))
+
+
+def _cut_windows(
+    tile_width: int, tile_height: int, n_across: int, windows: Sequence[Window]
+) -> Iterator[_Piece]:
+    for number, window in enumerate(windows):
+        tile_cols = [
+            (tile_col, *_overlap(tile_col * tile_width, tile_width, window.col_off, window.col_stop))
+            for tile_col in range(window.col_off // tile_width, (window.col_stop - 1) // tile_width + 1)
+        ]
+        for tile_row in range(window.row_off // tile_height, (window.row_stop - 1) // tile_height + 1):
+            rows, out_rows = _overlap(tile_row * tile_height, tile_height, window.row_off, window.row_stop)
+            for tile_col, cols, out_cols in tile_cols:
+                yield tile_row * n_across + tile_col, rows, cols, out_rows, out_cols, number
 
 
 def _overlap(start: int, length: int, window_start: int, window_stop: int) -> tuple[slice, slice]:
