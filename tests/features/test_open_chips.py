@@ -1,11 +1,14 @@
 """Cubes of chips as datasets for training."""
 
+import io
+import json
 import os
 import pickle
 import sys
+import tarfile
 import warnings
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -21,6 +24,7 @@ from pixel_gather.core.errors import MissingExtraError, RequestError, StoreError
 from pixel_gather.features.chips.epoch_order import order_of_epoch
 from pixel_gather.features.chips.split_places import places_apart
 from pixel_gather.io.cube import chip_pixels
+from support.command_line import run
 from support.dependency_groups import module_of_group
 from support.undrawn import gather_undrawn
 
@@ -452,3 +456,60 @@ def test_workers_of_a_loader_of_torch_get_no_batches(place: Path) -> None:
 
     with pytest.raises(RuntimeError, match="leave num_workers of the DataLoader 0"):  # torch makes it of ours
         next(iter(loader))
+
+
+def samples(files: list[Path]) -> Iterator[dict[str, bytes]]:
+    """Read tar files by the rules of WebDataset: neighbours whose names agree up to the first point."""
+    for file in files:
+        with tarfile.open(file) as tar:
+            for key, entries in groupby(tar, key=lambda entry: entry.name.partition(".")[0]):
+                yield {"key": key.encode()} | {
+                    entry.name.partition(".")[2]: (tar.extractfile(entry) or io.BytesIO()).read()
+                    for entry in entries
+                }
+
+
+def test_tar_files_of_webdataset_hold_the_chips_and_their_labels(place: Path, tmp_path: Path) -> None:
+    """The samples of a part are its chips, to the bit, with all that a chip has."""
+    chips = open_chips(place).where(part="train")
+    files = chips.to_webdataset(tmp_path / "train.tar", chips_per_file=7)
+    expected, found = by_id(chips), list(samples(files))
+
+    assert [file.name for file in files] == [f"train-{number:06}.tar" for number in range(5)]
+    assert sorted(tmp_path.iterdir()) == files
+    assert len({sample["key"] for sample in found}) == len(found) == len(chips)
+    for sample, chip in zip(found, map(chips.__getitem__, range(len(chips))), strict=True):
+        told = json.loads(sample["json"])
+        np.testing.assert_array_equal(np.load(io.BytesIO(sample["npy"])), expected[told["chip"]])
+        assert (told["chip"], told["label"], told["part"]) == (chip["chip"], chip["label"], "train")
+        assert told["status"] == chip["status"].tolist()
+        assert told["measurements"] == ["band_1", "band_2"]
+        assert told["times"][0] == "2024-01-01T00:00:00.000000"
+
+
+def test_tar_files_are_not_mixed_with_older_ones(place: Path, tmp_path: Path) -> None:
+    """A loader takes all numbers of a name. The name says the format, and a number is at least 1."""
+    chips = open_chips(place, measurements=["band_2"])
+    chips.to_webdataset(tmp_path / "a.tar")
+
+    with pytest.raises(RequestError, match=r"a-000000\.tar exists"):
+        chips.to_webdataset(tmp_path / "a.tar")
+    with pytest.raises(RequestError, match=r"end the name with \.tar"):
+        chips.to_webdataset(tmp_path / "a.zip")
+    with pytest.raises(RequestError, match="the least is 1"):
+        chips.to_webdataset(tmp_path / "b.tar", chips_per_file=0)
+    with pytest.raises(StoreError, match="cannot be written"):
+        chips.to_webdataset(tmp_path / "none" / "b.tar")
+
+
+def test_the_command_exports_chips(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The suffix chooses the format, as for other cubes. Options for rows and pictures are refused."""
+    code = run("export", str(place), "--to", str(tmp_path / "a.tar"), "--measurement", "band_2")
+    shown = capsys.readouterr()
+    (first, *_) = samples(sorted(tmp_path.glob("*.tar")))
+
+    assert code == 0
+    assert shown.out.splitlines() == [str(file) for file in sorted(tmp_path.glob("*.tar"))]
+    assert np.load(io.BytesIO(first["npy"])).shape == (1, 3, SIDE, SIDE)
+    assert run("export", str(place), "--to", str(tmp_path / "b.tar"), "--where", "status == 0") == 2
+    assert "leave --where and --rgb out" in capsys.readouterr().err

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.chips.chip_dataset import open_chips
 from pixel_gather.features.export.export import export
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
@@ -18,7 +19,7 @@ from pixel_gather_cli.request_options import Numbers, store_options, stores_of
     required=True,
     metavar="FILE",
     help="Where to write. The suffix chooses the format: .webp, .gif, .apng, .png, .tif, .nc, .zarr, "
-    ".json, .csv or .parquet.",
+    ".json, .csv or .parquet; of a cube of chips .tar.",
 )
 @click.option(
     "--measurement", "measurements", multiple=True, metavar="NAME", help="Only this one. Can be repeated."
@@ -52,7 +53,8 @@ def export_command(  # noqa: PLR0913 # click passes each option
 
     CUBE is a folder or s3://bucket/prefix. A .png is one sheet with a picture of each row. A .tif is a Cloud
     Optimized GeoTIFF for each row. A .nc has values and attributes of the cube. A .csv or .parquet has the
-    coordinates, statistics and timings of each row.
+    coordinates, statistics and timings of each row. A .tar is for a cube of chips: numbered files for
+    WebDataset.
 
     \b
     pixel-gather export out/bolzano.zarr --to bolzano.gif --measurement band_1 --colormap viridis
@@ -63,16 +65,23 @@ def export_command(  # noqa: PLR0913 # click passes each option
         raise click.UsageError("write --rgb red,green,blue, without --measurement")
     if stretch is not None and len(stretch) != 2:  # noqa: PLR2004 # black and white
         raise click.UsageError("write --stretch LOW,HIGH, such as --stretch 0,3000")
-    files = export(
-        cube,
-        to=to,
-        measurements=measurements if rgb is None else rgb.split(","),
-        where=where,
-        stretch=None if stretch is None else (stretch[0], stretch[1]),
-        colormap=colormap,
-        frames_per_second=fps,
-        stores=stores_of(options),
-    )
+    if to.endswith(".tar"):
+        if where or rgb is not None:
+            raise click.UsageError("a .tar has whole chips: leave --where and --rgb out")
+        files = open_chips(cube, measurements=measurements or None, stores=stores_of(options)).to_webdataset(
+            to
+        )
+    else:
+        files = export(
+            cube,
+            to=to,
+            measurements=measurements if rgb is None else rgb.split(","),
+            where=where,
+            stretch=None if stretch is None else (stretch[0], stretch[1]),
+            colormap=colormap,
+            frames_per_second=fps,
+            stores=stores_of(options),
+        )
     if as_json:
         click.echo(json.dumps({"files": [str(file) for file in files]}, indent=2))
     else:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from pixel_gather.core.extras import is_installed
 from pixel_gather.features.chips.chip_batches import ChipBatches
 from pixel_gather.features.chips.opened_chips import OpenedChips
 from pixel_gather.features.chips.split_places import places_apart, share_out
+from pixel_gather.features.chips.webdataset import write_tars
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.store.object_store import StoreSettings
 
@@ -170,6 +172,34 @@ class ChipDataset:
         from pixel_gather.features.chips.torch_batches import TorchBatches  # noqa: PLC0415 # seconds
 
         return TorchBatches(self.batches(**options))
+
+    def to_webdataset(self, to: str | os.PathLike[str], *, chips_per_file: int | None = None) -> list[Path]:
+        """Write the chips as tar files for WebDataset and loaders that read its format.
+
+        ``train.tar`` becomes ``train-000000.tar``, ``train-000001.tar`` and so on. A chip is two files in one
+        of them: ``000000007.npy`` with its pixels, shape (band, time, y, x), and ``000000007.json`` with what
+        else a chip has, the measurements, and the times in UTC.
+
+        Args:
+            to: The local files' name with the suffix ``.tar``. No such file may exist.
+            chips_per_file: Chips in a file. As many as in a shard of the cube if not given.
+
+        Returns:
+            The files, in order.
+
+        Raises:
+            RequestError: The name does not end with .tar, or such files exist.
+            StoreError: The cube cannot be read, or a file cannot be written.
+        """
+        if chips_per_file is not None and chips_per_file < 1:
+            raise RequestError(f"it is {chips_per_file}; the least is 1", field="chips_per_file")
+        return write_tars(
+            self._opened,
+            self.numbers,
+            self.measurements,
+            Path(to).expanduser(),
+            chips_per_file=chips_per_file or self._opened.pixels.shard_chips,
+        )
 
     def _some(self, which: Values) -> "ChipDataset":
         part = replace(self, numbers=self.numbers[which])

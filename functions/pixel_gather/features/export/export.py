@@ -97,8 +97,8 @@ def export(
     with finished_group(store, place) as group:
         if isinstance(group, RowGroup):
             raise RequestError(
-                f"{place} is a cube of chips, which cannot be exported: open it by open_cube, and write it "
-                "with xarray",
+                f"{place} is a cube of chips, which is exported as tar files of WebDataset alone: end the "
+                "name with .tar (in Python: open_chips(...).to_webdataset(...)), or write it with xarray",
                 field="cube",
             )
         chosen = CubeRows.of(group, rows=rows, measurements=measurements)
