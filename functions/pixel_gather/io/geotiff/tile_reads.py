@@ -205,10 +205,10 @@ def _reads_of_plane(
     tiles: _Tiles, layout: TileLayout, windows: tuple[Window, ...], plane: int
 ) -> Iterator[TileRead]:
     """Yield one tile read for each tile of a plane that each window touches, row by row."""
-    for tile, *place in _pieces(layout.tile_width, layout.tile_height, layout.n_across, windows):
+    pieces = _pieces(layout.tile_width, layout.tile_height, layout.n_across, windows)
+    for tile, rows, cols, out_rows, out_cols, number in pieces:
         start, stop = tiles.span(tile)
         n_rows = layout.tile_rows(tile // layout.n_across)
-        rows, cols, out_rows, out_cols, number = place
         yield TileRead(start, stop, n_rows, plane, rows, cols, out_rows, out_cols, number)
 
 
