@@ -410,8 +410,10 @@ class SimulatedStage:
         self.objects[ROOT_KEY] = Root(plan, origin_at, report.to_json(), versions_after(plan, report))
 
     def phases(self, plan: CubePlan, found: FoundCube) -> Sequence[Sequence[str]]:
-        """Return all: chunks, the arrays' metadata, the table, the receipt."""
-        del plan, found
+        """Return all of a new cube at once, else chunks, the arrays' metadata, the table and the receipt."""
+        del found
+        if plan.append.is_first:
+            return [sorted(self.objects.keys() - {ROOT_KEY})]
         chunks = sorted(key for key in self.objects if "/c/" in key)
         last = [key for key in chunks if key.startswith("status/")]
         return [sorted(set(chunks) - set(last)), last, [f"arrays/{ROOT_KEY}"], [ROWS_KEY], [RECEIPT_KEY]]

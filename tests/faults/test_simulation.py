@@ -169,7 +169,7 @@ def _put_back_finishes_of_committed_gathers(monkeypatch: pytest.MonkeyPatch) -> 
             async def any_time() -> None: ...
 
             for keys in staged.phases(plan, found) if plan.append.is_first else ():
-                await publish.put_all(cube, keys, staged.content, still_ours=any_time, is_new=True)
+                await publish.put_all(cube, keys, staged.content, still_ours=any_time, new=keys)
             await complete(cube, plan, staged, found=found)
 
         return work()

@@ -36,7 +36,7 @@ from pixel_gather.core.schedule import is_of_a_tick
 from pixel_gather.engine.base import find_finished_cube
 from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.plan_gather import plan_gather, read_found_list
-from pixel_gather.engine.step_files import find_committed, is_planned
+from pixel_gather.engine.step_files import both, find_committed, is_planned
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.io.aws.metrics import EmfMetrics
 from pixel_gather.io.crs import RasterioProjector
@@ -151,10 +151,12 @@ class Planner:
                 n_workers = granted
                 warnings.append(f"other gathers run: this one has {granted:,} of {wants:,} workers")
         counts = {"tasks_per_child": map_plan.tasks_per_child, "n_workers": n_workers}
-        await control.put(manifest_key(execution), manifest(missing, **counts))
         summary = _summary(plan, gather, cube=place, n_shards=n_shards, n_missing=n_missing)
         told = summary | counts | {"warnings": warnings}
-        await deployment.summaries.put(summary_key(execution), json.dumps(told).encode())
+        await both(
+            control.put(manifest_key(execution), manifest(missing, **counts)),
+            deployment.summaries.put(summary_key(execution), json.dumps(told).encode()),
+        )
         return {
             "verdict": "planned",
             "gather": f"{gather}/{plan.claim}",

@@ -93,12 +93,19 @@ async def finish_gather(
     cube = stores.cube
     with suppress(AlreadyCommittedError):
         # May this plan still be committed? What is found here is replaced at the end, and nothing else.
-        found = check_uncommitted(await cube.found_among_files(), plan)
+        there, sidecars = await both(cube.found_among_files(), find_committed(plan, tasks, stores=stores))
+        found = check_uncommitted(there, plan)
         await check_row_claim(cube, plan)
         earlier = EarlierRows() if plan.append.is_first else await cube.earlier_rows(plan)
         with cube.staged() as staged:
             report = await _stage(
-                plan, tasks, earlier, stores=stores, staged=staged, max_lost_share=max_lost_share
+                plan,
+                tasks,
+                earlier,
+                sidecars,
+                stores=stores,
+                staged=staged,
+                max_lost_share=max_lost_share,
             )
             await publish(cube, plan, staged, found=found)
             return report
@@ -114,6 +121,7 @@ async def _stage(
     plan: CubePlan,
     tasks: Sequence[ShardTask],
     earlier: EarlierRows,
+    found: dict[int, str],
     *,
     stores: GatherStores,
     staged: StagedCube,
@@ -125,6 +133,7 @@ async def _stage(
         plan: The cube.
         tasks: All of its tasks, in order.
         earlier: The rows before those of the plan. They are written again, with the new ones.
+        found: The sidecars of the tasks that are committed.
         stores: Where the shards and the sidecars are.
         staged: Where to write.
         max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar.
@@ -139,7 +148,6 @@ async def _stage(
 
     # Which tasks are committed? All finishes of a plan agree on those that are not.
     control = stores.control
-    found = await committed()
     _check_lost(tasks, found, max_lost_share)
     agreed = await _agree_on_lost(tasks, found, control, committed)
     _check_lost(tasks, agreed, max_lost_share)

@@ -13,7 +13,7 @@ later version has replaced an object, the PUT fails. So nothing that is committe
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from pixel_gather.core.claim import check_uncommitted
@@ -23,7 +23,9 @@ from pixel_gather.core.plan.cube_version import version_key
 from pixel_gather.core.stores import ROOT_KEY, Content, CubeStore, FoundCube, StagedCube
 from pixel_gather.engine.row_claim import check_row_claim
 
-_AT_ONCE: Final = 16
+_AT_ONCE: Final = 64
+"""All that a new cube of up to 16,384 rows consists of."""
+
 _LONGEST_PAUSE_S: Final = 1.0
 
 type Check = Callable[[], Awaitable[None]]
@@ -50,9 +52,11 @@ async def publish(cube: CubeStore, plan: CubePlan, staged: StagedCube, *, found:
             raise ArrayExistsError(f"{cube.place}: the cube has changed meanwhile: run again")
         await check_row_claim(cube, plan)
 
+    planned = {f"{each.name}/{ROOT_KEY}" for each in plan.arrays}
     for keys in staged.phases(plan, found):
-        # what a new cube consists of is not there, but for what an earlier try has left
-        await put_all(cube, keys, staged.content, still_ours=still_ours, is_new=plan.append.is_first)
+        # a new cube has only what its plan has put, but for what an earlier try has left
+        new = [key for key in keys if key not in planned] if plan.append.is_first else ()
+        await put_all(cube, keys, staged.content, still_ours=still_ours, new=new)
     await commit(cube, staged.content(ROOT_KEY), found=found, still_ours=still_ours)
 
 
@@ -62,7 +66,7 @@ async def put_all(
     content: Callable[[str], Content],
     *,
     still_ours: Check,
-    is_new: bool = False,
+    new: Collection[str] = (),
 ) -> None:
     """Put objects, each if it is as it was before the last check.
 
@@ -71,7 +75,7 @@ async def put_all(
         keys: Their keys.
         content: Returns what is put under a key.
         still_ours: Checks that the work may go on.
-        is_new: Whether to begin without a look, as if nothing were there.
+        new: Those that are first put without a look, as if nothing were there.
     """
     in_turn = asyncio.Semaphore(_AT_ONCE)
 
@@ -83,15 +87,15 @@ async def put_all(
         async with in_turn:
             return await cube.put_object(key, content(key), replaces=there) is not None
 
-    left: Sequence[str] = list(keys)
-    etags: Sequence[str | None] = [None] * len(left)
+    left, unseen = list(keys), set(new)
     while left:
-        if not is_new:
-            etags = await asyncio.gather(*map(etag, left))
+        seen = [key for key in left if key not in unseen]
+        there = dict(zip(seen, await asyncio.gather(*map(etag, seen)), strict=True))
+        etags = [there.get(key) for key in left]
         await still_ours()
         were_put = await asyncio.gather(*map(put, left, etags))
         left = [key for key, was_put in zip(left, were_put, strict=True) if not was_put]
-        is_new = False
+        unseen.clear()
 
 
 async def commit(cube: CubeStore, root: Content, *, found: FoundCube, still_ours: Check) -> None:

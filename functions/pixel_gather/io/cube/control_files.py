@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from itertools import chain
+from typing import Final, Self
 
 import obstore
 
@@ -15,6 +16,9 @@ from pixel_gather.io.store.conditional_put import NO_ETAG, put_if
 from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
+
+_SHORT_NBYTES: Final = 4 << 20
+"""An upload in parts takes three requests at least. A part that is not the last has 5 MiB or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,19 @@ class ObjectControlStore:
             raise _in_words("read", key, error) from error
 
     async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
-        """Write a file of any length from parts."""
+        """Write a file of any length from parts. A short one takes one request."""
+        begun: list[bytes] = []
+        nbytes = 0
+        for part in parts:
+            begun.append(part)
+            nbytes += len(part)
+            if nbytes > _SHORT_NBYTES:
+                break
+        else:
+            await self.put(key, b"".join(begun))
+            return
         try:
-            await asyncio.to_thread(obstore.put, self.store, self.prefix + key, parts)
+            await asyncio.to_thread(obstore.put, self.store, self.prefix + key, chain(begun, parts))
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("written", key, error) from error
 

@@ -163,11 +163,13 @@ class StagedZarrCube:
         await self._put_file(ROOT_KEY, content)
 
     def phases(self, plan: CubePlan, found: FoundCube) -> Sequence[Sequence[str]]:
-        """Return chunks, then arrays' metadata, then files, then the receipt; see `StagedCube.phases`."""
+        """Return all of a new cube, else chunks, arrays' metadata, files and receipt; see `StagedCube`."""
         root: Any = json.loads(bytes(obstore.get(self.store, ROOT_KEY).bytes()))
         arrays = root["consolidated_metadata"]["metadata"]
         keys = sorted(item["path"] for item in listed(self.store, "") if item["path"] != ROOT_KEY)
         changed = [key for key in keys if _is_changed(key, plan, found, arrays)]
+        if plan.append.is_first:
+            return [changed]  # nobody reads them before the group's metadata say that the cube is complete
         phases = [[key for key in changed if belongs(key)] for belongs in _PHASES]
         if not plan.append.again:
             return phases
