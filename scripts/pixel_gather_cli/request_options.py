@@ -266,7 +266,7 @@ _PIXELS = (
         "--resampling",
         type=ResamplingOption(),
         help="How finer pixels become one of --grid: average, mode or nearest, for all bands or by name. "
-        "With --grid-crs nearest.",
+        "With --grid-crs: nearest or bilinear.",
     ),
 )
 _OUTPUT = (

@@ -255,6 +255,18 @@ MISTAKES = [
     Mistake("no window", PLAIN | {"window": {}}, "window", "none is given"),
     Mistake("two windows", PLAIN | {"window": {"tile": [0, 0], "point": [0, 0]}}, "window", "exactly one"),
     Mistake("tile below 0", PLAIN | {"window": {"tile": [-1, 0]}}, "window.tile", "it is -1; the least is 0"),
+    Mistake(
+        "means of four without a CRS",
+        PLAIN | {"grid": {"resolution": 9, "resampling": "bilinear"}},
+        "grid",
+        "without crs, resampling is average or mode or nearest, not bilinear",
+    ),
+    Mistake(
+        "means of four classes",
+        PLAIN | {"grid": {"crs": "utm", "resolution": 9, "resampling": {"scl": "bilinear"}}},
+        "grid.resampling",
+        "scl holds classes, which have no mean: write nearest",
+    ),
     Mistake("no pixels", PLAIN | {"window": {"pixels": [0, 0, 0, 1]}}, "window.pixels", "0; the least is 1"),
     Mistake(
         "a part of pixels",

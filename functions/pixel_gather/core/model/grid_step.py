@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from pixel_gather.core.model.window import Window
 
-type Resampling = Literal["average", "mode", "nearest"]
+type Resampling = Literal["average", "mode", "nearest", "bilinear"]
 
 MOST_TIMES: Final = 256
 """Largest number of a source. Sums of so many pixels of 16 bits, squared, fit 32 bits."""

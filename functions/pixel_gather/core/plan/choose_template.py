@@ -138,9 +138,11 @@ def draft_slot(
         own=None if most is None else most.own,
         below=None if most is None else most.below,
     )
-    if slot.resampling == "average" and header.dtype in _NO_EXACT_MEAN and slot.step.over > 1:
+    is_mean = slot.resampling == "bilinear" or (slot.resampling == "average" and slot.step.over > 1)
+    if is_mean and header.dtype in _NO_EXACT_MEAN:
+        others = "nearest" if slot.is_warped else "mode or nearest"
         raise RequestError(
-            f"{name or 'the sources'}: pixels of {header.dtype} have no exact mean; write mode or nearest",
+            f"{name or 'the sources'}: pixels of {header.dtype} have no exact mean; write {others}",
             field="grid.resampling",
         )
     nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])

@@ -544,7 +544,16 @@ async def _fill_warped(opened: OpenedSource, out: Pixels, warp: Warp, view: View
         own[...] = fill_value
     await opened.read_into(own, read, bands=view.slot.bands, masked=plan.masked, part_nbytes=plan.part_nbytes)
     if window is not None:
-        warped = partial(warp_pixels, own, out, warp=warp, fill_value=fill_value, projector=view.projector)
+        warped = partial(
+            warp_pixels,
+            own,
+            out,
+            warp=warp,
+            resampling=view.slot.resampling,
+            nodata=outcome.nodata,
+            fill_value=fill_value,
+            projector=view.projector,
+        )
         outcome.extent = await in_thread(warped)
 
 

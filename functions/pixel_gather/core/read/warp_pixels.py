@@ -1,4 +1,4 @@
-"""Warp the pixels of a source onto a grid in another CRS: the pixel below the middle of each of the grid's.
+"""Warp the pixels of a source onto a grid in another CRS: the one below each middle, or the mean of four.
 
 Thousands of files share few grids. So which pixels are taken is found once for each pair of grids, block by
 block, and kept for all files that a process reads.
@@ -14,26 +14,45 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.grid_step import Resampling
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
-from pixel_gather.core.plan.warped_grid import Warp, lie_inside, pixels_at, places_on
+from pixel_gather.core.plan.warped_grid import Floats, Warp, lie_inside, pixels_at, places_on
 from pixel_gather.core.ports import Projector
+from pixel_gather.core.read.valid_pixels import valid_pixels
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 _BLOCK_PIXELS: Final = 2**18
 """Pixels of the grid that are mapped at once."""
 
-_KEPT_NBYTES: Final = 64 * 2**20
-"""Size of the maps that a process keeps: 64 blocks."""
+_KEPT_NBYTES: Final = 96 * 2**20
+"""Size of the maps that a process keeps: 96 blocks for the nearest pixel, or 9 with weights."""
+
+_CACHED_PIXELS: Final = 2**14
+"""Pixels whose means are computed at once."""
+
+_LEAST_WEIGHT: Final = 1e-5
+"""Least weight of the pixels that are there, of 1, for a mean. GDAL's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FourPixels:
+    """The four pixels around each middle of some lines."""
+
+    first: "np.ndarray[Any, np.dtype[np.int32]]"
+    """Position of the upper left one, as `WarpedBlock.index`."""
+
+    weights: tuple[Floats, Floats, Floats, Floats]
+    """Of the left and the right ones, and of the upper and the lower ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarpedBlock:
-    """Which pixel of a source each pixel of some lines takes."""
+    """Which pixels of a source each pixel of some lines takes."""
 
     index: "np.ndarray[Any, np.dtype[np.int32]]"
-    """Position among the pixels that are read, line by line. Any, where the source has none."""
+    """Position of the pixel below among those that are read, line by line. Any, where there is none."""
 
     inside: "np.ndarray[Any, np.dtype[np.bool_]] | None"
     """Where the source has one. None for everywhere."""
@@ -41,44 +60,57 @@ class WarpedBlock:
     extent: tuple[int, int, int, int] | None
     """x_start, y_start, x_stop, y_stop around those inside, on the block; None if none is."""
 
+    four: "FourPixels | None" = None
+    """Those around the middle, for means. None if the pixel below is taken."""
+
     @property
     def nbytes(self) -> int:
         """Size in memory."""
-        return self.index.nbytes + (0 if self.inside is None else self.inside.nbytes)
+        around = () if self.four is None else (self.four.first, *self.four.weights)
+        found = (self.index, *around, *(() if self.inside is None else (self.inside,)))
+        return sum(each.nbytes for each in found)
 
 
 def warp_pixels(
-    own: Pixels, out: Pixels, *, warp: Warp, fill_value: float, projector: Projector
+    own: Pixels,
+    out: Pixels,
+    *,
+    warp: Warp,
+    resampling: Resampling,
+    nodata: float | None,
+    fill_value: float,
+    projector: Projector,
 ) -> tuple[int, int, int, int]:
     """Fill pixels of a grid from those of a source.
 
-    The value of a pixel depends on the two grids, and on nothing else.
+    The value of a pixel depends on the two grids and the source's pixels around it, and on nothing else.
 
     Args:
         own: The pixels of ``warp.window``, shape (band, y, x).
         out: The warp's lines, shape (band, y, x). They are overwritten.
         warp: Where they lie.
+        resampling: ``nearest`` or ``bilinear``.
+        nodata: What missing pixels of the source hold. They do not count in a mean.
         fill_value: What a pixel holds where the source has none.
         projector: Between the CRSs.
 
     Returns:
-        x_start, y_start, x_stop, y_stop around the pixels that the source has; zeros if it has none.
+        x_start, y_start, x_stop, y_stop around the pixels that lie on the source; zeros if none does.
 
     Raises:
         SourceError: Some pixels are not where those around them are, as around a pole or at 180 degrees.
     """
-    flat = own.reshape(len(own), -1)
     extents = []
+    shown = [_shown(pixels, nodata) if resampling == "bilinear" else None for pixels in own]
     for start, stop in _blocks(warp):
-        make = partial(_map_block, warp, start, stop, projector)
-        block = _maps().get((projector, warp, start), make)
+        make = partial(_map_block, warp, start, stop, projector, with_weights=resampling == "bilinear")
+        block = _maps().get((projector, warp, resampling, start), make)
         lines = slice(start - warp.lines[0], stop - warp.lines[0])
-        for band, pixels in zip(out, flat, strict=True):
-            if block.inside is None:
-                np.take(pixels, block.index, out=band[lines], mode="clip")  # any other mode would buffer
+        for band, pixels, are_shown in zip(out[:, lines], own, shown, strict=True):
+            if block.four is None:
+                _take(pixels, band, block, fill_value)
             else:
-                band[lines] = fill_value
-                np.copyto(band[lines], pixels.take(block.index, mode="clip"), where=block.inside)
+                _take_means(pixels, are_shown, band, block, block.four, nodata=nodata, fill_value=fill_value)
         if block.extent is not None:
             x_start, y_start, x_stop, y_stop = block.extent
             extents.append((x_start, lines.start + y_start, x_stop, lines.start + y_stop))
@@ -86,6 +118,78 @@ def warp_pixels(
         return (0, 0, 0, 0)
     x_starts, y_starts, x_stops, y_stops = zip(*extents, strict=True)
     return min(x_starts), min(y_starts), max(x_stops), max(y_stops)
+
+
+def _take(pixels: Pixels, out: Pixels, block: WarpedBlock, fill_value: float) -> None:
+    """Take the pixel below each of a block."""
+    if block.inside is None:
+        np.take(pixels, block.index, out=out, mode="clip")  # any other mode would buffer
+    else:
+        out[...] = fill_value
+        np.copyto(out, pixels.take(block.index, mode="clip"), where=block.inside)
+
+
+def _shown(pixels: Pixels, nodata: float | None) -> Pixels | None:
+    """Return which pixels are there; None if all are."""
+    is_valid = valid_pixels(pixels, nodata)
+    return None if is_valid is None or is_valid.all() else is_valid
+
+
+def _take_means(
+    pixels: Pixels,
+    shown: Pixels | None,
+    out: Pixels,
+    block: WarpedBlock,
+    around: FourPixels,
+    *,
+    nodata: float | None,
+    fill_value: float,
+) -> None:
+    """Take the weighted mean of the four pixels around each middle, in the order of GDAL's operations.
+
+    Missing ones do not count. If the one below the middle is missing, there is no mean. Some lines at a time,
+    so that what is between fits the processor's cache.
+    """
+    left, right, upper, lower = around.weights
+    wide, n_lines = pixels.shape[1], max(_CACHED_PIXELS // out.shape[1], 1)
+    four = (0, left, upper), (1, right, upper), (wide, left, lower), (wide + 1, right, lower)
+    for start in range(0, len(out), n_lines):
+        lines = slice(start, start + n_lines)
+        total, of_all = (np.zeros(out[lines].shape) for _ in range(2))
+        for step, across, down in four:
+            at = around.first[lines] + step
+            weight, values = across[lines] * down[lines], pixels.take(at, mode="clip")
+            if shown is not None:
+                is_there = shown.take(at, mode="clip")
+                weight *= is_there
+                values[~is_there] = 0
+            of_all += weight
+            weight *= values
+            total += weight
+        has_mean = of_all >= _LEAST_WEIGHT
+        if shown is not None:
+            has_mean &= shown.take(block.index[lines], mode="clip")
+        if block.inside is not None:
+            has_mean &= block.inside[lines]
+        if has_mean.all():
+            out[lines] = _stored(total / of_all, out.dtype, nodata)
+        else:
+            out[lines] = fill_value
+            out[lines][has_mean] = _stored(total[has_mean] / of_all[has_mean], out.dtype, nodata)
+
+
+def _stored(means: Floats, dtype: "np.dtype[Any]", nodata: float | None) -> Pixels:
+    """Return means in a dtype: integers are rounded, halves up. What would be nodata gets the next value."""
+    is_float = dtype.kind == "f"
+    found: Pixels = means.astype(dtype) if is_float else np.floor(means + 0.5).astype(dtype)
+    if nodata is None or np.isnan(nodata) or not (hits := found == dtype.type(nodata)).any():
+        return found
+    lowest = np.finfo(dtype).min if is_float else np.iinfo(dtype).min
+    if is_float:
+        found[hits] = np.nextafter(dtype.type(nodata), dtype.type(np.inf if nodata == lowest else -np.inf))
+    else:
+        found[hits] = nodata + 1 if nodata == lowest else nodata - 1
+    return found
 
 
 def _blocks(warp: Warp) -> Iterator[tuple[int, int]]:
@@ -96,7 +200,7 @@ def _blocks(warp: Warp) -> Iterator[tuple[int, int]]:
         yield first, min(first + n_lines, stop)
 
 
-def _map_block(warp: Warp, start: int, stop: int, projector: Projector) -> WarpedBlock:
+def _map_block(warp: Warp, start: int, stop: int, projector: Projector, *, with_weights: bool) -> WarpedBlock:
     """Find which pixels some lines take."""
     own, window = warp.own, warp.window
     assert window is not None  # noqa: S101 # some pixels were read
@@ -107,30 +211,67 @@ def _map_block(warp: Warp, start: int, stop: int, projector: Projector) -> Warpe
     inside = lie_inside(cols, rows, width=own.width, height=own.height)
     if not inside.any():
         return WarpedBlock(index=np.zeros(shape, np.int32), inside=inside.reshape(shape), extent=None)
-    at_cols = pixels_at(np.where(inside, cols, window.col_off), own.width) - window.col_off
-    at_rows = pixels_at(np.where(inside, rows, window.row_off), own.height) - window.row_off
-    _check_read(at_cols, at_rows, window)
-    index = (at_rows * window.width + at_cols).astype(np.int32).reshape(shape)
-    return _block_of(index, inside.reshape(shape))
+    some = inside.argmax()
+    cols, rows = np.where(inside, cols, cols[some]), np.where(inside, rows, rows[some])
+    at_cols, at_rows = pixels_at(cols, own.width), pixels_at(rows, own.height)
+    return _block_of(
+        _positions(at_cols, at_rows, window).reshape(shape),
+        inside.reshape(shape),
+        _around_places(cols, rows, warp, window, shape) if with_weights else None,
+    )
 
 
-def _block_of(index: Pixels, inside: Pixels) -> WarpedBlock:
+def _around_places(
+    cols: Floats, rows: Floats, warp: Warp, window: Window, shape: tuple[int, int]
+) -> FourPixels:
+    at_cols, left, right = _neighbours(cols, warp.own.width)
+    at_rows, upper, lower = _neighbours(rows, warp.own.height)
+    last_cols = np.minimum(at_cols + 1, warp.own.width - 1)
+    _positions(last_cols, np.minimum(at_rows + 1, warp.own.height - 1), window)  # they were read, too
+    return FourPixels(
+        first=_positions(at_cols, at_rows, window).reshape(shape),
+        weights=(left.reshape(shape), right.reshape(shape), upper.reshape(shape), lower.reshape(shape)),
+    )
+
+
+def _neighbours(places: Floats, size: int) -> tuple[Pixels, Floats, Floats]:
+    """Return the pixel before each place, its weight, and that of the one after it.
+
+    Before the first pixel and after the last one there is none.
+    """
+    before = np.floor(places - 0.5)
+    weight = 1.5 - (places - before)
+    weight[before < 0] = 1.0
+    before = np.maximum(before, 0).astype(np.int64)
+    after = 1.0 - weight
+    after[before + 1 >= size] = 0.0
+    return before, weight, after
+
+
+def _block_of(index: Pixels, inside: Pixels, four: FourPixels | None) -> WarpedBlock:
     columns, lines = np.flatnonzero(inside.any(axis=0)), np.flatnonzero(inside.any(axis=1))
     return WarpedBlock(
         index=index,
         inside=None if inside.all() else inside,
         extent=(int(columns[0]), int(lines[0]), int(columns[-1]) + 1, int(lines[-1]) + 1),
+        four=four,
     )
 
 
-def _check_read(cols: Pixels, rows: Pixels, window: Window) -> None:
-    """Refuse places that are not among the pixels that were read."""
+def _positions(cols: Pixels, rows: Pixels, window: Window) -> Pixels:
+    """Return the positions of pixels among those that are read.
+
+    Raises:
+        SourceError: Some are not among them.
+    """
+    cols, rows = cols - window.col_off, rows - window.row_off
     if cols.min() < 0 or rows.min() < 0 or cols.max() >= window.width or rows.max() >= window.height:
         raise SourceError(
             "the window has places that do not lie between those of its edges, such as a pole or 180 degrees",
             href="",
             status=Status.UNSUPPORTED,
         )
+    return (rows * window.width + cols).astype(np.int32)
 
 
 class _Maps:

@@ -9,8 +9,14 @@ from pixel_gather.core.model.grid_step import Resampling
 from pixel_gather.core.model.window import Transform, WindowRule
 from pixel_gather.core.request.request_part import Coordinate, RequestPart, Size
 
-_OF_WARP: Final = ("nearest",)
+_OF_WARP: Final = ("nearest", "bilinear")
 """How pixels of another CRS become those of a grid."""
+
+_OF_BLOCKS: Final = ("average", "mode", "nearest")
+"""How whole blocks of pixels become one."""
+
+_OF_CLASSES: Final[dict[Resampling, Resampling]] = {"average": "mode", "bilinear": "nearest"}
+"""What classes, which have no mean, get instead of one."""
 
 type Width = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -43,8 +49,9 @@ class GridRequest(RequestPart):
     resampling: Resampling | dict[str, Resampling] | None = Field(
         None,
         description="How pixels become one: for all bands, or by name. With crs: nearest, the pixel below "
-        "the middle. Without: how whole blocks of finer pixels become one, average if not given. "
-        "Bands of classes, such as scl, are never averaged: they get mode. average: the mean of the "
+        "the middle (the default), or bilinear, the weighted mean of the four around it; for classes, such "
+        "as scl, always nearest. Without crs: how whole blocks of finer pixels become one, average if not "
+        "given. Bands of classes are never averaged: they get mode. average: the mean of the "
         "pixels that are not missing. mode: the most frequent value, the least of several. nearest: the "
         "pixel right below the middle.",
     )
@@ -53,8 +60,9 @@ class GridRequest(RequestPart):
     @classmethod
     def _classes_have_no_mean(cls, given: Any) -> Any:
         for band, resampling in given.items() if isinstance(given, dict) else ():
-            if resampling == "average" and is_of_classes(band):
-                raise ValueError(f"{band} holds classes, which have no mean: write mode or nearest")
+            if resampling in _OF_CLASSES and is_of_classes(band):
+                others = "mode or nearest" if resampling == "average" else "nearest"
+                raise ValueError(f"{band} holds classes, which have no mean: write {others}")
         return given
 
     @model_validator(mode="after")
@@ -80,9 +88,15 @@ class GridRequest(RequestPart):
             raise ValueError("a transform is in one CRS; name that instead of utm")
         if not (self.lattice().is_usable and self.lattice().is_rectilinear):
             raise ValueError("transform is [width, 0, x, 0, -height, y]: pixels lie along the axes of crs")
+        return self
+
+    @model_validator(mode="after")
+    def _resampling_goes_with_crs(self) -> Self:
         asked = self.resampling.values() if isinstance(self.resampling, dict) else (self.resampling,)
-        if wrong := next((each for each in asked if each not in (None, *_OF_WARP)), None):
-            raise ValueError(f"with crs, resampling is {' or '.join(_OF_WARP)}, not {wrong}")
+        allowed = _OF_WARP if self.warps else _OF_BLOCKS
+        if wrong := next((each for each in asked if each not in (None, *allowed)), None):
+            where = "with crs" if self.warps else "without crs"
+            raise ValueError(f"{where}, resampling is {' or '.join(allowed)}, not {wrong}")
         return self
 
     @property
@@ -115,7 +129,6 @@ class GridRequest(RequestPart):
         """Return how pixels of a band's sources become one, where that is needed."""
         named = self.resampling
         asked = named.get(band or "") if isinstance(named, dict) else named
-        if self.warps:
-            return asked or "nearest"
-        is_wrong = asked in (None, "average") and band is not None and is_of_classes(band)
-        return "mode" if is_wrong else asked or "average"
+        chosen = asked or ("nearest" if self.warps else "average")
+        has_classes = band is not None and is_of_classes(band)
+        return _OF_CLASSES.get(chosen, chosen) if has_classes else chosen
