@@ -191,15 +191,18 @@ def test_gather_without_shards_takes_its_plan_and_its_finish() -> None:
 
 
 def test_plan_and_finish_take_longer_for_more_sources_and_shards() -> None:
-    """The plan by 26 µs a source. The finish by 48 µs, a wait for 32 shards twice, and 8 for 16,384 rows."""
+    """The plan by 26 µs a source. The finish by 48 µs, a wait for 32 shards twice, and one for 64 objects."""
     none = Workload(n_sources=0, n_gets=0, fetched_nbytes=0, decoded_nbytes=0, n_tasks=0, n_puts=0)
 
-    assert plan_s_of(none) == pytest.approx(0.5 + 1.0 + 0.06)
-    assert plan_s_of(replace(none, n_sources=10**6)) == pytest.approx(1.56 + 26)
-    assert finish_s_of(none) == pytest.approx(1.0 + 30 * 0.03)
-    assert finish_s_of(replace(none, n_tasks=33)) == pytest.approx(1.9 + 4 * 0.03)
-    assert finish_s_of(replace(none, n_tasks=32)) == pytest.approx(1.9 + 2 * 0.03)
-    assert finish_s_of(replace(none, n_sources=16_385)) == pytest.approx(1.9 + 16 * 0.03 + 16_385 * 48e-6)
+    assert plan_s_of(none) == pytest.approx(0.5 + 1.0 + 15 * 0.03)
+    assert plan_s_of(replace(none, n_sources=10**6)) == pytest.approx(1.95 + 26)
+    assert finish_s_of(none) == pytest.approx(1.0 + 10 * 0.03)
+    assert finish_s_of(replace(none, n_tasks=33)) == pytest.approx(1.3 + 4 * 0.03)
+    assert finish_s_of(replace(none, n_tasks=32)) == pytest.approx(1.3 + 2 * 0.03)
+    for n_chunks, waits in ((1, 0), (2, 0), (3, 1), (6, 2)):
+        n_rows = n_chunks * 16_384
+        expected = 1.3 + waits * 0.03 + n_rows * 48e-6
+        assert finish_s_of(replace(none, n_sources=n_rows)) == pytest.approx(expected)
 
 
 def test_prices_are_those_of_the_cost_page() -> None:

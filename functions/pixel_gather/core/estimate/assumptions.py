@@ -66,13 +66,12 @@ PLAN_PER_SOURCE: Final = Figure(26e-6, "s", "measured: bench_scale")
 FINISH_PER_SOURCE: Final = Figure(48e-6, "s", "measured: bench_scale, and 8 µs for the table of rows")
 DRAWING: Final = Figure(4.0, "s", "measured: the report of 1,278 sources, and of 100,000")
 
-TASK_ROUND_TRIPS: Final = Figure(
-    3, "requests", "counted: control files at one time, its object's ETag again, sidecar put"
-)
-FINISH_ROUND_TRIPS: Final = Figure(30, "requests", "counted: those of a finish that follow one another")
+PLAN_ROUND_TRIPS: Final = Figure(15, "requests", "counted: those of a plan that follow one another")
+TASK_ROUND_TRIPS: Final = Figure(3, "requests", "counted: its object's ETag again, the claim, sidecar put")
+FINISH_ROUND_TRIPS: Final = Figure(9, "requests", "counted: those of a finish that follow one another")
 SIDECARS_AHEAD: Final = Figure(32, "sidecars", "counted: read at one time by the finish")
 HEADERS_AHEAD: Final = Figure(32, "sidecars", "counted: those of headers, read at one time by the finish")
-CHUNK_ROUND_TRIPS: Final = Figure(8, "requests", "counted: those of 16,384 rows that follow one another")
+PUTS_AHEAD: Final = Figure(64, "objects", "counted: put at one time by the finish")
 
 MEASURABLE: Final = ("ACCOUNT", "CHILD", "COLD_START", "FIRST_BYTE", "STEPS")
 """Names of the figures above that a check of a deployment measures."""

@@ -140,11 +140,10 @@ def forecast(work: Workload, deployment: WorkerPool) -> Forecast:
 
 def plan_s_of(work: Workload) -> float:
     """Return the duration of the plan, with the state machine's own steps."""
-    header_s = 2 * assumptions.FIRST_BYTE.value
     return (
         assumptions.STEPS.value
         + assumptions.COLD_START.value
-        + header_s
+        + assumptions.PLAN_ROUND_TRIPS.value * assumptions.FIRST_BYTE.value
         + work.n_sources * assumptions.PLAN_PER_SOURCE.value
     )
 
@@ -153,8 +152,9 @@ def finish_s_of(work: Workload) -> float:
     """Return the duration of the finish until the cube is complete, without drawing the report."""
     sidecars = ceil(work.n_tasks / assumptions.SIDECARS_AHEAD.value)
     headers = ceil(work.n_tasks / assumptions.HEADERS_AHEAD.value)
-    chunks = ceil(work.n_sources / pricing.ROWS_PER_PUT) * assumptions.CHUNK_ROUND_TRIPS.value
-    round_trips = assumptions.FINISH_ROUND_TRIPS.value + sidecars + headers + chunks
+    n_objects = (ceil(work.n_sources / pricing.ROWS_PER_PUT) + 1) * pricing.COORDINATES  # and their metadata
+    puts = ceil(n_objects / assumptions.PUTS_AHEAD.value)
+    round_trips = assumptions.FINISH_ROUND_TRIPS.value + sidecars + headers + puts
     return (
         assumptions.COLD_START.value
         + round_trips * assumptions.FIRST_BYTE.value

@@ -142,6 +142,7 @@ def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool) -> list
         "plan": (
             f"function's start: {assumptions.COLD_START}",
             f"each source: {assumptions.PLAN_PER_SOURCE}",
+            f"waits for {assumptions.PLAN_ROUND_TRIPS}",
         ),
         "dispatch": (
             "of the worker that ends last, like the next three parts",
