@@ -1,5 +1,6 @@
 """Gathers that reduce scenes to rows: equal to xarray's groupby on the cube of all scenes."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import rasterio
 import xarray as xr
 from arro3.io import read_parquet
 
-from pixel_gather import Settings, join, make_plan, replay, verify
+from pixel_gather import Settings, gather, join, make_plan, replay, verify
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.outcome import BandStats, Outcome, lost
 from pixel_gather.core.model.source import CubeRow, Source
@@ -225,6 +226,23 @@ def test_what_failed_is_told_of_each_row(tmp_path: Path) -> None:
         "missing",
     ]
     assert len(told["row"]) == 20
+
+
+def test_the_report_tells_of_sources_and_draws_rows(tmp_path: Path) -> None:
+    """Its counts and times are those of sources, its pictures those of rows."""
+    rows = scenes(tmp_path, 10)
+    Path(rows[0]["href"]).unlink()
+    request = WINDOW | {"sources": {"rows": rows}, "mask": {"band": "scl", "drop": [3]}}
+
+    gathered = gather(request | {"reduce": {"by": "month", "statistic": "median"}}, to=tmp_path / "cube")
+
+    assert gathered.page is not None
+    page = " ".join(re.sub(r"<[^>]*>", " ", Path(gathered.page).read_text()).split())
+    assert "19 of 20 images read, 1 failed (1 missing)" in page
+    assert "Rows: median of the scenes of each month; contributors.parquet tells of each source" in page
+    assert "sources read 19 of 20" in page
+    assert "Mask: pixels are" in page
+    assert "5 of 5 quicklooks" in page
 
 
 def test_numbers_that_mean_something_else_are_not_mixed(tmp_path: Path) -> None:

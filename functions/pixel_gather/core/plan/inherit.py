@@ -82,7 +82,7 @@ class CubeTemplate:
             default_nodata=plan.default_nodata,
             is_aligned=is_aligned,
             resolution=plan.resolution,
-            mask=plan.mask,
+            mask=plan.of_scenes.mask,
             bands_are_axis=plan.bands_are_axis,
             values=plan.values,
             reduce=None if plan.reduction is None else plan.reduction.to_json(),

@@ -1,7 +1,7 @@
 """What became of each source of the rows that are reduced: the columns of ``contributors.parquet``. Pure."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.row_coordinates import NO_TIME, Values
 
-_TEXTS = ("href", "band", "etag", "status", "reason", "offset")
+_SECONDS: Final = ("start", "end", "open", "reading")
+_TEXTS: Final = ("href", "band", "etag", "status", "reason", "offset")
 
 
 def contributor_values(
@@ -48,11 +49,17 @@ def contributor_values(
                         "offset": "; ".join(outcome.offset_reasons),
                         "requests": outcome.cost.requests,
                         "bytes": outcome.cost.nbytes,
+                        "header_bytes": outcome.cost.header_nbytes,
+                        "start": outcome.start_s,
+                        "end": outcome.end_s,
+                        "open": outcome.cost.open_s,
+                        "reading": outcome.reading_s,
                     }
                 )
     if not lines:
         return {}
-    return {
-        name: np.array([line[name] for line in lines], dtype=object if name in _TEXTS else "int64")
-        for name in lines[0]
-    }
+    return {name: np.array([line[name] for line in lines], dtype=_dtype(name)) for name in lines[0]}
+
+
+def _dtype(name: str) -> Any:
+    return object if name in _TEXTS else "float64" if name in _SECONDS else "int64"

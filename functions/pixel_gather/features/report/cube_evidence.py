@@ -30,10 +30,12 @@ from pixel_gather.core.results.evidence import (
 )
 from pixel_gather.core.results.report import Report, conditions_of, machine_of
 from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timings import Timings
 from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
 from pixel_gather.features.report.cube_footprints import read_footprints
 from pixel_gather.features.report.cube_pictures import looks_in
 from pixel_gather.features.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
+from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, read_row_table
 from pixel_gather.io.cube.row_view import as_rows, stored_array
 from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.written_report import REPORT_KEY
@@ -92,7 +94,12 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
         place=place,
         name=name_of(place),
         report=report,
-        run=_make_run(report, sources, name=name_of(place), window=window_in_words(request.get("window"))),
+        run=_make_run(
+            report,
+            _timings_of_scenes(store) if "reduce" in request else sources.timings(),
+            name=name_of(place),
+            window=window_in_words(request.get("window")),
+        ),
         request=request,
         planned_at=str(gather["planned_at"]),
         version=str(gather["version"]),
@@ -138,7 +145,23 @@ def _open_group(store: Store) -> "zarr.Group":
     return as_rows(open_foreign_group(store))
 
 
-def _make_run(report: Report, sources: CubeSources, *, name: str, window: str) -> Run:
+def _timings_of_scenes(store: Store) -> Timings:
+    """Return the timings of the sources that rows were reduced of."""
+    _, batches = read_row_table(bytes(obstore.get(store, CONTRIBUTORS_KEY).bytes()))
+    parts = list(batches)
+    told = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    was_read = told["status"] == "ok"
+    return Timings(
+        start_s=told["start"][was_read],
+        end_s=told["end"][was_read],
+        open_s=told["open"][was_read],
+        read_s=told["reading"][was_read],
+        nbytes=(told["bytes"] - told["header_bytes"])[was_read],
+        shard=told["row"][was_read],
+    )
+
+
+def _make_run(report: Report, timings: Timings, *, name: str, window: str) -> Run:
     return Run(
         name=name,
         engine="fast",
@@ -150,7 +173,7 @@ def _make_run(report: Report, sources: CubeSources, *, name: str, window: str) -
         bands=report.bands,
         n_sources=report.n_sources,
         n_failed=report.n_failed,
-        timings=sources.timings(),
+        timings=timings,
         is_cube=True,
         machine=machine_of(report),
         conditions="; ".join(f"{name} {said}" for name, said in conditions_of(report)),

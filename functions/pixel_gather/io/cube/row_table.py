@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from arro3.core import Array, RecordBatch
 
 ROWS_KEY: Final = "rows.parquet"
+CONTRIBUTORS_KEY: Final = "contributors.parquet"
+"""What became of each source of rows that are reduced."""
+
 METADATA_KEY: Final = "pixel_gather"
 """Key of the file's metadata that holds the JSON text of `cube_metadata`."""
 

@@ -29,7 +29,13 @@ from pixel_gather.core.stores import ROOT_KEY, Content, FoundCube
 from pixel_gather.io.cube.array_chunks import put_rows, write_small_array
 from pixel_gather.io.cube.map_coordinates import SPATIAL_REF, write_georeference
 from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY, quicklook_parts
-from pixel_gather.io.cube.row_table import ROWS_KEY, cube_metadata, stored_shards, write_row_table
+from pixel_gather.io.cube.row_table import (
+    CONTRIBUTORS_KEY,
+    ROWS_KEY,
+    cube_metadata,
+    stored_shards,
+    write_row_table,
+)
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
 from pixel_gather.io.cube.zarr_metadata import (
     ArrayMetadata,
@@ -47,9 +53,6 @@ from pixel_gather.io.store.store_error_status import said_of_place
 from pixel_gather.io.store.upload import upload
 
 FOUND_LIST_KEY: Final = "sources.parquet"
-CONTRIBUTORS_KEY: Final = "contributors.parquet"
-"""What became of each source of rows that are reduced."""
-
 VERSIONS_FOLDER: Final = "versions/"
 """What appends keep: the metadata of former versions, and the list that each search has found."""
 
