@@ -426,6 +426,29 @@ def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: DeployedS
     assert (once_more.status, once_more.content_type) == (409, "application/problem+json")
 
 
+def test_chips_beyond_their_tolerance_fail_and_are_redriven(
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A redrive of chips knows their table, and fills what was lost."""
+    points = [f"p{n},{-108.5 + n * 0.7},{37.5 + n % 3}" for n in range(9)]
+    (tmp_path / "chips.csv").write_text("\n".join(["id,lon,lat", *points]))
+    (tmp_path / "list.txt").write_text("\n".join(hrefs(deployment)))
+    arguments = ("--sources", str(tmp_path / "list.txt"), "--windows", str(tmp_path / "chips.csv"))
+    options = ("--size", "12,8", "--no-report", "--name", "redriven-chips", "--json")
+    with refused_writes(deployment, "redriven-chips.zarr/band_1/c/*"):
+        submitted = run_cli(deployment, "submit", *arguments, *options)
+        assert submitted.returncode == 0, submitted.stderr
+        id_ = json.loads(submitted.stdout)["id"]
+        failed = wait_for(deployment, id_)
+    answered = call(deployment, "POST", f"/gathers/{id_}/redrive")
+    document = wait_for(deployment, id_)
+    cube = opened(deployment, f"s3://{deployment.array_bucket}/redriven-chips.zarr", monkeypatch)
+
+    assert (failed["state"], answered.status, document["state"]) == ("failed", 202, "succeeded")
+    assert dict(cube["band_1"].sizes) == {"chip": 9, "source": N, "y": 8, "x": 12}
+    assert (cube["status"] == 0).any()
+
+
 def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: DeployedStack) -> None:
     """If all shards are committed, the next attempt runs no map and only finishes."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "unfinished"}}

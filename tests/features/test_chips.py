@@ -1,6 +1,11 @@
 """Gathers of many windows: chips."""
 
 import json
+import re
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +19,7 @@ from rasterio.transform import from_origin
 from rasterio.warp import transform
 from rasterio.windows import Window
 
+from benchmarks.loopback_server import Behaviour, run_server
 from pixel_gather import Gathered, Settings, gather, make_plan, open_cube, replay, verify
 from pixel_gather.core.errors import BudgetError, RequestError, StoreError
 from pixel_gather.core.model.status import Status
@@ -304,6 +310,36 @@ def test_a_stopped_gather_of_chips_is_resumed(tmp_path: Path) -> None:
     assert verify(done.place).is_same
 
 
+def test_a_killed_gather_of_chips_goes_on(tmp_path: Path) -> None:
+    """What was committed before kill -9 is not read again, and the cube is that of an undisturbed run."""
+    listed(tmp_path, three_images(tmp_path))
+    table, _ = chips_at(tmp_path, 60)
+    killed, size = tmp_path / "killed", [200, 200]
+    with run_server(tmp_path) as server:
+        server.behave(Behaviour(ttfb_s=0.04))
+        urls = [f"{server.url}/{name}.tif" for name in "abc"]
+        request = {"sources": urls, "windows": {"table": table, "size": size}}
+        (tmp_path / "request.json").write_text(json.dumps(request))
+        command = [sys.executable, "-m", "pixel_gather_cli", "run", str(tmp_path / "request.json")]
+        running = subprocess.Popen([*command, "--to", str(killed), "--quiet"])  # noqa: S603 # ours
+        while not list(killed.glob(".gather/*/shards/*")):
+            assert running.poll() is None, "ended before it could be killed"
+            time.sleep(0.005)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        n_committed = len(list(killed.glob(".gather/*/shards/*")))
+        read: list[int] = []
+        continued = gather_undrawn(
+            request, to=killed, on_progress=lambda progress: read.append(progress.n_done)
+        )
+        whole = gather_undrawn(request, to=tmp_path / "whole")
+
+    assert continued.report.n_shards > n_committed
+    assert read[0] > 0  # committed shards count as done at once
+    assert continued.report.digest == whole.report.digest
+    assert verify(killed).is_same
+
+
 def test_verify_names_a_changed_shard_and_a_changed_coordinate(tmp_path: Path) -> None:
     """A cube of chips is compared with its receipt as other cubes are."""
     done = gathered(tmp_path, three_images(tmp_path))
@@ -354,10 +390,10 @@ def test_one_chip_is_one_request(tmp_path: Path) -> None:
 
 
 def test_the_report_of_a_cube_of_chips_is_drawn(tmp_path: Path) -> None:
-    """The page comes with the cube; a page that shows pixels does not know chips."""
-    from pixel_gather import gather  # noqa: PLC0415 # the report is wanted here alone
-
+    """The page comes with the cube and names chips with their labels. No page that shows pixels does."""
     table, _ = chips_at(tmp_path)
+    lines = Path(table).read_text().replace(",a,", ",<i>wheat</i>,")
+    Path(table).write_text(lines)
     request = {
         "sources": listed(tmp_path, three_images(tmp_path)),
         "windows": {"table": table, "size": SIZE},
@@ -365,7 +401,10 @@ def test_the_report_of_a_cube_of_chips_is_drawn(tmp_path: Path) -> None:
     done = gather(request, to=tmp_path / "cube")
 
     assert done.page is not None
-    assert f"{N_CHIPS} x 3 x 24 x 40 (chip, time, y, x)" in Path(done.page).read_text()
+    page = Path(done.page).read_text()
+    assert f"{N_CHIPS} x 3 x 24 x 40 (chip, time, y, x)" in page
+    assert re.search(r"chip c\d+, b, weight \d+, 2024-0[123]-01", page)
+    assert re.search(r"chip c\d+, &lt;i&gt;wheat&lt;/i&gt;, weight \d+, 2024-0[123]-01", page)
     assert not (tmp_path / "cube/view.html").exists()
     assert "11 chips in 3 images" in done.report.to_text()
 

@@ -184,11 +184,12 @@ def _sheet(sources: CubeSources, quicklooks: MaskedQuicklooks, places: Integers)
     """Return the windows of some sources: their quicklooks, or nothing but what became of them."""
     at = {int(row): index for index, row in enumerate(quicklooks.rows)}
     pictures = []
-    for place, source in zip(places, sources.described(places), strict=True):
+    chips = sources.chips_in_words(places)
+    for place, source, chip in zip(places, sources.described(places), chips, strict=True):
         index = at.get(source.row)
         pictures.append(
             Picture(
-                label=source.label,
+                label=f"{chip}, {source.label}" if chip else source.label,
                 href=source.href,
                 pixels=None if index is None else quicklooks.pixels[index],
                 is_valid=None if index is None else quicklooks.is_valid[index],

@@ -12,6 +12,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.evidence import Coverage, Mask, Series, SourceRow
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.core.results.timings import Floats, Integers, Timings
+from pixel_gather.io.cube.row_view import RowGroup
 
 if TYPE_CHECKING:  # takes 0.3 s
     import zarr
@@ -23,6 +24,12 @@ MOST_SOURCES: Final = 4_000_000
 
 _YEAR_1000_US: Final = -30_610_224_000_000_000
 _YEAR_9000_US: Final = 221_845_392_000_000_000
+
+_MOST_LABELS: Final = 3
+"""Columns of a table of chips that stand below a picture."""
+
+_LONGEST_LABEL: Final = 40
+"""Letters of one of them."""
 
 _MOST_SERIES: Final = 5
 """Measurements whose statistics are read and drawn. A figure cannot show more that can be told apart."""
@@ -119,6 +126,22 @@ class CubeSources:
             return [f"row {row}" for row in rows]
         times = self._read_rows("time", rows)
         return [_time_in_words(int(time), int(row)) for time, row in zip(times, rows, strict=True)]
+
+    def chips_in_words(self, places: Integers) -> list[str]:
+        """Return the chip of some sources: its id, and its first labels, which are texts or whole numbers.
+
+        Empty texts if the cube has no chips.
+        """
+        if not isinstance(self.group, RowGroup):
+            return [""] * len(places)
+        rows = places // self.n_abreast
+        words = [[f"chip {each}" for each in self._read_rows("chip", rows)]]
+        for name in self.group.labels_of_chips()[:_MOST_LABELS]:
+            values = self._read_rows(name, rows).tolist()
+            words.append(
+                [each[:_LONGEST_LABEL] if isinstance(each, str) else f"{name} {each}" for each in values]
+            )
+        return [", ".join(filter(None, each)) for each in zip(*words, strict=True)]
 
     def _read_rows(self, name: str, rows: Integers) -> np.ndarray[Any, Any]:
         """Return a coordinate at some rows. Each chunk is read once."""

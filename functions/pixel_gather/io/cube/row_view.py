@@ -50,6 +50,14 @@ class RowGroup(_GroupView):
         dims: Sequence[Any] = array.metadata.dimension_names or ()
         return RowArray(array, self._dims, self._n) if set(dims[:1]) & set(self._dims) else array
 
+    def labels_of_chips(self) -> list[str]:
+        """Return the columns of texts, whole numbers and truths that chips have beside their id."""
+        return [
+            name
+            for name, array in self._arrays.items()
+            if array.metadata.dimension_names == (_CHIP,) and array.dtype.kind in "TUOiub" and name != _CHIP
+        ]
+
 
 def as_rows(group: "zarr.Group") -> "zarr.Group":
     """Return a group, or a view of it as arrays of rows if it holds chips or an axis of bands."""
