@@ -74,5 +74,6 @@ from pixel_gather.io.lists.listing import ListedObject as ListedObject
 from pixel_gather.io.scenes.found_scenes import FoundScenes as FoundScenes
 from pixel_gather.io.store.object_store import StoreSettings as StoreSettings
 from pixel_gather.tables.open_table import open_table as open_table
+from pixel_gather.tables.open_table import open_zones as open_zones
 from pixel_gather.tables.table_page import write_table_page as write_table_page
 from pixel_gather.version import __version__ as __version__

@@ -1,6 +1,9 @@
 """Tables of polygons, against exactextract and rasterstats, and by counting what is read."""
 
+import re
+import shlex
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,14 +19,17 @@ from pixel_gather.features.zones.zones import zones
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.grid_fractions import grid_fractions
+from pixel_gather.tables.open_table import open_zones
 from pixel_gather.tables.read_features import FeatureColumns, given_features
 from pixel_gather.tables.zone_cells import ZonePlaces, check_zones
+from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
 from support.dependency_groups import module_of_group
 from support.local_server import LocalServer, ranged, serving
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
 
+PROJECT: Final = Path(__file__).parents[2]
 _SIDE: Final = 512
 _LEFT, _TOP, _SIZE = 500_000.0, 5_000_000.0, 10.0
 _CRS: Final = "EPSG:32633"
@@ -516,6 +522,57 @@ def test_many_parts_make_the_same_table(
     other = zones(shapes[::-1], str(folder / "list.csv"), to=tmp_path / "b.parquet", id="n", crs=_CRS)
 
     assert one.digest == other.digest
+
+
+def test_a_table_opens_as_arrays_of_geometry_and_time(folder: Path, tmp_path: Path) -> None:
+    """Each value lies at its feature and time. Of two images of one time, the first with a value counts."""
+    shapes = [
+        shapely.box(_LEFT + 10, _TOP - 100, _LEFT + 100, _TOP - 10),  # without data in all but the last image
+        shapely.box(_LEFT + 1000, _TOP - 1900, _LEFT + 1500, _TOP - 1500),
+        shapely.box(_LEFT - 900, _TOP - 100, _LEFT - 800, _TOP),  # on no image
+    ]
+    (tmp_path / "list.csv").write_text(
+        f"href,time\n{folder}/0.tif,2024-06-01\n{folder}/float.tif,2024-06-01\n{folder}/1.tif,2024-06-02\n"
+    )
+    given = [{"n": n, "crop": f"c{n}", "wkb": shape.wkb} for n, shape in enumerate(shapes)]
+    zones(given, str(tmp_path / "list.csv"), to=tmp_path / "t.parquet", id="n", crs=_CRS)
+
+    found = open_zones(tmp_path / "t.parquet")
+
+    assert found["mean"].dims == ("geometry", "time")
+    assert found["id"].values.tolist() == [0, 1, 2]
+    assert found["crop"].values.tolist() == ["c0", "c1", "c2"]
+    assert all(shapely.equals(found["geometry"].values, shapes))
+    assert rasterio.CRS.from_user_input(found.attrs["crs"]).to_epsg() == int(_CRS[5:])
+    rows = {(row["id"], Path(row["href"] or "").name): row["mean"] for row in _rows(tmp_path / "t.parquet")}
+    means = found["mean"].values
+    assert means[0, 0] == rows[0, "float.tif"]
+    assert means[1].tolist() == [rows[1, "0.tif"], rows[1, "1.tif"]]
+    assert np.isnan(means[[0, 2, 2], [1, 0, 1]]).all()
+    assert open_zones(tmp_path / "t.parquet", ids=[1])["mean"].values.tolist() == [means[1].tolist()]
+
+
+def test_the_example_of_the_page_shows_the_season(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight real scenes of Landsat: forest is greenest in July, and greener than fields and city."""
+    page = (PROJECT / "docs/points-and-zones.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", page.partition("## The seasons of 2018")[2], re.DOTALL)[:2]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").symlink_to(PROJECT / "tests")
+    for line in "".join(blocks).replace("\\\n", " ").splitlines():
+        words, _, to = line.partition(" > ")
+        with (
+            Path(to or "output.txt").open("w") as file,
+            redirect_stdout(file),
+            pytest.raises(SystemExit) as end,
+        ):
+            main(shlex.split(words)[1:])
+        assert not end.value.code
+
+    means = open_zones("areas.parquet")["mean"].sel(time="2018-07-10").values.tolist()
+    assert means == pytest.approx([0.22, 0.40, 0.70], abs=0.005)  # city, fields, forest
+    rows = _rows(Path("matchups.parquet"))
+    assert [row["status"] for row in rows] == ["ok"] * 5 + ["unmatched"]
+    assert [row["days_apart"] for row in rows] == [3.0, 7.0, -5.0, -3.0, 6.0, None]
 
 
 def test_points_are_refused(folder: Path, tmp_path: Path) -> None:

@@ -1,13 +1,21 @@
-"""Opens a table as a data frame, with only the features that are wanted."""
+"""Opens a table as a data frame, or as arrays with a geometry, with only the features that are wanted."""
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.tables.table_receipt import side_path
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_NO_VALUES: Final = ("id", "time", "feature_time", "days_apart", "scene", "href", "status", "reason")
 
 
 def open_table(
@@ -42,9 +50,7 @@ def open_table(
     filters = None if ids is None else [("id", "in", list(ids))]
     found = pq.read_table(path, columns=None if columns is None else list(columns), filters=filters)
     if features:
-        own = pq.read_table(side_path(path, "features"))
-        if own.num_rows > len(own["id"].unique()):
-            raise StoreError(f"{path}: an id repeats among the features, so their columns fit no line")
+        own = _features_of(path)
         kept = [
             name for name in own.column_names if name == "id" or name not in (*found.column_names, "geometry")
         ]
@@ -52,3 +58,69 @@ def open_table(
             [("id", "ascending"), ("time", "ascending")]
         )
     return found if arrow else found.to_pandas()
+
+
+def open_zones(table: str | os.PathLike[str], *, ids: Sequence[object] | None = None) -> "xr.Dataset":
+    """Open a table that `zones` or `points` has written, as arrays of geometry and time.
+
+    The shapes are shapely's, along ``geometry``, with ``id`` and the features' own columns beside them. So
+    ``open_zones(table).xvec.set_geom_indexes("geometry", crs=...)`` works, with the CRS in the attribute
+    ``crs``. A pair without a value is NaN. If a feature has several images of one time, the first with a
+    value counts.
+
+    Args:
+        table: The Parquet file.
+        ids: Only these features.
+
+    Raises:
+        StoreError: There is no such table, or an id repeats among its features.
+        MissingExtraError: pandas, pyarrow or xarray is not installed.
+    """
+    check_extra("xarray", "arrays of tables")
+    import shapely  # noqa: PLC0415 # seldom needed
+    import xarray as xr  # noqa: PLC0415 # seldom installed
+
+    lines = open_table(table, ids=ids)
+    own = _features_of(Path(table).expanduser())
+    lines = lines[lines["id"].notna() & lines["time"].notna()]
+    of_features = own.to_pandas()
+    if ids is not None:
+        of_features = of_features[of_features["id"].isin(list(ids))]
+    times, at_time = np.unique(lines["time"].dt.tz_convert(None).to_numpy(), return_inverse=True)
+    at = of_features.reset_index(drop=True).reset_index().set_index("id")["index"]
+    at_feature = at.loc[lines["id"]].to_numpy()
+    order = np.lexsort((-np.arange(len(lines)), lines["status"] == "ok"))  # of one place, the last one stays
+    arrays = {}
+    for name in [each for each in lines.columns if each not in _NO_VALUES]:
+        values = np.full((len(of_features), len(times)), np.nan)
+        values[at_feature[order], at_time[order]] = lines[name].to_numpy()[order]
+        arrays[name] = (("geometry", "time"), values)
+    beside = {
+        name: ("geometry", of_features[name].to_numpy())
+        for name in of_features.columns
+        if name not in ("geometry", "time", *arrays)
+    }
+    geo = json.loads(own.schema.metadata[b"geo"])["columns"]["geometry"]
+    return xr.Dataset(
+        arrays,
+        coords={
+            "geometry": shapely.from_wkb(of_features["geometry"].to_numpy()),
+            "time": times,
+            **beside,
+        },
+        attrs={"crs": json.dumps(geo["crs"]) if "crs" in geo else "OGC:CRS84"},
+    )
+
+
+def _features_of(path: Path) -> Any:
+    """Return the table of features.
+
+    Raises:
+        StoreError: An id repeats.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415 # seldom installed
+
+    own = pq.read_table(side_path(path, "features"))
+    if own.num_rows > len(own["id"].unique()):
+        raise StoreError(f"{path}: an id repeats among the features, so their columns fit no line")
+    return own
