@@ -997,11 +997,14 @@ def test_page_shows_joined_cubes(page: Page, tmp_path: Path) -> None:
         page.wait("document.documentElement.dataset.series === 'drawn'")
         page.wait("document.getElementById('href').textContent.endsWith('b/valley_001_green.tif')")
         shown, told = _canvas(page), page.run("document.getElementById('readout').textContent")
+        on_map = page.run("['north', 'scale'].map((each) => document.getElementById(each).checkVisibility())")
 
     pixels = _pixels(cubes[1], "green", 1)
     is_valid = pixels != NODATA
     assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
     assert f"green{pixels[90, 20]}status" in told
+    assert on_map == [True, True]
+    assert "longitude, latitude11.29" in told
 
 
 def test_page_shows_a_virtual_cube(page: Page, valley: str, tmp_path: Path) -> None:

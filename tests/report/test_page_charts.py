@@ -18,7 +18,7 @@ from pixel_gather.features.report.page.coverage import coverage_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
 from pixel_gather.features.report.page.values import values_of
-from pixel_gather.io.pictures.chart import number_ticks, time_ticks
+from pixel_gather.io.pictures.chart import number_ticks, time_ticks, whole_ticks
 from support.report_cubes import REPORT, MadeCube
 
 _DAY_US = 86_400_000_000
@@ -163,6 +163,40 @@ def test_ticks_are_round_numbers_without_false_digits(low: float, high: float, l
 
     assert [label for _, label in ticks] == labels
     assert all(0 <= place <= 1 for place, _ in ticks)
+
+
+@pytest.mark.parametrize(("high", "labels"), [(1, ["0", "1"]), (2, ["0", "1", "2"]), (9, ["0", "5"])])
+def test_ticks_of_counts_are_whole(high: int, labels: list[str]) -> None:
+    """An axis of one or two has numbers, too."""
+    assert [label for _, label in whole_ticks(0, high, most=3)] == labels
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [(300, 3300, ["1,000", "2,000", "3,000"]), (620, 7900, ["2,000", "4,000", "6,000"])],
+)
+def test_an_axis_has_two_numbers_at_least(low: float, high: float, labels: list[str]) -> None:
+    """Also where few are asked for."""
+    assert [label for _, label in number_ticks(low, high, most=3)] == labels
+
+
+def test_short_spans_of_time_have_two_dates() -> None:
+    """One first of a month lies between them. Days that begin at midnight have a year."""
+    labels = [label for _, label in time_ticks(us("2025-01-04"), us("2025-02-18"))]
+    days = [label for _, label in time_ticks(us("2024-06-01"), us("2024-06-04"))]
+
+    assert labels == ["11 Jan 2025", "21 Jan 2025", "1 Feb 2025", "11 Feb 2025"]
+    assert days == ["1 Jun 2024", "2 Jun 2024", "3 Jun 2024", "4 Jun 2024"]
+
+
+def test_numbers_of_rows_are_below_the_middle_of_their_bars() -> None:
+    """And end with the last row."""
+    chart = coverage_chart(coverage(OK, OK, MISSING, has_time=False))
+
+    assert chart is not None
+    assert [label for _, label in chart.x_ticks] == ["0", "1", "2"]
+    assert [place for place, _ in chart.x_ticks] == pytest.approx([1 / 6, 3 / 6, 5 / 6])
+    assert [label for _, label in chart.y_ticks] == ["0", "1"]
 
 
 @pytest.mark.parametrize(

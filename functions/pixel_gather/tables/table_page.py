@@ -15,7 +15,15 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.time_range import format_moment
-from pixel_gather.io.pictures.chart import Chart, Tick, line_marks, number_ticks, path, time_ticks
+from pixel_gather.io.pictures.chart import (
+    Chart,
+    Tick,
+    line_marks,
+    number_ticks,
+    path,
+    time_ticks,
+    whole_ticks,
+)
 from pixel_gather.io.pictures.page_style import page_style
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.drawn_table import DrawnTable, Floats, read_drawn
@@ -120,9 +128,13 @@ def _coverage(drawn: DrawnTable) -> str:
     fewest, most = int(counts.min()), int(counts.max())
     have = f"{fewest:,} to {most:,}" if fewest < most else f"{most:,}"
     said = f"{counted(len(times), 'time')}, with values of {have} of {counted(n, 'feature')}"
-    ticks = tuple((place, label) for place, label in number_ticks(0, n, most=4) if "." not in label)
     chart = Chart(
-        title="", said=said, marks="".join(bars), x_ticks=_dates(times), y_ticks=ticks, note=f"{said}."
+        title="",
+        said=said,
+        marks="".join(bars),
+        x_ticks=_dates(times),
+        y_ticks=whole_ticks(0, n, most=4),
+        note=f"{said}.",
     )
     return f"{chart.html(3)}\n"
 

@@ -6,7 +6,7 @@ const WIDE = 0.3; // share of the stage that a scale bar may take
 export function earthOf({ attributes, width, height }) {
   let ring;
   try {
-    ring = JSON.parse(attributes.pixel_gather).footprints.window;
+    ring = attributes.pixel_gather_window ?? JSON.parse(attributes.pixel_gather).footprints.window; // the first is of joined cubes
   } catch {
     return null;
   }

@@ -10,6 +10,7 @@ from pixel_gather.features.join.join_rows import holds_large
 
 FORMAT: Final = 1
 RECORD: Final = "pixel_gather_join"
+WINDOW: Final = "pixel_gather_window"
 """Attribute of a joined group that holds `describe_group` as JSON text."""
 
 SPATIAL_REF: Final = "spatial_ref"
@@ -68,9 +69,17 @@ def with_gaps(attributes: Mapping[str, Any], name: str, values: Values) -> dict[
 
 def group_attributes(member: Member, record: Mapping[str, Any], *, any_grid: bool) -> dict[str, Any]:
     """Return the attributes of a joined group: where the pixels lie, and how it was joined."""
-    return {"Conventions": "CF-1.11", RECORD: json.dumps(record)} | on_map_attributes(
-        member, any_grid=any_grid
-    )
+    place = {} if any_grid else _ring_on_earth(member.attributes)
+    told = {"Conventions": "CF-1.11", RECORD: json.dumps(record)} | place
+    return told | on_map_attributes(member, any_grid=any_grid)
+
+
+def _ring_on_earth(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the window's edge in longitude and latitude, for the viewer; nothing if it is not known."""
+    try:
+        return {WINDOW: json.loads(attributes["pixel_gather"])["footprints"]["window"]}
+    except (KeyError, TypeError, ValueError):
+        return {}
 
 
 def on_map_attributes(member: Member, *, any_grid: bool) -> dict[str, Any]:

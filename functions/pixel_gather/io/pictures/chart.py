@@ -137,6 +137,14 @@ def number_ticks(low: float, high: float, *, most: int = 5) -> tuple[Tick, ...]:
     )
 
 
+def whole_ticks(low: float, high: float, *, most: int = 5) -> tuple[Tick, ...]:
+    """Return whole numbers between two values: of the ticks, or all of them where those have fractions."""
+    found = number_ticks(low, high, most=most)
+    if any("." in label for _, label in found):
+        return tuple(((n - low) / (high - low), f"{n:,}") for n in range(ceil(low), floor(high) + 1))
+    return found
+
+
 def time_ticks(start_us: int, stop_us: int) -> tuple[Tick, ...]:
     """Return beginnings of hours, days, months or years between two times, six at most, and two at least."""
     start, stop = (np.datetime64(int(each), "us") for each in (start_us, stop_us))

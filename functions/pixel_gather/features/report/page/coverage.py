@@ -10,11 +10,11 @@ from pixel_gather.core.results.evidence import Coverage
 from pixel_gather.io.pictures.chart import (
     SIDE,
     Chart,
-    Tick,
     drawn_in_words,
     line_marks,
     number_ticks,
     time_ticks,
+    whole_ticks,
 )
 
 _MOST_BARS: Final = 60
@@ -62,7 +62,7 @@ def coverage_chart(coverage: Coverage) -> Chart | None:
     x_ticks = (
         time_ticks(int(edges[0]), int(edges[-1]))
         if coverage.has_time
-        else _whole(number_ticks(float(edges[0]), float(edges[-1])))
+        else whole_ticks(float(edges[0]) - 0.5, float(edges[-1]) - 0.5)  # a row's number is below its middle
     )
     what = "image" if tallest <= 1 else "images"
     return Chart(
@@ -70,7 +70,7 @@ def coverage_chart(coverage: Coverage) -> Chart | None:
         said=f"{what} in each {each}: " + "; ".join(f"{said}" for _, said, _ in layers),
         marks="".join(marks),
         x_ticks=x_ticks,
-        y_ticks=_whole(number_ticks(0, tallest, most=3)),
+        y_ticks=whole_ticks(0, tallest, most=3),
         legend=tuple((name, said) for name, said, _ in layers),
         note=f"One bar for each {each}, as high as its number of images.",
     )
@@ -92,10 +92,6 @@ def masked_chart(coverage: Coverage) -> Chart | None:
         y_ticks=((0.0, "0%"), (0.5, "50%"), (1.0, "100%")),
         note=" ".join(filter(None, (f"From {low} to {high} of the window.", drawn_in_words(len(at), "row")))),
     )
-
-
-def _whole(ticks: tuple[Tick, ...]) -> tuple[Tick, ...]:
-    return tuple((place, label) for place, label in ticks if "." not in label)
 
 
 def _layers(coverage: Coverage, bins: Numbers, n_bins: int) -> list[tuple[str, str, Numbers]]:

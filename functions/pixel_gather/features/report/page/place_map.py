@@ -209,8 +209,7 @@ def _drawn(panel: _Panel, windows: tuple[Ring, ...]) -> str:
     frame = f'width="{panel.width:.1f}" height="{_SIDE}"'
     return (
         f'<svg {frame} viewBox="{view}" preserveAspectRatio="none">'
-        f"{outlines}{''.join(map(_area, near))}</svg>"
-        f'{circles}<rect {frame} fill="none" stroke="var(--figure-axis)" stroke-width="1.5"/>'
+        f"{outlines}{''.join(map(_area, near))}</svg>{circles}"
     )
 
 
