@@ -32,7 +32,7 @@ def budget_command(  # its options
     """Show whether a deployment has spent its budget of the month, halt it, or let it go on.
 
     A deployment with the setting max_usd_per_month halts by itself. After --resume it does so again in the
-    next month, or if the setting is raised. --halt holds until the month is over.
+    next month, or if one day costs as much as a month may. --halt holds until the month is over.
 
     \b
     scripts/deploy budget
