@@ -26,7 +26,7 @@ _NORTH: Final = 5_000_040
 _WINDOW: Final = {"bbox": (_WEST, _NORTH - 5120, _WEST + 5120, _NORTH), "crs": "source"}
 _BANDS: Final = {"red": (10, "uint16"), "nir": (10, "uint16"), "scl": (20, "uint8"), "scl10": (10, "uint8")}
 
-_COMPARED: Final = (
+COMPARED: Final = (
     ("two gathers, of 10 m and of 20 m", "one grid"),
     ("all of 10 m, no grid", "all of 10 m, on a grid"),
     ("one grid", "one grid, a mask"),
@@ -107,16 +107,21 @@ def main() -> None:
                 taken = _timed(requests, Path(folder))
                 if at:  # the first round warms up
                     seen[name].append(taken)
-    put(tables(seen), [seen], options.json)
+    put(tables(seen, COMPARED), [seen], options.json)
 
 
-def tables(seen: Mapping[str, Sequence[Taken]]) -> Iterator[str]:
-    """Yield lines of Markdown: a table of the cases, and one of ratios, formed within each round."""
+def tables(seen: Mapping[str, Sequence[Taken]], compared: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield lines of Markdown: a table of the cases, and one of ratios, formed within each round.
+
+    Args:
+        seen: What each case took, by its name.
+        compared: Pairs of cases: which one is divided by which other.
+    """
     rows = ((name, *map(_median, zip(*taken, strict=True))) for name, taken in seen.items())
     yield from markdown([("gather", "s", "CPU s"), *rows])
     yield ""
     ratios = []
-    for one, other in _COMPARED:
+    for one, other in compared:
         pairs = list(zip(seen[one], seen[other], strict=True))
         of_each = (_median(tuple(after[at] / before[at] for before, after in pairs)) for at in (0, 1))
         ratios.append((other, one, *of_each))

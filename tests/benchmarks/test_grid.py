@@ -1,6 +1,6 @@
 """The benchmark of common grids and masks: its ratios are formed within each round."""
 
-from benchmarks.bench_grid import tables
+from benchmarks.bench_grid import COMPARED, tables
 
 CASES = (
     "two gathers, of 10 m and of 20 m",
@@ -17,7 +17,7 @@ def test_ratios_are_those_of_one_round() -> None:
     seen = {name: [(1.0, 2.0), (10.0, 20.0), (1.0, 2.0)] for name in CASES}
     seen["one grid"] = [(2.0, 2.2), (20.0, 22.0), (2.0, 2.2)]
 
-    lines = list(tables(seen))
+    lines = list(tables(seen, COMPARED))
 
     assert "| one grid | 2.00 [2.00..20.00] | 2.20 [2.20..22.00] |" in lines
     assert "| one grid | two gathers, of 10 m and of 20 m | 2.00 [2.00..2.00] | 1.10 [1.10..1.10] |" in lines

@@ -87,10 +87,22 @@ def warped_by_gdal(
     resampling: str = "nearest",
     band: int = 1,
     missing: float = 0,
+    nodata: float | None = None,
 ) -> Pixels:
-    """Return a band on another grid, by exact coordinates and a scale that does not depend on the window."""
+    """Return a band on another grid, by exact coordinates and a scale that does not depend on the window.
+
+    Args:
+        file: The source.
+        crs: Of the grid.
+        affine: Of the grid.
+        shape: Of the grid.
+        resampling: GDAL's name of it.
+        band: From 1.
+        missing: What pixels beside the source hold if it declares no nodata.
+        nodata: Of the source, if another one than it declares.
+    """
     with rasterio.open(file) as source:
-        own, nodata = source.read(band), source.nodata
+        own, nodata = source.read(band), source.nodata if nodata is None else nodata
         out = np.full(shape, missing if nodata is None else nodata, own.dtype)
         reproject(
             own,

@@ -1,0 +1,146 @@
+"""What does a grid in another CRS take, beside odc-stac? Interleaved rounds of whole gathers of made files.
+
+``PYTHONPATH=tests uv run --group peers python -m benchmarks.bench_warp``; README.md beside this file says
+what came out.
+"""
+
+import os
+import shutil
+import time
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+import odc.stac
+import pystac
+import rasterio
+import xarray as xr
+from odc.geo.geobox import GeoBox
+from rasterio.warp import transform_bounds
+
+from benchmarks.bench_grid import Taken, tables
+from benchmarks.output import parser_of, put
+from benchmarks.peers.careful_threads import ENCODING
+from pixel_gather import gather
+from pixel_gather.in_process.settings import Settings
+
+_SIDE: Final = 1536
+_SHAPE: Final = (512, 512)
+_OWN: Final = rasterio.Affine(10, 0, 725_000, 0, -10, 5_163_000)
+_GRID: Final = rasterio.Affine(10, 0, 267_000, 0, -10, 5_158_000)
+"""Of the files, in UTM zone 32, and of the cube, in zone 33."""
+
+_WAYS: Final = ("nearest", "bilinear")
+_COMPARED: Final = (
+    *((f"pixel-gather, {way}", f"odc-stac, {way}") for way in _WAYS),
+    ("pixel-gather, no grid", "pixel-gather, nearest"),
+)
+
+
+def write_scenes(folder: Path, n: int) -> tuple[list[dict[str, Any]], list[pystac.Item]]:
+    """Write files of smooth noise, in tiles. Return the rows of a list, and the items of a catalog."""
+    random, rows, items = np.random.default_rng(7), [], []
+    for at in range(n):
+        coarse = random.integers(1, 10_000, (_SIDE // 16, _SIDE // 16))
+        pixels = coarse.repeat(16, axis=0).repeat(16, axis=1) + random.integers(0, 60, (_SIDE, _SIDE))
+        file = folder / f"{at:04}.tif"
+        profile = {
+            "driver": "GTiff",
+            "height": _SIDE,
+            "width": _SIDE,
+            "count": 1,
+            "dtype": "uint16",
+            "nodata": 0,
+        }
+        profile |= {
+            "crs": "EPSG:32632",
+            "transform": _OWN,
+            "tiled": True,
+            "blockxsize": 512,
+            "blockysize": 512,
+        }
+        with rasterio.open(file, "w", compress="deflate", predictor=2, **profile) as target:
+            target.write(pixels.astype("uint16"), 1)
+        when = f"2024-01-{1 + at // 24:02}T{at % 24:02}:00:00Z"
+        rows.append({"href": str(file), "time": when})
+        items.append(_item(file, when))
+    return rows, items
+
+
+def _item(file: Path, when: str) -> pystac.Item:
+    box = (_OWN.c, _OWN.f - 10 * _SIDE, _OWN.c + 10 * _SIDE, _OWN.f)
+    west, south, east, north = transform_bounds("EPSG:32632", "EPSG:4326", *box)
+    ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
+    projection = {"proj:shape": [_SIDE, _SIDE], "proj:transform": [*_OWN[:6]], "proj:epsg": 32632}
+    return pystac.Item.from_dict(
+        {
+            "type": "Feature",
+            "stac_version": "1.0.0",
+            "stac_extensions": ["https://stac-extensions.github.io/projection/v1.1.0/schema.json"],
+            "id": file.stem,
+            "geometry": {"type": "Polygon", "coordinates": [ring]},
+            "bbox": [west, south, east, north],
+            "properties": {"datetime": when, **projection},
+            "links": [],
+            "assets": {"band_1": {"href": str(file), "roles": ["data"], **projection}},
+        }
+    )
+
+
+def _gather(rows: list[dict[str, Any]], way: str | None, to: Path) -> None:
+    grid = {"crs": "EPSG:32633", "shape": [*_SHAPE], "transform": [*_GRID[:6]], "resampling": way}
+    place = {"grid": grid} if way else {"window": {"pixels": [512, 512, 512, 512]}}
+    gather({"sources": {"rows": rows}, **place}, to=to, settings=Settings(draws_report=False))
+
+
+def _load(items: list[pystac.Item], way: str, to: Path) -> None:
+    """Load all files into memory, and write them with our chunks and codec."""
+    geobox = GeoBox(_SHAPE, _GRID, "EPSG:32633")
+    loaded = odc.stac.load(
+        items,
+        bands=["band_1"],
+        geobox=geobox,
+        resampling=way,
+        groupby="id",
+        nodata=0,
+        pool=os.process_cpu_count(),
+    )
+    loaded.to_zarr(to, encoding={"band_1": ENCODING})
+
+
+def main() -> None:
+    """Measure every case in turn, round by round, and print medians and ratios."""
+    parser = parser_of(main)
+    parser.add_argument("--scenes", type=int, default=96)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        rows, items = write_scenes(Path(folder), options.scenes)
+        to = Path(folder) / "cube"
+        cases = {
+            "pixel-gather, no grid": partial(_gather, rows, None, to),
+            **{f"pixel-gather, {way}": partial(_gather, rows, way, to) for way in _WAYS},
+            **{f"odc-stac, {way}": partial(_load, items, way, to) for way in _WAYS},
+        }
+        seen: dict[str, list[Taken]] = {name: [] for name in cases}
+        pixels = {}
+        for at in range(options.rounds + 1):
+            order = list(cases.items())
+            for name, make in order if at % 2 else reversed(order):
+                started, cpu_s = time.perf_counter(), sum(os.times()[:2])
+                make()
+                taken = time.perf_counter() - started, sum(os.times()[:2]) - cpu_s
+                if at:  # the first round warms up
+                    seen[name].append(taken)
+                else:
+                    pixels[name] = xr.open_zarr(to, mask_and_scale=False).band_1.values
+                shutil.rmtree(to)
+    shares = ((pixels[f"odc-stac, {way}"] != pixels[f"pixel-gather, {way}"]).mean() for way in _WAYS)
+    differ = (f"{way}: {share:.2%} of the pixels differ" for way, share in zip(_WAYS, shares, strict=True))
+    put([*tables(seen, _COMPARED), "", *differ], [seen], options.json)
+
+
+if __name__ == "__main__":
+    main()
