@@ -56,7 +56,7 @@ def outcome_in_words(status_counts: Mapping[str, int], *, is_abreast: bool) -> s
         read += f", {n_failed:,} failed ({said})"
     else:
         read += ", none failed"
-    return read + (f"; {n_absent:,} not in the list" if n_absent else "")
+    return read + (f"; {n_absent:,} without a source" if n_absent else "")
 
 
 def happened_in_words(status: str, n: int) -> str:
