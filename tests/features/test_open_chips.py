@@ -275,7 +275,7 @@ def test_an_epoch_asks_once_for_neighbours(place: Path, asked: list[tuple[str, i
     asked.clear()
     list(few.batches())
     nbytes = [stop - start for _, start, stop in asked]
-    assert [key for key, *_ in asked] == ["band_1/c/0/0/0/0", "band_2/c/0/0/0/0"]
+    assert sorted(key for key, *_ in asked) == ["band_1/c/0/0/0/0", "band_2/c/0/0/0/0"]
     assert max(nbytes) < (place / "band_1/c/0/0/0/0").stat().st_size / 2
 
 

@@ -307,7 +307,8 @@ class OpenedGeoTiff:
             tiles.put(key, block)
 
         async def copy(found: Sequence[tuple[Pixels, list[TileRead]]]) -> float:
-            self.file.cost.decode_s += await in_thread(lambda: self._copy(found, outs, bands))
+            seconds = await in_thread(lambda: self._copy(found, outs, bands))
+            self.file.cost.decode_s += seconds  # as in _read_range
             return 0.0
 
         async def wait(key: TileKey, reads: list[TileRead]) -> float:
