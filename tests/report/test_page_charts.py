@@ -54,7 +54,8 @@ OK, CORRUPT, UNLIKE, MISSING = Status.OK, Status.CORRUPT, Status.UNLIKE, Status.
         (coverage(OK, has_time=False), "1 image: 1 read, none failed."),
         (
             coverage(OK, OK, MISSING, Status.ABSENT, n_abreast=2),
-            "2 dates, 3 Aug 2017 to 2 Sep 2017: 2 of 3 images read, 1 failed (1 missing); 1 without a source.",
+            "2 dates, 3 Aug 2017 to 2 Sep 2017: 2 of 3 images read, 1 failed (1 missing); "
+            "1 without a source.",
         ),
         (coverage(Status.TIMED_OUT, has_time=False), "1 image: 0 read, 1 failed (1 timed out)."),
     ],
