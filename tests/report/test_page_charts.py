@@ -53,9 +53,8 @@ OK, CORRUPT, UNLIKE, MISSING = Status.OK, Status.CORRUPT, Status.UNLIKE, Status.
         (coverage(OK, OK, days=9000), "2 dates, 2017 to 2042: 2 read, none failed."),
         (coverage(OK, has_time=False), "1 image: 1 read, none failed."),
         (
-            coverage(OK, OK, MISSING, Status.ABSENT, n_abreast=2),
-            "2 dates, 3 Aug 2017 to 2 Sep 2017: 2 of 3 images read, 1 failed (1 missing); "
-            "1 without a source.",
+            coverage(OK, MISSING, Status.ABSENT, n_abreast=3),
+            "1 date, 3 Aug 2017: 1 of 2 images read, 1 failed (1 missing); 1 without a source.",
         ),
         (coverage(Status.TIMED_OUT, has_time=False), "1 image: 0 read, 1 failed (1 timed out)."),
     ],
