@@ -276,12 +276,11 @@ async def _count_rows(
     async for rows in _count_earlier(plan, tasks, sidecars, counts, earlier):
         yield rows
     with_new = _find_new_rows(tasks)
-    in_order = iter(with_new)
+    in_order, in_last_shard = iter(with_new), counts.rows_by_strip(plan)
     async for evidence, results in _read_new_evidence(plan, with_new, sidecars):
         for result in results:
             task = next(in_order)
-            is_continued = task.row_start == plan.first_row
-            before = counts.rows_by_strip(plan)[task.shard_key(plan)[1]] if is_continued else []
+            before = in_last_shard[task.shard_key(plan)[1]] if task.row_start == plan.first_row else []
             added = None if result is None else result.rows[len(task.again) :]
             counts.shards.update(shard_digests(plan, task, added, before=before))
             _count_task(counts.tally, result)

@@ -15,7 +15,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.process_usage import machine, peak_rss_mib
-from pixel_gather.core.read.fill_rows import ShardFilling
+from pixel_gather.core.read.fill_rows import ShardFilling, scenes_of
 from pixel_gather.core.read.quicklook import take_quicklooks
 from pixel_gather.core.read.read_chips import read_chips
 from pixel_gather.core.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
@@ -122,7 +122,7 @@ async def gather_shard(
     if loaded.committed is not None:
         return FilledShard(result=loaded.committed, is_new=False)
     rows = loaded.rows
-    scenes = rows if plan.reduction is None else [each for row in rows for each in row.members]
+    scenes = scenes_of(plan, rows)
 
     # Where do the pixels go? Rows are measured and compressed while others are still read.
     with (
@@ -143,7 +143,7 @@ async def gather_shard(
             for array in plan.arrays
         ]
         step = -(-_FEWEST_ROWS // plan.layout.chunk[0]) * plan.layout.chunk[0]
-        filling = ShardFilling(plan, rows, (arrays, values, of_cube), step=step)
+        filling = ShardFilling(plan, rows, scenes, (arrays, values, of_cube), step=step)
         work = RowWork(
             len(scenes),
             n_slots=len(plan.of_scenes.slots),

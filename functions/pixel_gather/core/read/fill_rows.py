@@ -1,4 +1,4 @@
-"""From the scenes that were read of a shard to its rows: values, masks, statistics, and what is reduced."""
+"""Turn the scenes that were read for a shard into its rows: values, masks, reductions, statistics."""
 
 import os
 from collections.abc import Sequence
@@ -19,13 +19,19 @@ from pixel_gather.core.read.stored_tiles import StoredTiles
 from pixel_gather.core.task_group import all_of
 
 
+def scenes_of(plan: CubePlan, rows: Sequence[CubeRow]) -> Sequence[CubeRow]:
+    """Return what is read for some rows of a cube: the rows themselves, or the scenes that become them."""
+    return rows if plan.reduction is None else [each for row in rows for each in row.members]
+
+
 class ShardFilling:
-    """Fills the rows of one shard. There is one thread per core."""
+    """Fills the rows of one shard. It uses one thread per core."""
 
     def __init__(
         self,
         plan: CubePlan,
         rows: Sequence[CubeRow],
+        scenes: Sequence[CubeRow],
         buffers: tuple[Sequence[Buffer], Sequence[Buffer], Sequence[Buffer]],
         *,
         step: int,
@@ -35,12 +41,13 @@ class ShardFilling:
         Args:
             plan: The cube.
             rows: All rows of the task.
+            scenes: `scenes_of` them.
             buffers: Of each slot, shape (band, row, y, x): what was read, its values, and what is stored.
             step: Rows that are filled together.
         """
-        self._plan, self._of_scenes, self._rows = plan, plan.of_scenes, rows
+        self._plan, self._of_scenes = plan, plan.of_scenes
+        self._rows, self._scenes = rows, scenes
         self._read, self._values, self._stored = buffers
-        self._scenes = rows if plan.reduction is None else [each for row in rows for each in row.members]
         self._step = step
         self._starts = [0, *accumulate(max(len(row.members), 1) for row in rows)]
         self.stops = [self._starts[min(stop, len(rows))] for stop in range(step, len(rows) + step, step)]
