@@ -279,6 +279,7 @@ class _Maps:
 
     def __init__(self, most_nbytes: int) -> None:
         self._most_nbytes = most_nbytes
+        self._nbytes = 0
         self._lock = Lock()
         self._kept: OrderedDict[object, WarpedBlock] = OrderedDict()
         self._making: dict[object, Lock] = {}
@@ -296,17 +297,19 @@ class _Maps:
                     return block
             try:
                 block = make()
+                with self._lock:
+                    self._keep(key, block)
             finally:
                 with self._lock:
                     self._making.pop(key, None)
-            with self._lock:
-                self._kept[key] = block
-                while (
-                    sum(each.nbytes for each in self._kept.values()) > self._most_nbytes
-                    and len(self._kept) > 1
-                ):
-                    self._kept.popitem(last=False)
         return block
+
+    def _keep(self, key: object, block: WarpedBlock) -> None:
+        self._kept[key] = block
+        self._nbytes += block.nbytes
+        while self._nbytes > self._most_nbytes and len(self._kept) > 1:
+            _, oldest = self._kept.popitem(last=False)
+            self._nbytes -= oldest.nbytes
 
 
 @cache
