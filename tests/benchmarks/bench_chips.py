@@ -8,7 +8,6 @@ obstore, which fetches the same shards and decodes nothing.
 import argparse
 import os
 import shutil
-import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +29,7 @@ from zarr.codecs import BloscCodec
 
 from benchmarks.gathers import memory_folder
 from benchmarks.loopback_server import Behaviour, run_server
-from benchmarks.output import parser_of, put
+from benchmarks.output import parser_of, put, spread
 from benchmarks.peers.rasterio_threads import MODERN
 from pixel_gather import ChipDataset, Settings, gather
 from pixel_gather.features.chips.opened_chips import OpenedChips
@@ -210,15 +209,11 @@ def table(seen: Mapping[str, Sequence[Taken]], ours: str, what: str) -> Iterator
     """Yield lines of Markdown. Ratios are formed within each round: how many times as long others take."""
     rows = []
     for name, taken in seen.items():
-        figures = [_median(values) for values in zip(*taken, strict=True)]
+        figures = [spread(values) for values in zip(*taken, strict=True)]
         pairs = zip(taken, seen[ours], strict=True)
-        rows.append((name, *figures, _median([each[0] / own[0] for each, own in pairs])))
+        rows.append((name, *figures, spread([each[0] / own[0] for each, own in pairs])))
     yield from markdown([(what, "s", "CPU s", f"x time of {ours}"), *rows])
     yield ""
-
-
-def _median(values: Sequence[float]) -> str:
-    return f"{statistics.median(values):.2f} [{min(values):.2f}..{max(values):.2f}]"
 
 
 def _gathers(job: Job, options: argparse.Namespace, to: Path) -> Iterator[tuple[str, dict[str, list[Taken]]]]:

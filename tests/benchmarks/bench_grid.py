@@ -5,7 +5,6 @@
 
 import os
 import shutil
-import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import Any, Final
 import numpy as np
 import rasterio
 
-from benchmarks.output import parser_of, put
+from benchmarks.output import parser_of, put, spread
 from pixel_gather import gather
 from pixel_gather.in_process.settings import Settings
-from pixel_gather_bench.experiment import markdown
+from pixel_gather_bench.experiment import markdown, rounds
 
 _SIDE: Final = 1024
 _WEST: Final = 300_000
@@ -98,15 +97,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
-        rows = write_scenes(Path(folder), options.scenes)
-        cases = cases_of(rows)
+        cases = cases_of(write_scenes(Path(folder), options.scenes))
         seen: dict[str, list[Taken]] = {name: [] for name in cases}
-        for at in range(options.rounds + 1):
-            order = list(cases.items())
-            for name, requests in order if at % 2 else reversed(order):
-                taken = _timed(requests, Path(folder))
-                if at:  # the first round warms up
-                    seen[name].append(taken)
+        for number, name in rounds(list(cases), options.rounds, warm_ups=1):
+            taken = _timed(cases[name], Path(folder))
+            if number >= 0:
+                seen[name].append(taken)
     put(tables(seen, COMPARED), [seen], options.json)
 
 
@@ -117,19 +113,15 @@ def tables(seen: Mapping[str, Sequence[Taken]], compared: Sequence[tuple[str, st
         seen: What each case took, by its name.
         compared: Pairs of cases: which one is divided by which other.
     """
-    rows = ((name, *map(_median, zip(*taken, strict=True))) for name, taken in seen.items())
+    rows = ((name, *map(spread, zip(*taken, strict=True))) for name, taken in seen.items())
     yield from markdown([("gather", "s", "CPU s"), *rows])
     yield ""
     ratios = []
     for one, other in compared:
         pairs = list(zip(seen[one], seen[other], strict=True))
-        of_each = (_median(tuple(after[at] / before[at] for before, after in pairs)) for at in (0, 1))
+        of_each = (spread(tuple(after[at] / before[at] for before, after in pairs)) for at in (0, 1))
         ratios.append((other, one, *of_each))
     yield from markdown([("gather", "beside", "x time", "x CPU"), *ratios])
-
-
-def _median(values: tuple[float, ...]) -> str:
-    return f"{statistics.median(values):.2f} [{min(values):.2f}..{max(values):.2f}]"
 
 
 def _timed(requests: Sequence[Request], folder: Path) -> Taken:

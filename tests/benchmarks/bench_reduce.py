@@ -6,7 +6,6 @@ All read from the loopback server. A script of rasterio and numpy does what a ca
 
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import time
@@ -28,11 +27,11 @@ from zarr.codecs import BloscCodec
 
 from benchmarks.gathers import memory_folder
 from benchmarks.loopback_server import run_server
-from benchmarks.output import parser_of, put
+from benchmarks.output import parser_of, put, spread
 from benchmarks.peers.rasterio_threads import MODERN
 from pixel_gather import gather, make_plan
 from pixel_gather.in_process.settings import Settings
-from pixel_gather_bench.experiment import markdown
+from pixel_gather_bench.experiment import markdown, rounds
 
 _WEST: Final = 600_000
 _NORTH: Final = 5_100_000
@@ -180,10 +179,8 @@ def main() -> None:
             planned = make_plan(
                 job.request(server.url) | {"reduce": {"by": "month", "statistic": "median"}}
             ).estimate
-            for at in range(options.rounds):
-                order = list(_JOBS)
-                for what in order if at % 2 else reversed(order):
-                    seen[what].append(_in_new_process(what, job, server.url, Path(name, "cube")))
+            for _, what in rounds(list(_JOBS), options.rounds):
+                seen[what].append(_in_new_process(what, job, server.url, Path(name, "cube")))
     by_model = f"By the model, on AWS: ${planned.usd:.4f} and {planned.seconds:.1f} s."
     put([*table(seen), by_model], [seen], options.json)
 
@@ -211,18 +208,14 @@ def table(seen: Mapping[str, Sequence[Taken]]) -> Iterator[str]:
         rows.append(
             (
                 name,
-                _median([each.seconds for each in taken]),
-                _median([each.cpu_s for each in taken]),
+                spread([each.seconds for each in taken]),
+                spread([each.cpu_s for each in taken]),
                 f"{max(each.peak_rss_mib for each in taken):,.0f}",
-                _median([each.seconds / own.seconds for each, own in pairs]),
+                spread([each.seconds / own.seconds for each, own in pairs]),
             )
         )
     yield from markdown([("twelve medians", "s", "CPU s", "peak MiB", "x time"), *rows])
     yield ""
-
-
-def _median(values: Sequence[float]) -> str:
-    return f"{statistics.median(values):.2f} [{min(values):.2f}..{max(values):.2f}]"
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from benchmarks.output import parser_of, put
 from benchmarks.peers.careful_threads import ENCODING
 from pixel_gather import gather
 from pixel_gather.in_process.settings import Settings
+from pixel_gather_bench.experiment import rounds
 
 _SIDE: Final = 1536
 _SHAPE: Final = (512, 512)
@@ -126,17 +127,15 @@ def main() -> None:
         }
         seen: dict[str, list[Taken]] = {name: [] for name in cases}
         pixels = {}
-        for at in range(options.rounds + 1):
-            order = list(cases.items())
-            for name, make in order if at % 2 else reversed(order):
-                started, cpu_s = time.perf_counter(), sum(os.times()[:2])
-                make()
-                taken = time.perf_counter() - started, sum(os.times()[:2]) - cpu_s
-                if at:  # the first round warms up
-                    seen[name].append(taken)
-                else:
-                    pixels[name] = xr.open_zarr(to, mask_and_scale=False).band_1.values
-                shutil.rmtree(to)
+        for number, name in rounds(list(cases), options.rounds, warm_ups=1):
+            started, cpu_s = time.perf_counter(), sum(os.times()[:2])
+            cases[name]()
+            taken = time.perf_counter() - started, sum(os.times()[:2]) - cpu_s
+            if number >= 0:
+                seen[name].append(taken)
+            else:
+                pixels[name] = xr.open_zarr(to, mask_and_scale=False).band_1.values
+            shutil.rmtree(to)
     shares = ((pixels[f"odc-stac, {way}"] != pixels[f"pixel-gather, {way}"]).mean() for way in _WAYS)
     differ = (f"{way}: {share:.2%} of the pixels differ" for way, share in zip(_WAYS, shares, strict=True))
     put([*tables(seen, _COMPARED), "", *differ], [seen], options.json)

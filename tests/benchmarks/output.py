@@ -1,6 +1,7 @@
 """What all benchmarks of this folder share: their options and their output."""
 
 import argparse
+import statistics
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,6 +17,11 @@ def parser_of(main: Callable[[], None]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--json", type=Path, help="keep every record here")
     return parser
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return ``median [lowest..highest]``."""
+    return f"{statistics.median(values):.2f} [{min(values):.2f}..{max(values):.2f}]"
 
 
 def put(lines: Iterable[str], records: Sequence[Any], to: Path | None) -> None:
