@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
-from pixel_gather_cli.main import main
-from rank.rasters import landscape, make_cog
 from support.browser import LOADED, Page, needs_browser, opened_browser
+from support.pages import FILES
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -15,37 +13,13 @@ pytestmark = [pytest.mark.slow, needs_browser]
 @pytest.fixture(scope="module")
 def sheet(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the address of the page of two scenes and a missing one."""
-    folder = tmp_path_factory.mktemp("sheet")
-    lines = ["href,time,band,scene"]
-    for n in range(2):
-        for band, level in (("B4", 1500), ("B5", 2000 + 500 * n)):
-            make_cog(folder / f"{band}_{n}.tif", landscape(n, side=256, level=level))
-            lines.append(f"{folder}/{band}_{n}.tif,2024-01-0{n + 1},{band},s{n}")
-    lines += [f"{folder}/none_{band}.tif,2024-02-01,{band},lost" for band in ("B4", "B5")]
-    (folder / "list.csv").write_text("\n".join(lines))
-    page = folder / "sheet.html"
-    arguments = ["--by", "ndvi", "--bands", "red=B4,nir=B5", "--html", str(page)]
-    with pytest.raises(SystemExit):
-        main(["rank", str(folder / "list.csv"), *arguments])
-    return page.as_uri()
+    return FILES["ranking"](tmp_path_factory.mktemp("sheet"))
 
 
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the address of the page of two scenes by their scene classes."""
-    folder = tmp_path_factory.mktemp("classes")
-    lines = ["href,time,band,scene"]
-    for n in range(2):
-        pixels = np.full((256, 256), 4, "uint8")
-        pixels[: 64 * (n + 1)] = 9
-        make_cog(folder / f"scl_{n}.tif", pixels)
-        lines.append(f"{folder}/scl_{n}.tif,2024-01-0{n + 1},scl,s{n}")
-    (folder / "list.csv").write_text("\n".join(lines))
-    page = folder / "sheet.html"
-    arguments = ["--by", "scl", "--statistic", "share_above:7", "--html", str(page)]
-    with pytest.raises(SystemExit):
-        main(["rank", str(folder / "list.csv"), *arguments])
-    return page.as_uri()
+    return FILES["ranking of classes"](tmp_path_factory.mktemp("classes"))
 
 
 @pytest.fixture(scope="module")
