@@ -1,7 +1,7 @@
-"""The marker of a month's budget that is spent: no gather or table begins while it holds. Pure.
+"""The marker that says that a month's budget is spent. While it holds, no gather or table begins. Pure.
 
 It is one small object beside the register of `pixel_gather.core.admission`. It holds until the month is over,
-as the budget does. Without a JSON library of its own, so that every function may read it.
+as the budget does. This module imports no JSON library but Python's, so that every function can read it.
 """
 
 import json

@@ -64,7 +64,7 @@ def merge_strips(
     """Return the outcomes of a row whose window was read in several strips.
 
     A mask may have been replaced between two strips. Then no pixel of the row counts, as if the mask had not
-    been read. Nor does one of a row that several scenes were reduced to, if one of these was replaced.
+    been read. The same holds for a row that was reduced from several scenes, if one of them was replaced.
 
     Args:
         plan: The cube.
