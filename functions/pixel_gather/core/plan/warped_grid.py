@@ -77,7 +77,7 @@ def lay_grid(lattice: Transform, crs: str, rule: WindowRule, projector: Projecto
 def _check_placed(rule: WindowRule) -> None:
     if rule.crs is None:
         raise RequestError(
-            "a grid with a CRS takes no tile or pixels as its window: give a bbox or a point, with a CRS",
+            "a grid with a CRS has no tiles or pixels of sources: give a bbox or a point, and name its CRS",
             field="window",
         )
 
