@@ -1,5 +1,6 @@
 """Units of the sources' values, from the files to the cube and to what is made of it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import xarray as xr
 import zarr
 from rasterio.transform import from_origin
 
-from pixel_gather import Gathered, export
+from pixel_gather import Gathered, export, points, write_table_page, zones
+from pixel_gather.core.model.shown import linked
+from pixel_gather.tables.base_table import BaseTable
+from pixel_gather_cli.main import main
 from support.undrawn import gather_undrawn
 
 
-def _gathered(folder: Path, *units: tuple[str, ...], crs: str = "EPSG:4326") -> Gathered:
-    """Gather one file of two bands for each of ``units``."""
+def _files(folder: Path, units: Sequence[tuple[str, ...]], *, crs: str = "EPSG:4326") -> list[str]:
+    """Write one file of two bands for each of ``units``."""
     files = [folder / f"{n}.tif" for n in range(len(units))]
     for file, said in zip(files, units, strict=True):
         options: dict[str, Any] = {"crs": crs, "transform": from_origin(8, 47, 0.1, 0.1)}
@@ -23,7 +27,12 @@ def _gathered(folder: Path, *units: tuple[str, ...], crs: str = "EPSG:4326") -> 
             target.write(np.arange(512, dtype="int16").reshape(2, 16, 16))
             target.units = said
             target.scales, target.offsets = (0.1, 1.0), (-100.0, 0.0)
-    request = {"sources": [str(file) for file in files], "window": {"pixels": [0, 0, 16, 16]}}
+    return [str(file) for file in files]
+
+
+def _gathered(folder: Path, *units: tuple[str, ...], crs: str = "EPSG:4326") -> Gathered:
+    """Gather the files that `_files` writes."""
+    request = {"sources": _files(folder, units, crs=crs), "window": {"pixels": [0, 0, 16, 16]}}
     return gather_undrawn(request, to=folder / "cube.zarr")
 
 
@@ -69,3 +78,81 @@ def test_geotiffs_of_a_cube_have_its_units(tmp_path: Path) -> None:
     with rasterio.open(file) as opened:
         assert opened.units == ("mm", None)
         assert opened.scales == (0.1, 1.0)
+
+
+_PLACE = (8.75, 46.25)
+_SQUARE = {
+    "type": "Polygon",
+    "coordinates": [[[8.2, 46.2], [9.2, 46.2], [9.2, 46.8], [8.2, 46.8], [8.2, 46.2]]],
+}
+
+
+def _units_of(table: Path) -> dict[str, str]:
+    units: dict[str, str] = BaseTable.of_images(table).receipt["units"]
+    return units
+
+
+def test_a_table_of_points_has_the_units_of_physical_values(tmp_path: Path) -> None:
+    """Band 1 has a scale: as it is stored it has no unit. An expression has none, nor has a count."""
+    files, to = _files(tmp_path, [("mm", "K"), ("mm", "K")]), tmp_path / "t.parquet"
+    plot = [{"lon": _PLACE[0], "lat": _PLACE[1]}]
+
+    points(plot, files, to=to)
+    assert _units_of(to) == {"b2": "K"}
+
+    dated = {"rows": [{"href": file, "time": f"2024-01-0{n + 1}"} for n, file in enumerate(files)]}
+    points(plot, dated, to=to, by="b1,both=b1+b2", square=3)
+    assert _units_of(to) == {"b1": "mm"}
+    write_table_page(to, tmp_path / "t.html")
+    assert "b1 (mm)" in (tmp_path / "t.html").read_text()
+
+
+def test_statistics_of_zones_have_units_where_they_are_values(tmp_path: Path) -> None:
+    """A variance and a count are none."""
+    files, to = _files(tmp_path, [("mm", "K")]), tmp_path / "t.parquet"
+
+    zones(_SQUARE, files, to=to, by="b1", statistics="mean,variance,count,p10,frac_4,majority,sum")
+
+    assert _units_of(to) == dict.fromkeys(("mean", "p10", "majority"), "mm")
+
+
+def test_a_table_says_no_unit_on_which_its_images_differ(tmp_path: Path) -> None:
+    """Also if the other one comes later. An append that reads nothing takes none away."""
+    files, to = _files(tmp_path, [("mm", "K"), ("inch", "K")]), tmp_path / "t.parquet"
+    plot = [{"lon": _PLACE[0], "lat": _PLACE[1]}]
+
+    points(plot, files[:1], to=to, by="b1,b2")
+    points(plot, [files[0], str(tmp_path / "gone.tif")], append_to=to, by="b1,b2")
+    assert _units_of(to) == {"b1": "mm", "b2": "K"}
+
+    points(plot, files, append_to=to, by="b1,b2")
+    assert _units_of(to) == {"b2": "K"}
+
+
+def test_a_series_has_units_in_the_terminal_and_on_its_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the end of the range, and at each value."""
+    files, page = _files(tmp_path, [("mm", "K"), ("mm", "K")]), tmp_path / "series.html"
+    (tmp_path / "list.csv").write_text(
+        "\n".join(["href,time", f"{files[0]},2024-01-01", f"{files[1]},2024-01-02"])
+    )
+    with pytest.raises(SystemExit):
+        main(
+            [
+                *("series", "--point", "8.75,46.25", "--sources", str(tmp_path / "list.csv")),
+                *("--by", "b1", "--quiet", "--html", str(page)),
+            ]
+        )
+
+    assert " mm, 2 images" in capsys.readouterr().out
+    assert "b1 (mm), 2 values of 2 images" in page.read_text()
+    assert " mm</title>" in page.read_text()
+
+
+def test_what_a_browser_can_open_is_a_link() -> None:
+    """A bucket is none."""
+    assert (
+        linked("a<b", "https://host/a?b&c") == '<a href="https://host/a?b&amp;c" rel="noreferrer">a&lt;b</a>'
+    )
+    assert linked("a<b", "s3://bucket/a") == linked("a<b", None) == "a&lt;b"

@@ -36,11 +36,11 @@ _SERIES: Final = [
     {
         "time": datetime(2024, 1, 1, tzinfo=UTC) + timedelta(12 * n),
         "scene": GONE.replace("0601", f"01{n:02}"),
-        "href": f"s3://bucket/{n}.tif",
+        "href": f"https://host/{n}.tif" if n % 2 else f"s3://bucket/{n}.tif",
         "valid": n != 3,
         "status": "missing" if n == 3 else "ok",
         "reason": "no such object" if n == 3 else None,
-        "ndvi": None if n == 3 else 0.5 + 0.04 * n,
+        "height": None if n == 3 else 0.5 + 0.04 * n,
     }
     for n in range(9)
 ]
@@ -111,7 +111,7 @@ def _table_of_zones(folder: Path) -> str:
 
 
 def _series(folder: Path) -> str:
-    write_page(_SERIES, folder / "series.html", title="NDVI at 11.35, 46.5")
+    write_page(_SERIES, folder / "series.html", title="Height at 11.35, 46.5", units={"height": "m"})
     return (folder / "series.html").as_uri()
 
 

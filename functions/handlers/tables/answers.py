@@ -113,6 +113,9 @@ class Series(TypedDict):
     columns: list[str]
     """Names of the values."""
 
+    units: dict[str, str]
+    """Of the values whose files say one, by name."""
+
     rows: list[dict[str, Any]]
     """time, scene, href, each value by its name, valid, status and reason; by time."""
 

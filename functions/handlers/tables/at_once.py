@@ -15,7 +15,7 @@ from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.features.drill.read_pixels import DrilledPixel, Value, drill
-from pixel_gather.features.series.series_rows import json_time, series_rows
+from pixel_gather.features.series.series_rows import PlaceSeries, json_time
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.lists.list_columns import format_time
 from pixel_gather.tables.forecast import GB_OF_ONE_VCPU
@@ -57,14 +57,15 @@ async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
             columns, notes = opened.work.columns, [*opened.table.notes, *opened.features.notes]
     except TimeoutError as error:
         raise LargerError from error
-    rows = series_rows(images, columns)
-    for row in rows:
+    found = PlaceSeries.of(images, columns)
+    for row in found.rows:
         row["time"] = None if row["time"] is None else json_time(row["time"])
     requests = sum(record.n_requests for record, _ in images)
     seconds = time.monotonic() - began
     return {
         "columns": list(columns),
-        "rows": rows,
+        "units": dict(found.units),
+        "rows": found.rows,
         "totals": {
             "images": len(images),
             "failed": sum(record.status != "ok" for record, _ in images),

@@ -19,7 +19,7 @@ from pixel_gather.tables.find_bands import BandFinder, BandOf, scene_name
 from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.read_bands import Mask, Stored, check_band
 from pixel_gather.tables.sample import Sampler, TileRun
-from pixel_gather.tables.values import Values
+from pixel_gather.tables.values import Value, Values
 
 _MASK: Final = "\0mask"
 """Name of the mask among bands. No band has it."""
@@ -64,6 +64,19 @@ class OpenedScene:
 
     mask: SceneBand | None
     etags: tuple[str | None, ...]
+
+    def unit_of(self, value: Value) -> str:
+        """Return the unit of a value that is a band alone, as its file says; empty for all others.
+
+        Stored values have none if they are not physical ones.
+        """
+        if not value.expression.is_linear:
+            return ""
+        band = self.bands[value.expression.names[0]]
+        header, number = band.opened.header, band.of.number
+        whole = Scaling.of(header, number, band.of.source, raw=False)
+        is_physical = (band.scaling.scale, band.scaling.offset) == (whole.scale, whole.offset)
+        return header.meaning(number).unit if is_physical else ""
 
     @property
     def finest(self) -> Header:

@@ -7,7 +7,7 @@ not grow with the number of images.
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -90,6 +90,9 @@ class ImageRecord:
     row: str | None = None
     """As JSON, if it has to be read again."""
 
+    units: tuple[str, ...] = ()
+    """Of each value, as its files say; empty where they say nothing."""
+
     n_lines: int = 0
     n_requests: int = 0
     n_retries: int = 0
@@ -117,8 +120,15 @@ class ImageRecord:
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> "ImageRecord":
         """Return a record of `to_json`."""
-        tuples = {name: tuple(given[name]) for name in ("hrefs", "etags", "reasons")}
+        tuples = {name: tuple(given.get(name, ())) for name in ("hrefs", "etags", "reasons", "units")}
         return cls(**given | tuples)
+
+
+def units_of(columns: Sequence[str], records: Iterable[ImageRecord]) -> dict[str, str]:
+    """Return the units that all images agree on, by column. A column without one is left out."""
+    said = {each.units for each in records if each.status == "ok"}
+    found = {name: {units[n] if units else "" for units in said} for n, name in enumerate(columns)}
+    return {name: units.pop() for name, units in found.items() if len(units) == 1 and units != {""}}
 
 
 @dataclass(slots=True)

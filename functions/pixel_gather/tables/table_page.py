@@ -14,15 +14,18 @@ import numpy as np
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.shown import linked
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.io.pictures.chart import (
     Chart,
     Tick,
     line_marks,
+    named_with_unit,
     number_ticks,
     path,
     time_ticks,
     whole_ticks,
+    with_unit,
 )
 from pixel_gather.io.pictures.page_style import page_style
 from pixel_gather.tables.base_table import BaseTable
@@ -74,7 +77,8 @@ def table_page(table: Path) -> str:
     drawn = read_drawn(table, base)
     receipt = base.receipt
     title = f"{table.stem}: {counted(receipt['lines'], 'line')}"
-    charts = "".join(_series(drawn, name) for name in drawn.names)
+    units = receipt.get("units", {})
+    charts = "".join(_series(drawn, name, units.get(name, "")) for name in drawn.names)
     n_requests = sum(each.n_requests for each in base.records)
     nbytes = sum(each.nbytes for each in base.records)
     statuses = ", ".join(f"{n:,} {name}" for name, n in receipt["statuses"].items())
@@ -88,7 +92,7 @@ def table_page(table: Path) -> str:
         f"{escape(statuses)}.{drawn_of}</p>\n"
         f"<h2>Coverage in time</h2>{_coverage(drawn)}"
         f"<h2>Series</h2>{charts}"
-        f"<h2>Last values</h2>{_map(drawn)}"
+        f"<h2>Last values</h2>{_map(drawn, units.get(drawn.names[0], ''))}"
         f"<h2>What has no value</h2>{_failed(drawn, base)}"
         f"<h2>Price</h2><p>Its images took {counted(n_requests, 'request')} and {nbytes / 1e6:,.2f} MB. "
         f"In the Region of the images, the requests cost ${n_requests * USD_PER_GET:.6f} on S3.</p>\n"
@@ -139,7 +143,7 @@ def _coverage(drawn: DrawnTable) -> str:
     return f"{chart.html(3)}\n"
 
 
-def _series(drawn: DrawnTable, name: str) -> str:
+def _series(drawn: DrawnTable, name: str, unit: str) -> str:
     """Return the spread of one value over all features, and the lines of some of them."""
     values = drawn.values[name]
     known = np.isfinite(values)
@@ -175,9 +179,9 @@ def _series(drawn: DrawnTable, name: str) -> str:
         marks.append(f'<path class="one" style="stroke: {colour}" d="{path(points)}"/>')
         marks.append(f'<path class="dots" style="stroke: {colour}" d="{dots}"/>')
         legend.append((colour, str(drawn.ids[feature])))
-    said = f"{name}, {least:.4g} to {most:.4g}"
+    said = f"{name}, {least:.4g} to {with_unit(f'{most:.4g}', unit)}"
     chart = Chart(
-        title=name,
+        title=named_with_unit(name, unit),
         said=said,
         marks="".join(marks),
         x_ticks=_dates(unique),
@@ -201,7 +205,7 @@ def _points(xs: Floats, ys: Floats) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs.tolist(), ys.tolist(), strict=True))
 
 
-def _map(drawn: DrawnTable) -> str:
+def _map(drawn: DrawnTable, unit: str) -> str:
     """Return the features, each in the colour of its last value."""
     import shapely  # noqa: PLC0415 # as above
 
@@ -223,7 +227,7 @@ def _map(drawn: DrawnTable) -> str:
         share = 0.5 if high == low else (value - low) / (high - low)
         fill = "" if not np.isfinite(value) else f' fill="{_colour(float(share))}"'
         look = "shape" if fill else "shape none"
-        said = "no value" if not fill else f"{value:.4g}"
+        said = with_unit(f"{value:.4g}", unit) if fill else "no value"
         title = f"<title>{escape(str(id_))}: {said}</title>"
         rings = [
             _points(
@@ -240,11 +244,11 @@ def _map(drawn: DrawnTable) -> str:
         else:
             outline = "".join(f"M{ring.replace(' ', 'L')}Z" for ring in rings)
             marks.append(f'<path class="{look}" fill-rule="evenodd"{fill} d="{outline}">{title}</path>')
-    name = drawn.names[0]
+    name, highest = drawn.names[0], escape(with_unit(f"{high:.4g}", unit))
     bar = (
         f'<div class="scale"><span class="limits">{escape(name)} {low:.4g}'
-        f'<span class="bar viridis" role="img" aria-label="Colour bar from {low:.4g} to {high:.4g}">'
-        f"</span>{high:.4g}</span>"
+        f'<span class="bar viridis" role="img" aria-label="Colour bar from {low:.4g} to {highest}">'
+        f"</span>{highest}</span>"
         '<span class="note">grey: no value</span></div>'
     )
     said = f"{counted(len(marks), 'shape')}, coloured by the last value of {name}"
@@ -292,8 +296,9 @@ def _failed(drawn: DrawnTable, base: BaseTable) -> str:
     ]
     images = [each for each in base.records if each.status != "ok"]
     rows = [
-        f'<tr><td class="text">{escape(each.scene)}</td><td>{each.status}</td>'
-        f'<td class="text">{escape(each.reason or "")}</td><td class="n">{each.tries}</td></tr>'
+        f'<tr><td class="text">{linked(each.scene, next(iter(each.hrefs), None))}</td>'
+        f'<td>{each.status}</td><td class="text">{escape(each.reason or "")}</td>'
+        f'<td class="n">{each.tries}</td></tr>'
         for each in images[:_MOST_FAILED]
     ]
     left = len(images) - len(rows)

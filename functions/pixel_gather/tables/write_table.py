@@ -4,7 +4,7 @@ A part of the table is put together at a time, from the parts of all images. So 
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -14,7 +14,15 @@ import xxhash
 from pixel_gather.core.errors import StoreError
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import LONLAT, NO_TIME, Features
-from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines, LineStatus, PartFolder, line_dtype
+from pixel_gather.tables.parts import (
+    NO_LINES,
+    ImageRecord,
+    Lines,
+    LineStatus,
+    PartFolder,
+    line_dtype,
+    units_of,
+)
 from pixel_gather.tables.table_receipt import (
     Written,
     digest_of_images,
@@ -79,6 +87,7 @@ def write_table(
         written = writer.written
         receipt = {**about, "lines": written.n_lines, "statuses": dict(written.n_by_status)}
         receipt["digest"] = written.digest
+        receipt["units"] = _units(columns, new, base)
         receipt["files"] = {"features": features_digest, "table": digest_of_path(temporary)}
         images = _images_table(records, receipt)
         _write_side(images.schema, iter(images.to_batches()), side_path(path, "images"))
@@ -87,6 +96,20 @@ def write_table(
         temporary.unlink(missing_ok=True)
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
     return written
+
+
+def _units(columns: Sequence[str], new: Collection[ImageRecord], base: BaseTable | None) -> dict[str, str]:
+    """Return the units that all images agree on, those of the table that is appended to as well."""
+    said = [units_of(columns, new)] if _any_read(new) else []
+    if base is not None and _any_read(base.records):
+        said.append(base.receipt.get("units", {}))
+    return {
+        name: unit for each in said for name, unit in each.items() if all(unit == it.get(name) for it in said)
+    }
+
+
+def _any_read(records: Iterable[ImageRecord]) -> bool:
+    return any(each.status == "ok" for each in records)
 
 
 def write_features(path: Path, features: Features) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.series.page import ABOUT, write_page
 from pixel_gather.features.series.series import place_of, series_async, sparkline
-from pixel_gather.features.series.series_rows import json_time
+from pixel_gather.features.series.series_rows import PlaceSeries, json_time
 from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather_cli.mask_option import mask_option
@@ -62,20 +62,21 @@ def series_command(**options: Any) -> int:
     settings = settings_of(options)
     with open_progress("series", quiet=quiet, thing="image") as show:
         found = series_async(request, is_point=point is not None, settings=settings, on_progress=show)
-        rows = run(found)
+        read = run(found)
     if html is not None:
         title = "Series of a polygon" if point is None else f"Series at {point[0]:g}, {point[1]:g}"
-        write_page(rows, Path(in_home(html)), title=title)
+        write_page(read.rows, Path(in_home(html)), title=title, units=read.units)
     if as_json:
-        for row in rows:
+        for row in read.rows:
             click.echo(json.dumps(row | {"time": _time(row)}))
     else:
-        click.echo(series_text(rows), nl=False)
-    return 1 if any(row["reason"] for row in rows) else 0
+        click.echo(series_text(read), nl=False)
+    return 1 if any(row["reason"] for row in read.rows) else 0
 
 
-def series_text(rows: list[dict[str, Any]]) -> str:
+def series_text(series: PlaceSeries) -> str:
     """Return a line for each image, and below it a sparkline of each value."""
+    rows = series.rows
     names = [name for name in (rows[0] if rows else {}) if name not in ABOUT]
     lines = []
     for row in rows:
@@ -84,7 +85,8 @@ def series_text(rows: list[dict[str, Any]]) -> str:
     for name in names:
         known = [row[name] for row in rows if row[name] is not None]
         drawn = sparkline([row[name] for row in rows])
-        bounds = f"{min(known):.6g} to {max(known):.6g}" if known else "no value"
+        unit = f" {series.units[name]}" if name in series.units else ""
+        bounds = f"{min(known):.6g} to {max(known):.6g}{unit}" if known else "no value"
         lines.append(f"{name}: {drawn}  {bounds}, {counted(len(rows), 'image')}")
     return "".join(f"{line.rstrip()}\n" for line in lines) or "no image shows this place\n"
 

@@ -45,6 +45,13 @@ def table_in_html(head: str, titles: Sequence[str], rows: Iterable[Sequence[str]
     return f"<p><b>{escape(head)}</b></p><table><tr>{first}</tr>{lines}</table>{last}"
 
 
+def linked(text: str, href: str | None) -> str:
+    """Return a text as HTML: a link where a browser can open the file, which is on the web."""
+    if href is None or not href.startswith(("https://", "http://")):
+        return escape(text)
+    return f'<a href="{escape(href)}" rel="noreferrer">{escape(text)}</a>'
+
+
 def first_few(names: Sequence[str]) -> str:
     """Return the first names, separated by commas."""
     return ", ".join([*names[:_MOST], *(["..."] if len(names) > _MOST else [])])

@@ -98,6 +98,7 @@ class PointWork:
             etags=scene.etags,
             reasons=reasons,
             n_lines=len(lines),
+            units=(*map(scene.unit_of, self.values.values), *([""] if self.method.square > 1 else [])),
         )
         return record, lines
 

@@ -10,6 +10,7 @@ import numpy as np
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.band_meaning import NO_MEANING, true_colour
 from pixel_gather.core.model.band_names import COLOURS, is_of_classes
+from pixel_gather.core.model.shown import linked
 from pixel_gather.features.rank.table import Ranking
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
 from pixel_gather.io.pictures.page_style import page_style
@@ -137,7 +138,7 @@ def _row(row: Mapping[str, Any], image: Rgba | None, ends: tuple[float, float]) 
     clear = "" if row["clear"] is None else f"{100 * row['clear']:.0f} %"
     return (
         f"<tr><td class=n>{row['rank'] or ''}{within}</td><td>{picture}</td>"
-        f"<td>{scene}<br><small>{date}</small></td>"
+        f"<td>{linked(row['id'], next(iter(row['hrefs']), None))}<br><small>{date}</small></td>"
         f"<td class=n>{value}{error}</td><td class=bars>{_bar(row, ends)}</td><td class=n>{clear}</td>"
         f"<td><small>{escape(row['level'] or '')}</small></td></tr>\n"
     )

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.points.point_pixels import Method
-from pixel_gather.features.series.series_rows import series_rows
+from pixel_gather.features.series.series_rows import PlaceSeries
 from pixel_gather.features.zones.measure_zones import ZoneTable
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
@@ -48,7 +48,7 @@ def series(
     """
     features = place_of(point=point, geojson=geojson)
     request = TableRequest.of(features=features, sources=sources, by=by, mask=mask, bands=bands, raw=raw)
-    return run(series_async(request, is_point=point is not None, settings=settings))
+    return run(series_async(request, is_point=point is not None, settings=settings)).rows
 
 
 def place_of(*, point: Sequence[float] | None, geojson: Mapping[str, Any] | None) -> Any:
@@ -71,11 +71,11 @@ async def series_async(
     is_point: bool,
     settings: Settings | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
-) -> list[dict[str, Any]]:
+) -> PlaceSeries:
     """Return the values; see `series`."""
     kind = PointTable(Method()) if is_point else ZoneTable.of(_MEAN)
     columns, images = await measure_images(kind, request, settings=settings, on_progress=on_progress)
-    return series_rows(images, columns)
+    return PlaceSeries.of(images, columns)
 
 
 def sparkline(values: Sequence[float | None]) -> str:

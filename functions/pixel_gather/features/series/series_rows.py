@@ -1,27 +1,40 @@
 """The values of images at one place as rows, in the order of time. Pure."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pixel_gather.tables.features import NO_TIME
-from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus
+from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, units_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def series_rows(images: Iterable[tuple[ImageRecord, Lines]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a row for each image that shows the place, and for each that cannot be read.
+@dataclass(frozen=True, slots=True)
+class PlaceSeries:
+    """The values of images at one place."""
 
-    Args:
-        images: Their records, and their lines for a single feature.
-        columns: The names of the values.
-    """
-    found = sorted(
-        images, key=lambda each: (NO_TIME if each[0].time_us is None else each[0].time_us, each[0].number)
-    )
-    return [row for record, lines in found if (row := _row(record, lines, columns)) is not None]
+    rows: list[dict[str, Any]]
+    """One for each image that shows the place, and for each that cannot be read, in the order of time."""
+
+    units: Mapping[str, str]
+    """Of the values whose files say one, by name."""
+
+    @classmethod
+    def of(cls, images: Iterable[tuple[ImageRecord, Lines]], columns: Sequence[str]) -> "PlaceSeries":
+        """Put images together.
+
+        Args:
+            images: Their records, and their lines for a single feature.
+            columns: The names of the values.
+        """
+        found = sorted(
+            images, key=lambda each: (NO_TIME if each[0].time_us is None else each[0].time_us, each[0].number)
+        )
+        rows = [row for record, lines in found if (row := _row(record, lines, columns)) is not None]
+        return cls(rows, units_of(columns, [record for record, lines in found if len(lines)]))
 
 
 def json_time(moment: datetime) -> str:

@@ -150,6 +150,11 @@ class ZoneWork:
             etags=scene.etags,
             reasons=tuple(reasons),
             n_lines=len(lines),
+            units=tuple(
+                scene.unit_of(value) if statistic.keeps_unit else ""
+                for value in self.values.values
+                for statistic in self.statistics
+            ),
         )
         return record, lines
 

@@ -22,6 +22,7 @@ _PLAIN: Final = (
 _QUANTILE: Final = re.compile(r"p(\d{1,2}(?:\.\d+)?|100)")
 _SHARE: Final = re.compile(r"frac[_:](-?\d+(?:\.\d+)?)")
 _OF_MOMENTS: Final = frozenset({"variance", "stdev", "cv"})
+_OF_OTHER_UNITS: Final = frozenset({"count", "sum", "variance", "cv", "variety", "frac"})
 _OF_VALUES: Final = frozenset({"median", "mode", "majority", "minority", "variety"})
 DEFAULT: Final = ("mean", "stdev", "count")
 
@@ -61,6 +62,11 @@ class ZoneStatistic:
         if self.name in _PLAIN:
             return {"median": "quantile", "majority": "mode"}.get(self.name, self.name)
         return "frac" if self.name.startswith("frac") else "quantile"
+
+    @property
+    def keeps_unit(self) -> bool:
+        """Whether it has the unit of the pixels."""
+        return self.kind not in _OF_OTHER_UNITS
 
 
 def parse_statistics(given: str | Sequence[str]) -> tuple[ZoneStatistic, ...]:

@@ -235,6 +235,16 @@ def line_marks(x: Numbers, y: Numbers) -> list[str]:
     return [f'<path class="line" d="{lines}"/>', f'<path class="dots" d="{dots}"/>']
 
 
+def with_unit(value: str, unit: str) -> str:
+    """Return a value and its unit; the value alone if the unit is empty."""
+    return f"{value} {unit}".rstrip()
+
+
+def named_with_unit(name: str, unit: str) -> str:
+    """Return a name and its unit in brackets; the name alone if the unit is empty."""
+    return f"{name} ({unit})" if unit else name
+
+
 def drawn_in_words(n: int, name: str) -> str:
     """Return how many of ``n`` values `line_marks` draws; empty if it draws all."""
     every = _every(n)
