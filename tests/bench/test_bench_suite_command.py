@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather_bench.figures.draw import draw_in_both_themes
+from pixel_gather_bench.figures.draw import draw_figures
 from support.command_line import run as run_command
 
 OHC = sorted(
@@ -44,10 +44,10 @@ def suite_in(folder: Path) -> Path:
 def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports have one figure instead of all, which take half a minute to write."""
 
-    def draw(*runs: Any, **options: Any) -> list[dict[str, Any]]:
-        return [{"workers": drawn["workers"]} for drawn in draw_in_both_themes(*runs, **options)]
+    def draw(*runs: Any, **options: Any) -> dict[str, Any]:
+        return {"workers": draw_figures(*runs, **options)["workers"]}
 
-    monkeypatch.setattr("pixel_gather_bench.suite.report.draw_in_both_themes", draw)
+    monkeypatch.setattr("pixel_gather_bench.figures.draw.draw_figures", draw)
 
 
 @pytest.mark.usefixtures("one_figure")

@@ -224,18 +224,23 @@ def table(found: Sequence[Joining]) -> Iterator[str]:
     yield from markdown(rows)
 
 
-def write_figure(found: Sequence[Joining], folder: Path) -> list[Path]:
+def write_figure(found: Sequence[Joining], folder: Path) -> None:
     """Draw requests, bytes and seconds of a join against the number of cubes, in both themes."""
-    from pixel_gather_bench.figures.legends import put_in_both_themes  # noqa: PLC0415 # matplotlib takes 0.5 s
+    from pixel_gather_bench.figures.look import put_in_both_themes  # noqa: PLC0415 # matplotlib takes 0.5 s
 
-    return put_in_both_themes(partial(_draw, found), folder, "join")
+    put_in_both_themes(partial(_draw, found), folder, "join")
 
 
 def _draw(found: Sequence[Joining], theme: "Theme") -> "Figure":
-    from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, new_figure  # noqa: PLC0415 # as above
-    from pixel_gather_bench.figures.legends import legend_above, log_ticks, note_below  # noqa: PLC0415 # as above
+    from pixel_gather_bench.figures.look import (  # noqa: PLC0415 # as above
+        finish_axes,
+        legend_above,
+        log_ticks,
+        new_figure,
+        note_below,
+    )
 
-    figure, axes = new_figure(theme, n_rows=1, n_columns=3, size_in=(WIDTH_IN, 3.4))
+    figure, axes = new_figure(1, 3, height_in=3.4)
     drawn: tuple[tuple[str, Callable[[Step], float]], ...] = (
         ("requests", lambda step: step.gets + step.puts),
         ("megabytes", lambda step: step.nbytes / 1e6),
@@ -249,9 +254,9 @@ def _draw(found: Sequence[Joining], theme: "Theme") -> "Figure":
             ax.plot(xs, ys, color=color, marker=marker, markersize=4.5, label=name)
         ax.set_xscale("log")
         ax.set_yscale("log")
-        finish_axes(ax, title=what, x_label="cubes joined", y_label=what, theme=theme)
-        log_ticks(ax.xaxis, [each.n_cubes for each in found], only_these=True)
-    legend_above(figure, axes[0, 0], theme)
+        finish_axes(ax, title=what, x_label="cubes joined", y_label=what)
+        log_ticks(ax.xaxis, [each.n_cubes for each in found])
+    legend_above(figure, axes[0, 0])
     n_shards = found[0].n_shards // found[0].n_cubes
     note_below(
         figure,

@@ -22,7 +22,7 @@ from pixel_gather.io.pictures.pictures import make_film
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches, number_in_words
 from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather_bench.figures.draw import draw_figures
-from pixel_gather_bench.figures.files import make_plots
+from pixel_gather_bench.figures.look import make_plots
 from support.report_cubes import REPORT, MadeCube
 
 HOSTILE = "s3://b/\"><script>alert(1)</script>'<img src=x onerror=alert(2)>{{ 7 * 7 }}.tif"

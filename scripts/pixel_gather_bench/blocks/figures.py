@@ -19,8 +19,16 @@ from pixel_gather_bench.blocks.sweep import (
     is_default,
 )
 from pixel_gather_bench.blocks.text import Medians, basis, take_medians
-from pixel_gather_bench.figures.axes import LINES, MARKERS, WIDTH_IN, finish_axes, new_figure
-from pixel_gather_bench.figures.legends import legend_above, log_ticks, note_below, put_in_both_themes
+from pixel_gather_bench.figures.look import (
+    LINES,
+    MARKERS,
+    finish_axes,
+    legend_above,
+    log_ticks,
+    new_figure,
+    note_below,
+    put_in_both_themes,
+)
 
 _HEIGHT_IN: Final = 7.6
 _PANELS: Final = {
@@ -40,34 +48,30 @@ _SPREAD: Final = 10
 """An axis is logarithmic from this ratio of the fastest to the slowest on."""
 
 
-def write_figures(records: Sequence[BlockRecord], folder: Path) -> list[Path]:
+def write_figures(records: Sequence[BlockRecord], folder: Path) -> None:
     """Write each sweep's figure as PNG and SVG, light and dark. A sweep of one point has no figure."""
     medians = take_medians(records)
-    files: list[Path] = []
     for sweep in SWEEPS:
         codecs = [codec for codec in CODECS if len(curve(list(medians), sweep, codec)) > 1]
         if codecs:
-            files += put_in_both_themes(
-                partial(draw_sweep, medians, sweep, codecs), folder, f"blocks-{sweep}"
-            )
-    return files
+            put_in_both_themes(partial(draw_sweep, medians, sweep, codecs), folder, f"blocks-{sweep}")
 
 
 def draw_sweep(medians: Medians, sweep: str, codecs: Sequence[str], theme: Theme) -> Figure:
     """Draw four panels, one for each way of using a cube, with a line for each codec."""
-    figure, axes = new_figure(theme, n_rows=2, n_columns=2, size_in=(WIDTH_IN, _HEIGHT_IN))
+    figure, axes = new_figure(2, 2, height_in=_HEIGHT_IN)
     for ax, (way, (title, y_label)) in zip(axes.flat, _PANELS.items(), strict=True):
         drawn = [_draw(ax, medians, sweep=sweep, way=way, codec=codec, theme=theme) for codec in codecs]
         xs, ys = ([value for values in each for value in values] for each in zip(*drawn, strict=True))
         ax.set_xscale("log")
         if max(ys) > _SPREAD * min(ys):
             ax.set_yscale("log")
-            log_ticks(ax.yaxis, ys)
+            log_ticks(ax.yaxis)
         else:
             ax.set_ylim(0, max(ys) * (1 + _HEADROOM))
-        finish_axes(ax, title=title, x_label=_X_LABELS[sweep], y_label=y_label, theme=theme)
-        log_ticks(ax.xaxis, xs, only_these=True)
-    legend_above(figure, axes[0, 0], theme, last=_DEFAULT)
+        finish_axes(ax, title=title, x_label=_X_LABELS[sweep], y_label=y_label)
+        log_ticks(ax.xaxis, xs)
+    legend_above(figure, axes[0, 0], last=_DEFAULT)
     note_below(figure, basis(), theme)
     return figure
 

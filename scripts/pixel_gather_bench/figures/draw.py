@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
+from pixel_gather.features.report.page import Plot
 from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme
 from pixel_gather_bench.figures import (
     in_depth,
@@ -16,16 +18,8 @@ from pixel_gather_bench.figures import (
     warm_up,
     workers,
 )
-from pixel_gather_bench.figures.files import Drawn
-from pixel_gather_bench.figures.labels import Numbers, unique_labels
-
-
-def draw_in_both_themes(
-    runs: Sequence[Run], *, with_published: bool
-) -> tuple[dict[str, Drawn], dict[str, Drawn]]:
-    """Return all figures of some runs, light and dark. A page uses the light ones."""
-    light = draw_figures(runs, with_published=with_published, theme=LIGHT)
-    return light, draw_figures(runs, with_published=with_published, theme=DARK)
+from pixel_gather_bench.figures.look import Drawn, drawn_in, make_plots, put_figure
+from pixel_gather_bench.figures.numbers import unique_labels
 
 
 def draw_figures(runs: Sequence[Run], *, with_published: bool, theme: Theme) -> dict[str, Drawn]:
@@ -43,15 +37,27 @@ def draw_figures(runs: Sequence[Run], *, with_published: bool, theme: Theme) -> 
     shown = _drawable(runs)
     if not shown:
         return {}
-    drawn = {
-        "in_depth": in_depth.draw(shown, theme),
-        "workers": workers.draw(shown, theme, with_published=with_published),
-        "one_against_best": one_against_best.draw(shown, theme, with_published=with_published),
-        "latency_hiding": latency_hiding.draw(shown, theme),
-        "throughput": throughput.draw(shown, theme, with_published=with_published),
-        "warm_up": warm_up.draw(shown, theme),
-    }
+    with drawn_in(theme):
+        drawn = {
+            "in_depth": in_depth.draw(shown, theme),
+            "workers": workers.draw(shown, theme, with_published=with_published),
+            "one_against_best": one_against_best.draw(shown, theme, with_published=with_published),
+            "latency_hiding": latency_hiding.draw(shown, theme),
+            "throughput": throughput.draw(shown, theme, with_published=with_published),
+            "warm_up": warm_up.draw(shown, theme),
+        }
     return {name: figure for name, figure in drawn.items() if figure is not None}
+
+
+def put_figures(runs: Sequence[Run], folder: Path, *, with_published: bool) -> tuple[Plot, ...]:
+    """Write all figures as PNG and SVG, light and dark. Return them as parts of a page."""
+    plots: tuple[Plot, ...] = ()
+    for theme, suffix in ((LIGHT, ""), (DARK, "-dark")):
+        drawn = draw_figures(runs, with_published=with_published, theme=theme)
+        for name, each in drawn.items():
+            put_figure(each.figure, folder, f"{name}{suffix}")
+        plots = plots or make_plots(drawn)
+    return plots
 
 
 def _drawable(runs: Sequence[Run]) -> list[Run]:
@@ -66,10 +72,9 @@ def _with_known_times(timings: Timings) -> Timings:
     """Leave out sources with an unknown time."""
     times = (timings.start_s, timings.end_s, timings.open_s, timings.read_s)
     is_known = np.logical_and.reduce([np.isfinite(each) for each in times])
-    return timings if is_known.all() else Timings(**{name: each[is_known] for name, each in _arrays(timings)})
-
-
-def _arrays(timings: Timings) -> list[tuple[str, Numbers]]:
-    return [
-        (name, getattr(timings, name)) for name in ("start_s", "end_s", "open_s", "read_s", "nbytes", "shard")
-    ]
+    return Timings(
+        **{
+            name: getattr(timings, name)[is_known]
+            for name in ("start_s", "end_s", "open_s", "read_s", "nbytes", "shard")
+        }
+    )

@@ -1,47 +1,25 @@
 """Draws figure 4, latency hiding: when each of the first sources was opened and read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.io.pictures.theme import Theme
-from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, legend_below, new_figure
-from pixel_gather_bench.figures.choosing import few_and_best
-from pixel_gather_bench.figures.files import Drawn
-from pixel_gather_bench.figures.labels import MILLISECONDS, Numbers, label_with_number
+from pixel_gather_bench.figures.look import Drawn, finish_axes, legend_below, new_figure
+from pixel_gather_bench.figures.numbers import Numbers, few_and_best, label_with_number
 
 _N_FIRST: Final = 40
-_ZOOM_MS: Final = 750.0
-_ZOOMED_AT_LEAST: Final = 1.3
-"""If the whole is not longer than so many times the zoom, the zoom is made closer."""
+_ZOOMS_MS: Final = (750.0, 500.0, 200.0, 100.0, 50.0, 20.0, 10.0, 5.0, 2.0, 1.0)
+"""The zoom is the longest of these that is clearly shorter than the whole."""
 
-_CLOSER: Final = (500.0, 200.0, 100.0, 50.0, 20.0, 10.0, 5.0, 2.0, 1.0)
-_BAR: Final = 0.8
+_CLEARLY: Final = 1.3
 _ROOM: Final = 1.02
-_ROW_IN: Final = 1.95
-_ALONE_IN: Final = 3.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bars:
-    """The first sources of one run in order of their start. Times are in ms since the first start."""
-
-    start: Numbers
-    opened: Numbers
-    """End of opening."""
-
-    reading: Numbers
-    """Start of reading, which ends when the source ends."""
-
-    end: Numbers
 
 
 def draw(runs: Sequence[Run], theme: Theme) -> Drawn | None:
@@ -51,25 +29,21 @@ def draw(runs: Sequence[Run], theme: Theme) -> Drawn | None:
     """
     chosen = few_and_best(runs)
     bars = [_bars_of(run.timings) for run in chosen]
-    extent = _ROOM * max(float(each.end.max()) for each in bars)
+    extent = _ROOM * max(float(end.max()) for *_, end in bars)
     if extent <= 0:
         return None
-    zoom = _zoom_of(extent)
-    height_in = 1.0 + (_ALONE_IN if len(chosen) == 1 else _ROW_IN * len(chosen))
-    figure, axes = new_figure(theme, n_rows=len(chosen), n_columns=2, size_in=(WIDTH_IN, height_in))
+    zoom = next((each for each in _ZOOMS_MS if _CLEARLY * each < extent), extent / 2)
+    height_in = 1.0 + (3.2 if len(chosen) == 1 else 1.95 * len(chosen))
+    figure, axes = new_figure(len(chosen), 2, height_in=height_in)
     for run, each, (whole, closer) in zip(chosen, bars, axes, strict=True):
-        is_last = run is chosen[-1]
-        x_label = "ms since the first source began" if is_last else ""
+        x_label = "ms since the first source began" if run is chosen[-1] else ""
         for ax, stop in ((whole, extent), (closer, zoom)):
             _draw_bars(ax, each, stop, theme)
         title = label_with_number(run.name, run.concurrency)
-        finish_axes(whole, title=title, x_label=x_label, y_label="source", theme=theme)
-        finish_axes(
-            closer, title=f"the first {plain_number(zoom)} ms", x_label=x_label, y_label="", theme=theme
-        )
+        finish_axes(whole, title=title, x_label=x_label, y_label="source")
+        finish_axes(closer, title=f"the first {plain_number(zoom)} ms", x_label=x_label, y_label="")
     legend_below(
         figure,
-        theme,
         [
             Patch(facecolor=theme.blue, label="open: until the header was known"),
             Patch(facecolor=theme.vermilion, label="read: the window's bytes, decoded"),
@@ -86,35 +60,22 @@ def draw(runs: Sequence[Run], theme: Theme) -> Drawn | None:
     )
 
 
-def _bars_of(timings: Timings) -> _Bars:
+def _bars_of(timings: Timings) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Return when the first sources began, were open, began to be read, and ended, in ms since the first."""
     first = np.argsort(timings.start_s, kind="stable")[:_N_FIRST]
     start = timings.start_s[first] - timings.began_s
     end = np.maximum(timings.end_s[first] - timings.began_s, start)
     opened = np.minimum(start + timings.open_s[first], end)
     reading = np.maximum(end - timings.read_s[first], opened)
-    factor = MILLISECONDS.per_one
-    return _Bars(start=factor * start, opened=factor * opened, reading=factor * reading, end=factor * end)
+    return 1000 * start, 1000 * opened, 1000 * reading, 1000 * end
 
 
-def _zoom_of(extent: float) -> float:
-    if extent > _ZOOMED_AT_LEAST * _ZOOM_MS:
-        return _ZOOM_MS
-    return next((closer for closer in _CLOSER if _ZOOMED_AT_LEAST * closer < extent), extent / 2)
-
-
-def _draw_bars(ax: Axes, bars: _Bars, stop: float, theme: Theme) -> None:
-    y = np.arange(1, len(bars.start) + 1)
-    ax.hlines(y, bars.start, bars.end, color=theme.quiet, linewidth=0.8, zorder=0.9)
-    for starts, ends, colour in (
-        (bars.start, bars.opened, theme.blue),
-        (bars.reading, bars.end, theme.vermilion),
-    ):
-        boxes = [
-            [(x, row - _BAR / 2), (until, row - _BAR / 2), (until, row + _BAR / 2), (x, row + _BAR / 2)]
-            for x, until, row in zip(starts, np.minimum(ends, stop), y, strict=True)
-            if x < until
-        ]
-        ax.add_collection(PolyCollection(boxes, facecolors=colour, edgecolors="none"))
+def _draw_bars(ax: Axes, bars: tuple[Numbers, Numbers, Numbers, Numbers], stop: float, theme: Theme) -> None:
+    start, opened, reading, end = bars
+    y = np.arange(1, len(start) + 1)
+    ax.hlines(y, start, end, color=theme.quiet, linewidth=0.8, zorder=0.9)
+    for begins, ends, colour in ((start, opened, theme.blue), (reading, end, theme.vermilion)):
+        ax.barh(y, ends - begins, left=begins, color=colour)
     ax.set_xlim(0, stop)
     ax.set_ylim(len(y) + 1, 0)
     ax.set_yticks([row for row in (1, 10, 20, 30, 40) if row <= len(y)])

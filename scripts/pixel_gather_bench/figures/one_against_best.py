@@ -12,15 +12,15 @@ from pixel_gather.core.results.run import Run
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.features.report.in_flight import in_flight_at_start
 from pixel_gather.io.pictures.theme import Theme
-from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, head, legend, new_figure
-from pixel_gather_bench.figures.choosing import fewest_and_best
-from pixel_gather_bench.figures.files import Drawn
-from pixel_gather_bench.figures.histogram import Span, counts_in, span_around, span_of, tail_of
-from pixel_gather_bench.figures.labels import (
-    MILLISECONDS,
+from pixel_gather_bench.figures.look import Drawn, finish_axes, head, new_figure
+from pixel_gather_bench.figures.numbers import (
     FigureUnit,
     Numbers,
+    fewest_and_best,
     label_with_number,
+    span_around,
+    span_of,
+    tail_of,
     unit_of_times,
 )
 
@@ -38,57 +38,33 @@ class _Group:
     times_s: dict[Part, Numbers]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
-    """One kind of times of a group, in the figure's unit."""
-
-    name: str
-    times: Numbers
-
-
 def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn:
     """Draw the lowest concurrency and the best. For one run, its sources with few and with many in flight."""
     chosen = fewest_and_best(runs)
     groups = _groups_within(runs[0]) if len(runs) == 1 else [_all_of(run) for run in chosen]
     unit = unit_of_times(groups[0].times_s["total"])
-    figure, axes = new_figure(theme, n_rows=1, n_columns=3, size_in=(WIDTH_IN, 4.3))
+    figure, axes = new_figure(1, 3, height_in=4.3)
     head(figure, " against ".join(label_with_number(run.name, run.concurrency) for run in chosen), theme)
     for ax, part in zip(axes[0], _PARTS, strict=True):
-        shown = [_Shown(name=group.name, times=group.times_s[part] * unit.per_one) for group in groups]
-        marks = [_published_value(run, part, unit) for run in published.PUBLISHED if with_published]
-        span = span_around([span_of(each.times) for each in shown], marks)
-        _draw_groups(ax, shown, span, unit, theme)
-        _mark_published(ax, marks, unit, theme)
-        ax.set_xlim(span.low, span.top)
-        ax.set_ylim(bottom=0)
-        finish_axes(
-            ax,
-            title=part.capitalize(),
-            x_label=unit.name + tail_of(np.concatenate([each.times for each in shown]), span, unit=unit.name),
-            y_label="% of the sources" if part == "open" else "",
-            theme=theme,
+        _draw_part(ax, part, groups, unit, theme, with_published=with_published)
+    if len(runs) == 1:
+        title = "Few in flight against many"
+        who = (
+            "Sources of this run that began while few others were in flight (the lowest quarter) are "
+            "compared with those that began among many (the highest). If that did not vary, all are shown "
+            "together."
         )
-        legend(ax, theme, below=True)
-    return Drawn(
-        figure=figure, title=_title(runs, groups), caption=_caption(runs, with_published=with_published)
-    )
-
-
-def _title(runs: Sequence[Run], groups: Sequence[_Group]) -> str:
-    if len(groups) == 1:
-        return "Times of opening and reading"
-    return "Few in flight against many" if len(runs) == 1 else "The fewest against the best"
-
-
-def _caption(runs: Sequence[Run], *, with_published: bool) -> str:
-    who = (
-        "Sources of this run that began while few others were in flight (the lowest quarter) are compared "
-        "with those that began among many (the highest). If that did not vary, all are shown together."
-        if len(runs) == 1
-        else "The run with the fewest at a time against the one of the highest typical throughput."
-    )
+    else:
+        title = "The fewest against the best"
+        who = "The run with the fewest at a time against the one of the highest typical throughput."
     of_2018 = " Dotted and dash-dotted: medians published in 2018." if with_published else ""
-    return f"{who} Time to open a source, to read its window, and both. The means are marked.{of_2018}"
+    return Drawn(
+        figure=figure,
+        title=title if len(groups) > 1 else "Times of opening and reading",
+        caption=(
+            f"{who} Time to open a source, to read its window, and both. The means are marked.{of_2018}"
+        ),
+    )
 
 
 def _all_of(run: Run) -> _Group:
@@ -108,41 +84,36 @@ def _groups_within(run: Run) -> list[_Group]:
 
 
 def _group(run: Run, chosen: Numbers, name: str) -> _Group:
-    timings = run.timings
-    return _Group(
-        name=name,
-        times_s={
-            "open": timings.open_s[chosen],
-            "read": timings.read_s[chosen],
-            "total": timings.total_s[chosen],
-        },
-    )
+    return _Group(name=name, times_s={part: getattr(run.timings, f"{part}_s")[chosen] for part in _PARTS})
 
 
-def _draw_groups(ax: Axes, groups: Sequence[_Shown], span: Span, unit: FigureUnit, theme: Theme) -> None:
-    looks: tuple[dict[str, Any], ...] = (
-        {"color": theme.blue, "fill": True, "alpha": 0.45},
-        {"color": theme.vermilion, "fill": False, "linewidth": 1.6},
+def _draw_part(
+    ax: Axes, part: Part, groups: Sequence[_Group], unit: FigureUnit, theme: Theme, *, with_published: bool
+) -> None:
+    shown = [group.times_s[part] * unit.per_one for group in groups]
+    marks = [
+        getattr(run, f"{part}_ms").median / 1000 * unit.per_one
+        for run in published.PUBLISHED
+        if with_published
+    ]
+    span = span_around([span_of(times) for times in shown], marks)
+    edges = span.edges(max(map(len, shown)))
+    looks: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+        ({"color": theme.blue, "fill": True, "alpha": 0.45}, {"color": theme.blue}),
+        ({"color": theme.vermilion, "linewidth": 1.6}, {"color": theme.vermilion, "linestyle": (0, (5, 2))}),
     )
-    lines: tuple[dict[str, Any], ...] = (
-        {"color": theme.blue, "linestyle": "solid"},
-        {"color": theme.vermilion, "linestyle": (0, (5, 2))},
-    )
-    edges = span.edges(max(len(group.times) for group in groups))
-    for group, look, line in zip(groups, looks, lines, strict=False):
-        ax.stairs(100 * counts_in(group.times, edges) / len(group.times), edges, **look)
-        mean = float(group.times.mean())
+    for group, times, (look, line) in zip(groups, shown, looks, strict=False):
+        ax.stairs(100 * np.histogram(times, edges)[0] / len(times), edges, **look)
+        mean = float(times.mean())
         told = f"{group.name}: mean {plain_number(mean)} {unit.name}"
         ax.axvline(min(mean, span.top), linewidth=1.8, label=told, **line)
-
-
-def _mark_published(ax: Axes, medians: Sequence[float], unit: FigureUnit, theme: Theme) -> None:
-    lines: tuple[dict[str, Any], ...] = ({"linestyle": (0, (1, 1.5))}, {"linestyle": (0, (5, 1.5, 1, 1.5))})
-    for run, median, line in zip(published.PUBLISHED, medians, lines, strict=False):
+    dashes: Any = ((0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
+    for run, median, dash in zip(published.PUBLISHED, marks, dashes, strict=False):
         told = f"{run.name}: median {plain_number(median)} {unit.name}"
-        ax.axvline(median, color=theme.published, linewidth=1.4, label=told, **line)
-
-
-def _published_value(run: published.PublishedRun, part: Part, unit: FigureUnit) -> float:
-    spread: published.PublishedSpread = getattr(run, f"{part}_ms")
-    return spread.median / MILLISECONDS.per_one * unit.per_one
+        ax.axvline(median, color=theme.published, linewidth=1.4, label=told, linestyle=dash)
+    ax.set_xlim(span.low, span.top)
+    ax.set_ylim(bottom=0)
+    tail = tail_of(np.concatenate(shown), span, unit=unit.name)
+    y_label = "% of the sources" if part == "open" else ""
+    finish_axes(ax, title=part.capitalize(), x_label=unit.name + tail, y_label=y_label)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), frameon=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,18 +12,17 @@ from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.io.pictures.theme import Theme
-from pixel_gather_bench.figures.axes import (
+from pixel_gather_bench.figures.look import (
     LINES,
     NOTE_PT,
-    WIDTH_IN,
+    Drawn,
+    Line,
     finish_axes,
     legend_below,
     new_figure,
     whole_ticks,
 )
-from pixel_gather_bench.figures.choosing import choose_runs
-from pixel_gather_bench.figures.files import Drawn
-from pixel_gather_bench.figures.thinning import kept_indexes
+from pixel_gather_bench.figures.numbers import choose_runs, kept_indexes
 
 _MOST_POINTS: Final = 1200
 _MOST_QUIET_POINTS: Final = 250
@@ -42,7 +41,7 @@ class _Level:
     name: str
     per_s: float
     colour: str
-    line: str | tuple[int, tuple[float, ...]]
+    line: Line
 
 
 def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | None:
@@ -51,126 +50,80 @@ def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | 
     if not shown:
         return None
     chosen = choose_runs(shown)
-    figure, axes = new_figure(theme, n_rows=1, n_columns=1, size_in=(WIDTH_IN, 4.6))
+    figure, axes = new_figure(1, 1, height_in=4.6)
     ax: Axes = axes[0, 0]
-    levels = [
-        _Level(
-            name=f"{run.name}: {plain_number(run.typical_per_s)}/s",
-            per_s=run.typical_per_s,
-            colour=theme.series[index],
-            line=LINES[index],
-        )
-        for index, run in enumerate(chosen)
-    ]
     for run in shown:
-        if run in chosen:
-            continue
-        _draw_curve(ax, run, colour=theme.quiet, width=0.8, most=_MOST_QUIET_POINTS)
-    for run, level in zip(chosen, levels, strict=True):
-        _draw_curve(ax, run, colour=level.colour, width=1.7, most=_MOST_POINTS, line=level.line)
-    if with_published:
-        levels += _draw_published(ax, theme)
+        if run not in chosen:
+            _draw_curve(ax, run, most=_MOST_QUIET_POINTS, colour=theme.quiet)
+    levels = []
+    for run, colour, line in zip(chosen, theme.series, LINES, strict=False):
+        _draw_curve(ax, run, most=_MOST_POINTS, colour=colour, line=line)
+        levels.append(_level(run.name, run.typical_per_s, colour, line))
+    for of_2018 in published.PUBLISHED if with_published else ():
+        levels.append(_level(of_2018.name, of_2018.sources_per_s, theme.published, (0, (5, 4))))
+        ax.axhline(of_2018.sources_per_s, color=theme.published, linewidth=1.2, linestyle=(0, (5, 4)))
+    curves = [float(np.percentile(run.timings.throughput_per_s, _TOP_PERCENTILE)) for run in shown]
     ax.set_xlim(0, 1.01 * max(len(run.timings) for run in shown))
-    ax.set_ylim(0, _top(shown, levels))
-    _name_levels(ax, levels, theme)
-    whole_ticks(ax.xaxis, longest=0)
+    ax.set_ylim(0, _TOP_ROOM * max([*curves, *(level.per_s for level in levels)]))
+    _name_levels(ax, levels)
+    whole_ticks(ax.xaxis)
     finish_axes(
         ax,
         title="Throughput so far, and its median (dots)",
         x_label="sources done",
         y_label="sources done / elapsed time, 1/s",
-        theme=theme,
     )
     if len(shown) > len(chosen):
-        legend_below(
-            figure, theme, [Line2D([], [], color=theme.quiet, linewidth=0.8, label="every other run")]
-        )
+        legend_below(figure, [Line2D([], [], color=theme.quiet, linewidth=0.8, label="every other run")])
+    dashed = " Dashed across: typical values published in 2018." if with_published else ""
     return Drawn(
         figure=figure,
         title="Throughput over the sources done",
-        caption=_caption(with_published=with_published),
+        caption=(
+            "Each time a source finished: the number of sources done, divided by the elapsed time. Dots at "
+            "the right mark each curve's median, the typical throughput. One late answer near the end does "
+            f"not change it. The scale leaves out peaks of the first sources to finish.{dashed}"
+        ),
     )
 
 
-def _caption(*, with_published: bool) -> str:
-    of_2018 = " Dashed across: typical values published in 2018." if with_published else ""
-    return (
-        "Each time a source finished: the number of sources done, divided by the elapsed time. Dots at the "
-        "right mark each curve's median, the typical throughput. One late answer near the end does not "
-        f"change it. The scale leaves out peaks of the first sources to finish.{of_2018}"
-    )
+def _level(name: str, per_s: float, colour: str, line: Line) -> _Level:
+    return _Level(name=f"{name}: {plain_number(per_s)}/s", per_s=per_s, colour=colour, line=line)
 
 
-def _draw_curve(
-    ax: Axes,
-    run: Run,
-    *,
-    colour: str,
-    width: float,
-    most: int,
-    line: str | tuple[int, tuple[float, ...]] = "solid",
-) -> None:
+def _draw_curve(ax: Axes, run: Run, *, most: int, colour: str, line: Line | None = None) -> None:
     curve = run.timings.throughput_per_s
     kept = kept_indexes(curve, most=most)
-    lonely: dict[str, Any] = {"marker": "o", "markersize": 5} if len(kept) == 1 else {}
-    ax.plot(kept + 1, curve[kept], color=colour, linewidth=width, linestyle=line, **lonely)
+    marker = "o" if len(kept) == 1 else None
+    width = 0.8 if line is None else 1.7
+    ax.plot(kept + 1, curve[kept], color=colour, linewidth=width, linestyle=line or "solid", marker=marker)
 
 
-def _draw_published(ax: Axes, theme: Theme) -> list[_Level]:
-    levels = []
-    for run in published.PUBLISHED:
-        ax.axhline(run.sources_per_s, color=theme.published, linewidth=1.2, linestyle=(0, (5, 4)))
-        levels.append(
-            _Level(
-                name=f"{run.name}: {plain_number(run.sources_per_s)}/s",
-                per_s=run.sources_per_s,
-                colour=theme.published,
-                line=(0, (5, 4)),
-            )
-        )
-    return levels
-
-
-def _top(runs: Sequence[Run], levels: Sequence[_Level]) -> float:
-    curves = [float(np.percentile(run.timings.throughput_per_s, _TOP_PERCENTILE)) for run in runs]
-    return _TOP_ROOM * max([*curves, *(level.per_s for level in levels)])
-
-
-def _name_levels(ax: Axes, levels: Sequence[_Level], theme: Theme) -> None:
+def _name_levels(ax: Axes, levels: Sequence[_Level]) -> None:
     """Label each level to the right of the axes, at its height or as near to it as there is room."""
     ordered = sorted(levels, key=lambda level: level.per_s)
     top = ax.get_ylim()[1]
     across = ax.get_yaxis_transform()
     heights = spread_out([level.per_s / top for level in ordered], gap=_LABEL_HEIGHT)
     for level, height in zip(ordered, heights, strict=True):
-        ax.plot(
-            1,
-            level.per_s,
-            transform=across,
-            marker="o",
-            markersize=5,
-            color=level.colour,
-            clip_on=False,
-            zorder=5,
-        )
+        place = (1, level.per_s)
+        ax.plot(*place, "o", transform=across, markersize=5, color=level.colour, clip_on=False, zorder=5)
+        arrow = {
+            "arrowstyle": "-",
+            "color": level.colour,
+            "linestyle": level.line,
+            "relpos": (0, 0.5),
+            "shrinkA": 1,
+        }
         ax.annotate(
             level.name,
-            (1, level.per_s),
+            place,
             xycoords=across,
             xytext=(1.03, height),
             textcoords="axes fraction",
             va="center",
             fontsize=NOTE_PT,
-            color=theme.text,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": level.colour,
-                "linewidth": 1,
-                "linestyle": level.line,
-                "relpos": (0, 0.5),
-                "shrinkA": 1,
-                "shrinkB": 2,
-            },
+            arrowprops=arrow,
         )
 
 

@@ -11,24 +11,29 @@ from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.findings import group_by_series
 from pixel_gather.io.pictures.theme import Theme
-from pixel_gather_bench.figures.axes import (
+from pixel_gather_bench.figures.look import (
     MARKERS,
-    WIDTH_IN,
+    Drawn,
     finish_axes,
     head,
-    legend,
     legend_below,
     mark_powers,
     new_figure,
     whole_ticks,
 )
-from pixel_gather_bench.figures.files import Drawn
-from pixel_gather_bench.figures.histogram import span_of, tail_of
-from pixel_gather_bench.figures.labels import Numbers, count_with_noun, short_label, unit_of_times
+from pixel_gather_bench.figures.numbers import (
+    Numbers,
+    count_with_noun,
+    short_label,
+    span_of,
+    tail_of,
+    unit_of_times,
+)
 
-_SIZE_IN: Final = (WIDTH_IN, 3.8)
+_HEIGHT_IN: Final = 3.8
 _N_FIRST: Final = 40
 _TOP_ROOM: Final = 1.05
+_WHY: Final = "also pay for name look-ups, new connections and first requests"
 
 
 def draw(runs: Sequence[Run], theme: Theme) -> Drawn | None:
@@ -40,10 +45,9 @@ def draw(runs: Sequence[Run], theme: Theme) -> Drawn | None:
 
 
 def _draw_many(runs: Sequence[Run], theme: Theme) -> Drawn:
-    figure, axes = new_figure(theme, n_rows=1, n_columns=1, size_in=_SIZE_IN)
+    figure, axes = new_figure(1, 1, height_in=_HEIGHT_IN)
     ax: Axes = axes[0, 0]
-    firsts = np.array([first_open_s(run.timings) for run in runs])
-    unit = unit_of_times(firsts)
+    unit = unit_of_times(np.array([first_open_s(run.timings) for run in runs]))
     handles = []
     for index, (series, its_runs) in enumerate(group_by_series(runs).items()):
         look: dict[str, Any] = {
@@ -51,11 +55,11 @@ def _draw_many(runs: Sequence[Run], theme: Theme) -> Drawn:
             "marker": MARKERS[index % len(MARKERS)],
             "linestyle": "none",
         }
+        hollow: dict[str, Any] = {"markersize": 5, "markerfacecolor": theme.background}
         concurrency = [max(run.concurrency, 1) for run in its_runs]
         typical = [float(np.median(run.timings.open_s)) * unit.per_one for run in its_runs]
         first = [first_open_s(run.timings) * unit.per_one for run in its_runs]
         ax.vlines(concurrency, typical, first, color=look["color"], linewidth=1, alpha=0.6)
-        hollow: dict[str, Any] = {"markersize": 5, "markerfacecolor": theme.background}
         ax.plot(concurrency, first, **look, markersize=7)
         ax.plot(concurrency, typical, **look, **hollow, zorder=3)
         name = short_label(series)
@@ -63,24 +67,18 @@ def _draw_many(runs: Sequence[Run], theme: Theme) -> Drawn:
             Line2D([], [], **look, markersize=7, label=f"{name}: the first source"),
             Line2D([], [], **look, **hollow, label=f"{name}: median of all"),
         ]
-    ax.set_xscale("log", base=2)
     mark_powers(ax, [float(max(run.concurrency, 1)) for run in runs])
     ax.set_ylim(bottom=0)
     finish_axes(
-        ax,
-        title="Opening the first source",
-        x_label="sources at one time",
-        y_label=f"open, {unit.name}",
-        theme=theme,
+        ax, title="Opening the first source", x_label="sources at one time", y_label=f"open, {unit.name}"
     )
-    legend_below(figure, theme, handles, n_columns=4)
+    legend_below(figure, handles, n_columns=4)
     return Drawn(
         figure=figure,
         title="Warm-up",
         caption=(
             "Time to open the first source of each run (filled), and the median of all its sources (hollow). "
-            "The first source also pays for name look-ups, new connections and first requests, unless a "
-            "warm-up before the measurement has done so."
+            f"First sources {_WHY}, unless a warm-up before the measurement has done so."
         ),
     )
 
@@ -89,7 +87,7 @@ def _draw_one(run: Run, theme: Theme) -> Drawn:
     orders = opens_by_order_s(run.timings)
     unit = unit_of_times(run.timings.open_s)
     n_shards = len(np.unique(run.timings.shard))
-    figure, axes = new_figure(theme, n_rows=1, n_columns=1, size_in=_SIZE_IN)
+    figure, axes = new_figure(1, 1, height_in=_HEIGHT_IN)
     head(figure, f"{run.name} · {count_with_noun(n_shards, 'shard')}", theme)
     ax: Axes = axes[0, 0]
     x = np.arange(1, len(orders) + 1)
@@ -98,15 +96,8 @@ def _draw_one(run: Run, theme: Theme) -> Drawn:
     )
     if n_shards > 1:
         ax.vlines(x, least, most, color=theme.blue, linewidth=3, alpha=0.35, label="range over the shards")
-    ax.plot(
-        x,
-        median,
-        color=theme.blue,
-        linestyle="none",
-        marker="o",
-        markersize=5,
-        label="median over the shards" if n_shards > 1 else "one source",
-    )
+    label = "median over the shards" if n_shards > 1 else "one source"
+    ax.plot(x, median, "o", color=theme.blue, markersize=5, label=label)
     overall = float(np.median(run.timings.open_s)) * unit.per_one
     ax.axhline(
         overall, color=theme.vermilion, linewidth=1.4, linestyle=(0, (5, 3)), label="median of the whole run"
@@ -115,21 +106,20 @@ def _draw_one(run: Run, theme: Theme) -> Drawn:
     span = span_of(opens)
     ax.set_xlim(0, len(orders) + 1)
     ax.set_ylim(0, _TOP_ROOM * span.top)
-    whole_ticks(ax.xaxis, longest=0)
+    whole_ticks(ax.xaxis)
     finish_axes(
         ax,
         title="Opening the first sources",
         x_label="order in which the sources of a shard began" + tail_of(opens, span, unit=unit.name),
         y_label=f"open, {unit.name}",
-        theme=theme,
     )
-    legend(ax, theme)
+    ax.legend(loc="best")
     return Drawn(
         figure=figure,
         title="Warm-up",
         caption=(
-            f"Time to open the first {len(orders)} sources of each shard, in the order of their starts. The "
-            "first ones also pay for name look-ups, new connections and first requests."
+            f"Time to open the first {len(orders)} sources of each shard, in the order of their starts. "
+            f"First sources {_WHY}."
         ),
     )
 
@@ -143,7 +133,6 @@ def opens_by_order_s(timings: Timings) -> list[Numbers]:
     """Return the opening times of all shards' first sources, of all their second ones, up to the 40th."""
     by_shard = np.lexsort((timings.start_s, timings.shard))
     shard = timings.shard[by_shard]
-    is_first = np.concatenate(([True], shard[1:] != shard[:-1]))
-    order = np.arange(len(shard)) - np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
+    order = np.arange(len(shard)) - np.searchsorted(shard, shard)
     n_orders = min(_N_FIRST, int(order.max()) + 1)
     return [timings.open_s[by_shard[order == index]] for index in range(n_orders)]

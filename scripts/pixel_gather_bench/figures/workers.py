@@ -1,6 +1,7 @@
 """Draws figure 2: throughput, efficiency per worker and bytes per second by concurrency."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -10,14 +11,15 @@ from matplotlib.lines import Line2D
 
 from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timings import Floats
 from pixel_gather.features.report.findings import group_by_series, plain_number
 from pixel_gather.features.report.in_flight import Slices, cut_into_slices
 from pixel_gather.io.pictures.theme import Theme
-from pixel_gather_bench.figures.axes import (
+from pixel_gather_bench.figures.look import (
     LINES,
     MARKERS,
     NOTE_PT,
-    WIDTH_IN,
+    Drawn,
     finish_axes,
     head,
     legend_below,
@@ -25,19 +27,31 @@ from pixel_gather_bench.figures.axes import (
     new_figure,
     say_not_counted,
 )
-from pixel_gather_bench.figures.files import Drawn
-from pixel_gather_bench.figures.labels import plain_time, short_label
-from pixel_gather_bench.figures.points import (
-    Points,
-    best_of_each,
-    points_of_2018,
-    points_of_runs,
-    points_of_slices,
-)
+from pixel_gather_bench.figures.numbers import run_with_fewest, short_label
 
-_SIZE_IN: Final = (WIDTH_IN, 3.9)
+_HEIGHT_IN: Final = 3.9
 _ADAPTIVE: Final[dict[str, Any]] = {"marker": "*", "markersize": 12, "fillstyle": "none"}
-_UNITS: Final = ("/s", " %", " MiB/s")
+_PANELS: Final = (
+    ("Throughput", "sources/s", "/s"),
+    ("Efficiency per worker", "%, the fewest = 100", " %"),
+    ("Bytes per second", "MiB/s, without headers", " MiB/s"),
+)
+"""The title, the label of the values, and their unit."""
+
+_BASE_SHARE: Final = 0.25
+"""Efficiency within a run is relative to the median of this share of slices, with the fewest in flight."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Points:
+    """One series by rising concurrency. All arrays have the same length."""
+
+    concurrency: Floats
+    panels: tuple[Floats, Floats, Floats]
+    """Values of the three panels; NaN where no bytes were counted."""
+
+    is_adaptive: np.ndarray[Any, np.dtype[np.bool_]]
+    """Whether the run adapted its concurrency while reading."""
 
 
 def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | None:
@@ -52,41 +66,34 @@ def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | 
 
 
 def _draw_many(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn:
-    figure, axes = new_figure(theme, n_rows=1, n_columns=3, size_in=_SIZE_IN)
+    figure, axes = new_figure(1, 3, height_in=_HEIGHT_IN)
     handles: list[Artist] = []
-    every: dict[str, Points] = {}
+    every: dict[str, _Points] = {}
     cubes = [run for run in runs if run.is_cube]
     for index, (series, its_runs) in enumerate(group_by_series(runs).items()):
         name = short_label(series)
-        points = points_of_runs(its_runs, among=cubes if its_runs[0].is_cube else None)
-        every[name] = points
+        points = every[name] = _points_of_runs(its_runs, among=cubes if its_runs[0].is_cube else its_runs)
+        line: Any = LINES[index % len(LINES)]
         style: dict[str, Any] = {
             "color": theme.series[index % len(theme.series)],
             "marker": MARKERS[index % len(MARKERS)],
             "markersize": 5,
         }
-        on_line = best_of_each(points)
-        for ax, values in zip(axes[0], points.panels(), strict=True):
-            fixed = ~points.is_adaptive
-            ax.plot(points.concurrency[fixed], values[fixed], linestyle="none", **style)
-            ax.plot(points.concurrency[~fixed], values[~fixed], linestyle="none", **style | _ADAPTIVE)
-            ax.plot(
-                points.concurrency[on_line],
-                values[on_line],
-                color=style["color"],
-                linestyle=LINES[index % len(LINES)],
-                linewidth=1.6,
-            )
-        handles.append(Line2D([], [], label=name, linestyle=LINES[index % len(LINES)], **style))
-        if points.is_adaptive.any():
+        on_line, adaptive = _best_of_each(points), points.is_adaptive
+        for ax, values in zip(axes[0], points.panels, strict=True):
+            at = points.concurrency
+            ax.plot(at[~adaptive], values[~adaptive], linestyle="none", **style)
+            ax.plot(at[adaptive], values[adaptive], linestyle="none", **style | _ADAPTIVE)
+            ax.plot(at[on_line], values[on_line], color=style["color"], linestyle=line, linewidth=1.6)
+        handles.append(Line2D([], [], label=name, linestyle=line, **style))
+        if adaptive.any():
             label = f"{name}, adaptive"
             handles.append(Line2D([], [], label=label, linestyle="none", **style | _ADAPTIVE))
     for ax in axes[0]:
         ax.set_xscale("log", base=2)
-    _finish(axes[0], every, "sources at one time", theme, with_published=with_published)
-    handles += _handles_of_2018(theme) if with_published else []
+    handles += _finish(axes[0], every, "sources at one time", theme, with_published=with_published)
     if len(handles) > 1:
-        legend_below(figure, theme, handles)
+        legend_below(figure, handles)
     return Drawn(
         figure=figure,
         title="What concurrency brings",
@@ -101,30 +108,22 @@ def _draw_many(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Dr
 
 
 def _draw_one(run: Run, slices: Slices, theme: Theme, *, with_published: bool) -> Drawn:
-    figure, axes = new_figure(theme, n_rows=1, n_columns=3, size_in=_SIZE_IN)
-    n_slices = len(slices.in_flight)
-    head(figure, f"{run.name} · one run, {n_slices} slices of {plain_time(slices.slice_s)}", theme)
-    points = points_of_slices(slices)
-    for ax, values in zip(axes[0], points.panels(), strict=True):
-        ax.plot(
-            points.concurrency,
-            values,
-            color=theme.blue,
-            linestyle="none",
-            marker="o",
-            markersize=5,
-            alpha=0.7,
-            markeredgewidth=0,
-        )
-    _finish(axes[0], {run.name: points}, "sources in flight", theme, with_published=with_published)
-    if with_published:
-        ours = Line2D([], [], label="one slice", linestyle="none", marker="o", markersize=5, color=theme.blue)
-        legend_below(figure, theme, [ours, *_handles_of_2018(theme)])
+    figure, axes = new_figure(1, 3, height_in=_HEIGHT_IN)
+    slice_s = slices.slice_s
+    length = f"{plain_number(1000 * slice_s)} ms" if slice_s < 1 else f"{plain_number(slice_s)} s"
+    head(figure, f"{run.name} · one run, {len(slices.in_flight)} slices of {length}", theme)
+    points = _points_of_slices(slices)
+    look: dict[str, Any] = {"color": theme.blue, "linestyle": "none", "marker": "o", "markersize": 5}
+    for ax, values in zip(axes[0], points.panels, strict=True):
+        ax.plot(points.concurrency, values, alpha=0.7, markeredgewidth=0, **look)
+    of_2018 = _finish(axes[0], {run.name: points}, "sources in flight", theme, with_published=with_published)
+    if of_2018:
+        legend_below(figure, [Line2D([], [], label="one slice", **look), *of_2018])
     return Drawn(
         figure=figure,
         title="What concurrency brings, within one run",
         caption=(
-            f"Each point is {plain_time(slices.slice_s)} of this run: sources that finished in it, by the "
+            f"Each point is {length} of this run: sources that finished in it, by the "
             "average number of sources in flight. Efficiency is throughput per source in flight, relative "
             "to the quarter of the slices with the fewest. A report of several runs compares them by "
             "their concurrency instead." + _words_of_2018(with_published=with_published)
@@ -132,54 +131,59 @@ def _draw_one(run: Run, slices: Slices, theme: Theme, *, with_published: bool) -
     )
 
 
+def _words_of_2018(*, with_published: bool) -> str:
+    return " Diamonds: rasterio with 1 and 49 threads, as published in 2018." if with_published else ""
+
+
 def _finish(
-    axes: Sequence[Axes], every: Mapping[str, Points], x_label: str, theme: Theme, *, with_published: bool
-) -> None:
-    if with_published:
-        measured = points_of_2018()
-        for ax, values in zip(axes, measured.panels(), strict=True):
-            told = np.isfinite(values)
-            ax.plot(measured.concurrency[told], values[told], **_look_of_2018(theme))
-    titles = ("Throughput", "Efficiency per worker", "Bytes per second")
-    y_labels = ("sources/s", "%, the fewest = 100", "MiB/s, without headers")
-    for index, ax in enumerate(axes):
-        counted = {
-            name: points for name, points in every.items() if np.isfinite(points.panels()[index]).any()
-        }
+    axes: Sequence[Axes], every: Mapping[str, _Points], x_label: str, theme: Theme, *, with_published: bool
+) -> list[Artist]:
+    """Mark the published and the best points and label the axes. Return what the legend has of 2018."""
+    diamond: dict[str, Any] = {
+        "color": theme.published,
+        "marker": "D",
+        "markersize": 7,
+        "markerfacecolor": theme.background,
+        "markeredgewidth": 1.6,
+        "linestyle": "none",
+    }
+    of_2018 = _points_of_2018() if with_published else None
+    for index, (ax, (title, y_label, unit)) in enumerate(zip(axes, _PANELS, strict=True)):
+        if of_2018 is not None:
+            told = np.isfinite(of_2018.panels[index])
+            ax.plot(of_2018.concurrency[told], of_2018.panels[index][told], clip_on=False, **diamond)
+        counted = {name: points for name, points in every.items() if np.isfinite(points.panels[index]).any()}
+        left_out = "".join(f"\n{name}: not counted" for name in every if counted and name not in counted)
+        finish_axes(ax, title=title, x_label=f"{x_label}{left_out}", y_label=y_label)
         if not counted:
-            finish_axes(ax, title=titles[index], x_label=x_label, y_label=y_labels[index], theme=theme)
             say_not_counted(ax, theme)
             continue
         if ax.get_xscale() == "log":
-            of_2018 = points_of_2018().concurrency if with_published else np.array([])
-            mark_powers(ax, np.concatenate([of_2018, *(points.concurrency for points in every.values())]))
+            shown = [*every.values(), *([of_2018] if of_2018 is not None else [])]
+            mark_powers(ax, np.concatenate([points.concurrency for points in shown]))
         else:
             ax.set_xlim(left=0)
-        tops = [float(np.nanmax(points.panels()[index])) for points in counted.values()]
+        tops = [float(np.nanmax(points.panels[index])) for points in counted.values()]
         ax.set_ylim(0, 1.12 * max(ax.get_ylim()[1], *tops))
-        _mark_best(ax, counted, index, theme)
-        left_out = "".join(f"\n{name}: not counted" for name in every if name not in counted)
-        x_words = f"{x_label}{left_out}"
-        finish_axes(ax, title=titles[index], x_label=x_words, y_label=y_labels[index], theme=theme)
+        _mark_best(ax, counted, index, unit, theme)
+    return [] if of_2018 is None else [Line2D([], [], label="published in 2018", **diamond)]
 
 
-def _mark_best(ax: Axes, every: Mapping[str, Points], panel: int, theme: Theme) -> None:
-    name, points = max(every.items(), key=lambda each: float(np.nanmax(each[1].panels()[panel])))
-    values = points.panels()[panel]
-    best = int(np.nanargmax(values))
-    x, y = float(points.concurrency[best]), float(values[best])
+def _mark_best(ax: Axes, every: Mapping[str, _Points], panel: int, unit: str, theme: Theme) -> None:
+    name, points = max(every.items(), key=lambda each: float(np.nanmax(each[1].panels[panel])))
+    best = int(np.nanargmax(points.panels[panel]))
+    x, y = float(points.concurrency[best]), float(points.panels[panel][best])
     is_left = float(ax.transAxes.inverted().transform(ax.transData.transform((x, y)))[0]) < 0.5  # noqa: PLR2004 # the middle
     ax.plot(x, y, marker="o", markersize=11, color=theme.text, fillstyle="none", linestyle="none")
     whose = f"{name}: " if len(every) > 1 else ""
     ax.annotate(
-        f"{whose}{plain_number(_round_to_digits(y))}{_UNITS[panel]} at {plain_number(_round_to_digits(x))}",
+        f"{whose}{plain_number(_round_to_digits(y))}{unit} at {plain_number(_round_to_digits(x))}",
         (x, y),
         xytext=(-4 if is_left else 4, 9),
         textcoords="offset points",
         ha="left" if is_left else "right",
         va="bottom",
         fontsize=NOTE_PT,
-        color=theme.text,
         annotation_clip=False,
     )
 
@@ -188,21 +192,59 @@ def _round_to_digits(value: float) -> float:
     return round(value, 1 if value < 100 else 0)  # noqa: PLR2004 # three digits tell enough
 
 
-def _look_of_2018(theme: Theme) -> dict[str, Any]:
-    return {
-        "color": theme.published,
-        "marker": "D",
-        "markersize": 7,
-        "markerfacecolor": theme.background,
-        "markeredgewidth": 1.6,
-        "clip_on": False,
-        "linestyle": "none",
-    }
+def _points_of_runs(runs: Sequence[Run], *, among: Sequence[Run]) -> _Points:
+    """Return the points of one series. Efficiency is relative to the lowest concurrency ``among`` runs."""
+    concurrency = np.array([max(float(run.concurrency), 1.0) for run in runs])
+    per_s = np.array([run.typical_per_s for run in runs])
+    base = run_with_fewest(among)
+    efficiency = _percent(per_s / concurrency, base.typical_per_s / max(base.concurrency, 1))
+    mib_per_s = np.array([run.mib_per_s if run.timings.nbytes.any() else np.nan for run in runs])
+    return _Points(
+        concurrency=concurrency,
+        panels=(per_s, efficiency, mib_per_s),
+        is_adaptive=np.array([run.is_adaptive for run in runs]),
+    )
 
 
-def _handles_of_2018(theme: Theme) -> list[Artist]:
-    return [Line2D([], [], label="published in 2018", **_look_of_2018(theme))]
+def _points_of_slices(slices: Slices) -> _Points:
+    """Return the points of one run, one per slice of time."""
+    order = np.argsort(slices.in_flight, kind="stable")
+    in_flight, per_s = slices.in_flight[order], slices.ended_per_s[order]
+    each = per_s / in_flight
+    base = float(np.median(each[: max(1, int(_BASE_SHARE * len(order)))]))
+    mib_per_s = slices.mib_per_s[order] if slices.mib_per_s.any() else np.full(len(order), np.nan)
+    return _Points(
+        concurrency=in_flight,
+        panels=(per_s, _percent(each, base), mib_per_s),
+        is_adaptive=np.zeros(len(order), dtype=np.bool_),
+    )
 
 
-def _words_of_2018(*, with_published: bool) -> str:
-    return " Diamonds: rasterio with 1 and 49 threads, as published in 2018." if with_published else ""
+def _points_of_2018() -> _Points:
+    """Return the published results. Values that were not published are NaN."""
+    runs = published.PUBLISHED
+    per_s = np.array([run.sources_per_s for run in runs])
+    concurrency = np.array([float(run.n_threads) for run in runs])
+    mib_per_s = np.array([np.nan if run.mib_per_s is None else run.mib_per_s for run in runs])
+    efficiency = _percent(per_s / concurrency, float(per_s[0] / concurrency[0]))
+    return _Points(
+        concurrency=concurrency,
+        panels=(per_s, efficiency, mib_per_s),
+        is_adaptive=np.zeros(len(runs), dtype=np.bool_),
+    )
+
+
+def _percent(values: Floats, base: float) -> Floats:
+    percent: Floats = 100 * values / base if base > 0 else np.zeros(len(values))
+    return percent
+
+
+def _best_of_each(points: _Points) -> list[int]:
+    """Return the index of the best point for each fixed concurrency, in the order of the points."""
+    best: dict[float, int] = {}
+    per_s = points.panels[0]
+    for index in np.flatnonzero(~points.is_adaptive):
+        concurrency = points.concurrency[index]
+        if concurrency not in best or per_s[index] > per_s[best[concurrency]]:
+            best[concurrency] = int(index)
+    return list(best.values())

@@ -10,8 +10,14 @@ from matplotlib.figure import Figure
 
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.io.pictures.theme import Theme
-from pixel_gather_bench.figures.axes import NOTE_PT, TEXT_PT, WIDTH_IN, finish_axes, new_figure
-from pixel_gather_bench.figures.legends import log_ticks, put_in_both_themes
+from pixel_gather_bench.figures.look import (
+    NOTE_PT,
+    TEXT_PT,
+    finish_axes,
+    log_ticks,
+    new_figure,
+    put_in_both_themes,
+)
 from pixel_gather_bench.ingest.summary import Summary
 
 type _Value = Callable[[Summary], float | None]
@@ -43,9 +49,9 @@ _ROOM: Final = 1.35
 """Length of the axis in lengths of the longest bar. The number needs room beside it."""
 
 
-def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) -> list[Path]:
-    """Write the figure as PNG and SVG, light and dark, and return the files."""
-    return put_in_both_themes(partial(draw, summaries, n_objects=n_objects), folder, "ingest")
+def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) -> None:
+    """Write the figure as PNG and SVG, light and dark."""
+    put_in_both_themes(partial(draw, summaries, n_objects=n_objects), folder, "ingest")
 
 
 def draw(summaries: Sequence[Summary], theme: Theme, *, n_objects: int) -> Figure:
@@ -53,10 +59,10 @@ def draw(summaries: Sequence[Summary], theme: Theme, *, n_objects: int) -> Figur
     panels = _WHOLE if n_objects == 1 else _WINDOWS
     n_rows = len(panels) // 2
     height_in = n_rows * (1.1 + 0.26 * len(summaries))
-    figure, axes = new_figure(theme, n_rows=n_rows, n_columns=2, size_in=(WIDTH_IN, height_in))
+    figure, axes = new_figure(n_rows, 2, height_in=height_in)
     for position, (ax, (title, (unit, value_of))) in enumerate(zip(axes.flat, panels.items(), strict=True)):
         _draw(ax, summaries, value_of, theme, is_best=max if unit == "MB/s" else min)
-        finish_axes(ax, title=title, x_label=unit, y_label="", theme=theme)
+        finish_axes(ax, title=title, x_label=unit, y_label="")
         if position % 2:
             ax.set_yticklabels([])
     return figure
@@ -91,7 +97,7 @@ def _draw(
     highest = max(known, default=1.0)
     if is_wide:
         ax.set_xscale("log")
-        log_ticks(ax.xaxis, known)
+        log_ticks(ax.xaxis)
         ax.set_xlim(lowest, highest * (highest / lowest) ** 0.22)
     else:
         ax.set_xlim(0, highest * _ROOM or 1)  # also if the clock saw no time pass

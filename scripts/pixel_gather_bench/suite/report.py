@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from pixel_gather.features.report.report_files import make_comparison_files
-from pixel_gather_bench.figures.draw import draw_in_both_themes
-from pixel_gather_bench.figures.files import make_plots, write_figures
+from pixel_gather_bench.figures.draw import put_figures
 from pixel_gather_bench.suite.records import runs_in
 
 
@@ -19,9 +18,8 @@ def write_suite_report(folder: Path, *, with_published: bool) -> None:
         RequestError: The folder holds no suite.
     """
     runs = runs_in(folder)
-    light, dark = draw_in_both_themes(runs, with_published=with_published)
+    plots = put_figures(runs, folder, with_published=with_published)
     title = folder.absolute().name
-    files = make_comparison_files(runs, plots=make_plots(light), title=title, with_published=with_published)
+    files = make_comparison_files(runs, plots=plots, title=title, with_published=with_published)
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    write_figures(folder, light=light, dark=dark)

@@ -9,25 +9,31 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pixel_gather.io.pictures.theme import Theme
-from pixel_gather_bench.figures.axes import WIDTH_IN, finish_axes, new_figure
-from pixel_gather_bench.figures.legends import legend_above, log_ticks, note_below, put_in_both_themes
+from pixel_gather_bench.figures.look import (
+    finish_axes,
+    legend_above,
+    log_ticks,
+    new_figure,
+    note_below,
+    put_in_both_themes,
+)
 from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEndCurve, basis
 
 _HEIGHT_IN: Final = 4.2
 _HEADROOM: Final = 0.15
 
 
-def write_figure(curves: Sequence[BackEndCurve], folder: Path) -> list[Path]:
+def write_figure(curves: Sequence[BackEndCurve], folder: Path) -> None:
     """Write the figure as PNG and SVG, light and dark."""
-    return put_in_both_themes(partial(draw, curves), folder, "threads")
+    put_in_both_themes(partial(draw, curves), folder, "threads")
 
 
 def draw(curves: Sequence[BackEndCurve], theme: Theme) -> Figure:
     """Draw the curves side by side."""
-    figure, axes = new_figure(theme, n_rows=1, n_columns=len(curves), size_in=(WIDTH_IN, _HEIGHT_IN))
+    figure, axes = new_figure(1, len(curves), height_in=_HEIGHT_IN)
     for ax, curve in zip(axes.flat, curves, strict=True):
         _draw_curve(ax, curve, theme)
-    legend_above(figure, axes[0, 0], theme)
+    legend_above(figure, axes[0, 0])
     note_below(figure, "\n".join(_notes(curves)), theme)
     return figure
 
@@ -76,5 +82,5 @@ def _draw_curve(ax: Axes, curve: BackEndCurve, theme: Theme) -> None:
     title = BACK_ENDS[curve.back_end]
     if curve.share_of_best is not None:
         title = f"{title}: default at {curve.share_of_best:.0%} of best"
-    finish_axes(ax, title=title, x_label="sources at one time", y_label="sources/s", theme=theme)
-    log_ticks(ax.xaxis, xs, only_these=True)
+    finish_axes(ax, title=title, x_label="sources at one time", y_label="sources/s")
+    log_ticks(ax.xaxis, xs)

@@ -123,16 +123,14 @@ def _write_report(
 ) -> tuple[dict[str, bytes], list[str]]:
     """Write one cube's report, or the comparison; return the texts and the figures' names."""
     from pixel_gather.features.report.report_files import make_comparison_files, report_files_of  # noqa: PLC0415 # as above
-    from pixel_gather_bench.figures.draw import draw_in_both_themes  # noqa: PLC0415 # as above
-    from pixel_gather_bench.figures.files import make_plots, write_figures  # noqa: PLC0415 # as above
+    from pixel_gather_bench.figures.draw import put_figures  # noqa: PLC0415 # as above
 
     runs = [run for each in found for run in each.runs]
     evidences = [each.evidence for each in found if each.evidence is not None]
     is_one_cube = len(found) == 1 and bool(evidences)
     # One gather's report has figures only beside those of 2018.
     drawn = runs if with_published or not is_one_cube else []
-    light, dark = draw_in_both_themes(drawn, with_published=with_published)
-    plots = make_plots(light)
+    plots = put_figures(drawn, folder, with_published=with_published)
     if is_one_cube:
         files = report_files_of(evidences[0], plots=plots, with_published=with_published)
     else:
@@ -145,8 +143,7 @@ def _write_report(
         )
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    write_figures(folder, light=light, dark=dark)
-    return files, list(light)
+    return files, [plot.name for plot in plots]
 
 
 def _make_folder(to: str) -> Path:

@@ -17,8 +17,8 @@ from pixel_gather.core.results.timings import Timings
 from pixel_gather.io.pictures.theme import DARK, LIGHT
 from pixel_gather_bench.figures import in_depth, warm_up
 from pixel_gather_bench.figures.draw import draw_figures
-from pixel_gather_bench.figures.files import Drawn, themed_svg, to_png, to_svg
-from pixel_gather_bench.figures.labels import short_label
+from pixel_gather_bench.figures.look import Drawn, drawn_in, themed_svg, to_png, to_svg
+from pixel_gather_bench.figures.numbers import short_label
 
 ALL = ["in_depth", "workers", "one_against_best", "latency_hiding", "throughput", "warm_up"]
 MANY = [run_of(concurrency=n) for n in (1, 2, 3, 12, 48)]
@@ -205,7 +205,8 @@ def test_run_whose_sources_took_no_time_is_drawn() -> None:
 @pytest.mark.parametrize("n", [9_999, 12_000, 20_000, 60_000, 100_000, 999_999])
 def test_long_counts_along_an_axis_do_not_touch(n: int) -> None:
     """Axes with longer numbers have fewer ticks."""
-    figure = in_depth.draw([_long(n)], LIGHT).figure
+    with drawn_in(LIGHT):
+        figure = in_depth.draw([_long(n)], LIGHT).figure
     figure.draw_without_rendering()
 
     axis = figure.axes[0].xaxis

@@ -8,7 +8,7 @@ from bench.figures.made_runs import run_of
 from pixel_gather.core.results.run import Run
 from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather_bench.figures import workers
-from pixel_gather_bench.figures.files import to_svg
+from pixel_gather_bench.figures.look import to_svg
 
 
 def drawn(*runs: Run) -> str:

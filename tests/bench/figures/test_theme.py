@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme, css_variables
-from pixel_gather_bench.figures.files import themed_svg
+from pixel_gather_bench.figures.look import themed_svg
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 LINES = ("blue", "vermilion", "green", "purple", "brown", "published", "quiet")
