@@ -134,7 +134,9 @@ def filled_shards(deployment: DeployedStack, gather_id: str) -> list[Filled]:
     lines = (
         json.loads(event["message"])
         for name in names
-        for page in logs.get_paginator("filter_log_events").paginate(logGroupName=name)
+        for page in logs.get_paginator("filter_log_events").paginate(
+            logGroupName=name, filterPattern='"shard finished"'
+        )
         for event in page["events"]
         if event["message"].startswith("{")
     )

@@ -1,15 +1,19 @@
 """The additions to ministack: each is still needed, and does its part."""
 
 import inspect
+import os
+import queue
 import random
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, override
 
 import pytest
 from ministack.core import iam_actions, lambda_runtime
@@ -299,6 +303,53 @@ def test_worker_that_does_not_start_fails_its_call_alone(monkeypatch: pytest.Mon
     assert answer["error"]
     assert answer["body"] == {"errorMessage": "it does not start", "errorType": "Runtime.Unknown"}
     assert at_work in lambda_runtime._workers[lambda_runtime._worker_key("fails", config, "$LATEST")]
+
+
+class _SlowLines(queue.Queue[str]):
+    """Lines that reach a call's log as slowly as on a busy machine."""
+
+    @override
+    def put_nowait(self, item: str) -> None:
+        time.sleep(0.02)
+        super().put_nowait(item)
+
+
+class _Written:
+    """Stands for a worker that has written 20 lines, and has answered."""
+
+    def __init__(self, pump: Callable[..., None]) -> None:
+        reading, self.writing = os.pipe()
+        stream = os.fdopen(reading, "rb")
+        self._proc = SimpleNamespace(stdout=stream)
+        self._stderr_queue = _SlowLines()
+        os.write(self.writing, "".join(f"line {n}\n" for n in range(20)).encode())
+        self._pump = threading.Thread(target=pump, args=(self, stream, self._stderr_queue))
+        self._pump.start()
+
+    def _drain_stderr(self) -> str:
+        said: str = lambda_runtime.ProvidedWorker._drain_stderr(self)
+        return said
+
+    def end(self) -> str:
+        """Let its process end. Return what is left of its lines."""
+        os.write(self.writing, b"the end")
+        os.close(self.writing)
+        self._pump.join()
+        return self._drain_stderr()
+
+
+def test_a_calls_log_has_all_lines_that_were_written_before_its_answer() -> None:
+    """Without this, a call's last lines are lost on a busy machine if its worker is not called again."""
+    expected = [f"line {n}" for n in range(20)]
+    worker = _Written(workers.pump_output)
+    said, at_end, after = workers.written_lines(worker), worker.end(), workers.written_lines(worker)
+    cut = _Written(lambda_runtime.ProvidedWorker._pump_output)
+    said_without = lambda_runtime.ProvidedWorker._drain_stderr_bounded(cut)
+    cut.end()
+
+    assert said.splitlines() == expected
+    assert (at_end, after) == ("the end", "")
+    assert said_without.splitlines() != expected, "ministack waits for all lines by itself"
 
 
 def test_time_in_which_a_task_waits_for_this_machine_is_not_its_own() -> None:

@@ -1,4 +1,4 @@
-"""Lambda workers: their number, their start, the memory limit, and the type of an error at the start.
+"""Lambda workers: their number, start and logs, the memory limit, and the type of an error at the start.
 
 AWS                                                      ministack alone
 a worker over its memory is killed: Runtime.ExitError    no limit
@@ -6,6 +6,7 @@ an error while starting keeps its own type               Runtime.Unknown
 answers of the Runtime API are sent at once              40 ms late (Nagle's algorithm)
 every worker has processors of its own                   all start at once on this machine, and many time out
 a worker that does not start fails one call              it ends the other workers of its function, which work
+a call's log has all lines that it wrote                 what comes late is in the log of a later call, or none
 
 Still different: only `max_workers` workers of a function run at one time. Other calls wait for a free one.
 So a function that calls itself may wait for ever. As many workers start at one time as there are cores. A
@@ -18,6 +19,8 @@ workers share one /tmp without a limit. The runtime is this machine's Python.
 
 import contextlib
 import os
+import queue
+import select
 import signal
 import threading
 import time
@@ -34,6 +37,7 @@ from pixel_gather_emulator.additions.task_clock import uncounted
 
 _LONGEST_START_S: Final = 120.0
 _POLL_S: Final = 0.1
+_MOMENT_S: Final = 0.001
 _PROC: Final = Path("/proc")
 _PARENT_FIELD: Final = 1
 """Field of /proc/PID/stat, counted after the name in parentheses."""
@@ -42,6 +46,11 @@ _released: Final = threading.Condition()
 
 _starting: Final = threading.BoundedSemaphore(os.process_cpu_count() or 1)
 """Held while a worker starts."""
+
+_taking: Final = threading.Lock()
+"""Held while output is taken from the pipe of a worker."""
+
+_MOST_TAKEN_NBYTES: Final = 65536
 
 _spawn: Callable[..., None] = lambda_runtime.ProvidedWorker._spawn
 _invoke: Callable[..., dict[str, Any]] = lambda_runtime.ProvidedWorker.invoke
@@ -62,6 +71,8 @@ def apply(*, max_workers: int) -> None:
     lambda_runtime.ProvidedWorker.invoke = invoke
     lambda_runtime.ProvidedWorker._await_init = await_init
     lambda_runtime.ProvidedWorker._build_handler_class = build_handler_class
+    lambda_runtime.ProvidedWorker._pump_output = pump_output
+    lambda_runtime.ProvidedWorker._drain_stderr_bounded = written_lines
     if _PROC.is_dir():
         threading.Thread(target=_hold_to_memory, name="memory-limit", daemon=True).start()
 
@@ -125,6 +136,42 @@ def await_init(worker: Any, *arguments: Any) -> None:
         raise lambda_runtime.ProvidedRuntimeError(
             reported.get("errorMessage", str(failure)), reported.get("errorType", "Runtime.ExitError")
         ) from failure
+
+
+def pump_output(_: Any, stream: Any, lines: queue.Queue[str]) -> None:
+    """Take what a worker writes until its process ends, so that its pipe never fills."""
+    output = select.poll()
+    output.register(stream, select.POLLIN)
+    begun = b""
+    with stream:
+        while True:
+            output.poll()
+            with _taking:
+                taken = os.read(stream.fileno(), _MOST_TAKEN_NBYTES)
+                *ended, begun = (begun + taken).split(b"\n")
+                for line in ended if taken else [begun] * bool(begun):
+                    if lines.full():  # a worker that is never called writes the oldest ones in vain
+                        lines.get_nowait()
+                    lines.put_nowait(line.decode(errors="replace").rstrip("\r"))
+            if not taken:
+                return
+
+
+def written_lines(worker: Any, **_: float) -> str:
+    """Return the lines that a worker has written. None of them is still in its pipe."""
+    while True:
+        with _taking:
+            process = worker._proc
+            if process is None or process.stdout.closed or not _has_output(process.stdout):
+                said: str = worker._drain_stderr()
+                return said
+        time.sleep(_MOMENT_S)
+
+
+def _has_output(stream: Any) -> bool:
+    output = select.poll()
+    output.register(stream, select.POLLIN)
+    return any(events & select.POLLIN for _, events in output.poll(0))
 
 
 def _hold_to_memory() -> None:
