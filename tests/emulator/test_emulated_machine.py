@@ -134,11 +134,11 @@ def test_redrive_of_a_success_is_refused(machine: Machine) -> None:
 
 def test_stopped_execution_stays_aborted_and_can_be_redriven(machine: Machine) -> None:
     """Children are aborted at once, their later ends change nothing, and a redrive runs them again."""
-    arn = machine.start(tasks(4, waits_for="go/3"), workers=2)
+    arn = machine.start(tasks(4, waits_for="go/4"), workers=2)
     running_of(machine, arn)
     machine.states.stop_execution(executionArn=arn, error="Stopped", cause="by a test")
     stopped, counts = machine.described(arn), machine.counts(arn)
-    machine.mark("go/3")
+    machine.mark("go/4")
     time.sleep(0.5)
     later = machine.described(arn)
     machine.states.redrive_execution(executionArn=arn)

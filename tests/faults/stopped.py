@@ -45,7 +45,9 @@ _LAPSES_AFTER_S: Final = 3.0
 _MOST_ACCESSES: Final = 80
 _LONGEST_SLEEP_S: Final = 8.0
 _POLL_S: Final = 0.05
-_LONGEST_END_S: Final = 120.0
+_LONGEST_STEP_S: Final = 600.0
+"""Longest time until a process stops or ends. On a busy machine one takes minutes."""
+
 _AT_ONCE: Final = 2
 _STOPPING: Final = 0.6
 """Share of the processes that stop themselves."""
@@ -90,13 +92,13 @@ class Started:
         except OSError:  # it has ended
             return False
 
-    def wait_until_stopped(self, longest_s: float = 60.0) -> None:
+    def wait_until_stopped(self) -> None:
         """Wait.
 
         Raises:
             TimeoutError: It has ended, or does not stop.
         """
-        until = time.monotonic() + longest_s
+        until = time.monotonic() + _LONGEST_STEP_S
         while not self.is_stopped():
             if time.monotonic() > until or not self.process.is_alive():
                 raise TimeoutError(f"{self.command} has not stopped: {self.said.read_text()}")
@@ -106,13 +108,13 @@ class Started:
         """Let it go on if it is stopped."""
         os.kill(self.process.pid or 0, signal.SIGCONT)
 
-    def ended(self, longest_s: float = 60.0) -> tuple[int, str]:
+    def ended(self) -> tuple[int, str]:
         """Wait for its end. Return its exit code, and what it has said.
 
         Raises:
             TimeoutError: It does not end.
         """
-        self.process.join(longest_s)
+        self.process.join(_LONGEST_STEP_S)
         if self.process.exitcode is None:
             raise TimeoutError(f"{self.command} does not end: {self.said.read_text()}")
         return self.process.exitcode, self.said.read_text()
@@ -271,14 +273,14 @@ def made_place(folder: Path, n_lists: int = len(_N_OF_LISTS)) -> Place:
 
 
 def run(
-    folder: Path, *, seed: int, n_least: int, n_lists: int = len(_N_OF_LISTS), longest_s: float = 600.0
+    folder: Path, *, seed: int, n_least: int, n_lists: int = len(_N_OF_LISTS), longest_s: float = 1800.0
 ) -> dict[str, int]:
     """Gather and append all lists while processes are stopped and go on. Check what has come of it.
 
     Args:
         folder: Empty.
         seed: Says which commands run, and when they stop.
-        n_least: Processes that are started at least.
+        n_least: Processes that are started at least. More are, until one has stopped.
         n_lists: How many lists are gathered and appended.
         longest_s: Seconds after which the run is given up.
 
@@ -292,23 +294,23 @@ def run(
     chance = random.Random(seed)  # noqa: S311 # no secret
     place = made_place(folder, n_lists)
     until = time.monotonic() + longest_s
+    sleeps_s: list[float] = []
     wakes_at: dict[int, float] = {}
     n_gathered = 0
     versions: list[dict[str, Any]] = []
     with commands_in(folder) as commands:
-        while n_gathered < len(place.lists) or len(commands.started) < n_least:
+        while n_gathered < len(place.lists) or len(commands.started) < n_least or not wakes_at:
             before, versions = versions, place.versions()
             assert versions[: len(before)] == before, "a version is lost"
             n_gathered = sum(each["kind"] != "compact" for each in versions)
-            at_work = [each for each in commands.started if each.process.is_alive()]
-            for each in at_work:
+            at_work = {n: each for n, each in enumerate(commands.started) if each.process.is_alive()}
+            for n, each in at_work.items():
                 if each.is_stopped():
                     now = time.monotonic()
-                    if now > wakes_at.setdefault(
-                        each.process.pid or 0, now + chance.random() * _LONGEST_SLEEP_S
-                    ):
+                    if now > wakes_at.setdefault(n, now + sleeps_s[n]):
                         each.go_on()
-            if sum(not each.is_stopped() for each in at_work) < _AT_ONCE:
+            if sum(not each.is_stopped() for each in at_work.values()) < _AT_ONCE:
+                sleeps_s.append(chance.random() * _LONGEST_SLEEP_S)  # for each process, however it is seen
                 stop = Stop(nth=chance.randint(1, _MOST_ACCESSES)) if chance.random() < _STOPPING else None
                 commands.start(*_next_command(place, n_gathered, chance), stop=stop, patience_s=1.0)
             if time.monotonic() > until:
@@ -340,7 +342,7 @@ def _next_command(place: Place, n_gathered: int, chance: random.Random) -> tuple
 
 def _check_end(started: Started) -> None:
     """Let a process go on, and wait for it. It has done its work, or says in one line why not."""
-    until = time.monotonic() + _LONGEST_END_S
+    until = time.monotonic() + _LONGEST_STEP_S
     while started.process.is_alive() and time.monotonic() < until:
         if started.is_stopped():
             started.go_on()

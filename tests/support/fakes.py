@@ -312,7 +312,7 @@ def access_to(
     *,
     projector: Projector | None = None,
     limiter: SourceLimiter | None = None,
-    timeout_s: float = 5.0,
+    timeout_s: float = 300.0,
 ) -> SourceAccess:
     """Return how sources are read by a reader."""
     return SourceAccess(

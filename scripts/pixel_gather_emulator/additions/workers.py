@@ -6,7 +6,7 @@ an error while starting keeps its own type               Runtime.Unknown
 answers of the Runtime API are sent at once              40 ms late (Nagle's algorithm)
 every worker has processors of its own                   all start at once on this machine, and many time out
 a worker that does not start fails one call              it ends the other workers of its function, which work
-a call's log has all lines that it wrote                 what comes late is in the log of a later call, or none
+a call's log has all lines that it wrote                 what comes late is in the log of a later call or none
 
 Still different: only `max_workers` workers of a function run at one time. Other calls wait for a free one.
 So a function that calls itself may wait for ever. As many workers start at one time as there are cores. A
