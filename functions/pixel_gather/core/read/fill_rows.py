@@ -49,6 +49,8 @@ class ShardFilling:
         self._rows, self._scenes = rows, scenes
         self._read, self._values, self._stored = buffers
         self._step = step
+        stores_others = any(each.stored is not None for each in self._of_scenes.measurements)
+        self._completes = self._of_scenes.values != "raw" or self._of_scenes.mask is not None or stores_others
         self._starts = [0, *accumulate(max(len(row.members), 1) for row in rows)]
         self.stops = [self._starts[min(stop, len(rows))] for stop in range(step, len(rows) + step, step)]
         """Where the scenes of rows that are filled together end."""
@@ -72,7 +74,8 @@ class ShardFilling:
         def complete_some(first: int) -> None:
             for index in range(first, len(outcomes), n_threads):
                 at, of_scene = start + index, outcomes[index]
-                complete_row(self._of_scenes, self._read, self._values, at, of_scene, self._scenes[at])
+                if self._completes:
+                    complete_row(self._of_scenes, self._read, self._values, at, of_scene, self._scenes[at])
                 if reduces:
                     refuse_other_numbers(self._plan, of_scene)
                 else:

@@ -181,10 +181,20 @@ def _fail(found: list[Outcome], status: Status, reason: str | None) -> None:
 
 
 def _share_out(cost: Cost, outcomes: Sequence[Outcome]) -> None:
-    """Give each outcome an equal share of what an image cost. Whole numbers keep their sum."""
-    n = len(outcomes)
-    for name in Cost.__slots__:
-        value = getattr(cost, name)
-        for index, outcome in enumerate(outcomes if value else ()):
-            share = value // n + (index < value % n) if isinstance(value, int) else value / n
-            setattr(outcome.cost, name, share)
+    """Give each outcome an equal share of what an image cost. Whole numbers keep their sum.
+
+    Outcomes with equal shares have one object for them: nothing is added to it any more.
+    """
+    n, costs = len(outcomes), {name: getattr(cost, name) for name in Cost.__slots__}
+    left = {name: value % n for name, value in costs.items() if isinstance(value, int)}
+    start = 0
+    for stop in sorted({*left.values(), n} - {0}):
+        share = Cost(
+            **{
+                name: value // n + (start < left[name]) if name in left else value / n
+                for name, value in costs.items()
+            }
+        )
+        for outcome in outcomes[start:stop]:
+            outcome.cost = share
+        start = stop

@@ -84,19 +84,20 @@ def plan_tile_reads(
     for plane in _fetched_planes(ifd, layout, around, bands):
         # one look-up for all of them, as each may cost a request
         tiles = _tiles_of_plane(ifd, layout, around, plane)
-        for tile_read in _reads_of_plane(tiles, layout, tuple(windows), plane):
+        of_plane = _reads_of_plane(tiles, layout, tuple(windows), plane)
+        if layout.compression is not Compression.NONE:
+            for start, stop, n_rows in dict.fromkeys(map(place_of, of_plane)):
+                if start < stop and max(stop - start, n_rows * layout.row_nbytes) > max_tile_nbytes:
+                    raise UnsupportedError("a tile is over the size limit")
+            tile_reads += of_plane
+            continue
+        for tile_read in of_plane:
             if tile_read.is_sparse:
                 tile_reads.append(tile_read)
-            elif layout.compression is Compression.NONE:
+            else:
                 tile_reads += _cut_rows(
                     tile_read, layout, max_row_nbytes=max_row_nbytes, part_nbytes=part_nbytes
                 )
-            elif (
-                max(tile_read.stop - tile_read.start, tile_read.n_rows * layout.row_nbytes) > max_tile_nbytes
-            ):
-                raise UnsupportedError("a tile is over the size limit")
-            else:
-                tile_reads.append(tile_read)
     return tile_reads
 
 
@@ -203,13 +204,14 @@ def _tiles_of_plane(ifd: Ifd, layout: TileLayout, window: Window, plane: int) ->
 
 def _reads_of_plane(
     tiles: _Tiles, layout: TileLayout, windows: tuple[Window, ...], plane: int
-) -> Iterator[TileRead]:
-    """Yield one tile read for each tile of a plane that each window touches, row by row."""
+) -> list[TileRead]:
+    """Return one tile read for each tile of a plane that each window touches, row by row."""
     pieces = _pieces(layout.tile_width, layout.tile_height, layout.n_across, windows)
-    for tile, rows, cols, out_rows, out_cols, number in pieces:
-        start, stop = tiles.span(tile)
-        n_rows = layout.tile_rows(tile // layout.n_across)
-        yield TileRead(start, stop, n_rows, plane, rows, cols, out_rows, out_cols, number)
+    places = {
+        tile: (*tiles.span(tile), layout.tile_rows(tile // layout.n_across), plane)
+        for tile in dict.fromkeys(piece[0] for piece in pieces)
+    }
+    return [TileRead(*places[tile], *of_window) for tile, *of_window in pieces]
 
 
 type _Piece = tuple[int, slice, slice, slice, slice, int]
@@ -292,7 +294,7 @@ def join_tile_reads(
 
 def place_of(tile_read: TileRead) -> tuple[int, int, int]:
     """Return which bytes it decodes, and into how many rows: equal for reads of the same tile."""
-    return tile_read.start, tile_read.stop, tile_read.n_rows
+    return tile_read[:3]
 
 
 def _stop(tile_read: TileRead) -> int:
