@@ -18,6 +18,7 @@ import xarray as xr
 from rasterio.transform import from_origin
 from rasterio.warp import transform
 from rasterio.windows import Window
+from scipy.ndimage import binary_dilation
 
 from benchmarks.loopback_server import Behaviour, run_server
 from pixel_gather import Gathered, Settings, gather, make_plan, open_cube, replay, verify
@@ -192,6 +193,83 @@ def test_bands_of_a_list_become_measurements_of_chips(tmp_path: Path) -> None:
         np.testing.assert_array_equal(cell["red"], by_rasterio(red, lon, lat)[0])
         np.testing.assert_array_equal(cell["nir"], by_rasterio(nir, lon, lat)[0])
     assert cube["href"].dims == ("time", "measurement")
+    assert verify(done.place).is_same
+
+
+def masked_scene(folder: Path, *, mask: Path) -> tuple[Path, dict[str, Any], dict[str, tuple[float, float]]]:
+    """Return the first band of a scene, the request of its chips below a mask, and the chips."""
+    red = image(folder / "r.tif", seed=1)
+    (folder / "l.csv").write_text(
+        f"href,time,band\n{red},2024-01-01,red\n{mask},2024-01-01,clouds\n", encoding="utf-8"
+    )
+    table, points = chips_at(folder)
+    request = {
+        "sources": str(folder / "l.csv"),
+        "bands": [1],
+        "windows": {"table": table, "size": SIZE},
+        "mask": {"band": "clouds", "drop": list(range(1, 900)), "dilate": 1},
+    }
+    return red, request, points
+
+
+def test_a_band_hides_pixels_of_chips(tmp_path: Path) -> None:
+    """As in a cube of one window: what it drops, what is around that, and where it has no value."""
+    clouds = image(tmp_path / "c.tif", seed=2)
+    red, request, points = masked_scene(tmp_path, mask=clouds)
+    done = gather_undrawn(request, to=tmp_path / "cube")
+    cube = raw(done)
+
+    n_hidden = 0
+    for name, (lon, lat) in points.items():
+        classes, shown = (by_rasterio(each, lon, lat)[0] for each in (clouds, red))
+        away = binary_dilation((classes > 0) & (classes < 900), np.ones((3, 3))) | (classes == 0)
+        cell = cube.sel(chip=name).isel(time=0)
+        np.testing.assert_array_equal(cell["clouds"], classes)
+        np.testing.assert_array_equal(cell["red"], np.where(away, 0, shown))
+        n_hidden += int((away & (shown > 0)).sum())
+        if classes.any():
+            assert float(cell["masked"]) == away.mean()
+    assert n_hidden > 0
+    assert done.report.n_failed == 0
+    assert verify(done.place).is_same
+
+
+def test_a_mask_with_other_pixels_hides_no_chip(tmp_path: Path) -> None:
+    """A mask that lies beside the pixels costs its rows. One of another resolution is refused at once."""
+    beside = image(tmp_path / "c.tif", seed=2, east=4)
+    _, request, _ = masked_scene(tmp_path, mask=beside)
+    cube = raw(gather_undrawn(request, to=tmp_path / "cube"))
+    of_red = cube["status"].isel(measurement=0)
+
+    assert (of_red == Status.UNLIKE).any()
+    assert (of_red != Status.OK).all()
+    assert (cube["red"] == 0).all()
+
+    with rasterio.open(beside, "r+") as opened:
+        opened.transform = from_origin(WEST, NORTH, 2 * PIXEL, 2 * PIXEL)
+    with pytest.raises(
+        RequestError, match="clouds are 20 wide and those of red 10, and chips have no common"
+    ):
+        make_plan(request)
+
+
+def test_chips_have_scaled_values(tmp_path: Path) -> None:
+    """Pixels become what they stand for, and NaN where nothing is."""
+    file = image(tmp_path / "a.tif", seed=1)
+    with rasterio.open(file, "r+") as opened:
+        opened.scales, opened.offsets = (0.5, 0.25), (-3.0, 2.0)
+    done = gathered(tmp_path, {"2024-01-01": file}, values="scaled")
+    _, points = chips_at(tmp_path)
+    cube = raw(done)
+
+    for name, (lon, lat) in points.items():
+        stored = by_rasterio(file, lon, lat)
+        cell = cube.sel(chip=name).isel(time=0)
+        for band, scale, offset in (("band_1", 0.5, -3.0), ("band_2", 0.25, 2.0)):
+            pixels = stored[int(band[-1]) - 1]
+            expected = np.where(pixels == 0, np.nan, pixels * scale + offset).astype("float32")
+            np.testing.assert_array_equal(cell[band], expected)
+    assert done.report.n_failed == 0
     assert verify(done.place).is_same
 
 

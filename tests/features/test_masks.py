@@ -230,10 +230,6 @@ def test_rows_that_are_added_get_the_cubes_mask(tmp_path: Path) -> None:
         ),
         ({"mask": {"band": "scl", "drop": [1], "dilate": 99}}, "mask.dilate: it is 99; the most is 64"),
         (
-            {"grid": "any", "window": None, "windows": {"table": "a.csv", "size": [9, 9]}},
-            "windows does not go with mask",
-        ),
-        (
             {"grid": "any", "window": {"pixels": [0, 0, 9, 9]}, "output": {"codec": "source"}},
             "leave mask out",
         ),

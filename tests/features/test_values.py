@@ -294,7 +294,10 @@ def test_a_mask_in_the_file_of_other_bands_is_refused(tmp_path: Path) -> None:
     ("more", "message"),
     [
         ({"output": {"codec": "source"}}, "codec source keeps tiles as they are, so values stay raw"),
-        ({"window": None, "windows": {"table": "x.csv", "size": [8, 8]}}, "windows does not go with values"),
+        (
+            {"window": None, "windows": {"table": "x.csv", "size": [8, 8]}, "grid": "same"},
+            "windows does not go with grid",
+        ),
     ],
 )
 def test_refused_in_words(tmp_path: Path, more: dict[str, Any], message: str) -> None:

@@ -343,13 +343,32 @@ def _mask(request: "GatherRequest", measurements: Sequence[Measurement]) -> Pixe
 
 
 def _check_mask(plan: CubePlan) -> None:
-    """Refuse to dilate a mask that is read in strips: it would end at the edge of each."""
+    """Refuse to dilate a mask that is read in strips: it would end at the edge of each.
+
+    Also refuse a mask of chips whose pixels are larger or smaller than those of another band.
+    """
+    if plan.chips is not None and (slot := plan.mask_slot) is not None:
+        of_mask = _pixel_width(plan.slots[slot])
+        for each in plan.slots:
+            if not math.isclose(width := _pixel_width(each), of_mask, rel_tol=1e-6):
+                raise RequestError(
+                    f"the pixels of {plan.slots[slot].name} are {of_mask:g} wide and those of {each.name} "
+                    f"{width:g}, and chips have no common grid: leave mask out, or name bands of one "
+                    "resolution",
+                    field="mask.band",
+                )
     if plan.mask is not None and plan.mask.dilate and plan.n_strips > 1:
         raise RequestError(
             f"the window is read in {plan.n_strips} strips, and a mask is not dilated across them: use "
             "workers with more memory, a smaller window or fewer bands",
             field="mask.dilate",
         )
+
+
+def _pixel_width(slot: SourceSlot) -> float:
+    """Return the width of a slot's pixels in units of their CRS; 1 without a georeference."""
+    transform = slot.grid.transform
+    return 1.0 if transform is None else math.hypot(transform.a, transform.d)
 
 
 def _check_values(plan: CubePlan) -> None:

@@ -51,6 +51,11 @@ def hide_in_row(
         others = [each for position, each in enumerate(of_slot) if (index, position) != (slot, band)]
         if outcome.status is not Status.OK or not others:
             continue
+        if not _covers(of_mask, outcome, hidden.shape):
+            outcome.status = Status.UNLIKE
+            outcome.reason = f"its mask, {mask.band}, has other pixels: larger, smaller or beside its own"
+            of_slot[...] = plan.fill_value(index)
+            continue
         if outcome.nodata is None:
             outcome.nodata = plan.nodata(index)  # hidden pixels hold it, and are not valid
         fill = plan.fill_value(index) if outcome.nodata is None else outcome.nodata
@@ -92,12 +97,25 @@ def merge_strips(
 def _problem(mask: PixelMask, of_mask: Outcome, row: CubeRow) -> str | None:
     """Return why a row has no mask, in words; None if it has one."""
     if of_mask.status is Status.ABSENT:
+        if row.chip is not None:
+            return f"its mask, {mask.band}, is absent: the list names none here, or it ends before the chip"
         return f"the list names no source of its mask, {mask.band}"
     if of_mask.status is not Status.OK:
         return f"its mask, {mask.band}, is {of_mask.status.name.lower()}: {of_mask.reason}"
     if row.mask_etag is not None and row.mask_etag != of_mask.etag:
         return f"its mask, {mask.band}, was replaced since the other bands of the row were read"
     return None
+
+
+def _covers(of_mask: Outcome, outcome: Outcome, shape: tuple[int, ...]) -> bool:
+    """Return whether a mask has the same pixels as another source of its row."""
+    height, width = shape
+    ours, theirs = outcome.transform, of_mask.transform
+    if ours == theirs and outcome.crs == of_mask.crs:
+        return True
+    if ours is None or theirs is None or outcome.crs != of_mask.crs:
+        return False
+    return ours.aligns_with(theirs, width=width, height=height)
 
 
 def _hidden(mask: PixelMask, stored: Pixels, of_mask: Outcome) -> Mask:

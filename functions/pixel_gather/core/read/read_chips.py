@@ -58,7 +58,7 @@ async def read_chips(
     def end(index: int, slot: int, outcome: Outcome) -> None:
         outcomes[index][slot] = outcome
         if outcome.status is not Status.OK:
-            clear(buffers[slot][:, index], plan.fill_value(slot))
+            clear(buffers[slot][:, index], plan.source_fill(slot))
         on_source(task.row_start + index, slot, outcome)
 
     async def read_image(image: _Image) -> None:

@@ -172,8 +172,6 @@ class GatherRequest(RequestPart):
             "window": self.window is not None,
             "index": self.index is not None,
             "grid": self.grid != "any",
-            "mask": self.mask is not None,
-            "values": self.values != "raw",
             "reduce": self.reduce is not None,
             "output.append_to": output.append_to is not None,
             "output.archive": output.archive is not None,
