@@ -211,7 +211,10 @@ def _reads_of_plane(
         tile: (*tiles.span(tile), layout.tile_rows(tile // layout.n_across), plane)
         for tile in dict.fromkeys(piece[0] for piece in pieces)
     }
-    return [TileRead(*places[tile], *of_window) for tile, *of_window in pieces]
+    return [
+        TileRead(*places[tile], rows, cols, out_rows, out_cols, number)
+        for tile, rows, cols, out_rows, out_cols, number in pieces
+    ]
 
 
 type _Piece = tuple[int, slice, slice, slice, slice, int]
