@@ -11,7 +11,7 @@ import rasterio
 import xarray as xr
 from arro3.io import read_parquet
 
-from pixel_gather import Settings, gather, join, make_plan, replay, verify
+from pixel_gather import Settings, gather, join, make_plan, replay, retry_failed, verify
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.outcome import BandStats, Outcome, lost
 from pixel_gather.core.model.source import CubeRow, Source
@@ -24,6 +24,8 @@ from support.undrawn import gather_undrawn
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 SIDE = 48
+UTM = "EPSG:32632"
+BOX = [300_000, 4_999_520, 300_480, 5_000_000]
 WINDOW: dict[str, Any] = {"window": {"pixels": [0, 0, SIDE, SIDE]}}
 
 
@@ -374,7 +376,6 @@ def test_days_with_few_scenes_share_shards(tmp_path: Path, listed: list[dict[str
         ({"reduce": {"by": "orbit", "statistic": "mean"}}, "the list has no column orbit"),
         ({"reduce": {"by": "solar-day", "statistic": "mean"}}, "solar-day needs a window by bbox or point"),
         ({"mask": None}, "scl holds classes, which have no median: leave it out, or name it as the mask"),
-        ({"output": {"append_to": "cube"}}, "reduce does not go with output.append_to"),
         ({"output": {"codec": "source"}, "mask": None}, "reduce does not go with output.codec: source"),
         ({"index": "x.parquet"}, "reduce does not go with index"),
         ({"window": None, "windows": {"table": "x.csv", "size": [8, 8]}}, "windows does not go with"),
@@ -399,18 +400,166 @@ def test_a_list_without_times_or_nodata_is_refused(tmp_path: Path) -> None:
 
 
 def test_later_uses_of_a_reduced_cube(tmp_path: Path, masked: dict[str, Any]) -> None:
-    """It is resumed, verified and reported as any cube. It does not grow, nor is it replayed or mixed."""
+    """It is resumed, verified and reported as any cube. It is neither replayed nor mixed."""
     request = masked | {"reduce": {"by": "month", "statistic": "median"}}
     first = gather_undrawn(request, to=tmp_path / "median")
     again = gather_undrawn(request, to=tmp_path / "median")
     gather_undrawn(request | {"reduce": {"by": "month", "statistic": "mean"}}, to=tmp_path / "mean")
     assert again.was_complete
     assert again.report.digest == first.report.digest
-    with pytest.raises(RequestError, match="and no scene is added: gather a new cube"):
-        gather_undrawn(masked | {"output": {"append_to": str(tmp_path / "median")}})
     with pytest.raises(RequestError, match="cannot be replayed: gather its request again"):
         replay(tmp_path / "median")
     with pytest.raises(RequestError, match="reduce"):
         join([tmp_path / "median", tmp_path / "mean"], to=tmp_path / "copy", copy=True)
     (tmp_path / "median" / "contributors.parquet").write_bytes(b"other")
     assert not verify(tmp_path / "median").is_same
+
+
+def months(listed: list[dict[str, Any]], *years: str) -> list[dict[str, Any]]:
+    """Return the scenes of some years or months."""
+    return [each for each in listed if each["time"].startswith(years)]
+
+
+@pytest.mark.parametrize(
+    ("reduce", "more"),
+    [
+        ({"by": "month", "statistic": "median"}, {}),
+        ({"by": "month", "statistic": "first", "order": "-cloud"}, {}),
+        ({"by": "month", "statistic": "mean"}, {"values": "scaled"}),
+        (
+            {"by": "month", "statistic": "count"},
+            {"grid": {"resolution": 20}, "window": {"bbox": BOX, "crs": UTM}},
+        ),
+        ({"by": "place", "statistic": "p90"}, {"output": {"expected_rows": 8, "bands": "axis"}}),
+    ],
+    ids=["median", "mosaic", "scaled", "grid", "column"],
+)
+def test_months_that_are_appended_equal_those_of_one_gather(
+    tmp_path: Path,
+    listed: list[dict[str, Any]],
+    masked: dict[str, Any],
+    reduce: dict[str, str],
+    more: dict[str, Any],
+) -> None:
+    """Scenes of new groups append rows; the scenes that the cube has are left out."""
+    split = [months(listed, "2023"), listed]
+    if reduce["by"] == "place":
+        split[0] = [each for each in listed if each["place"] == "a"]
+    request = masked | {"reduce": reduce} | more
+    gather_undrawn(request, to=tmp_path / "whole")
+    gather_undrawn(request | {"sources": {"rows": split[0]}}, to=tmp_path / "grown")
+    append = request | {"output": {"append_to": str(tmp_path / "grown")}}
+    n_before = opened(tmp_path / "grown").sizes.get("time", 1)
+
+    planned = make_plan(append)
+    grown = gather_undrawn(append)
+    again = gather_undrawn(append)
+
+    one, other = opened(tmp_path / "whole"), opened(tmp_path / "grown")
+    for name in (*one.data_vars, "x", "y", "status", "sources_used", "valid_fraction"):
+        np.testing.assert_array_equal(one[name].values, other[name].values)
+    assert planned.n_rows == len(one["sources_used"])
+    assert (grown.n_appended, again.n_appended) == (len(one["sources_used"]) - n_before, 0)
+    assert verify(tmp_path / "grown").is_same
+    told = [contributors(tmp_path / name) for name in ("whole", "grown")]
+    for column in ("row", "order", "href", "band", "status", "pixels", "masked", "offset"):
+        assert told[0][column] == told[1][column]
+    assert grown.report.n_sources == 46
+    assert grown.report.status_counts == {"ok": 46}
+
+
+def test_a_row_that_is_there_gets_no_scene(
+    tmp_path: Path, listed: list[dict[str, Any]], masked: dict[str, Any]
+) -> None:
+    """A scene of a month that the cube has is refused by name, and so is another way to reduce."""
+    request = masked | {"reduce": {"by": "month", "statistic": "median"}}
+    gather_undrawn(request | {"sources": {"rows": listed[2:]}}, to=tmp_path / "cube")
+    append = request | {"output": {"append_to": str(tmp_path / "cube")}}
+    late = re.escape(listed[0]["href"])
+    with pytest.raises(
+        RequestError, match=f"row month 2023-01-01, which stays .* 1 scene of it, such as .*{late}"
+    ):
+        gather_undrawn(append)
+    with pytest.raises(RequestError, match="duplicates: a scene is reduced once"):
+        gather_undrawn(append | {"duplicates": "again"})
+    with pytest.raises(RequestError, match="the cube already has 22 rows of this list"):
+        gather_undrawn(append | {"duplicates": "fail"})
+    for other, said in (
+        (
+            {"by": "month", "statistic": "mean"},
+            "reduce: the cube has the median of each month; .* the mean of each",
+        ),
+        (None, "reduce: the cube has the median of each month; the new rows would have a row for each scene"),
+    ):
+        given = {name: each for name, each in append.items() if name != "reduce"}
+        with pytest.raises(RequestError, match=said):
+            make_plan(given | ({} if other is None else {"reduce": other}))
+    gather_undrawn(masked, to=tmp_path / "scenes")
+    with pytest.raises(
+        RequestError, match="the cube has a row for each scene; the new rows would have the median"
+    ):
+        make_plan(append | {"output": {"append_to": str(tmp_path / "scenes")}})
+
+
+@pytest.mark.parametrize("values", ["raw", "scaled"])
+def test_failed_sources_are_tried_again_and_rows_only_gain(tmp_path: Path, values: str) -> None:
+    """A row gets what it lacked. It stays as it is where a source that it has was replaced or is gone."""
+    rows = scenes(tmp_path, 10)
+    lines = [",".join(rows[0]), *(",".join(map(str, each.values())) for each in rows)]
+    (tmp_path / "list.csv").write_text("\n".join(lines))
+    request = WINDOW | {"sources": str(tmp_path / "list.csv"), "mask": {"band": "scl", "drop": [3]}}
+    request |= {"values": values}
+    request |= {"reduce": {"by": "month", "statistic": "median"}}
+    gather_undrawn(request, to=tmp_path / "whole")
+    moved = [rows[0], rows[2], rows[12], rows[5], rows[6]]  # the last one of the last row
+    for each in moved:
+        Path(each["href"]).rename(each["href"] + ".away")
+    gather_undrawn(request, to=tmp_path / "cube")
+    before = opened(tmp_path / "cube")
+    assert before["sources_failed"].values.tolist() == [1, 2, 1, 0, 1]
+    for each in moved:
+        Path(each["href"] + ".away").rename(each["href"])
+    kept = Path(rows[16]["href"])  # the other one of that row
+    kept.rename(tmp_path / "kept.away")
+
+    tried = retry_failed(tmp_path / "cube", settings=Settings(draws_report=False))
+
+    assert tried is not None
+    whole, cube = opened(tmp_path / "whole"), opened(tmp_path / "cube")
+    assert cube["sources_failed"].values.tolist() == [0, 0, 0, 0, 1]
+    for month in range(4):
+        np.testing.assert_array_equal(cube["red"].values[month], whole["red"].values[month])
+    np.testing.assert_array_equal(cube["red"].values[4], before["red"].values[4])
+    assert verify(tmp_path / "cube").is_same
+    told = contributors(tmp_path / "cube")
+    assert dict(zip(told["href"], told["tries"], strict=True))[f"file://{rows[6]['href']}"] == 2
+    assert tried.report.status_counts == {"ok": 19, "missing": 1}
+    assert tried.n_retried == 6  # red without its mask, too
+
+    (tmp_path / "kept.away").rename(kept)
+    retry_failed(tmp_path / "cube", settings=Settings(draws_report=False))
+    np.testing.assert_array_equal(opened(tmp_path / "cube")["red"].values, whole["red"].values)
+    assert contributors(tmp_path / "cube")["pixels"] == contributors(tmp_path / "whole")["pixels"]
+    assert retry_failed(tmp_path / "cube", settings=Settings(draws_report=False)) is None
+    assert verify(tmp_path / "cube").is_same
+
+
+def test_an_append_tries_failed_sources_beside_new_rows(tmp_path: Path) -> None:
+    """One shard gets a row that is reduced anew, and new ones behind it."""
+    rows = [each for each in scenes(tmp_path, 10) if each["band"] == "red"]
+    request = WINDOW | {"reduce": {"by": "month", "statistic": "max"}, "output": {"expected_rows": 5}}
+    gather_undrawn(request | {"sources": {"rows": rows}}, to=tmp_path / "whole")
+    first = Path(rows[0]["href"])
+    first.rename(tmp_path / "away")
+    gather_undrawn(request | {"sources": {"rows": months(rows, "2023")}}, to=tmp_path / "cube")
+    (tmp_path / "away").rename(first)
+
+    grown = gather_undrawn(
+        request | {"sources": {"rows": rows}, "output": {"append_to": str(tmp_path / "cube")}}
+    )
+
+    assert (grown.n_appended, grown.n_retried) == (2, 1)
+    whole, cube = opened(tmp_path / "whole"), opened(tmp_path / "cube")
+    np.testing.assert_array_equal(cube["red"].values, whole["red"].values)
+    assert cube["sources_failed"].values.tolist() == [0] * 5
+    assert verify(tmp_path / "cube").is_same

@@ -178,3 +178,43 @@ def test_a_table_that_could_not_grow_is_refused(changes: dict[str, Any], field: 
         schedule(request=OF_TABLE | changes)
 
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("by", "last", "tick", "searched"),
+    [
+        ("month", None, "2026-11-22T06:00:00Z", "2024-01-01T00:00:00Z/2026-10-31T23:59:59.999999Z"),
+        ("month", "2026-09-01", "2026-11-08", "2026-10-01T00:00:00Z/2026-10-31T23:59:59.999999Z"),
+        ("month", "2026-09-01", "2026-11-07", "2026-09-30T23:59:59.999999Z"),
+        ("month", "2026-09-01", "2027-01-09", "2026-10-01T00:00:00Z/2026-12-31T23:59:59.999999Z"),
+        ("year", "2024-01-01", "2026-01-08", "2025-01-01T00:00:00Z/2025-12-31T23:59:59.999999Z"),
+        ("day", "2026-11-10", "2026-11-20T10:00:00Z", "2026-11-11T00:00:00Z/2026-11-12T23:59:59.999999Z"),
+        (
+            "solar-day",
+            "2026-11-10",
+            "2026-11-19T01:00:00Z",
+            "2026-11-10T23:15:48Z/2026-11-11T23:15:47.999999Z",
+        ),
+    ],
+)
+def test_ticks_of_reduced_cubes_search_periods_that_are_over(
+    by: str, last: str | None, tick: str, searched: str
+) -> None:
+    """A row is made once, some days after its end, so that no scene of it comes later."""
+    reduced = schedule(request=REQUEST | {"reduce": {"by": by, "statistic": "median"}})
+
+    request = reduced.first_request(us(tick)) if last is None else reduced.next_request(us(last), us(tick))
+
+    assert request is not None
+    assert request["sources"]["stac"]["datetime"] == searched
+
+
+def test_a_schedule_refuses_rows_that_no_tick_can_complete() -> None:
+    """A value has no end; and the sun needs degrees."""
+    with pytest.raises(RequestError, match=r"reduce\.by: a tick cannot tell when all scenes of a orbit"):
+        schedule(request=REQUEST | {"reduce": {"by": "orbit", "statistic": "median"}})
+    window = {"bbox": [300_000, 4_999_520, 300_480, 5_000_000], "crs": "EPSG:32632"}
+    with pytest.raises(
+        RequestError, match=r"reduce\.by: a schedule knows the sun of a window in degrees only"
+    ):
+        schedule(request=REQUEST | {"window": window, "reduce": {"by": "solar-day", "statistic": "median"}})

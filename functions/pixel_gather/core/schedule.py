@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.time_range import (
     ALL_TIMES,
+    PERIODS,
     TimeRange,
+    before_utc_us,
     format_moment,
     format_range,
     parse_period,
     parse_time_range,
+    start_of_period,
 )
 
 OVERLAP_DAYS: Final = 7
@@ -44,6 +47,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
 _OF_A_TICK: Final = re.compile(rf"{TICK_PREFIX}{_NAME.pattern}-\d{{8}}T\d{{6}}Z")
 _EVERY: Final = re.compile(r"rate\([1-9]\d{0,4} (minute|hour|day)s?\)|cron\([^\s()]+( [^\s()]+){5}\)")
 _DAY_US: Final = 86_400_000_000
+_MOST_DAYS: Final = {"day": 1, "month": 31, "year": 366}
+_DEGREES: Final = "EPSG:4326"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +99,7 @@ class Schedule:
         if checked.sources.stac is not None and isinstance(checked.sources.stac.items, tuple):
             raise RequestError("name a file of items", field="request.sources.stac.items")
         self._own_times(self.request)
+        _check_periods(checked)
 
     def _check_table(self) -> None:
         """Refuse a table without a name or a search. The rest is checked at the tick, with the features."""
@@ -169,6 +175,8 @@ class Schedule:
                 repeated, so that the unfinished cube is completed.
         """
         given = dict(self.request) if self.table else self._for_new_cube(self.request)
+        if self._period is not None and datetime is None:
+            return self._searching_periods(given, since_us=None, tick_us=tick_us)
         return self._searching(given, since_us=None, until_us=tick_us, datetime=datetime)
 
     def next_request(self, last_us: int, tick_us: int) -> dict[str, Any] | None:
@@ -178,6 +186,8 @@ class Schedule:
             last_us: Time of the cube's last row.
             tick_us: Time of the tick.
         """
+        if self._period is not None:
+            return self._searching_periods(dict(self.request), since_us=last_us, tick_us=tick_us)
         since_us = last_us - self.overlap_days * _DAY_US
         return self._searching(dict(self.request), since_us=since_us, until_us=tick_us, datetime=None)
 
@@ -190,6 +200,46 @@ class Schedule:
     def executions(self) -> str:
         """What the names of all executions of this schedule begin with, before the time."""
         return f"{TICK_PREFIX}{self.name}-"
+
+    @property
+    def _period(self) -> tuple[str, int] | None:
+        """What the rows are periods of, and by how much these begin before those of UTC, in microseconds.
+
+        None if each scene is a row.
+        """
+        if self.table is not None or "reduce" not in self.request:
+            return None
+        by = self.request["reduce"]["by"]
+        if by != "solar-day":
+            return by, 0
+        rule = parse_request(self._for_new_cube(self.request)).rule()
+        west, _, east, _ = rule.bounds or (*(rule.point or (0.0, 0.0)), *(rule.point or (0.0, 0.0)))
+        return "day", before_utc_us((west + east) / 2)
+
+    def _searching_periods(
+        self, given: dict[str, Any], *, since_us: int | None, tick_us: int
+    ) -> dict[str, Any] | None:
+        """Return a request that searches whole periods: those that ended ``overlap_days`` before the tick.
+
+        Args:
+            given: The request.
+            since_us: Start of the period of the cube's last row; None for a cube that is not there.
+            tick_us: Time of the tick.
+        """
+        assert self._period is not None  # noqa: S101 # the caller's
+        by, before_us = self._period
+        own = self._own_times(given)
+        start_us = own.start_us
+        if since_us is not None:
+            start_us = max(start_us, start_of_period(since_us + _MOST_DAYS[by] * _DAY_US, by) - before_us)
+        if start_us > own.stop_us or tick_us < own.start_us:
+            return None
+        waited_us = tick_us - self.overlap_days * _DAY_US
+        stop_us = min(own.stop_us, start_of_period(waited_us + before_us, by) - before_us - 1)
+        if start_us > stop_us:  # no period is over: what is searched ends where the next one begins
+            start_us = stop_us = start_us - 1
+        datetime = format_range(TimeRange(start_us=start_us, stop_us=stop_us))
+        return self._searching(given, since_us=None, until_us=tick_us, datetime=datetime)
 
     def _searching(
         self, given: dict[str, Any], *, since_us: int | None, until_us: int, datetime: str | None
@@ -218,6 +268,23 @@ class Schedule:
         kind = "stac" if "stac" in given["sources"] else "catalog"
         text = given["sources"][kind].get("datetime")
         return ALL_TIMES if text is None else parse_time_range(text, field=f"sources.{kind}.datetime")
+
+
+def _check_periods(request: GatherRequest) -> None:
+    """Refuse rows of which a tick could not tell when they are complete."""
+    if request.reduce is None:
+        return
+    if request.reduce.by not in PERIODS:
+        raise RequestError(
+            f"a tick cannot tell when all scenes of a {request.reduce.by} are there: write "
+            f"{', '.join(PERIODS[:-1])} or {PERIODS[-1]}",
+            field="request.reduce.by",
+        )
+    if request.reduce.by == "solar-day" and request.rule().crs != _DEGREES:
+        raise RequestError(
+            "a schedule knows the sun of a window in degrees only: write window.bbox without crs, or by: day",
+            field="request.reduce.by",
+        )
 
 
 def tick_us_of(event: Mapping[str, Any]) -> int:

@@ -15,6 +15,10 @@ from pixel_gather.core.errors import RequestError
 FIRST_US: Final = -(2**62)
 LAST_US: Final = 2**62
 
+PERIODS: Final = ("day", "solar-day", "month", "year")
+"""What scenes can be grouped by: days, months and years of UTC, and days of the sun."""
+
+_US_PER_DEGREE: Final = 86_400_000_000 // 360
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _PERIOD: Final = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?", re.ASCII)
@@ -91,6 +95,25 @@ def _us(moment: datetime) -> int:
 def format_moment(time_us: int) -> str:
     """Return a moment as RFC 3339 in UTC, with a fraction only where there is one."""
     return (_EPOCH + timedelta(microseconds=time_us)).replace(tzinfo=None).isoformat() + "Z"
+
+
+def start_of_period(time_us: int, by: str) -> int:
+    """Return the first microsecond of the day, month or year of UTC that holds a moment.
+
+    Args:
+        time_us: The moment.
+        by: ``day``, ``month`` or ``year``.
+    """
+    moment = _EPOCH + timedelta(microseconds=time_us)
+    start = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    if by != "day":
+        start = start.replace(day=1, month=1 if by == "year" else start.month)
+    return (start - _EPOCH) // _MICROSECOND
+
+
+def before_utc_us(longitude: float) -> int:
+    """Return by how much a day of the sun begins before that of UTC, in microseconds."""
+    return int(((longitude + 180) % 360 - 180) * _US_PER_DEGREE)
 
 
 def format_range(times: TimeRange) -> str | None:

@@ -111,9 +111,9 @@ async def find_growing_cube(cube: CubeStore) -> FoundCube:
         raise RequestError(
             f"{cube.place} is a cube of chips and cannot grow: gather a new one", field=APPEND_TO
         )
-    if found.template.reduce is not None:
+    if found.template.reduce is not None and not found.template.scene_slots:
         raise RequestError(
-            f"rows of {cube.place} are reduced of many scenes, and no scene is added: gather a new cube",
+            f"{cube.place} does not tell what its scenes are: gather a new cube",
             field=APPEND_TO,
         )
     return found

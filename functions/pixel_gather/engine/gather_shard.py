@@ -132,13 +132,15 @@ async def gather_shard(
     ):
         pixels: list[Pixels | BandTiles] = [band for slot in of_cube for band in slot]
         keys, of_arrays = task.object_keys(plan), iter(pixels)
+        places = [_places(task, plan, rows, each.slot) for each in plan.measurements]
+        by_name = dict(zip((each.name for each in plan.measurements), places, strict=True))
         encoders = [
             context.cube.encoder(
                 plan,
                 array,
                 [next(of_arrays) for _ in array.measurements],
                 n_before=plan.n_before(task.shard_key(plan)[0]),
-                places=[_places(task, plan, rows, each.slot) for each in array.measurements],
+                places=[by_name[each.name] for each in array.measurements],
             )
             for array in plan.arrays
         ]
@@ -184,6 +186,9 @@ async def gather_shard(
             of_scenes = await reading
             read = time.perf_counter()
             await work.ended()
+        for of_measurement in places:  # rows are put when the shard is stored
+            for at in filling.kept:
+                of_measurement[at] = None
         outcomes = of_scenes if plan.reduction is None else filling.outcomes
         # The pictures of a cube are those of its first gather.
         pictures = _take_pictures(pixels, outcomes, plan=plan, task=task) if plan.append.is_first else []

@@ -1,41 +1,99 @@
 """Which rows of a list a cube lacks, and which of its shards they continue. Pure."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.reduced_table import ReducedTable, reduced_table
 from pixel_gather.core.plan.table_view import TableView
-from pixel_gather.core.ports import SourceTable
+from pixel_gather.core.ports import Projector, SourceTable
+from pixel_gather.core.results.contributors import CONTRIBUTORS
 from pixel_gather.engine.base import Base
 
 if TYPE_CHECKING:  # finish has no pydantic
     from pixel_gather.core.request.request import GatherRequest
 
 
-def choose_rows(request: "GatherRequest", whole: SourceTable, base: Base) -> SourceTable:
-    """Return the rows of a list that are to be gathered.
+def choose_rows(
+    request: "GatherRequest", whole: SourceTable, base: Base, projector: Projector
+) -> SourceTable:
+    """Return the rows of a list that are to be gathered, in groups if the request reduces them.
 
     Args:
         request: The checked request. Its ``duplicates`` says what becomes of rows that the cube has.
         whole: The list, with its bands in the cube's order.
         base: What the rows are added to.
+        projector: For days by the sun.
 
     Raises:
-        RequestError: The cube has some of the rows, and the request forbids it.
+        RequestError: The cube has some of the rows, and the request forbids it. Or it has a row to which more
+            scenes would belong.
     """
-    if base.append.is_first or request.duplicates == "again":
+    if base.append.is_first:
+        return reduced_table(request, whole, projector)
+    if request.reduce is not None:
+        return _choose_groups(request, whole, base, projector)
+    if request.duplicates == "again":
         return whole
     assert isinstance(whole, TableView)  # noqa: S101 # the cube has an order of bands
-    # Which rows has the cube?
     hrefs, scenes = _read_known(base)
+    return _leave_out_known(request, whole, hrefs, scenes)
+
+
+def _choose_groups(
+    request: "GatherRequest", whole: SourceTable, base: Base, projector: Projector
+) -> SourceTable:
+    """Return the groups that a cube lacks, without the scenes that it has.
+
+    Raises:
+        RequestError: A row of the cube would have to change.
+    """
+    assert isinstance(whole, TableView)  # noqa: S101 # the cube has an order of bands
+    assert request.reduce is not None  # noqa: S101 # the caller's
+    if request.duplicates == "again":
+        raise RequestError("a scene is reduced once: leave it out, or write skip or fail", field="duplicates")
+    # What has the cube?
+    hrefs: set[str] = set()
+    groups: set[Any] = set()
+    by = request.reduce.by if base.template is not None and not base.template.has_time else "time"
+    left = base.append.first_row  # the table of an append that was not committed has more
+    for batch in base.rows:
+        hrefs.update(line["href"] for lines in batch[CONTRIBUTORS][:left].tolist() for line in lines)
+        groups.update(batch[by][:left].tolist())
+        left -= min(len(batch["href"]), left)
+    # Other scenes of a group that is there would change its row.
+    found = reduced_table(request, _leave_out_known(request, whole, hrefs, set()), projector)
+    assert isinstance(found, ReducedTable)  # noqa: S101 # as above
+    for row, group in enumerate(found.groups):
+        if group in groups:
+            scene = next(each for each in next(found.rows(row, row + 1)).members[0].sources if each)
+            raise RequestError(
+                f"the cube has the row {request.reduce.by} {_in_words(group, by)}, which stays as it is, and "
+                f"lacks {counted(found.n_scenes_of(row), 'scene')} of it, such as {scene.href}. Leave them "
+                "out, or gather a new cube",
+                field="sources",
+            )
+    return found
+
+
+def _in_words(group: Any, by: str) -> str:
+    """Return a period by its first day, or a value as it is."""
+    return str(np.datetime64(group, "us").astype("datetime64[D]")) if by == "time" else str(group)
+
+
+def _leave_out_known(
+    request: "GatherRequest", whole: TableView, hrefs: set[str], scenes: set[str]
+) -> TableView:
+    """Return the rows of a list that are not known, or refuse the list."""
     kept: list[int] = []
     known: list[int] = []
     for index, row in enumerate(whole.rows(0, whole.n_rows)):
         (known if _is_known(row, hrefs, scenes) else kept).append(index)
-    # Leave them out, or refuse the list.
     if known and request.duplicates == "fail":
         first = next(each for row in whole.rows(known[0], known[0] + 1) for each in row.sources if each)
         raise RequestError(

@@ -18,10 +18,10 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.chip_table import ChipRows, ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardRows, ShardTask, cut_tasks, rows_by_shard
-from pixel_gather.core.plan.inherit import check_inherits
+from pixel_gather.core.plan.inherit import check_inherits, check_reduces_alike
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.plan.plan_again import plan_again
-from pixel_gather.core.plan.reduced_table import reduced_table
+from pixel_gather.core.plan.reduced_table import columns_of_scenes, reduced_table
 from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
 from pixel_gather.core.scenes.footprints import lay_footprints
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore, FoundCube
@@ -95,7 +95,6 @@ async def plan_gather(
         ArrayExistsError: Another gather has claimed the location.
         AppendRunningError: Another append is at work.
     """
-    table = reduced_table(request, table, context.sources.projector)
     cube, digest = context.cube, gather_digest(request, table)
 
     # Has the cube had this request with this list? Then only rows that have failed are tried again.
@@ -170,7 +169,6 @@ async def plan_dry(
     """
     nothing = RequestError(_NOTHING_TO_APPEND, field=APPEND_TO)
     found = None if cube is None else await find_growing_cube(cube)
-    table = reduced_table(request, table, sources.projector)
     digest = gather_digest(request, table)
     is_known = found is not None and found.has_version_of(digest)
     base = await read_base(request, archive, cube, found)
@@ -222,10 +220,19 @@ async def _plan_rows(
     failed = None
     if base.template is not None and not base.append.is_first:
         asks_for_all = asked.settles or request.failed_rows == "retry_all"
-        failed = FailedRows(template=base.template, n_rows=base.append.first_row, asks_for_all=asks_for_all)
+        failed = FailedRows(
+            template=base.template,
+            n_rows=base.append.first_row,
+            asks_for_all=asks_for_all,
+            is_settling=asked.settles,
+        )
         base = replace(base, rows=failed.watch(base.rows))
-    whole = order_bands(table, base.template)
-    rows: SourceTable | None = None if asked.is_known else choose_rows(request, whole, base)
+    whole = order_bands(table, None if base.template is None else base.template.of_scenes)
+    if base.template is not None and not base.append.is_first:
+        check_reduces_alike(base.template, request)
+    rows: SourceTable | None = (
+        None if asked.is_known else choose_rows(request, whole, base, sources.projector)
+    )
     if rows is not None and not rows.n_rows and not base.append.is_first:
         await _check_known_list(request, whole, base, sources=sources, workers=workers)
         rows = None
@@ -315,7 +322,9 @@ async def _check_known_list(
     if not whole.n_rows:
         return
     assert base.template is not None  # noqa: S101 # it is a cube that is there
-    check_inherits(base.template, request, slots=(), has_time=whole.has_time, columns=whole.columns)
+    whole = reduced_table(request, whole, sources.projector)
+    columns = columns_of_scenes(whole)
+    check_inherits(base.template, request, slots=(), has_time=whole.has_time, columns=columns)
     if chooses_same_pixels(request.to_json(), base.append.origin.get("request", {})):
         return
     no_cost = dict.fromkeys(("usd", "files", "pixels", "fetched_bytes")) | {"transfer_usd": inf}

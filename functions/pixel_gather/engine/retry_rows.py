@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pixel_gather.core.errors import AppendRunningError
+from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.scaling import SCALING_COLUMNS
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import Append, slot_of_mask
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.plan.plan_again import Again
+from pixel_gather.core.results.contributors import CONTRIBUTORS, scenes_from_lines
 from pixel_gather.core.results.row_evidence import column_value
 
 if TYPE_CHECKING:  # not needed to run
@@ -81,6 +84,9 @@ class FailedRows:
     n_tries: dict[int, int] = field(default_factory=dict)
     """How often the sources of these rows were tried."""
 
+    is_settling: bool = False
+    """Whether reduced rows are written whatever can be read of them; see `RowClaim.settles`."""
+
     _sizes: "np.ndarray[Any, np.dtype[np.float64]]" = field(default_factory=lambda: np.zeros(3))
     """Of the sources that were read: their number, their bytes, and the bytes of their headers."""
 
@@ -101,23 +107,37 @@ class FailedRows:
         """
         places = {row // self.template.layout.shard[0] for row in self.rows}
         keys = {key for at in places for key in self.template.object_keys(at)}
+        rows, reduces = sorted(self.rows), self.template.reduce is not None
         return replace(
             append,
-            again=tuple(sorted(self.rows)),
-            n_tries=tuple(self.n_tries[row] for row in sorted(self.rows)),
+            again=tuple(rows),
+            n_tries=tuple(self.n_tries[row] for row in rows),
             n_again=self.n_sources,
+            n_beside=len(self._read_before),
+            scenes_again=tuple(len(self.rows[row].members) for row in rows) if reduces else (),
             tails=tuple(sorted(keys.intersection(stored))),
         )
 
     @property
     def n_sources(self) -> int:
         """Sources that are tried again."""
-        return sum(each is not None for row in self.rows.values() for each in row.sources)
+        return len(self._to_read) - len(self._read_before)
+
+    @property
+    def _to_read(self) -> list[Source]:
+        scenes = [scene for row in self.rows.values() for scene in row.members or (row,)]
+        return [each for scene in scenes for each in scene.sources if each is not None]
+
+    @property
+    def _read_before(self) -> list[str]:
+        """The versions of the sources that are read again beside those that have failed."""
+        scenes = [scene for row in self.rows.values() for scene in row.members]
+        return [each for scene in scenes for each in scene.etags if each is not None]
 
     @property
     def size(self) -> Again:
         """What trying them again amounts to, for an estimate."""
-        hrefs = [each.href for row in self.rows.values() for each in row.sources if each is not None]
+        hrefs = [each.href for each in self._to_read]
         n, nbytes, header_nbytes = self._sizes.tolist()
         return Again(
             n_sources=len(hrefs),
@@ -135,12 +155,20 @@ class FailedRows:
             settles: Keep them among the rows, without sources to read.
         """
         for row in [row for row in self.rows if not _may_read(request, request_of_row(receipt, row))]:
+            if settles and self.template.reduce is not None:
+                raise AppendRunningError(
+                    "an append that tried rows again was given up, and these were added by another request: "
+                    "append with that one first"
+                )
             if settles:
                 self.rows[row] = CubeRow(time_us=None, sources=(None,) * len(self.template.slots))
             else:
                 del self.rows[row]
 
     def _note(self, start: int, batch: Mapping[str, "Values"]) -> None:
+        if CONTRIBUTORS in batch:
+            self._note_reduced(start, batch)
+            return
         slots, n = self.template.slots, min(len(batch["href"]), max(self.n_rows - start, 0))
         slot_of = [each.slot for each in self.template.measurements]
         first = [slot_of.index(slot) for slot in range(len(slots))]
@@ -165,6 +193,58 @@ class FailedRows:
         for at, name in enumerate(("object_bytes", "header_bytes"), start=1):
             self._sizes[at] += batch[name][:n].ravel()[is_read].sum()
         self._sizes[0] += is_read.sum()
+
+    def _note_reduced(self, start: int, batch: Mapping[str, "Values"]) -> None:
+        """Note the rows that lack sources. All sources of such a row are read again."""
+        template = self.template
+        if template.n_strips > 1:  # each strip would decide by itself
+            return
+        names = [each.name for each in template.of_scenes.slots]
+        n = min(len(batch["href"]), max(self.n_rows - start, 0))
+        n_failed = batch["sources_failed"][:n].reshape(n, -1).max(axis=1, initial=0)
+        for row, lines in enumerate(batch[CONTRIBUTORS][:n].tolist()):
+            members, outcomes = scenes_from_lines(lines, names)
+            known = [each for of_scene in outcomes for each in of_scene]
+            failed = [each for each in known if each.status.is_failure]
+            if not self.asks_for_all:
+                failed = [each for each in failed if each.status in PASSING and each.tries < MOST_TRIES]
+            if failed or (self.asks_for_all and n_failed[row]):
+                self.rows[start + row] = self._row_anew(batch, row, members, outcomes)
+                self.n_tries[start + row] = max((each.tries for each in failed), default=1)
+            was_read = [each.cost for each in known if each.status is Status.OK]
+            nbytes = np.array([(1, each.nbytes, each.header_nbytes) for each in was_read])
+            self._sizes += nbytes.sum(axis=0) if was_read else 0
+
+    def _row_anew(
+        self,
+        batch: Mapping[str, "Values"],
+        row: int,
+        members: Sequence[CubeRow],
+        outcomes: Sequence[Sequence[Outcome]],
+    ) -> CubeRow:
+        """Return a row with all of its scenes. What was read before has to be there in the same version."""
+        etags = [
+            tuple((each.etag or "") if each.status is Status.OK else None for each in of_scene)
+            for of_scene in outcomes
+        ]
+        if self.is_settling:
+            etags = [()] * len(members)
+        there = {each.band for scene in members for each in scene.sources if each is not None}
+        time_us = int(batch["time"][row]) if self.template.has_time else None
+        columns = {
+            each.name: column_value(batch[each.name][row].item(), each.dtype)
+            for each in self.template.columns
+        }
+        return CubeRow(
+            time_us=time_us,
+            sources=tuple(
+                Source(href="", band=each.name, columns=columns) if each.name in there else None
+                for each in self.template.slots
+            ),
+            members=tuple(
+                replace(scene, etags=versions) for scene, versions in zip(members, etags, strict=True)
+            ),
+        )
 
     def _claims(self, batch: Mapping[str, "Values"], row: int, slot: int) -> dict[str, Any]:
         """Return what the list says of a source's values. Cubes of raw values need none of it."""

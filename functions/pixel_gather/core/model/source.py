@@ -95,6 +95,12 @@ class CubeRow:
     members: tuple["CubeRow", ...] = ()
     """The scenes that are reduced to this row, in order. Its sources have no href then."""
 
+    etags: tuple[str | None, ...] = ()
+    """Of a scene whose row is reduced anew: the versions of those of its ``sources`` that were read before.
+
+    None for those that were not, and empty for files without versions.
+    """
+
     def sources_to_read(self, mask_slot: int | None) -> tuple[Source | None, ...]:
         """Return the sources, with that of the mask where only others are stored again."""
         if self.mask is None or mask_slot is None:

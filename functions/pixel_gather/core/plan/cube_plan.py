@@ -256,6 +256,12 @@ class Append:
     n_again: int = 0
     """Sources of these rows that are tried again."""
 
+    n_beside: int = 0
+    """Sources that were read before and are read again beside these, as a reduced row is made of all."""
+
+    scenes_again: tuple[int, ...] = ()
+    """How many scenes each of the rows in ``again`` is reduced of. Empty if each row is one."""
+
     def n_places_again(self, shard_rows: int) -> int:
         """Return at how many places along the rows there are shards with the rows in ``again``."""
         return len({row // shard_rows for row in self.again})

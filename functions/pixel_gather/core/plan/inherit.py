@@ -23,6 +23,7 @@ from pixel_gather.core.plan.cube_plan import (
     CubePlan,
     Measurement,
     PixelArray,
+    Reduction,
     SourceSlot,
     object_keys,
     pixel_arrays,
@@ -62,6 +63,12 @@ class CubeTemplate:
     reduce: dict[str, str] | None = None
     """How scenes became rows, as in a request; None if each scene is one."""
 
+    scene_slots: tuple[SourceSlot, ...] = ()
+    """Those of the scenes, if these are reduced. Cubes of earlier versions do not tell."""
+
+    scene_measurements: tuple[Measurement, ...] = ()
+    scene_columns: tuple[ListColumn, ...] = ()
+
     @classmethod
     def of(cls, plan: CubePlan, *, is_aligned: bool) -> Self:
         """Return what a planned cube prescribes.
@@ -85,7 +92,20 @@ class CubeTemplate:
             mask=plan.of_scenes.mask,
             bands_are_axis=plan.bands_are_axis,
             values=plan.values,
-            reduce=None if plan.reduction is None else plan.reduction.to_json(),
+            **{} if plan.reduction is None else _told_of_scenes(plan.reduction),
+        )
+
+    @property
+    def of_scenes(self) -> Self:
+        """What is prescribed to the scenes of the rows: by it, sources are read."""
+        if self.reduce is None:
+            return self
+        return replace(
+            self,
+            slots=self.scene_slots,
+            measurements=self.scene_measurements,
+            columns=self.scene_columns,
+            reduce=None,
         )
 
     @property
@@ -117,7 +137,7 @@ class CubeTemplate:
     def to_json(self) -> dict[str, Any]:
         """Return JSON values. A nodata that JSON cannot hold, such as NaN, becomes a text."""
         told: dict[str, Any] = msgspec.to_builtins(self)
-        for each in told["measurements"]:
+        for each in (*told["measurements"], *told["scene_measurements"]):
             for of_values in filter(None, (each, each["stored"])):
                 of_values["nodata"] = _finite(of_values["nodata"])
         told["default_nodata"] = _finite(told["default_nodata"])
@@ -130,8 +150,11 @@ class CubeTemplate:
         Raises:
             msgspec.ValidationError: It is not such a template.
         """
-        measurements = [_with_number(each) for each in told["measurements"]]
-        numbers = {"measurements": measurements, "default_nodata": _number(told["default_nodata"])}
+        numbers: dict[str, Any] = {
+            name: [_with_number(each) for each in told.get(name, ())]
+            for name in ("measurements", "scene_measurements")
+        }
+        numbers["default_nodata"] = _number(told["default_nodata"])
         return msgspec.convert(dict(told) | numbers, cls)
 
     def columns_missing_in(self, columns: Sequence[ListColumn]) -> tuple[str, ...]:
@@ -179,7 +202,7 @@ def check_inherits(
     """Refuse a request, or sources, that do not fit a cube.
 
     Args:
-        template: The cube's.
+        template: The cube's. Its scenes are compared, where these are reduced to rows.
         request: The checked request. Fields that it does not give are the cube's.
         slots: What was found in the headers of some sources.
         has_time: Whether all rows of the list have a time.
@@ -189,6 +212,8 @@ def check_inherits(
         RequestError: The message names the field, and both values.
     """
     _check_output(template, request)
+    check_reduces_alike(template, request)
+    template = template.of_scenes
     if request.overview != template.overview:
         raise _differs("overview", _overview(template.overview), _overview(request.overview))
     theirs_nodata = [each.source_nodata for each in template.measurements]
@@ -211,6 +236,15 @@ def check_inherits(
     for slot in slots:
         _check_slot(theirs[slot.name], slot, is_aligned=template.is_aligned)
     _check_columns(template, columns)
+
+
+def _told_of_scenes(reduction: Reduction) -> dict[str, Any]:
+    return {
+        "reduce": reduction.to_json(),
+        "scene_slots": reduction.slots,
+        "scene_measurements": reduction.measurements,
+        "scene_columns": reduction.columns,
+    }
 
 
 def _finite(value: float | None) -> float | str | None:
@@ -242,6 +276,24 @@ def _check_output(template: CubeTemplate, request: "GatherRequest") -> None:
             raise _differs("output.layout.chunk", _by(template.layout.chunk), _by(asked_chunk))
         if shard_rows is not None and shard_rows != template.layout.shard[0]:
             raise _differs("output.layout.shard_rows", str(template.layout.shard[0]), str(shard_rows))
+
+
+def check_reduces_alike(template: CubeTemplate, request: "GatherRequest") -> None:
+    """Refuse a request that reduces scenes to other rows than the cube has.
+
+    Raises:
+        RequestError: The message names both.
+    """
+    asked = None if request.reduce is None else request.reduce.told()
+    if asked != template.reduce:
+        raise _differs("reduce", _reduced(template.reduce), _reduced(asked))
+
+
+def _reduced(told: Mapping[str, str] | None) -> str:
+    if told is None:
+        return "a row for each scene"
+    ordered = f" by {told['order']}" if "order" in told else ""
+    return f"the {told['statistic']}{ordered} of each {told['by']}"
 
 
 def _check_slot(theirs: SourceSlot, found: SourceSlot, *, is_aligned: bool) -> None:

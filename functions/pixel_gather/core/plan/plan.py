@@ -53,8 +53,13 @@ from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.core.plan.locate_window import Placement
 from pixel_gather.core.plan.pass_through import layout_of, warnings_of
-from pixel_gather.core.plan.plan_reduction import plan_reduction, reduced_layout, reduced_measurements
-from pixel_gather.core.plan.reduced_table import ReducedTable
+from pixel_gather.core.plan.plan_reduction import (
+    inherit_reduction,
+    plan_reduction,
+    reduced_layout,
+    reduced_measurements,
+)
+from pixel_gather.core.plan.reduced_table import ReducedTable, columns_of_scenes
 from pixel_gather.core.ports import SourceAccess, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
@@ -119,7 +124,8 @@ async def plan_cube(
         if template is None or table.spread(1, band=name)
     ]
     headers = {each.name: each.headers for each in samples}
-    grid = choose_grid(request, template, headers, sources.projector)
+    of_scenes = None if template is None else template.of_scenes
+    grid = choose_grid(request, of_scenes, headers, sources.projector)
 
     # The most frequent kind of each band stands for all of its sources.
     draft = partial(
@@ -156,11 +162,13 @@ async def plan_cube(
             raise RequestError(
                 "a cube of codec source cannot grow: gather a new cube", field="output.append_to"
             )
-        check_inherits(template, request, slots=slots, has_time=table.has_time, columns=table.columns)
-        check_task_fits(template, workers.max_task_nbytes)
+        columns = columns_of_scenes(table)
+        check_inherits(template, request, slots=slots, has_time=table.has_time, columns=columns)
+        reduction = inherit_reduction(template, append, table)
+        check_task_fits(template, workers.max_task_nbytes, reduction=reduction)
 
     # What will it take?
-    n_sources = table.n_sources + append.n_again
+    n_sources = table.n_sources + append.n_again + append.n_beside
     on_aws = pool_of(request, workers, n_by_bucket=table.n_by_bucket, n_sources=n_sources)
     work = replace(
         _workload(drafts, table, chosen, reduction, append=append, in_flight=on_aws.in_flight),
@@ -196,7 +204,7 @@ async def plan_cube(
         estimate=estimate,
         resolution=chosen.resolution,
         chips=table.axis if isinstance(table, ChipTable) else None,
-        mask=chosen.mask,
+        mask=chosen.mask if reduction is None else None,
         bands_are_axis=chosen.bands_are_axis,
         values=chosen.values,
         reduction=reduction,
@@ -526,16 +534,25 @@ def _warnings_of_template(template: CubeTemplate | None, table: SourceTable) -> 
             yield f"so xarray opens the column {each.name} {opened}: {missing_is}"
 
 
-def check_task_fits(template: CubeTemplate, max_task_nbytes: int) -> None:
+def check_task_fits(
+    template: CubeTemplate, max_task_nbytes: int, *, reduction: Reduction | None = None
+) -> None:
     """Refuse a cube whose shards do not fit the workers.
+
+    Args:
+        template: The cube's.
+        max_task_nbytes: What a worker holds.
+        reduction: How scenes become the rows that are read, if they do. All scenes of a shard are held.
 
     Raises:
         BudgetError: They are too large.
     """
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
-    task_nbytes = (
-        math.prod(template.layout.shard) * pixel_nbytes * _held_share(template.slots, template.measurements)
-    )
+    if reduction is None:
+        held = _held_share(template.slots, template.measurements)
+        task_nbytes = math.prod(template.layout.shard) * pixel_nbytes * held
+    else:
+        task_nbytes = reduced_task_nbytes(template.layout, template.measurements, reduction)
     if task_nbytes > max_task_nbytes:
         raise BudgetError(
             f"a shard of the cube takes {task_nbytes / 2**20:,.0f} MiB, and workers hold "
@@ -693,7 +710,7 @@ def _workload(
     in_flight: int,
 ) -> Workload:
     layout, measurements = chosen.layout, chosen.measurements
-    n_sources = table.n_sources + append.n_again
+    n_sources = table.n_sources + append.n_again + append.n_beside
     per_slot = n_sources / len(drafts)
     to_open = 1 - table.n_known / table.n_sources
     if isinstance(table, ChipTable):  # a task opens each image once for all of its chips
@@ -716,8 +733,7 @@ def _workload(
     task_nbytes: float = math.prod(layout.shard) * pixel_nbytes
     if reduction is not None:  # a worker measures and holds the scenes, and stores little
         n_scenes, most_scenes = reduction.n_scenes, reduction.most_scenes
-        scene_nbytes = _held_nbytes(reduction.slots, reduction.measurements)
-        task_nbytes += most_scenes * math.prod(layout.shard[1:]) * scene_nbytes
+        task_nbytes = reduced_task_nbytes(layout, measurements, reduction)
         pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in reduction.measurements)
     n_of_task = most_scenes * len(drafts)
     search = table.search_cost
@@ -743,6 +759,16 @@ def _workload(
             n_columns=len(table.columns),
         ),
     )
+
+
+def reduced_task_nbytes(layout: Layout, measurements: Sequence[Measurement], reduction: Reduction) -> float:
+    """Return what a worker holds for one shard of reduced rows, in bytes."""
+    n_pixels, scene_nbytes = (
+        math.prod(layout.shard[1:]),
+        _held_nbytes(reduction.slots, reduction.measurements),
+    )
+    row_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
+    return n_pixels * (layout.shard[0] * row_nbytes + reduction.most_scenes * scene_nbytes)
 
 
 def touched(slot: SourceSlot) -> tuple[int, float]:

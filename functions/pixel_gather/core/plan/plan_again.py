@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +18,10 @@ from pixel_gather.core.plan.plan import (
     check_task_fits,
     parts_of,
     pool_of,
+    reduced_task_nbytes,
     touched,
 )
+from pixel_gather.core.plan.plan_reduction import inherit_reduction
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
@@ -34,7 +36,7 @@ class Again:
     """Number of them in each S3 bucket."""
 
     mean_nbytes: float
-    """Mean size of the cube's sources that were read, in bytes."""
+    """Mean size of the cube's sources that were read, in bytes. Of a reduced cube: what was read of each."""
 
     mean_open_nbytes: float
     """Of those, read for the header."""
@@ -64,9 +66,16 @@ def plan_again(
     Raises:
         BudgetError: The plan is over one of the request's limits.
     """
-    check_task_fits(template, workers.max_task_nbytes)
+    reduction = inherit_reduction(template, append, None)
+    check_task_fits(template, workers.max_task_nbytes, reduction=reduction)
     on_aws = pool_of(request, workers, n_by_bucket=size.n_by_bucket, n_sources=size.n_sources)
     work = _workload(request, template, append, size, in_flight=on_aws.in_flight)
+    if reduction is not None:  # a worker measures and holds the scenes
+        work = replace(
+            work,
+            decoded_nbytes=work.decoded_nbytes // max(len(append.again), 1) * reduction.n_scenes,
+            task_nbytes=round(reduced_task_nbytes(template.layout, template.measurements, reduction)),
+        )
     window = template.slots[0].window
     estimate = estimate_on_aws(work, on_aws)
     plan = CubePlan(
@@ -95,9 +104,10 @@ def plan_again(
         part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate,
         resolution=template.resolution,
-        mask=template.mask,
+        mask=template.mask if reduction is None else None,
         bands_are_axis=template.bands_are_axis,
         values=template.values,
+        reduction=reduction,
     )
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)
@@ -108,9 +118,10 @@ def _workload(
     request: "GatherRequest", template: CubeTemplate, append: Append, size: Again, *, in_flight: int
 ) -> Workload:
     layout, window = template.layout, template.slots[0].window
-    ranges = [touched(slot) for slot in template.slots]
+    ranges = [touched(slot) for slot in template.of_scenes.slots]
     n_gets = max(n for n, _ in ranges)
-    window_nbytes = max(share for _, share in ranges) * size.mean_nbytes
+    share = 1.0 if template.reduce is not None else max(share for _, share in ranges)
+    window_nbytes = share * size.mean_nbytes
     fetched = size.n_sources * (size.mean_open_nbytes + window_nbytes)
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
     n_tasks = append.n_places_again(layout.shard[0]) * template.n_strips

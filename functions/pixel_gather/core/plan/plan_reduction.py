@@ -11,8 +11,10 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import NO_MEANING, has_classes
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.choose_layout import Layout, plan_layout
-from pixel_gather.core.plan.cube_plan import Measurement, Reduction, SourceSlot
-from pixel_gather.core.plan.reduced_table import ReducedTable
+from pixel_gather.core.plan.cube_plan import Append, Measurement, Reduction, SourceSlot
+from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.reduced_table import ReducedTable, most_scenes
+from pixel_gather.core.ports import SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
@@ -122,7 +124,7 @@ def plan_reduction(
     mask: PixelMask | None,
     layout: Layout,
 ) -> Reduction:
-    """Return how the scenes are reduced.
+    """Return how the scenes of a new cube are reduced.
 
     Args:
         request: The checked request.
@@ -143,4 +145,29 @@ def plan_reduction(
         columns=table.scene_columns,
         n_scenes=table.n_scenes,
         most_scenes=table.most_in(layout.shard[0]),
+    )
+
+
+def inherit_reduction(template: CubeTemplate, append: Append, table: SourceTable | None) -> Reduction | None:
+    """Return how the scenes of an append are reduced: as those of the cube. None if each row is one.
+
+    Args:
+        template: The cube's.
+        append: Where the rows go, and which ones are reduced anew.
+        table: The new rows; None if there are none.
+    """
+    if template.reduce is None:
+        return None
+    shard_rows, again = template.layout.shard[0], zip(append.again, append.scenes_again, strict=True)
+    new = table if isinstance(table, ReducedTable) else None
+    return Reduction(
+        by=template.reduce["by"],
+        statistic=template.reduce["statistic"],
+        order=template.reduce.get("order"),
+        slots=template.scene_slots,
+        measurements=template.scene_measurements,
+        mask=template.mask,
+        columns=template.scene_columns,
+        n_scenes=sum(append.scenes_again) + (0 if new is None else new.n_scenes),
+        most_scenes=most_scenes(again, shard_rows) if new is None else new.most_in(shard_rows, append=append),
     )

@@ -1,24 +1,21 @@
 """A list of scenes as groups: each row of the cube has all scenes of a month, a day or a value. Pure."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, repeat
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
+from pixel_gather.core.plan.cube_plan import Append
 from pixel_gather.core.plan.table_view import TableOverList, TableView
 from pixel_gather.core.ports import Projector, SourceTable
+from pixel_gather.core.time_range import PERIODS, before_utc_us, start_of_period
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
-
-_UNITS: Final = {"day": "D", "solar-day": "D", "month": "M", "year": "Y"}
-_US_PER_DEGREE: Final = 86_400_000_000 // 360
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +43,7 @@ class ReducedTable(TableOverList):
 
     @property
     def _is_period(self) -> bool:
-        return self.by in _UNITS
+        return self.by in PERIODS
 
     def _column(self, name: str, field: str) -> ListColumn:
         """Return a column of the list with one value for each scene."""
@@ -74,11 +71,9 @@ class ReducedTable(TableOverList):
         """Return the first microsecond of the period that a scene belongs to."""
         if row.time_us is None:
             return None
-        time_us = row.time_us
         if self.by == "solar-day":
-            time_us += int(((self.longitude + 180) % 360 - 180) * _US_PER_DEGREE)
-        start = np.datetime64(time_us, "us").astype(f"datetime64[{_UNITS[self.by]}]")
-        return int(start.astype("datetime64[us]").astype("int64"))
+            return start_of_period(row.time_us + before_utc_us(self.longitude), "day")
+        return start_of_period(row.time_us, self.by)
 
     @cached_property
     def _in_groups(self) -> TableView:
@@ -108,10 +103,25 @@ class ReducedTable(TableOverList):
         """Number of the list's rows."""
         return self.table.n_rows
 
-    def most_in(self, n_rows: int) -> int:
-        """Return the most scenes that ``n_rows`` rows from a multiple of this number have."""
-        starts = range(0, self.n_rows, n_rows)
-        return max(self._stops[min(start + n_rows, self.n_rows)] - self._stops[start] for start in starts)
+    @property
+    def groups(self) -> Sequence[Any]:
+        """What the scenes of each row have in common: the first microsecond of a period, or a value."""
+        return [*self._groups]
+
+    def n_scenes_of(self, row: int) -> int:
+        """Return how many scenes a row has."""
+        return self._stops[row + 1] - self._stops[row]
+
+    def most_in(self, n_rows: int, *, append: Append | None = None) -> int:
+        """Return the most scenes that one shard has.
+
+        Args:
+            n_rows: Rows of a shard.
+            append: Where the rows go, and which rows of the cube are reduced anew beside them.
+        """
+        append = append or Append()
+        of_rows = [(append.first_row + row, self.n_scenes_of(row)) for row in range(self.n_rows)]
+        return most_scenes([*of_rows, *zip(append.again, append.scenes_again, strict=True)], n_rows)
 
     @property
     def has_time(self) -> bool:
@@ -196,6 +206,19 @@ class ReducedTable(TableOverList):
     def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
         """Return up to ``n`` sources spread evenly over the list."""
         return self.table.spread(n, band=band)
+
+
+def most_scenes(n_by_row: Iterable[tuple[int, int]], shard_rows: int) -> int:
+    """Return the most scenes of one shard, from the number of scenes of each row."""
+    found = Counter[int]()
+    for row, n in n_by_row:
+        found[row // shard_rows] += n
+    return max(found.values(), default=0)
+
+
+def columns_of_scenes(table: SourceTable) -> tuple[ListColumn, ...]:
+    """Return the columns of a list, whether it is in groups or not."""
+    return table.scene_columns if isinstance(table, ReducedTable) else table.columns
 
 
 def _value_of(name: str) -> Callable[[CubeRow], Any]:

@@ -14,7 +14,13 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.read.complete_row import complete_row
 from pixel_gather.core.read.pixel_statistics import measure_row
 from pixel_gather.core.read.read_shard import Buffer, Pixels
-from pixel_gather.core.read.reduce_row import Scenes, outcomes_of_row, reduce_lines, refuse_other_numbers
+from pixel_gather.core.read.reduce_row import (
+    Scenes,
+    may_replace,
+    outcomes_of_row,
+    reduce_lines,
+    refuse_other_numbers,
+)
 from pixel_gather.core.read.stored_tiles import StoredTiles
 from pixel_gather.core.task_group import all_of
 
@@ -57,6 +63,9 @@ class ShardFilling:
 
         self.outcomes: list[list[Outcome]] = [[] for _ in rows] if plan.reduction is not None else []
         """Of each row that several scenes are reduced to, one for each slot of the cube."""
+
+        self.kept: list[int] = []
+        """Rows that were to be reduced anew and stay as they are, as they would lack what they have."""
 
     async def fill(self, start: int, outcomes: Sequence[Sequence[Outcome]]) -> tuple[int, int]:
         """Fill the rows of some scenes that were read.
@@ -112,6 +121,8 @@ class ShardFilling:
             for top, bottom in pairwise(edges)
             if top < bottom
         )
+        if not may_replace(self._rows[at], outcomes):
+            self.kept.append(at)
         self.outcomes[at] = outcomes_of_row(self._plan, scenes, np.sum(counts, axis=0), height=height)
         await in_thread(partial(self._measure, at, self.outcomes[at]), goes_first=True)
 

@@ -221,6 +221,28 @@ _REDUCE: Final[dict[str, _Reduce]] = {
 }
 
 
+def may_replace(row: CubeRow, outcomes: Sequence[Sequence[Outcome]]) -> bool:
+    """Return whether a row that is reduced anew may replace the one that is there: it has what that one had.
+
+    Args:
+        row: With its scenes, which say what was read before.
+        outcomes: Of each scene, one for each slot.
+    """
+    before = [
+        (etag, outcome)
+        for scene, of_scene in zip(row.members, outcomes, strict=True)
+        for etag, outcome in zip(scene.etags, of_scene, strict=False)
+    ]
+    stays = all(
+        outcome.status is Status.OK and (outcome.etag or "") == etag
+        for etag, outcome in before
+        if etag is not None
+    )
+    return stays and (
+        not before or any(etag is None and outcome.status is Status.OK for etag, outcome in before)
+    )
+
+
 def outcomes_of_row(plan: CubePlan, scenes: Scenes, counts: Pixels, *, height: int) -> list[Outcome]:
     """Return the outcomes of a row, one for each slot of the cube, from those of its scenes.
 

@@ -33,6 +33,10 @@ class ReduceRequest(RequestPart):
         "first, or after a minus the most first: -cloud_free. Equal ones by href. By time if not given.",
     )
 
+    def told(self) -> dict[str, str]:
+        """Return the fields that are given."""
+        return self.model_dump(exclude_none=True)
+
     @field_validator("statistic")
     @classmethod
     def _is_known(cls, given: str) -> str:

@@ -213,9 +213,7 @@ class GatherRequest(RequestPart):
     @model_validator(mode="after")
     def _rows_of_scenes_only(self) -> Self:
         wrong = {
-            "output.append_to": self.output.append_to is not None,
             "output.archive": self.output.archive is not None,
-            "output.expected_rows": self.output.expected_rows is not None,
             "output.codec: source": self.passes_through,
             "index": self.index is not None,
         }

@@ -1,17 +1,30 @@
 """What became of each source of the rows that are reduced: the columns of ``contributors.parquet``. Pure."""
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.core.model.outcome import Outcome
-from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.model.outcome import BandStats, Outcome
+from pixel_gather.core.model.scaling import SCALING_COLUMNS
+from pixel_gather.core.model.source import Cost, CubeRow, Source
+from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.row_coordinates import NO_TIME, Values
 
+CONTRIBUTORS: Final = "contributors"
+"""Name under which batches of a cube's rows have the lines of each row, where its rows are reduced."""
+
+_LISTED: Final = "listed_"
+"""Start of the columns that say what the list said of a source's values."""
+
 _SECONDS: Final = ("start", "end", "open", "reading")
 _TEXTS: Final = ("href", "band", "etag", "status", "reason", "offset")
+
+type Scenes = tuple[tuple[CubeRow, ...], list[list[Outcome]]]
+"""The scenes of a row in their order, and the outcomes of each, one per slot."""
 
 
 def contributor_values(
@@ -28,6 +41,7 @@ def contributor_values(
         first_row: The number of the first one.
     """
     names = [each.name for each in plan.of_scenes.slots]
+    claimed = [each for each in SCALING_COLUMNS if plan.values != "raw"]
     lines: list[dict[str, Any]] = []
     for number, (row, outcomes) in enumerate(rows, start=first_row):
         for order, (scene, of_scene) in enumerate(zip(row.members, outcomes[0].members, strict=True)):
@@ -38,6 +52,7 @@ def contributor_values(
                     {
                         "row": number,
                         "order": order,
+                        "tries": outcome.tries,
                         "time": NO_TIME if scene.time_us is None else scene.time_us,
                         "href": source.href,
                         "band": names[slot] or "",
@@ -55,6 +70,7 @@ def contributor_values(
                         "open": outcome.cost.open_s,
                         "reading": outcome.reading_s,
                     }
+                    | {_LISTED + name: _or_nan(source.columns.get(name)) for name in claimed}
                 )
     if not lines:
         return {}
@@ -62,4 +78,73 @@ def contributor_values(
 
 
 def _dtype(name: str) -> Any:
-    return object if name in _TEXTS else "float64" if name in _SECONDS else "int64"
+    if name in _TEXTS:
+        return object
+    return "float64" if name in _SECONDS or name.startswith(_LISTED) else "int64"
+
+
+def _or_nan(value: Any) -> float:
+    return math.nan if value is None or isinstance(value, str) else float(value)
+
+
+def lines_by_row(values: Mapping[str, Values]) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+    """Return the lines of the table by their row; the inverse of `contributor_values`."""
+    found: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    columns = {name: told.tolist() for name, told in values.items()}
+    for line in zip(*columns.values(), strict=True):
+        told = dict(zip(columns, line, strict=True))
+        found[told["row"]].append(told)
+    return found
+
+
+def scenes_from_lines(lines: Sequence[Mapping[str, Any]], names: Sequence[str | None]) -> Scenes:
+    """Return the scenes of a row from its lines.
+
+    Args:
+        lines: Those of one row, by their order.
+        names: Of the slots of the scenes.
+    """
+    n_scenes = max((line["order"] + 1 for line in lines), default=0)
+    sources: list[list[Source | None]] = [[None] * len(names) for _ in range(n_scenes)]
+    outcomes = [[Outcome(status=Status.ABSENT, bands=[BandStats()]) for _ in names] for _ in range(n_scenes)]
+    times: list[int | None] = [None] * n_scenes
+    for line in lines:
+        scene, slot = line["order"], names.index(line["band"] or None)
+        times[scene] = None if line["time"] == NO_TIME else line["time"]
+        sources[scene][slot] = Source(
+            href=line["href"], band=names[slot], time_us=times[scene], columns=_listed(line)
+        )
+        outcomes[scene][slot] = _outcome_of(line)
+    scenes = zip(times, sources, strict=True)
+    return tuple(CubeRow(time_us=time, sources=tuple(of_scene)) for time, of_scene in scenes), outcomes
+
+
+def _listed(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the list said of a source's values."""
+    return {
+        name.removeprefix(_LISTED): value
+        for name, value in line.items()
+        if name.startswith(_LISTED) and not math.isnan(value)
+    }
+
+
+def _outcome_of(line: Mapping[str, Any]) -> Outcome:
+    return Outcome(
+        status=Status[line["status"].upper()],
+        reason=line["reason"] or None,
+        etag=line["etag"] or None,
+        is_aligned=True,  # the report of the cube says whether all are
+        start_s=line["start"],
+        end_s=line["end"],
+        cost=Cost(
+            requests=line["requests"],
+            nbytes=line["bytes"],
+            header_nbytes=line["header_bytes"],
+            open_s=line["open"],
+            read_s=line["reading"],
+        ),
+        bands=[BandStats(n_valid=line["pixels"])],
+        n_masked=None if line["masked"] < 0 else line["masked"],
+        offset_reasons=line["offset"].split("; ") if line["offset"] else [],
+        tries=line["tries"],
+    )

@@ -15,6 +15,7 @@ from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.results.contributors import CONTRIBUTORS, Scenes, scenes_from_lines
 from pixel_gather.core.results.row_coordinates import NO_BOOLEAN, NO_TIME, NOT_GATHERED, Values
 
 type Rows = list[tuple[CubeRow, list[Outcome]]]
@@ -77,6 +78,15 @@ class _Table:
             for each in plan.columns
         }
         self._times = values["time"].tolist() if plan.has_time else [NO_TIME] * n_rows
+        self._reduced = (
+            {
+                name: values[name].reshape(n_rows, n_slots).tolist()
+                for name in ("sources_used", "sources_failed")
+            }
+            if plan.reduction is not None
+            else {}
+        )
+        self._lines = values[CONTRIBUTORS].tolist() if plan.reduction is not None else []
         self._masked = values["masked"].tolist() if plan.mask is not None else []
         self._offsets = (
             {
@@ -92,11 +102,17 @@ class _Table:
         """Return the sources of a row."""
         time_us = self._times[row]
         sources = tuple(self._source(row, slot) for slot in range(len(self._plan.slots)))
-        return CubeRow(time_us=None if time_us == NO_TIME else time_us, sources=sources)
+        members, _ = self._scenes(row)
+        return CubeRow(time_us=None if time_us == NO_TIME else time_us, sources=sources, members=members)
+
+    def _scenes(self, row: int) -> Scenes:
+        """Return the scenes that are reduced to a row; none if each row is one."""
+        names = [each.name for each in self._plan.of_scenes.slots]
+        return scenes_from_lines(self._lines[row], names) if self._lines else ((), [])
 
     def _source(self, row: int, slot: int) -> Source | None:
         href = self._slot["href"][row][slot]
-        if not href:
+        if not href and not self._lines:
             return None
         told = {
             each.name: column_value(self._columns[each.name][row][slot], each.dtype)
@@ -107,7 +123,9 @@ class _Table:
 
     def outcomes(self, row: int) -> list[Outcome]:
         """Return the outcome of each source of a row."""
-        return [self._outcome(row, slot) for slot in range(len(self._plan.slots))]
+        found = [self._outcome(row, slot) for slot in range(len(self._plan.slots))]
+        _, found[0].members = self._scenes(row)
+        return found
 
     def _outcome(self, row: int, slot: int) -> Outcome:
         told = {name: values[row][slot] for name, values in self._slot.items()}
@@ -148,6 +166,8 @@ class _Table:
             n_masked=self._n_masked(row) if slot == self._plan.mask_slot else None,
             **self._told_of_offsets(row, positions),
             tries=self._tries[row][slot],
+            n_used=self._reduced["sources_used"][row][slot] if self._reduced else None,
+            n_failed=self._reduced["sources_failed"][row][slot] if self._reduced else None,
         )
 
     def _told_of_offsets(self, row: int, positions: Sequence[int]) -> dict[str, Any]:

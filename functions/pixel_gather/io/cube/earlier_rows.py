@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from pixel_gather.core.errors import ArrayExistsError
 from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.results.contributors import CONTRIBUTORS, lines_by_row
 from pixel_gather.core.results.row_coordinates import Values
-from pixel_gather.core.stores import EarlierRows
-from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
+from pixel_gather.core.stores import EarlierRows, StoredObject
+from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, ROWS_KEY, read_row_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY, ZarrCube
 from pixel_gather.io.header_index import HEADERS_KEY, stored_entries
@@ -17,15 +20,34 @@ from pixel_gather.io.parquet.parquet_batches import blame_file
 
 async def read_table_of_rows(cube: ZarrCube) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Values]]]:
     """Return the metadata and the rows of ``rows.parquet``; see `pixel_gather.core.stores.CubeStore`."""
-    content = (await cube.needed(ROWS_KEY)).content
+    table, contributors = await asyncio.gather(cube.needed(ROWS_KEY), cube.read_object(CONTRIBUTORS_KEY))
+    content = table.content
     with blame_file(f"{cube.place}: {ROWS_KEY}"):
         metadata, batches = read_row_table(content)
 
     def rows() -> Iterator[Mapping[str, Values]]:
         with blame_file(f"{cube.place}: {ROWS_KEY}"):
-            yield from batches
+            yield from _with_contributors(cube, batches, contributors)
 
     return metadata, rows()
+
+
+def _with_contributors(
+    cube: ZarrCube, batches: Iterator[Mapping[str, Values]], table: StoredObject | None
+) -> Iterator[Mapping[str, Values]]:
+    """Yield batches of rows with what is known of the sources that each was reduced of."""
+    if table is None:
+        yield from batches
+        return
+    with blame_file(f"{cube.place}: {CONTRIBUTORS_KEY}"):
+        parts = [*read_row_table(table.content)[1]]
+        lines = lines_by_row({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    start = 0
+    for batch in batches:
+        told = np.empty(len(batch["href"]), dtype=object)
+        told[:] = [lines.get(row, []) for row in range(start, start + len(told))]
+        yield {**batch, CONTRIBUTORS: told}
+        start += len(told)
 
 
 async def read_earlier_rows(cube: ZarrCube, plan: CubePlan) -> EarlierRows:
@@ -35,11 +57,12 @@ async def read_earlier_rows(cube: ZarrCube, plan: CubePlan) -> EarlierRows:
         ArrayExistsError: The cube was removed.
         StoreError: A file is missing or damaged.
     """
-    found, table, receipt, headers = await asyncio.gather(
+    found, table, receipt, headers, contributors = await asyncio.gather(
         cube.found_among_files(),
         cube.needed(ROWS_KEY),
         cube.needed(RECEIPT_KEY),
         cube.read_object(HEADERS_KEY),
+        cube.read_object(CONTRIBUTORS_KEY),
     )
     report = None if found is None else found.complete_report()
     if report is None:
@@ -49,7 +72,7 @@ async def read_earlier_rows(cube: ZarrCube, plan: CubePlan) -> EarlierRows:
         """Yield the rows of the cube. The table of an append that was not committed has more."""
         left = plan.first_row
         with blame_file(f"{cube.place}: {ROWS_KEY}"):
-            for batch in read_row_table(table.content)[1]:
+            for batch in _with_contributors(cube, read_row_table(table.content)[1], contributors):
                 yield {name: values[:left] for name, values in batch.items()}
                 left -= min(len(batch["href"]), left)
                 if not left:
