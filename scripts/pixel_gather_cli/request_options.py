@@ -300,6 +300,9 @@ _OUTPUT = (
     click.option(
         "--band-axis", is_flag=True, help="One array with an axis of bands, instead of one for each band."
     ),
+    click.option(
+        "--no-sharding", is_flag=True, help="Objects of one chunk each, for QGIS and GDAL before 3.13."
+    ),
     click.option("--archive", metavar="NAME", help="Make a cube like the others of this archive."),
     click.option("--zfp-tolerance", type=float, metavar="ERROR", help="Largest error with --codec zfp."),
     click.option(
@@ -474,7 +477,12 @@ def _taken_reduce(options: dict[str, Any], given: Any) -> dict[str, Any]:
 
 def _taken_output(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the options of the cube, and return them as ``output``."""
-    no_report, band_axis = options.pop("no_report"), options.pop("band_axis")
+    flags: dict[str, dict[str, Any]] = {
+        "no_report": {"report": False},
+        "band_axis": {"bands": "axis"},
+        "no_sharding": {"sharding": False},
+    }
+    flagged = [given for name, given in flags.items() if options.pop(name)]
     output = _taken(
         options,
         append_to="append_to",
@@ -484,7 +492,7 @@ def _taken_output(options: dict[str, Any]) -> dict[str, Any]:
         codec="codec",
         zfp_tolerance="zfp_tolerance",
     )
-    return output | ({"report": False} if no_report else {}) | ({"bands": "axis"} if band_axis else {})
+    return {name: value for given in (output, *flagged) for name, value in given.items()}
 
 
 def _taken_scenes(options: dict[str, Any]) -> dict[str, Any]:

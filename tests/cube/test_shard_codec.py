@@ -5,6 +5,7 @@ import os
 import threading
 from typing import Any
 
+import numcodecs  # type: ignore[import-untyped] # it ships no types
 import numpy as np
 import pytest
 import zarr
@@ -18,7 +19,7 @@ from zarr.storage import MemoryStore
 from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
-from pixel_gather.io.cube.shard_codec import ShardEncoder, chunk_encoder, encode_shard
+from pixel_gather.io.cube.shard_codec import ShardEncoder, chunk_encoder, encode_shard, with_unique_bytes
 from pixel_gather.io.cube.zarr_metadata import zarr_codecs
 from support.strategies import CODECS, COMPLEXES, FLOATS, INTEGERS, images, layouts
 
@@ -118,6 +119,34 @@ def test_encode_shard_with_zfp_stays_within_tolerance_and_keeps_nodata(
     is_nodata = np.isnan(pixels) if np.isnan(nodata) else pixels == pixels.dtype.type(nodata)
     assert bits(found[is_nodata]) == bits(pixels[is_nodata])
     assert np.all(np.abs(found[~is_nodata] - pixels[~is_nodata]) <= tolerance)
+
+
+@settings(max_examples=80)
+@given(
+    pixels=npst.arrays(
+        st.sampled_from(("uint8", "int16", "float32", "float64", "complex128")),
+        st.tuples(st.integers(1, 4), st.integers(1, 70), st.integers(1, 70)),
+        elements=st.integers(0, 3),
+        fill=st.nothing(),
+    ),
+    is_noise=st.booleans(),
+    codec=st.sampled_from(("blosc-lz4", "blosc-zstd", "zstd")),
+)
+def test_unique_chunks_differ_and_are_decoded_as_they_were(
+    *, pixels: Pixels, is_noise: bool, codec: str
+) -> None:
+    """What cannot be compressed, too. The library that zarr-python uses knows nothing of it."""
+    if is_noise:
+        pixels = np.random.default_rng(0).integers(0, 256, pixels.nbytes, "uint8").view(pixels.dtype)
+    chunk = chunk_encoder(codec, itemsize=pixels.itemsize, fill_value=0)(pixels)
+    decoder = numcodecs.Zstd() if codec == "zstd" else numcodecs.Blosc()
+
+    one, other = (b"".join(with_unique_bytes(chunk, codec)) for _ in range(2))
+
+    assert len({bytes(chunk), one, other}) == 3
+    assert len(one) <= len(chunk) + 32
+    for each in (bytes(chunk), one, other):
+        assert bytes(decoder.decode(each)) == pixels.tobytes()
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -38,6 +38,7 @@ SERIES: Final = (
 WINDOW: Final = {"bbox": [-109, 37, -102, 41]}
 APPENDED: Final = (r"appended +2 rows\n", r"appended +1 row\n", r"appended +nothing: the cube has all")
 LAYOUT: Final = {"layout": {"chunk": [2, 32, 32], "shard_rows": 4}, "expected_rows": 8}
+NO_SHARDS: Final = {"layout": {"chunk": [2, 1000, 1000]}, "expected_rows": 8, "sharding": False}
 
 
 def request(deployment: DeployedStack, *numbers: int, **output: Any) -> dict[str, Any]:
@@ -115,22 +116,28 @@ def test_an_append_to_no_cube_is_refused(deployment: DeployedStack) -> None:
     assert "output.append_to" in json.dumps(folder.body)
 
 
+@pytest.mark.parametrize(("name", "layout"), [("recovered", LAYOUT), ("recovered-without-shards", NO_SHARDS)])
 def test_an_append_reads_what_had_failed_in_its_own_row(
-    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    *,
+    deployment: DeployedStack,
+    name: str,
+    layout: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The functions have the rights that it takes, also to take over from an append that was abandoned."""
-    for name, value in deployment.variables.items():
-        monkeypatch.setenv(name, value)
+    for variable, value in deployment.variables.items():
+        monkeypatch.setenv(variable, value)
     s3, bucket = deployment.client("s3"), deployment.samples.bucket
-    late = f"{IN_SAMPLES}/late-{SERIES[1]}"
+    late = f"{IN_SAMPLES}/late-{name}-{SERIES[1]}"
     hrefs = [f"s3://{bucket}/{IN_SAMPLES}/{SERIES[0]}", f"s3://{bucket}/{late}"]
-    wanted = {"sources": hrefs, "window": WINDOW, "output": {"name": "recovered", **LAYOUT, **UNDRAWN}}
+    wanted = {"sources": hrefs, "window": WINDOW, "output": {"name": name, **layout, **UNDRAWN}}
     first = gathered(deployment, wanted)
-    tried = gathered(deployment, request(deployment, 2, append_to="recovered"))
+    tried = gathered(deployment, request(deployment, 2, append_to=name))
     assert [each["state"] for each in (first, tried)] == ["succeeded", "succeeded"], tried
     s3.upload_file(str(DATA / IN_SAMPLES / SERIES[1]), bucket, late)
 
-    where = {"Bucket": deployment.array_bucket, "Key": "recovered.zarr/zarr.json"}
+    where = {"Bucket": deployment.array_bucket, "Key": f"{name}.zarr/zarr.json"}
     root = json.loads(s3.get_object(**where)["Body"].read())
     digest = json.loads(root["attributes"]["pixel_gather"])["versions"][1]["digest"]
     claim = RowClaim(
@@ -142,15 +149,15 @@ def test_an_append_reads_what_had_failed_in_its_own_row(
         has_taken_over=True,
         again=sha256(b"[1]").hexdigest()[:16],
     )
-    where["Key"] = "recovered.zarr/versions/00003.claim"
+    where["Key"] = f"{name}.zarr/versions/00003.claim"
     s3.put_object(**where, Body=claim.to_bytes())
-    added = gathered(deployment, request(deployment, 2, append_to="recovered"))
+    added = gathered(deployment, request(deployment, 2, append_to=name))
 
     assert added["state"] == "succeeded", added
     assert s3.get_object(**where)["Body"].read() == claim.to_bytes(), "it went on under this claim"
     cube = open_cube(first["cube"])
     assert cube["status"].values.tolist() == [0, 0, 0]
     files = [str(DATA / IN_SAMPLES / SERIES[n]) for n in range(3)]
-    gather_undrawn({"sources": files, "window": WINDOW, "output": LAYOUT}, to=tmp_path)
+    gather_undrawn({"sources": files, "window": WINDOW, "output": layout}, to=tmp_path)
     np.testing.assert_array_equal(cube["band_1"].values, xr.open_zarr(tmp_path)["band_1"].values)
     assert verify(first["cube"]).is_same

@@ -32,7 +32,7 @@ from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.plan_gather import plan_dry, read_found_list
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.appends import GrownPlace, equal_but_for_clocks
+from support.appends import GrownPlace, cut, equal_but_for_clocks
 from support.fakes import UTM, FakeControl, FakeImage, FakeTable, access_to
 from support.yielding_cube import YieldingCube
 
@@ -51,12 +51,10 @@ def rows(*numbers: int, digest: str = "") -> FakeTable:
     return FakeTable(made, has_time=True, digest=(digest or "-".join(map(str, numbers))).ljust(64, "0"))
 
 
-def place(chunk_rows: int = 2, shard_rows: int = 4, **request: Any) -> GrownPlace:
+def place(chunk_rows: int = 2, shard_rows: int = 4, *, is_sharded: bool = True, **request: Any) -> GrownPlace:
     """Return an empty place for a cube with small chunks."""
-    layout = {"chunk": [chunk_rows, 4, 4], "shard_rows": shard_rows}
-    return GrownPlace(
-        images=IMAGES, request={"output": {"layout": layout} | request.pop("output", {})} | request
-    )
+    output = cut(chunk_rows, shard_rows, is_sharded=is_sharded) | request.pop("output", {})
+    return GrownPlace(images=IMAGES, request={"output": output} | request)
 
 
 @pytest.mark.slow
@@ -65,14 +63,23 @@ def place(chunk_rows: int = 2, shard_rows: int = 4, **request: Any) -> GrownPlac
     cuts=st.sets(st.integers(1, N - 1), min_size=1, max_size=4),
     chunk_rows=st.sampled_from([1, 2, 3]),
     n_chunks=st.integers(1, 3),
-    codec=st.sampled_from(["blosc-lz4", "blosc-zstd", "zstd", "none"]),
+    kind=st.sampled_from(
+        [
+            *((codec, True) for codec in ("blosc-lz4", "blosc-zstd", "zstd", "none")),
+            *((codec, False) for codec in ("blosc-lz4", "blosc-zstd", "zstd")),
+        ]
+    ),
 )
-def test_appends_equal_one_gather(cuts: set[int], chunk_rows: int, n_chunks: int, codec: str) -> None:
+def test_appends_equal_one_gather(
+    cuts: set[int], chunk_rows: int, n_chunks: int, kind: tuple[str, bool]
+) -> None:
     """Pixels, coordinates and digests are those of one gather of all sources."""
     ends = [*sorted(cuts), N]
     shard_rows = chunk_rows * n_chunks
-    grown = place(min(chunk_rows, ends[0]), shard_rows, output={"codec": codec})
-    whole = place(min(chunk_rows, ends[0]), shard_rows, output={"codec": codec})
+    codec, is_sharded = kind
+    rows_of = min(chunk_rows, ends[0]), shard_rows if is_sharded else min(shard_rows, ends[0])
+    grown = place(*rows_of, is_sharded=is_sharded, output={"codec": codec})
+    whole = place(*rows_of, is_sharded=is_sharded, output={"codec": codec})
 
     report = grown.gather(rows(*range(ends[0])))
     for start, stop in itertools.pairwise(ends):
@@ -295,11 +302,12 @@ BEGUN = (
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_sharded", [True, False])
 def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
+    *, is_sharded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is killed before each of its PUTs in turn. A process that starts anew knows only what is stored."""
-    base = place(2, 4)
+    base = place(2, 4 if is_sharded else 2, is_sharded=is_sharded)
     base.gather(rows(0, 1, 2))
     whole = copied(base)
     old = base.digest()
@@ -345,10 +353,12 @@ def test_a_compaction_after_a_killed_append_is_right_or_refused(monkeypatch: pyt
     assert 2 < n_refused < len(states) / 2
 
 
-def tried_again(monkeypatch: pytest.MonkeyPatch) -> tuple[GrownPlace, list[State]]:
+def tried_again(
+    monkeypatch: pytest.MonkeyPatch, *, is_sharded: bool = True
+) -> tuple[GrownPlace, list[State]]:
     """Return a place, and what is stored before each PUT of an append that reads a failed row again."""
     first = {href: image for href, image in IMAGES.items() if href != "s3://b/1"}
-    base = GrownPlace(images=first, request=place(2, 4).request)
+    base = GrownPlace(images=first, request=place(2, 4, is_sharded=is_sharded).request)
     base.gather(rows(*range(6)))
     whole = copied(base)
     images: Any = whole.reader.images
@@ -356,10 +366,14 @@ def tried_again(monkeypatch: pytest.MonkeyPatch) -> tuple[GrownPlace, list[State
     return base, states_of_an_append(whole, rows(6), monkeypatch)
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_tries_that_were_killed_anywhere_go_on(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("part", "is_sharded"), [*((part, True) for part in range(4)), (0, False), (2, False)]
+)
+def test_tries_that_were_killed_anywhere_go_on(
+    *, part: int, is_sharded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A row that had failed may hold its pixels before they are committed. All others stay as they are."""
-    base, states = tried_again(monkeypatch)
+    base, states = tried_again(monkeypatch, is_sharded=is_sharded)
     failed = base.open()
     assert failed["status"].values.tolist() == [0, 2, 0, 0, 0, 0]
     others = [0, 2, 3, 4, 5]

@@ -31,7 +31,7 @@ from pixel_gather.engine.stop_if_cancelled import IsCancelled
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.grown_shard import read_index
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.appends import GrownPlace
+from support.appends import GrownPlace, cut
 from support.fakes import FakeTable, access_to
 
 type Planned = tuple[CubePlan, tuple[ShardTask, ...]]
@@ -49,9 +49,9 @@ def rows(*numbers: int) -> FakeTable:
     return FakeTable(made, has_time=True, digest="-".join(map(str, numbers)).ljust(64, "0"))
 
 
-def place() -> GrownPlace:
+def place(*, is_sharded: bool = True) -> GrownPlace:
     """Return an empty place. A shard has four rows, a chunk two."""
-    return GrownPlace(images=_IMAGES, request={"output": {"layout": {"chunk": [2, 4, 4], "shard_rows": 4}}})
+    return GrownPlace(images=_IMAGES, request={"output": cut(2, 4, is_sharded=is_sharded)})
 
 
 def check_rows(grown: GrownPlace, *numbers: int) -> None:
@@ -102,10 +102,13 @@ async def redrive(
     return were_new
 
 
+@pytest.mark.parametrize("is_sharded", [True, False])
 @pytest.mark.parametrize("version", [1, 2])
-def test_redriven_tasks_of_a_version_read_and_write_nothing_after_an_append(version: int) -> None:
+def test_redriven_tasks_of_a_version_read_and_write_nothing_after_an_append(
+    version: int, *, is_sharded: bool
+) -> None:
     """The append has continued their last shard. To them it looks like an object that nobody committed."""
-    grown = place()
+    grown = place(is_sharded=is_sharded)
 
     async def all_of_it() -> Planned:
         planned = await begun(grown, 0, 1)
@@ -331,10 +334,11 @@ def test_a_late_compaction_empties_no_shard_of_a_later_append(
     check_rows(grown, 0, 1, 2, 3, 6, 7)
 
 
+@pytest.mark.parametrize("is_sharded", [True, False])
 @pytest.mark.parametrize("version", [1, 2])
-def test_late_worker_changes_nothing(version: int) -> None:
+def test_late_worker_changes_nothing(version: int, *, is_sharded: bool) -> None:
     """It reads its sources while another one commits the task, and an append continues the shard."""
-    grown = place()
+    grown = place(is_sharded=is_sharded)
 
     async def whole() -> None:
         plan, tasks = await grown.planned_first(rows(0, 1))

@@ -21,7 +21,7 @@ from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.row_table import read_row_table
 from pixel_gather.io.cube.version_store import VersionStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.appends import GrownPlace
+from support.appends import GrownPlace, cut
 from support.fakes import FakeControl, FakeTable
 
 N = 12
@@ -78,12 +78,13 @@ def check_rows(grown: GrownPlace, *numbers: int, missing: tuple[int, ...] = ()) 
     assert check_cube(grown.store, place="grown").differences == ()
 
 
-@pytest.mark.parametrize("codec", ["blosc-lz4", "zstd", "none"])
+@pytest.mark.parametrize("codec", ["blosc-lz4", "zstd", "none", "blosc-lz4 alone", "zstd alone"])
 @pytest.mark.parametrize(("chunk_rows", "shard_rows"), [(1, 1), (2, 4), (3, 6), (8, 8)])
 def test_append_puts_what_has_come_back_in_its_own_row(chunk_rows: int, shard_rows: int, codec: str) -> None:
     """An append reads failed sources again, and puts pixels, status and statistics in their rows."""
-    layout = {"chunk": [chunk_rows, 4, 4], "shard_rows": shard_rows}
-    grown = place(1, 4, 6, output={"layout": layout, "codec": codec})
+    codec, _, alone = codec.partition(" ")  # a chunk is alone in its object
+    output = cut(chunk_rows, shard_rows, is_sharded=not alone) | {"codec": codec}
+    grown = place(1, 4, 6, output=output)
     grown.gather(rows(*range(7)))
     assert statuses(grown) == [0, 2, 0, 0, 2, 0, 2]
 

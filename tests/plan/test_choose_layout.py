@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pixel_gather.core.errors import BudgetError
+from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.plan.choose_layout import (
     FEW_SHARDS,
     LARGE_SHARD_NBYTES,
@@ -250,6 +250,55 @@ def test_plan_layout_of_usual_cubes(
         wanted=wanted,
         max_task_nbytes=max_task_mib * MIB,
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "pixel", "wanted", "max_task_mib", "chunk"),
+    [
+        ((5000, 512, 512), (2, 1), "balanced", 512, (8, 512, 512)),
+        ((5000, 512, 512), (2, 1), "slice", 512, (1, 512, 512)),
+        ((5000, 512, 512), (2, 1), "series", 512, (64, 512, 512)),
+        ((5000, 1, 1), (2, 1), "balanced", 512, (1000, 1, 1)),
+        ((3, 10_980, 10_980), (2, 1), "balanced", 512, (1, 1373, 10_980)),
+        ((3, 10_980, 10_980), (2, 10), "slice", 100, (1, 458, 10_980)),
+        ((100_000, 512, 512), (2, 1), "balanced", 512, (10, 512, 512)),
+        ((100, 512, 512), (2, 1), ExplicitLayout(chunk=(5, 128, 600)), 512, (5, 128, 512)),
+    ],
+)
+def test_plan_layout_without_shards_has_one_chunk_in_an_object(
+    *,
+    shape: tuple[int, int, int],
+    pixel: tuple[int, int],
+    wanted: LayoutName | ExplicitLayout,
+    max_task_mib: int,
+    chunk: tuple[int, int, int],
+) -> None:
+    """It is as wide as the window. Some rows are together, for there are fewer objects then."""
+    itemsize, n_measurements = pixel
+
+    layout = plan_layout(
+        shape,
+        itemsize=itemsize,
+        n_measurements=n_measurements,
+        wanted=wanted,
+        max_task_nbytes=max_task_mib * MIB,
+        is_sharded=False,
+    )
+
+    assert layout == Layout(chunk=chunk, shard=chunk, is_sharded=False)
+
+
+def test_plan_layout_without_shards_refuses_chunks_that_are_narrower_than_the_window() -> None:
+    """The error has the chunk to ask for."""
+    with pytest.raises(RequestError, match=r"output\.layout\.chunk: .* ask for chunks of 5, 128, 512"):
+        plan_layout(
+            (100, 512, 512),
+            itemsize=2,
+            n_measurements=1,
+            wanted=ExplicitLayout(chunk=(5, 128, 128)),
+            max_task_nbytes=ANY,
+            is_sharded=False,
+        )
 
 
 @pytest.mark.parametrize(

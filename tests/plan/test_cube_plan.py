@@ -122,7 +122,12 @@ def test_a_dry_run_shows_the_plan() -> None:
         {"name": "nir", "dtype": "uint16", "nodata": None, "scale": 1.0, "offset": 0.0},
     ]
     assert (told["crs"], told["transform"]) == ("EPSG:32631", UTM.shifted(16, 16))
-    assert told["layout"] == {"chunk": (1, 16, 16), "shard": (1, 16, 16), "codec": "blosc-lz4"}
+    assert told["layout"] == {
+        "chunk": (1, 16, 16),
+        "shard": (1, 16, 16),
+        "is_sharded": True,
+        "codec": "blosc-lz4",
+    }
     assert (told["shards"], told["part_bytes"]) == (1, None)
     assert told["estimate"]["n_gets"] == 4
     assert told["warnings"] == list(plan.warnings)

@@ -33,6 +33,13 @@ def in_memory() -> Any:
     return MemoryStore()
 
 
+def cut(chunk_rows: int, shard_rows: int, *, is_sharded: bool = True) -> dict[str, Any]:
+    """Return the ``output`` of a request for small chunks. Without shards, a chunk has a shard's rows."""
+    if is_sharded:
+        return {"layout": {"chunk": [chunk_rows, 4, 4], "shard_rows": shard_rows}}
+    return {"layout": {"chunk": [shard_rows, 4, 8]}, "sharding": False}
+
+
 @dataclass(kw_only=True)
 class GrownPlace:
     """A place for one cube, with the control files of its gathers."""

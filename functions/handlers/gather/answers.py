@@ -143,6 +143,9 @@ class PlannedLayout(TypedDict):
 
     chunk: Shape
     shard: Shape
+    is_sharded: bool
+    """false: each object is one chunk."""
+
     codec: str
 
 

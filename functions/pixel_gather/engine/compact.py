@@ -5,7 +5,7 @@ PUT has a condition, and stops if a later append has filled the shard meanwhile.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,8 +46,14 @@ async def compact_cube(cube: CubeStore) -> Compacted:
     """
     found = await find_growing_cube(cube)
     version = found.version + 1
-    crowded = list(dict.fromkeys([*_find_continued_shards(found), *await _find_retried_shards(cube, found)]))
-    left = await cube.shards_beyond(found)
+    is_sharded = found.template is None or found.template.layout.is_sharded
+    crowded: list[str] = []
+    left: Sequence[str] = ()
+    if is_sharded:  # without shards, no object has bytes that nobody needs
+        crowded = list(
+            dict.fromkeys([*_find_continued_shards(found), *await _find_retried_shards(cube, found)])
+        )
+        left = await cube.shards_beyond(found)
     is_begun = await cube.read_object(claim_key(version)) is not None
     if not (crowded or left or is_begun):
         return Compacted(n_shards=0, freed_nbytes=0, version=found.version)

@@ -103,12 +103,13 @@ def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:
         name: " x ".join(map(str, part))
         for name, part in (("chunk", plan.layout.chunk), ("shard", plan.layout.shard))
     }
+    shards = f"shards of {cut['shard']}" if plan.layout.is_sharded else "one in each object"
     lines = {
         "cube": f"{shape} ({', '.join(plan.leading_dims)}, y, x)",
         "measurements": ", ".join(f"{each.name} ({each.dtype})" for each in plan.measurements),
         "place": plan.placement.crs or "not placed on the map",
         **dict(_grid_lines(plan)),
-        "layout": f"chunks of {cut['chunk']}, shards of {cut['shard']}, {plan.codec}",
+        "layout": f"chunks of {cut['chunk']}, {shards}, {plan.codec}",
     }
     text = [f"{name:<14} {value}" for name, value in lines.items()]
     text += ["", *_table(plan.estimate.figures, width), ""]

@@ -208,7 +208,7 @@ class Cube {
     const columns = count(part.x, part.x + part.width, layout.chunkWidth) * layout.chunkWidth;
     const shards = count(start, stop, layout.shardRows)
       * count(part.y, part.y + part.height, layout.shardHeight) * count(part.x, part.x + part.width, layout.shardWidth);
-    return { requests: 2 * shards, bytes: rows * lines * columns * layout.bytes };
+    return { requests: (layout.isSharded ? 2 : 1) * shards, bytes: rows * lines * columns * layout.bytes };
   }
 
   async part(name, part, start, stop) {

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pixel_gather.core.errors import BudgetError
+from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD
 from pixel_gather.core.model.plurals import counted
 
@@ -23,6 +23,9 @@ CHUNK_SIDE: Final = 128
 
 SHARD_NBYTES: Final = 32 * 1024 * 1024
 """Target for the decoded size of one object: 64 tiles of 512 x 512 uint16."""
+
+OBJECT_NBYTES: Final = 4 * 1024 * 1024
+"""The same for an object that is one chunk, which readers fetch and decode as a whole."""
 
 MAX_SHARD_ROWS: Final = 1024
 """Most rows in one shard, so that even windows of one pixel use many workers."""
@@ -57,6 +60,9 @@ class Layout:
     shard: tuple[int, int, int]
     """A whole number of chunks along each axis. Always as wide as the window."""
 
+    is_sharded: bool = True
+    """Whether objects are shards with an index. If not, each is one chunk, and both shapes are equal."""
+
     def n_shards(self, shape: tuple[int, int, int]) -> tuple[int, int]:
         """Return the number of shards along rows and along y."""
         return -(-shape[0] // self.shard[0]), -(-shape[1] // self.shard[1])
@@ -70,6 +76,7 @@ def plan_layout(
     wanted: "LayoutName | ExplicitLayout",
     max_task_nbytes: int,
     n_in_object: int = 1,
+    is_sharded: bool = True,
 ) -> Layout:
     """Cut a cube of (rows, y, x).
 
@@ -80,13 +87,17 @@ def plan_layout(
         wanted: The request's layout.
         max_task_nbytes: Largest decoded size of a task. Larger windows are split into strips along y.
         n_in_object: Measurements in one object. A chunk has one.
+        is_sharded: Whether objects are shards. If not, each is one chunk.
 
     Raises:
         BudgetError: The cube cannot be cut into at most `MAX_SHARDS` tasks of this size.
+        RequestError: The wanted chunk is narrower than the window, and there are no shards.
     """
     pixel_nbytes, object_pixel_nbytes = itemsize * n_measurements, itemsize * n_in_object
     sizes = (object_pixel_nbytes, pixel_nbytes, max_task_nbytes)
-    if isinstance(wanted, str):
+    if not is_sharded:
+        layout = _of_chunks(wanted, shape, *sizes)
+    elif isinstance(wanted, str):
         layout = _named(wanted, shape, itemsize, *sizes)
     else:
         layout = _explicit(wanted, shape, *sizes)
@@ -224,6 +235,36 @@ def _explicit(
     return Layout(chunk=(rows, y, x), shard=(shard_rows, strip, padded_width))
 
 
+def _of_chunks(
+    wanted: "LayoutName | ExplicitLayout",
+    shape: tuple[int, int, int],
+    object_pixel_nbytes: int,
+    pixel_nbytes: int,
+    max_task_nbytes: int,
+) -> Layout:
+    """Cut a cube into objects that are one chunk each. They are as wide as the window, as shards are."""
+    n_rows, height, width = shape
+    if not isinstance(wanted, str):
+        rows, y, x = wanted.chunk
+        if x < width:
+            raise RequestError(
+                f"without shards, a chunk is as wide as the window: ask for chunks of {rows}, {y}, {width}, "
+                "or leave sharding out",
+                field="output.layout.chunk",
+            )
+        chunk = min(rows, n_rows), min(y, height), width
+        return Layout(chunk=chunk, shard=chunk, is_sharded=False)
+    # A row that is larger than an object becomes strips of about one height.
+    most_lines = min(SHARD_NBYTES // (width * object_pixel_nbytes), max_task_nbytes // (width * pixel_nbytes))
+    n_strips = -(-height // max(most_lines, 1))
+    y = -(-height // n_strips)
+    strip_nbytes, task_row_nbytes = y * width * object_pixel_nbytes, y * width * pixel_nbytes
+    target = {"slice": 1, "balanced": OBJECT_NBYTES, "series": SHARD_NBYTES}[wanted]
+    rows = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes, target_nbytes=target)
+    chunk = rows if wanted != "slice" else 1, y, width
+    return Layout(chunk=chunk, shard=chunk, is_sharded=False)
+
+
 def _planned_chunk(wanted: "LayoutName", shape: tuple[int, int, int], itemsize: int) -> tuple[int, int, int]:
     n_rows, height, width = shape
     if wanted == "slice":
@@ -243,9 +284,16 @@ def _strip_height(height: int, chunk_height: int, line_nbytes: int, max_task_nby
     return max(max_task_nbytes // line_nbytes // chunk_height, 1) * chunk_height
 
 
-def _shard_rows(n_rows: int, object_row_nbytes: int, task_row_nbytes: int, max_task_nbytes: int) -> int:
+def _shard_rows(
+    n_rows: int,
+    object_row_nbytes: int,
+    task_row_nbytes: int,
+    max_task_nbytes: int,
+    *,
+    target_nbytes: int = SHARD_NBYTES,
+) -> int:
     """Return the number of rows in a shard. A window that is cut into strips has room for one row alone."""
-    rows = min(SHARD_NBYTES // object_row_nbytes, max_task_nbytes // task_row_nbytes, MAX_SHARD_ROWS)
+    rows = min(target_nbytes // object_row_nbytes, max_task_nbytes // task_row_nbytes, MAX_SHARD_ROWS)
     larger = min(-(-n_rows // FEW_SHARDS), min(LARGE_SHARD_NBYTES, max_task_nbytes) // task_row_nbytes)
     fewest = -(-n_rows // MAX_SHARDS)
     rows = min(max(rows, larger, fewest, 1), n_rows)

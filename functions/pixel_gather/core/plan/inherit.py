@@ -270,6 +270,9 @@ def _check_output(template: CubeTemplate, request: "GatherRequest") -> None:
     if "bands" in output.model_fields_set and output.has_band_axis != template.bands_are_axis:
         shapes = (f"one array {BANDS} with an axis of bands", "an array for each band")
         raise _differs("output.bands", *(shapes if template.bands_are_axis else reversed(shapes)))
+    if "sharding" in output.model_fields_set and output.sharding != template.layout.is_sharded:
+        kinds = ("shards", "no shards")
+        raise _differs("output.sharding", *(kinds if template.layout.is_sharded else reversed(kinds)))
     if "layout" in output.model_fields_set and not isinstance(output.layout, str):
         asked_chunk, shard_rows = output.layout.chunk, output.layout.shard_rows
         if asked_chunk != template.layout.chunk:

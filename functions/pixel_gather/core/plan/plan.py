@@ -297,6 +297,7 @@ def _layout(
         shape,
         wanted=request.output.layout,
         n_in_object=len(measurements) if request.output.has_band_axis else 1,
+        is_sharded=request.output.sharding,
         **sizes,
     )
 

@@ -112,6 +112,7 @@ def reduced_layout(
         n_measurements=n_together,
         n_in_object=n_together,
         wanted=request.output.layout,
+        is_sharded=request.output.sharding,
         max_task_nbytes=max_task_nbytes,
     )
 

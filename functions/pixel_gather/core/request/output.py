@@ -70,6 +70,11 @@ class Output(RequestPart):
         "and x, and one object in a shard instead of one for each band. All bands then have one dtype, "
         "nodata, scale and offset.",
     )
+    sharding: bool = Field(
+        default=True,
+        description="false: each object is one chunk, so QGIS and GDAL before 3.13 read the cube. A gather "
+        "then writes more objects, and readers fetch whole ones.",
+    )
     report: bool = Field(
         default=True,
         description="false: draw no report, which takes seconds. The receipt, rows.parquet and view.html are "
@@ -103,6 +108,20 @@ class Output(RequestPart):
             raise ValueError("cubes with an axis of bands cannot be joined yet: leave archive or bands out")
         if self.has_band_axis and self.codec == AS_STORED:
             raise ValueError("codec source keeps each band in an array of its own: leave bands out")
+        return self
+
+    @model_validator(mode="after")
+    def _objects_of_one_chunk(self) -> Self:
+        if self.sharding:
+            return self
+        if self.codec not in ("blosc-lz4", "blosc-zstd", "zstd"):
+            raise ValueError(
+                "sharding: false goes with the codecs blosc-lz4, blosc-zstd and zstd: choose one"
+            )
+        if self.has_band_axis:
+            raise ValueError("an axis of bands needs shards: leave bands or sharding out")
+        if isinstance(self.layout, ExplicitLayout) and self.layout.shard_rows is not None:
+            raise ValueError("without shards, an object has the rows of its chunk: leave shard_rows out")
         return self
 
     @property

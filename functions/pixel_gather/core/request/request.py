@@ -179,6 +179,7 @@ class GatherRequest(RequestPart):
             "output.layout": "layout" in output.model_fields_set,
             "output.codec: source": self.passes_through,
             "output.bands": self.output.has_band_axis,
+            "output.sharding": not self.output.sharding,
         }
         if wrong := next((name for name, is_given in one_window_only.items() if is_given), None):
             raise ValueError(f"windows does not go with {wrong}; leave one of them out")
@@ -290,6 +291,8 @@ class GatherRequest(RequestPart):
             del made_of["reduce"]
         if not self.output.has_band_axis:
             del made_of["output"]["bands"]
+        if self.output.sharding:
+            del made_of["output"]["sharding"]
         if self.output.archive is None:
             del made_of["output"]["archive"]
         if self.output.expected_rows is None:

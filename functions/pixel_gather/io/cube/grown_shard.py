@@ -2,10 +2,11 @@
 
 Whoever still holds an index of a former object finds the same chunks at the same offsets. The chunks that
 hold the given rows and a new index follow. If such a chunk has other rows of the cube, too, it is decoded and
-encoded again.
+encoded again. An object that is one chunk is such a chunk as a whole.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import google_crc32c
@@ -13,9 +14,10 @@ import imagecodecs
 import numpy as np
 
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.in_thread import in_thread
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, PixelArray
 from pixel_gather.core.read.read_shard import Pixels
-from pixel_gather.io.cube.shard_codec import Encode, Part, chunk_encoder, encode_shard
+from pixel_gather.io.cube.shard_codec import Encode, Part, chunk_encoder, encode_shard, with_unique_bytes
 
 _EMPTY: Final = np.uint64(2**64 - 1)
 _ENTRY_NBYTES: Final = 16
@@ -65,8 +67,8 @@ class GrownShard:
     def close(self) -> None:
         """Do nothing: nothing is held."""
 
-    async def parts_after(self, former: bytes) -> list[Part]:
-        """Return what follows the former object: the new chunks, and the index of all.
+    async def parts_with(self, former: bytes) -> list[Part]:
+        """Return the new object: the former one, the new chunks, and the index of all; or one chunk.
 
         Args:
             former: The shard's object. It has the rows before, and perhaps others of an append that was given
@@ -76,6 +78,8 @@ class GrownShard:
             StoreError: The object is damaged.
         """
         plan, n_bands = self._plan, len(self._bands)
+        if not plan.layout.is_sharded:
+            return await in_thread(partial(self._chunk_with, former))
         rows, *others = (
             whole // part for whole, part in zip(plan.layout.shard, plan.layout.chunk, strict=True)
         )
@@ -87,7 +91,21 @@ class GrownShard:
         # The new chunks lie behind the former object.
         has_moved = is_new[:, :, None, None] & (index[..., 0] != _EMPTY)
         index[..., 0][has_moved] += np.uint64(len(former))
-        return [*parts, index_bytes(index)]
+        return [former, *parts, index_bytes(index)]
+
+    def _chunk_with(self, former: bytes) -> list[Part]:
+        """Return the chunk of the rows before and the given ones. It is unlike all former objects."""
+        plan, (measurement,) = self._plan, self._array.measurements
+        (pixels,), (all_places,) = self._bands, self._places
+        both = np.full(plan.layout.chunk, measurement.fill_value, pixels.dtype.newbyteorder("<"))
+        if former:
+            both[: self._n_before] = _decoder(plan, pixels.dtype)(former)[: self._n_before]
+        _, height, width = pixels.shape
+        for place, row in zip(all_places, pixels, strict=True):
+            if place is not None:
+                both[place, :height, :width] = row
+        encode = _encoder(plan, measurement, pixels.itemsize, tolerance=None)
+        return with_unique_bytes(encode(both), plan.codec)
 
     async def _put_band(
         self, band: int, index: _Index, parts: list[Part], former: bytes

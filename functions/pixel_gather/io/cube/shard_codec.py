@@ -1,4 +1,4 @@
-"""Encodes a shard's pixels as one Zarr v3 object: codec `sharding_indexed` with its index at the end.
+"""Encodes pixels as one Zarr v3 object: one chunk, or codec `sharding_indexed` with its index at the end.
 
 This is not left to zarr-python: importing it costs a worker 0.3 s, and here a shard becomes one PUT without
 a copy. Tests read the objects back by zarr-python. The format:
@@ -6,10 +6,11 @@ https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/
 """
 
 import os
+import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import google_crc32c
 import imagecodecs
@@ -36,6 +37,18 @@ _BLOSC_OVERHEAD: Final = 16
 
 _ZSTD_OVERHEAD: Final = 128
 """As much for Zstandard, beside a 256th of the chunk."""
+
+_UNIQUE_NBYTES: Final = 16
+"""Random bytes that tell an object from every other. No reader looks at them."""
+
+_ZSTD_SKIPPED: Final = 0x184D2A50
+"""Begins a frame that decoders of Zstandard skip."""
+
+_BLOSC_HEADER: Final = struct.Struct("<4B3I")
+"""Two versions, flags, size of a number; then bytes of the chunk, of a block, and of the frame."""
+
+_BLOSC_PLAIN, _BLOSC_WHOLE, _BLOSC_CODEC = 0x02, 0x10, 0xE0
+"""Flags: the chunk is not compressed; a block is one part; the number of the codec."""
 
 
 def chunk_encoder(
@@ -102,6 +115,30 @@ def _zfp_encoded(chunk: Pixels, tolerance: float, fill_value: float) -> bytes | 
     return imagecodecs.zfp_encode(chunk, mode="reversible")
 
 
+def with_unique_bytes(chunk: Part, codec: str) -> list[Part]:
+    """Return a compressed chunk with random bytes behind it, which decoders skip.
+
+    In Blosc, the places of all blocks stand at the frame's begin, so nothing reads what follows them. Only a
+    chunk that is stored as it is has no room. It becomes one block of one part, which is as long as the
+    plain bytes, so it is not compressed either.
+
+    Args:
+        chunk: From a `chunk_encoder`.
+        codec: Zstandard or Blosc.
+    """
+    unique = os.urandom(_UNIQUE_NBYTES)
+    if codec == "zstd":
+        return [chunk, struct.pack("<II", _ZSTD_SKIPPED, len(unique)), unique]
+    frame = memoryview(chunk)
+    *versions, flags, itemsize, nbytes, block_nbytes, _ = _BLOSC_HEADER.unpack_from(frame)
+    body: list[Part] = [frame[_BLOSC_HEADER.size :], unique]
+    if flags & _BLOSC_PLAIN:
+        flags, block_nbytes = flags & _BLOSC_CODEC | _BLOSC_WHOLE, nbytes
+        body = [struct.pack("<2I", _BLOSC_HEADER.size + 4, nbytes), *body]
+    size = _BLOSC_HEADER.size + sum(map(len, body))
+    return [_BLOSC_HEADER.pack(*versions, flags, itemsize, nbytes, block_nbytes, size), *body]
+
+
 async def encode_shard(
     pixels: Pixels,
     *,
@@ -122,6 +159,9 @@ class ShardEncoder:
     The object is all parts in order. They are not joined here: copying 24 MB to fresh memory would cost a
     quarter of the CPU time of compressing them.
     """
+
+    _may_be_absent: ClassVar = True
+    """Whether a chunk that holds only fill is left out."""
 
     def __init__(
         self,
@@ -168,10 +208,13 @@ class ShardEncoder:
             in_thread(partial(encode_some, first, n_threads), goes_first=True) for first in range(n_threads)
         )
 
-    def parts(self) -> list[Part]:
-        """Return the stored chunks, then the index with its checksum. Chunks that have no rows are absent."""
-        encoded = [self._encoded.get(place) for place in np.ndindex(*self._grid)]
-        return [*(part for part in encoded if part is not None), _index_of(encoded)]
+    def parts(self, *, is_unique: bool = False) -> list[Part]:
+        """Return the stored chunks, then the index with its checksum. Chunks that have no rows are absent.
+
+        Args:
+            is_unique: Whether random bytes make the object unlike any other.
+        """
+        return _shard_of([self._encoded.get(place) for place in np.ndindex(*self._grid)], is_unique=is_unique)
 
     def close(self) -> None:
         """Give the memory of the parts back, which nothing may read any more."""
@@ -186,7 +229,7 @@ class ShardEncoder:
             for index, side in zip((row, y, x), self._chunk, strict=True)
         )
         inside = self._bands[band][sides]
-        if inside.size == 0 or _is_all(inside, self._fill):
+        if self._may_be_absent and (inside.size == 0 or _is_all(inside, self._fill)):
             return None
         dtype = inside.dtype.newbyteorder("<")
         if inside.shape == self._chunk and inside.flags.c_contiguous and inside.dtype == dtype:
@@ -201,6 +244,42 @@ class ShardEncoder:
         if not is_stored:
             self._memory.free_scratch(block)
         return part
+
+
+class ChunkEncoder(ShardEncoder):
+    """Compresses an object that is one chunk of one band. It is stored whatever it holds."""
+
+    _may_be_absent: ClassVar = False
+
+    def __init__(
+        self,
+        pixels: Pixels,
+        *,
+        chunk: tuple[int, int, int],
+        fill_value: float,
+        codec: str,
+        encode: Encode,
+        memory: LentMemory | None = None,
+    ) -> None:
+        """Compress nothing yet.
+
+        Args:
+            pixels: Shape (row, y, x), not larger than the chunk.
+            chunk: As for `ShardEncoder`, as are the others.
+            fill_value: Pads a chunk at the edge.
+            codec: What ``encode`` is for.
+            encode: From `chunk_encoder`.
+            memory: What chunks are copied into.
+        """
+        super().__init__(
+            [pixels], shard=chunk, chunk=chunk, fill_value=fill_value, encode=encode, memory=memory
+        )
+        self._codec = codec
+
+    def parts(self, *, is_unique: bool = False) -> list[Part]:
+        """Return the chunk; see `ShardEncoder.parts`."""
+        (chunk,) = (part for part in self._encoded.values() if part is not None)
+        return with_unique_bytes(chunk, self._codec) if is_unique else [chunk]
 
 
 class TileShard:
@@ -221,14 +300,17 @@ class TileShard:
     async def encode_rows(self, start: int, stop: int) -> None:
         """Do nothing."""
 
-    def parts(self) -> list[Part]:
-        """Return the tiles, then the index with its checksum. Tiles that are not stored are absent."""
+    def parts(self, *, is_unique: bool = False) -> list[Part]:
+        """Return the tiles, then the index with its checksum; see `ShardEncoder.parts`.
+
+        Tiles that are not stored are absent.
+        """
         chunks: list[Part | None] = []
         for row in range(len(self._tiles)):
             tiles = self._tiles.of_row(row)
             chunks += [*tiles, *[None] * (self._n_tiles - len(tiles))]
         chunks += [None] * (self._n_rows * self._n_tiles - len(chunks))
-        return [*(chunk for chunk in chunks if chunk is not None), _index_of(chunks)]
+        return _shard_of(chunks, is_unique=is_unique)
 
     def close(self) -> None:
         """Do nothing: tiles have memory of their own."""
@@ -272,6 +354,12 @@ def _is_all(pixels: Pixels, fill: Any) -> bool:
     return bool(pixels.flat[0].reshape(1).view(bits)[0] == fill_bits) and bool(
         (pixels.view(bits) == fill_bits).all()
     )
+
+
+def _shard_of(chunks: Sequence[Part | None], *, is_unique: bool) -> list[Part]:
+    """Return the parts of an object: the chunks that are stored, and their index."""
+    unique = [os.urandom(_UNIQUE_NBYTES)] if is_unique else []
+    return [*(chunk for chunk in chunks if chunk is not None), *unique, _index_of(chunks)]
 
 
 def _index_of(encoded: Sequence[Part | None]) -> bytes:

@@ -5,12 +5,11 @@ measurements' metadata and the shards. All else is staged, and published when th
 `pixel_gather.engine.publish`.
 
 Rows are added in the same order, but for the claim. Readers that hold the former metadata read the former
-rows: chunks of these keep their places in all objects.
+rows: chunks of these keep their places in all objects. Objects of one chunk have these rows, too.
 """
 
 import asyncio
 import json
-import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -45,7 +44,7 @@ from pixel_gather.core.stores import (
 )
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.io.cube.grown_shard import GrownShard, compact_shard, index_nbytes
-from pixel_gather.io.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder
+from pixel_gather.io.cube.shard_codec import ChunkEncoder, ShardEncoder, TileShard, chunk_encoder
 from pixel_gather.io.cube.zarr_metadata import (
     changed_group,
     gather_of,
@@ -68,8 +67,6 @@ _CLAIM_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
 RECEIPT_KEY: Final = "receipt.json"
 CONTROL_FOLDER: Final = ".gather/"
 _FENCE: Final = "fence"
-_UNIQUE_NBYTES: Final = 16
-"""Random bytes that tell an object from every other. No index names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +215,15 @@ class ZarrCube:
             zfp_tolerance=plan.zfp_tolerance,
             take=memory.take,
         )
+        if not plan.layout.is_sharded:
+            return ChunkEncoder(
+                pixels[0],
+                chunk=plan.layout.chunk,
+                fill_value=fill_value,
+                codec=plan.codec,
+                encode=encode,
+                memory=memory,
+            )
         return ShardEncoder(
             pixels,
             shard=plan.layout.shard,
@@ -232,14 +238,12 @@ class ZarrCube:
         if isinstance(encoder, GrownShard):
             return await self._grow_shard(key, encoder, replaces)
         assert isinstance(encoder, ShardEncoder | TileShard)  # noqa: S101 # `encoder` returns no others
-        parts = encoder.parts()
-        if replaces is not None:
-            parts.insert(len(parts) - 1, os.urandom(_UNIQUE_NBYTES))
+        parts = encoder.parts(is_unique=replaces is not None)
         etag = await self.put_object(key, parts, replaces=replaces)
         return None if etag is None else StoredShard(nbytes=sum(map(len, parts)), etag=etag)
 
     async def _grow_shard(self, path: str, rows: GrownShard, replaces: str | None) -> StoredShard | None:
-        """Put a shard whose first rows are there. The new object begins with all bytes of the former one.
+        """Put a shard whose first rows are there.
 
         If none of those rows has a pixel that is stored, there is no former object.
         """
@@ -247,9 +251,9 @@ class ZarrCube:
         if there is not None and there.etag != replaces:
             return None
         former = b"" if there is None else there.content
-        parts = await rows.parts_after(former)
-        etag = await self.put_object(path, [former, *parts], replaces=replaces)
-        return None if etag is None else StoredShard(nbytes=sum(map(len, parts)), etag=etag)
+        parts = await rows.parts_with(former)
+        etag = await self.put_object(path, parts, replaces=replaces)
+        return None if etag is None else StoredShard(nbytes=sum(map(len, parts)) - len(former), etag=etag)
 
     async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
         """Return the ETags of all shards' objects. S3 needs one request for 1,000 of them."""

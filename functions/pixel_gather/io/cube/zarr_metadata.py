@@ -110,7 +110,7 @@ def put_pixel_array(
         store: The cube.
         plan: The cube.
         pixels: Which array.
-        is_sharded: Whether its objects are shards; if not, each is a chunk.
+        is_sharded: Whether its objects may be shards; if not, each is a chunk.
         mode: ``create`` raises an error if there are metadata.
     """
     first = pixels.measurements[0]
@@ -136,7 +136,7 @@ def put_pixel_array(
     put_metadata(
         store,
         pixels.name,
-        array.in_shards(plan.folded(plan.layout.shard)) if is_sharded else array,
+        array.in_shards(plan.folded(plan.layout.shard)) if is_sharded and plan.layout.is_sharded else array,
         mode=mode,
     )
 
