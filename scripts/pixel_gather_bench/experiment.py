@@ -1,12 +1,23 @@
-"""What all benchmarks share: rounds, the folder with records, table and figures, and tables as text."""
+"""What all benchmarks share: variants in rounds, medians, the folder of the results, and tables as text.
+
+A benchmark is a list of variants. Each is measured once a round, most in a fresh process (see
+`pixel_gather_bench.child`), and gives a result: a dataclass of numbers. Records, table and figure (see
+`pixel_gather_bench.figures.look`) are made of the medians.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
 
 from pixel_gather.core.errors import RequestError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def new_folder(to: Path, kind: str) -> Path:
@@ -65,6 +76,23 @@ def rounds[T](items: Sequence[T], times: int, *, warm_ups: int = 0) -> Iterator[
         turned = [*items[first:], *items[:first]]
         for item in reversed(turned) if number > 0 and number % 2 else turned:
             yield number, item
+
+
+def take_median[R: "DataclassInstance"](results: Sequence[R]) -> R:
+    """Return a result with the median of each number. None is no number; the rest is of the first result."""
+    medians = {}
+    for field in fields(results[0]):
+        values = [value for each in results if (value := getattr(each, field.name)) is not None]
+        if values and all(isinstance(value, int | float) for value in values):
+            medians[field.name] = median(values)
+    return replace(results[0], **medians)
+
+
+def digits(value: float | None) -> str:
+    """Return a number as a table has it: three digits, or all before the point; a dash for None."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 # three digits
 
 
 type Rows = Sequence[Sequence[str]]

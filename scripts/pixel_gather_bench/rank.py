@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,12 +20,13 @@ from pixel_gather.features.rank.rank import Ranking, rank_async
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.sheet import Picture, picture_values
 from pixel_gather.io.event_loop import run
+from pixel_gather.io.pictures.theme import Theme
+from pixel_gather_bench.experiment import markdown
 from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.value_options import bands_option
 
 _TOP: Final = 10
 _PRECISIONS: Final = ("coarse", "0.01", "every:15", "every:10", "every:5", "exact")
-_GREEN: Final = "#5b9e6f"
 _INK: Final = "#1c2530"
 _PALE: Final = "#b9dcc3"
 _IN_A_ROW: Final = 10
@@ -79,62 +81,40 @@ def spearman(one: Sequence[str], other: Sequence[str]) -> float:
     return 1 - 6 * squares / (n * (n * n - 1)) if n > 1 else 1.0
 
 
-def markdown(trials: Sequence[PrecisionTrial]) -> str:
+def table(trials: Sequence[PrecisionTrial]) -> str:
     """Return the table of a documentation page."""
-    names = ("precision", "rho", "recall", "held", "median error", "MB", "requests", "seconds", "dollars")
-    lines = [f"| {' | '.join(names)} |", f"| --- |{' ---: |' * (len(names) - 1)}"]
-    for each in trials:
-        found = each.ranking
-        cells = (
+    rows = [("precision", "rho", "recall", "held", "median error", "MB", "requests", "seconds", "dollars")]
+    rows += [
+        (
             each.precision,
             f"{each.rho:.3f}",
-            f"{100 * each.recall:.0f} %",
-            f"{100 * each.coverage:.0f} %",
+            f"{each.recall:.0%}",
+            f"{each.coverage:.0%}",
             f"{each.error:.2g}",
-            f"{found.nbytes / 1e6:.2f}",
-            str(found.requests),
-            f"{found.seconds:.2f}",
-            f"{found.usd:.6f}",
+            f"{each.ranking.nbytes / 1e6:.2f}",
+            str(each.ranking.requests),
+            f"{each.ranking.seconds:.2f}",
+            f"{each.ranking.usd:.6f}",
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        for each in trials
+    ]
+    return "\n".join(markdown(rows))
 
 
-def _megabytes(trial: PrecisionTrial) -> float:
-    return trial.ranking.nbytes / 1e6
-
-
-def _error(trial: PrecisionTrial) -> float:
-    return trial.error
-
-
-def _seconds(trial: PrecisionTrial) -> float:
-    return trial.ranking.seconds
-
-
-def draw_trials(trials: Sequence[PrecisionTrial], path: Path) -> None:
+def draw_trials(trials: Sequence[PrecisionTrial], theme: Theme) -> Any:
     """Draw the bytes, the seconds and the error of each precision side by side."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 # 0.5 s, after the measurements
+    from pixel_gather_bench.figures.look import draw_bars, new_figure  # noqa: PLC0415 # 0.5 s, after the measurements
 
-    names = [each.precision for each in trials]
-    figure = Figure(figsize=(9, 2.6), layout="constrained")
-    panels = (
-        ("MB read", _megabytes),
-        ("seconds", _seconds),
-        ("median error, in spreads of the scenes", _error),
-    )
-    for at, (label, of) in enumerate(panels, start=1):
-        axes = figure.add_subplot(1, len(panels), at)
-        bars = axes.barh(names, [of(each) for each in trials], color=_GREEN)
-        axes.bar_label(bars, fmt="%.3g", padding=3, fontsize=8)
-        axes.invert_yaxis()
-        axes.set_xlabel(label)
-        axes.set_xticks([])
-        axes.margins(x=0.2)
-        axes.spines[["top", "right", "bottom"]].set_visible(False)
-        if at > 1:
-            axes.set_yticks([])
-    figure.savefig(path, dpi=130)
+    panels = {
+        "MB read": [each.ranking.nbytes / 1e6 for each in trials],
+        "seconds": [each.ranking.seconds for each in trials],
+        "median error, in spreads of the scenes": [each.error for each in trials],
+    }
+    figure, axes = new_figure(1, 3, height_in=2.6)
+    for ax, (label, values) in zip(axes.flat, panels.items(), strict=True):
+        draw_bars(ax, [each.precision for each in trials], values, theme, is_best=min, missing="")
+        ax.set_xlabel(label)
+    return figure
 
 
 def draw_scenes(
@@ -263,6 +243,8 @@ def _rank_list(
 @click.option("--to", required=True, metavar="FOLDER", help="Where the figures go.")
 def main(*, list_file: str, to: str, top: int, shown: str, behind: str, **options: str | None) -> None:
     """Rank LIST at every precision and compare."""
+    from pixel_gather_bench.figures.look import put_in_both_themes  # noqa: PLC0415 # as above
+
     given: dict[str, Any] = {"by": options["by"]}
     for name, parsed in (("mask", mask_option), ("bands", bands_option)):
         if (text := options[name]) is not None:
@@ -270,11 +252,11 @@ def main(*, list_file: str, to: str, top: int, shown: str, behind: str, **option
     trials = rank_at_every_precision(list_file, given)
     folder = Path(to)
     folder.mkdir(parents=True, exist_ok=True)
-    draw_trials(trials, folder / "rank-precision.png")
+    put_in_both_themes(partial(draw_trials, trials), folder, "rank-precision")
     ranking, pictures = _rank_list(list_file, given, shown, n_pictures=top)
     other, _ = _rank_list(list_file, given, behind)
     draw_scenes(ranking, pictures, other, folder / "rank-scenes.png", label=str(options["by"]).upper())
-    sys.stdout.write(f"{len(ranking.scenes)} scenes\n\n{markdown(trials)}\n")
+    sys.stdout.write(f"{len(ranking.scenes)} scenes\n\n{table(trials)}\n")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ from pixel_gather_bench.ingest.advice import (
     planned_parts,
     reads_until_download_pays,
 )
-from pixel_gather_bench.ingest.figure import draw
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest, run_job
 from pixel_gather_bench.ingest.job import (
     IngestJob,
@@ -35,16 +34,23 @@ from pixel_gather_bench.ingest.job import (
     MeasuredWay,
     Read,
     WayTrial,
+    measure,
     one_window_each,
     random_reads,
 )
 from pixel_gather_bench.ingest.made_object import make_object
-from pixel_gather_bench.ingest.measure_way import measure
 from pixel_gather_bench.ingest.mounts import _command
-from pixel_gather_bench.ingest.published import NBYTES, lines_beside
-from pixel_gather_bench.ingest.summary import Summary, check_contents, refused_of, summarize
-from pixel_gather_bench.ingest.table import table_lines
-from pixel_gather_bench.ingest.ways import BY_NAME, FUSE_WAYS, WAYS, not_here
+from pixel_gather_bench.ingest.summary import (
+    NBYTES,
+    Summary,
+    check_contents,
+    draw,
+    lines_beside,
+    refused_of,
+    summarize,
+    table_lines,
+)
+from pixel_gather_bench.ingest.ways import BY_NAME, WAYS, not_here
 from pixel_gather_cli.commands.bench_ingest import bench_ingest_command
 from pixel_gather_cli.main import command
 
@@ -92,18 +98,9 @@ def request_of(*hrefs: str, ways: tuple[str, ...] = ("one-stream", "ahead")) -> 
 
 def summary(name: str, **values: float | None) -> Summary:
     """Return a way's medians: a second of everything unless said otherwise."""
-    given = {
-        "first_sample_s": 1.0,
-        "sample_s": 1.0,
-        "total_s": 1.0,
-        "download_s": 0.0,
-        "random_s": 1.0,
-        "first_random_s": 1.0,
-        "cpu_s": 1.0,
-        "peak_rss_mib": 1.0,
-        "mb_per_s": 1.0,
-    } | values
-    return Summary(way=BY_NAME[name], n_times=1, **given)  # type: ignore[arg-type] # by name
+    seconds = ("first_sample_s", "total_s", "random_s", "first_random_s", "cpu_s", "peak_rss_mib")
+    took: dict[str, Any] = dict.fromkeys(seconds, 1.0) | {"digest": "", "n_samples": 1} | values
+    return Summary(way=BY_NAME[name], n_times=1, took=MeasuredWay(**took), nbytes=1_000_000)
 
 
 def digests_of(job: IngestJob) -> tuple[str, str]:
@@ -203,7 +200,8 @@ def test_bench_ingest_writes_what_was_measured_and_what_follows(
         (way, number) for way in ("one-stream", "one-by-one", "ahead") for number in (1, 2)
     ]
     assert set(records["not_here"]) == {
-        "in-parts", "one-thread", "s5cmd", "aws-cp", "get-object", "mount", *FUSE_WAYS,
+        "in-parts", "one-thread", "s5cmd", "aws-cp", "get-object", "mount", "rclone-mount", "s3fs",
+        "goofys", "mount-s3",
     }  # fmt: skip
     assert {each["pattern"] for each in records["advice"]} == set(PATTERNS)
     assert "not here: whole download by s5cmd, 10 parts at a time: is for s3:// only" in outcome.text
@@ -215,7 +213,7 @@ def test_bench_ingest_writes_what_was_measured_and_what_follows(
 @pytest.fixture
 def without_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """The figure, which takes seconds to write, is left out."""
-    monkeypatch.setattr("pixel_gather_bench.ingest.figure.write_figure", lambda *_, **__: iter(()))
+    monkeypatch.setattr("pixel_gather_bench.ingest.ingest.write_figure", lambda *_, **__: iter(()))
 
 
 @pytest.mark.usefixtures("in_this_process", "without_figure")
@@ -359,8 +357,8 @@ def test_medians_are_taken_of_each_way() -> None:
 
     [found] = summarize([*trials, WayTrial(way="ahead", round=4, refused="no")], nbytes=8_000_000)
 
-    assert (found.total_s, found.sample_s, found.mb_per_s, found.n_times) == (4, 1, 2, 3)
-    assert found.random_s is None
+    assert (found.took.total_s, found.sample_s, found.mb_per_s, found.n_times) == (4, 1, 2, 3)
+    assert found.took.random_s is None
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from pixel_gather_bench.blocks.text import Medians, basis, take_medians
 from pixel_gather_bench.figures.look import (
     LINES,
     MARKERS,
+    draw_star,
     finish_axes,
     legend_above,
     log_ticks,
@@ -97,17 +98,9 @@ def _draw(
     if default is not None:
         is_plans = codec == DEFAULT_CODEC
         ys.append(getattr(medians[default], way))
-        ax.plot(
-            _x(default, sweep=sweep, way=way),
-            ys[-1],
-            label=_DEFAULT if is_plans else None,
-            color=theme.text if is_plans else theme.series[place],
-            marker="*",
-            markersize=15 if is_plans else 10,
-            markeredgecolor=theme.background,
-            linestyle="none",
-            zorder=5,
-        )
+        colour = theme.text if is_plans else theme.series[place]
+        label = _DEFAULT if is_plans else None
+        draw_star(ax, _x(default, sweep=sweep, way=way), ys[-1], theme, label=label, colour=colour)
     return xs, ys
 
 

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pixel_gather.core.plan.choose_layout import CHUNK_NBYTES, CHUNK_SIDE, SHARD_NBYTES
@@ -18,7 +18,7 @@ from pixel_gather_bench.blocks.sweep import (
     curve,
     is_default,
 )
-from pixel_gather_bench.experiment import aligned
+from pixel_gather_bench.experiment import aligned, digits, take_median
 
 WAYS: Final = ("write_mb_per_s", "whole_mb_per_s", "slices_per_s", "series_per_s")
 """The speeds that a compromise is made of. They have equal weight."""
@@ -47,7 +47,7 @@ def take_medians(records: Sequence[BlockRecord]) -> Medians:
     groups: dict[BlockSetting, list[BlockResult]] = {}
     for record in records:
         groups.setdefault(record.setting, []).append(record.result)
-    return {setting: _median(results) for setting, results in groups.items()}
+    return {setting: take_median(results) for setting, results in groups.items()}
 
 
 def verdicts(medians: Medians) -> list[Verdict]:
@@ -81,15 +81,6 @@ def _compromise(result: BlockResult) -> float:
     return math.exp(statistics.fmean(map(math.log, speeds)))
 
 
-def _median(results: Sequence[BlockResult]) -> BlockResult:
-    return BlockResult(
-        **{
-            field.name: statistics.median(getattr(each, field.name) for each in results)
-            for field in fields(BlockResult)
-        }
-    )
-
-
 _COLUMNS: Final = (
     "codec",
     "block, MB",
@@ -105,6 +96,7 @@ _COLUMNS: Final = (
     "ratio",
     "largest error",
 )
+_NUMBERS: Final = (*WAYS, "write_cpu_s_per_gb", "whole_cpu_s_per_gb", "ratio")
 _WAYS: Final = {
     "write_mb_per_s": "writing",
     "whole_mb_per_s": "reading all",
@@ -179,19 +171,9 @@ def _row(setting: BlockSetting, result: BlockResult) -> tuple[str, ...]:
         if len(in_flight) == 1
         else f"{setting.writes_in_flight}, {setting.reads_in_flight}",
         str(setting.n_workers),
-        f"{result.write_mb_per_s:,.0f}",
-        f"{result.whole_mb_per_s:,.0f}",
-        _rate(result.slices_per_s),
-        _rate(result.series_per_s),
-        f"{result.write_cpu_s_per_gb:.2f}",
-        f"{result.whole_cpu_s_per_gb:.2f}",
-        f"{result.ratio:.2f}",
+        *(digits(getattr(result, name)) for name in _NUMBERS),
         f"{result.largest_error:.3g}{tolerance}",
     )
-
-
-def _rate(per_s: float) -> str:
-    return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.2g}"  # noqa: PLR2004 # two digits tell enough
 
 
 def _sentence(verdict: Verdict) -> str:

@@ -217,6 +217,65 @@ def note_below(figure: Figure, text: str, theme: Theme) -> None:
     figure.supxlabel(lines, x=0.01, ha="left", color=theme.muted, linespacing=1.4)
 
 
+def draw_bars(
+    ax: Axes,
+    names: Sequence[str],
+    values: Sequence[float | None],
+    theme: Theme,
+    *,
+    is_best: Callable[[Sequence[float]], float],
+    missing: str,
+) -> None:
+    """Draw a bar with its number for each value, the best one coloured; ``missing`` where there is none.
+
+    Where values differ by more than a factor of ten, the axis is logarithmic, with dots instead of bars.
+    """
+    known = [value for value in values if value is not None]
+    is_wide = bool(known) and min(known) > 0 and max(known) > _SPREAD * min(known)
+    lowest = min(known, default=1.0) / 2 if is_wide else 0.0
+    for row, value in enumerate(values):
+        if value is None:
+            ax.text(lowest, row, f" {missing}", va="center", fontsize=NOTE_PT, color=theme.muted)
+            continue
+        colour = theme.blue if value == is_best(known) else theme.quiet
+        if is_wide:  # a bar's length would say nothing
+            ax.plot([lowest, value], [row, row], color=theme.grid, linewidth=2)
+            ax.plot(value, row, "o", color=colour, markersize=8)
+        else:
+            ax.barh(row, value, height=0.62, color=colour)
+        ax.text(value, row, f"   {plain_number(float(f'{value:.3g}'))}", va="center", fontsize=NOTE_PT)
+    highest = max(known, default=1.0)
+    if is_wide:
+        ax.set_xscale("log")
+        log_ticks(ax.xaxis)
+        ax.set_xlim(lowest, highest * (highest / lowest) ** 0.22)
+    else:
+        ax.set_xlim(0, highest * _ROOM_FOR_NUMBERS or 1)  # also if the clock saw no time pass
+        ax.xaxis.set_major_formatter(_PLAIN)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+
+
+_SPREAD: Final = 10
+_ROOM_FOR_NUMBERS: Final = 1.35
+
+
+def draw_star(ax: Axes, x: float, y: float, theme: Theme, *, label: str | None, colour: str) -> None:
+    """Mark a default; a large star where it has a label."""
+    ax.plot(
+        x,
+        y,
+        label=label,
+        color=colour,
+        marker="*",
+        markersize=10 if label is None else 15,
+        markeredgecolor=theme.background,
+        linestyle="none",
+        zorder=5,
+    )
+
+
 @contextmanager
 def _writing(figure: Figure) -> Iterator[None]:
     with drawn_in(LIGHT), warnings.catch_warnings():

@@ -56,10 +56,12 @@ def advise(
 
 def _advice(pattern: str, summaries: Sequence[Summary], *, n_random: int, n_objects: int) -> Advice | None:
     seconds_of: dict[str, Callable[[Summary], float | None]] = {
-        "sequential": lambda each: each.total_s,
-        "whole": lambda each: each.total_s,
+        "sequential": lambda each: each.took.total_s,
+        "whole": lambda each: each.took.total_s,
         "random": lambda each: each.random_total_s(n_random),
-        "one-window": (lambda each: each.first_random_s) if n_objects == 1 else (lambda each: each.total_s),
+        "one-window": (lambda each: each.took.first_random_s)
+        if n_objects == 1
+        else (lambda each: each.took.total_s),
     }
     seconds = {
         each.way.name: (each, took) for each in summaries if (took := seconds_of[pattern](each)) is not None
@@ -69,7 +71,8 @@ def _advice(pattern: str, summaries: Sequence[Summary], *, n_random: int, n_obje
     fastest_s = min(took for _, took in seconds.values())
     longest_s = fastest_s * (_NEARLY_AS_FAST if pattern == "sequential" else _AS_FAST)
     as_fast = [each for each, took in seconds.values() if took <= longest_s]
-    best = min(as_fast, key=_sooner if pattern == "sequential" else _cheaper)
+    decides = "first_sample_s" if pattern == "sequential" else "cpu_s"
+    best = min(as_fast, key=lambda each: getattr(each.took, decides))
     took_s = seconds[best.way.name][1]
     n_reads = n_random if pattern == "random" else None
     others = {name: took for name, (_, took) in seconds.items() if name != best.way.name}
@@ -79,14 +82,6 @@ def _advice(pattern: str, summaries: Sequence[Summary], *, n_random: int, n_obje
         title=best.way.title,
         why="; ".join((*_times(took_s, others, n_reads), *_beside(pattern, best, summaries))),
     )
-
-
-def _sooner(summary: Summary) -> float:
-    return summary.first_sample_s
-
-
-def _cheaper(summary: Summary) -> float:
-    return summary.cpu_s
 
 
 def _times(took_s: float, others: dict[str, float], n_reads: int | None) -> Iterator[str]:
@@ -101,21 +96,21 @@ def _times(took_s: float, others: dict[str, float], n_reads: int | None) -> Iter
 
 def _beside(pattern: str, best: Summary, summaries: Sequence[Summary]) -> Iterator[str]:
     if pattern == "sequential":
-        yield f"the first sample is there after {seconds_text(best.first_sample_s)}"
+        yield f"the first sample is there after {seconds_text(best.took.first_sample_s)}"
     if pattern == "random" and (n := reads_until_download_pays(summaries)) is not None:
         yield f"from {n:,} random reads on, a whole download would be faster"
 
 
 def reads_until_download_pays(summaries: Sequence[Summary]) -> int | None:
     """Return from how many random reads on a whole download is faster; None if never."""
-    ranged = [each for each in summaries if each.random_s is not None and not each.way.downloads]
-    whole = [each for each in summaries if each.random_s is not None and each.way.downloads]
+    ranged = [each for each in summaries if each.took.random_s is not None and not each.way.downloads]
+    whole = [each for each in summaries if each.took.random_s is not None and each.way.downloads]
     if not ranged or not whole:
         return None
-    best = min(ranged, key=lambda each: each.random_s or 0.0)
-    download = min(whole, key=lambda each: each.download_s)
-    saved_s = (best.random_s or 0.0) - (download.random_s or 0.0)
-    return max(ceil(download.download_s / saved_s), 1) if saved_s > 0 else None
+    best = min(ranged, key=lambda each: each.took.random_s or 0.0)
+    download = min(whole, key=lambda each: each.took.download_s)
+    saved_s = (best.took.random_s or 0.0) - (download.took.random_s or 0.0)
+    return max(ceil(download.took.download_s / saved_s), 1) if saved_s > 0 else None
 
 
 def planned_parts(nbytes: int, *, href: str, n_in_flight: int) -> Parts:
@@ -138,10 +133,10 @@ def beside_the_plan(
     if n_objects > 1:
         return f"{said} with {n_objects:,} objects"
     by_name = {each.way.name: each for each in summaries}
-    single = min((by_name[name].total_s for name in _SINGLE if name in by_name), default=None)
+    single = min((by_name[name].took.total_s for name in _SINGLE if name in by_name), default=None)
     if single is None or "ahead" not in by_name:
         return f"{said}; parts or a single range were not both measured"
-    ratio = single / max(by_name["ahead"].total_s, 1e-9)
+    ratio = single / max(by_name["ahead"].took.total_s, 1e-9)
     if 1 / _AS_FAST <= ratio <= _AS_FAST:
         return f"{said}; measured: side by side as fast as a single stream"
     faster = "side by side" if ratio > 1 else "a single stream"

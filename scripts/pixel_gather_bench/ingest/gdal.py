@@ -5,7 +5,7 @@ So any object can be read, and only ``/vsis3`` and ``/vsicurl`` are measured, no
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
@@ -38,21 +38,12 @@ class GdalWay(Puller):
         apply(options | {_ANY_SOURCE: "ALL"})
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
 
-    def stream(self, index: int) -> Iterator[bytes]:
-        """Yield all bytes in order, a sample at a time."""
-        nbytes, step = self._job.objects[index].nbytes, self._job.sample_nbytes
-        for start in range(0, nbytes, step):
-            yield self._rows(index).read(start, min(start + step, nbytes))
-
-    def reads(self, reads: Sequence[Read]) -> Iterator[bytes]:
+    def reads(self, reads: Iterable[Read]) -> Iterator[bytes]:
         """Yield the bytes of each range."""
         for read in reads:
-            yield self._rows(read.index).read(read.start, read.stop)
-
-    def _rows(self, index: int) -> "_RawRows":
-        if index not in self._opened:
-            self._opened[index] = _RawRows(self._job.objects[index])
-        return self._opened[index]
+            if read.index not in self._opened:
+                self._opened[read.index] = _RawRows(self._job.objects[read.index])
+            yield self._opened[read.index].read(read.start, read.stop)
 
 
 class _RawRows:

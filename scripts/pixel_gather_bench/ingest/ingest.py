@@ -1,20 +1,22 @@
 """``bench ingest``: measures every way in fresh processes, and gives advice."""
 
 import json
+import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from pixel_gather.core.errors import GatherError, RequestError, SourceError
+from pixel_gather.core.estimate.explain import size
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import Objects, StoreSettings
 from pixel_gather_bench.child import run_in_child
-from pixel_gather_bench.experiment import new_folder, removed_if_empty, rounds
-from pixel_gather_bench.ingest.advice import PATTERNS, advise, beside_the_plan, planned_parts
+from pixel_gather_bench.experiment import new_folder, put_text, removed_if_empty, rounds
+from pixel_gather_bench.ingest.advice import PATTERNS, Advice, advise, beside_the_plan, planned_parts
 from pixel_gather_bench.ingest.job import (
     IngestJob,
     IngestObject,
@@ -23,16 +25,21 @@ from pixel_gather_bench.ingest.job import (
     one_window_each,
     random_reads,
 )
-from pixel_gather_bench.ingest.measure_way import with_random
-from pixel_gather_bench.ingest.published import OF_2022, lines_beside
-from pixel_gather_bench.ingest.summary import check_contents, refused_of, summarize
-from pixel_gather_bench.ingest.table import report_lines
-from pixel_gather_bench.ingest.ways import WAYS, Way, not_here
-from pixel_gather_bench.ingest.whole import free_nbytes
+from pixel_gather_bench.ingest.summary import (
+    OF_2022,
+    Summary,
+    check_contents,
+    lines_beside,
+    refused_of,
+    summarize,
+    table_lines,
+    write_figure,
+)
+from pixel_gather_bench.ingest.ways import BY_NAME, WAYS, Way, not_here
 from pixel_gather_bench.machine import about_machine, machine_in_words
 
 _LONGEST_S: Final = 3600
-_MEASURE: Final = "pixel_gather_bench.ingest.measure_way:measure"
+_MEASURE: Final = "pixel_gather_bench.ingest.job:measure"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +83,19 @@ def bench_ingest(
         RequestError: An object is not there, is refused, empty, or smaller than a sample.
         StoreError: Two ways read different bytes.
     """
-    objects = run(_find_objects(request))
+    mounted_nbytes = Path(request.mount).stat().st_size if request.mount is not None else None
+    objects = run(_find_objects(request, mounted_nbytes))
     folder = new_folder(to, "ingest")
     with removed_if_empty(folder):
         with tempfile.TemporaryDirectory() as downloads:
-            missing = missing_ways(request, objects, free_nbytes=free_nbytes(Path(downloads)))
+            missing = _missing_ways(request, objects, free_nbytes=shutil.disk_usage(downloads).free)
             ways = [way for way in WAYS if way.name in request.ways and way.name not in missing]
-            trials = _measure(request, objects, ways, Path(downloads), on_trial)
+            trials = _measure(request, objects, ways, downloads, on_trial)
         check_contents(trials)
         return _write(request, objects, trials, missing | refused_of(trials), folder)
 
 
-def missing_ways(
+def _missing_ways(
     request: IngestRequest, objects: Sequence[IngestObject], *, free_nbytes: int
 ) -> dict[str, str]:
     """Return the wanted ways that cannot be measured here, each with the reason."""
@@ -99,7 +107,7 @@ def missing_ways(
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
-async def _find_objects(request: IngestRequest) -> tuple[IngestObject, ...]:
+async def _find_objects(request: IngestRequest, mounted_nbytes: int | None) -> tuple[IngestObject, ...]:
     """Return the objects as they are now."""
     store = Objects(request.stores)
     found = []
@@ -109,48 +117,36 @@ async def _find_objects(request: IngestRequest) -> tuple[IngestObject, ...]:
         except SourceError as error:
             reason = "it is empty" if error.status is Status.CORRUPT else error.reason
             raise RequestError(f"cannot be measured: {reason}", field=href) from error
-        if len(request.hrefs) == 1 and answer.object_nbytes < request.sample_nbytes:
+        nbytes = answer.object_nbytes
+        if len(request.hrefs) == 1 and nbytes < request.sample_nbytes:
             raise RequestError(
-                f"it has {answer.object_nbytes:,} bytes, less than one sample of {request.sample_nbytes:,}: "
+                f"it has {nbytes:,} bytes, less than one sample of {request.sample_nbytes:,}: "
                 "give a smaller --sample-bytes",
                 field=href,
             )
-        _check_mounted(request.mount, answer.object_nbytes)
-        found.append(
-            IngestObject(href=href, nbytes=answer.object_nbytes, etag=answer.etag, mounted=request.mount)
-        )
+        if mounted_nbytes not in (None, nbytes):
+            raise RequestError(
+                f"{request.mount} has {mounted_nbytes:,} bytes, the object {nbytes:,}: "
+                "give the object's own path",
+                field="mount",
+            )
+        found.append(IngestObject(href=href, nbytes=nbytes, etag=answer.etag, mounted=request.mount))
     return tuple(found)
-
-
-def _check_mounted(path: str | None, object_nbytes: int) -> None:
-    """Refuse a mounted file that is not the object.
-
-    Raises:
-        RequestError: Its size is another.
-    """
-    if path is None:
-        return
-    mounted_nbytes = Path(path).stat().st_size
-    if mounted_nbytes != object_nbytes:
-        raise RequestError(
-            f"{path} has {mounted_nbytes:,} bytes, the object {object_nbytes:,}: give the object's own path",
-            field="mount",
-        )
 
 
 def _measure(
     request: IngestRequest,
     objects: tuple[IngestObject, ...],
     ways: Sequence[Way],
-    downloads: Path,
+    downloads: str,
     on_trial: Callable[[WayTrial], None],
 ) -> list[WayTrial]:
     """Measure each way once a round."""
-    one = len(objects) == 1
+    one, sample_nbytes = len(objects) == 1, request.sample_nbytes
     reads = (
-        random_reads(objects[0].nbytes, sample_nbytes=request.sample_nbytes, n=request.n_random)
+        random_reads(objects[0].nbytes, sample_nbytes=sample_nbytes, n=request.n_random)
         if one
-        else one_window_each(objects, sample_nbytes=request.sample_nbytes)
+        else one_window_each(objects, sample_nbytes=sample_nbytes)
     )
     trials = []
     for number, way in rounds(ways, request.times):
@@ -159,7 +155,7 @@ def _measure(
                 way=way.name,
                 phase="whole" if one else "windows",
                 objects=objects,
-                sample_nbytes=request.sample_nbytes,
+                sample_nbytes=sample_nbytes,
                 reads=reads,
                 most_ahead=request.most_ahead,
                 stores=request.stores,
@@ -179,7 +175,7 @@ def _trial(job: IngestJob, way: Way) -> WayTrial:
     random = run_job(replace(job, phase="random"))
     if random.measured is None:
         return random
-    return replace(trial, measured=with_random(trial.measured, random.measured))
+    return replace(trial, measured=trial.measured.with_random(random.measured))
 
 
 def run_job(job: IngestJob) -> WayTrial:
@@ -198,15 +194,16 @@ def _write(
     missing: dict[str, str],
     folder: Path,
 ) -> IngestOutcome:
-    n, in_order = len(objects), {way.name: missing[way.name] for way in WAYS if way.name in missing}
+    n, href = len(objects), objects[0].href
+    missing = {way.name: missing[way.name] for way in WAYS if way.name in missing}
     reads_nbytes = objects[0].nbytes if n == 1 else request.sample_nbytes * n
     summaries = summarize(trials, nbytes=reads_nbytes)
     advice = advise(summaries, n_random=request.n_random, n_objects=n, patterns=request.patterns)
     planned_nbytes, n_in_flight = (objects[0].nbytes, 1) if n == 1 else (request.sample_nbytes, n)
-    parts = planned_parts(planned_nbytes, href=objects[0].href, n_in_flight=n_in_flight)
-    plan = beside_the_plan(summaries, parts, nbytes=planned_nbytes, href=objects[0].href, n_objects=n)
+    parts = planned_parts(planned_nbytes, href=href, n_in_flight=n_in_flight)
+    plan = beside_the_plan(summaries, parts, nbytes=planned_nbytes, href=href, n_objects=n)
     about = about_machine()
-    lines = list(report_lines(summaries, objects=objects, missing=in_order, advice=advice, plan=plan))
+    lines = [*_report_lines(summaries, objects=objects, missing=missing, advice=advice), "", plan]
     if request.with_published and n == 1:
         lines += ["", *lines_beside(summaries, nbytes=objects[0].nbytes)]
     text = "\n".join((*lines, "", f"{request.times} rounds, medians; {machine_in_words(about)}"))
@@ -216,20 +213,40 @@ def _write(
         "random_reads": request.n_random,
         "ahead": request.most_ahead,
         "ways": [asdict(each) for each in summaries],
-        "not_here": in_order,
+        "not_here": missing,
         "advice": [asdict(each) for each in advice],
         "plan": {"parts": parts.n, "part_bytes": parts.part_nbytes, "said": plan},
         "trials": [asdict(each) for each in trials],
-        "published": {name: asdict(each) for name, each in OF_2022.items()}
-        if request.with_published
-        else None,
+        "published": OF_2022 if request.with_published else None,
         "machine": about,
     }
-    (folder / "list.txt").write_text("".join(f"{each.href}\n" for each in objects), encoding="utf-8")
-    (folder / "records.json").write_text(json.dumps(values, indent=1), encoding="utf-8")
-    (folder / "ingest.txt").write_text(f"{text}\n", encoding="utf-8")
+    put_text(folder / "list.txt", "".join(f"{each.href}\n" for each in objects))
+    put_text(folder / "records.json", json.dumps(values, indent=1))
+    put_text(folder / "ingest.txt", f"{text}\n")
     if summaries:
-        from pixel_gather_bench.ingest.figure import write_figure  # noqa: PLC0415 # matplotlib, at the end
-
         write_figure(summaries, folder, n_objects=n)
     return IngestOutcome(folder=folder, text=text, values=values)
+
+
+def _report_lines(
+    summaries: Sequence[Summary],
+    *,
+    objects: Sequence[IngestObject],
+    missing: dict[str, str],
+    advice: Sequence[Advice],
+) -> Iterator[str]:
+    """Yield what was read, the table of the ways, those that could not be measured, and the advice."""
+    if len(objects) == 1:
+        href = "".join(each if each.isprintable() else "?" for each in objects[0].href)
+        yield f"{href}, {objects[0].nbytes:,} bytes"
+    else:
+        total = sum(each.nbytes for each in objects)
+        yield f"{len(objects):,} objects of {size(total)} in all, one window of each"
+    yield ""
+    yield from table_lines(summaries, n_objects=len(objects))
+    yield ""
+    for way, reason in missing.items():
+        yield f"not here: {BY_NAME[way].title}: {reason}"
+    for each in advice:
+        yield f"{each.pattern}: {each.title} [{each.way}]"
+        yield f"    {each.why}"

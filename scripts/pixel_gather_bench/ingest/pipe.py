@@ -1,19 +1,19 @@
 """The way of a pipe: another program streams the object, and it is read as it comes."""
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Final
 from urllib.parse import unquote
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.object_store import StoreSettings, split_href
-from pixel_gather_bench.ingest.job import MIB, IngestJob, IngestObject, Puller, Read
+from pixel_gather_bench.ingest.job import IngestJob, IngestObject, Puller, Read
 from pixel_gather_bench.ingest.ways import find_program, pipe_program
 from pixel_gather_bench.ingest.whole import options_of, s3_client
 
 _PRESIGNED_S: Final = 3600
-_CHUNK: Final = MIB
+_CHUNK: Final = 2**20
 
 
 class PipeWay(Puller):
@@ -31,7 +31,7 @@ class PipeWay(Puller):
             while chunk := pipe.read(_CHUNK):
                 yield chunk
 
-    def reads(self, reads: Sequence[Read]) -> Iterator[bytes]:
+    def reads(self, reads: Iterable[Read]) -> Iterator[bytes]:
         """Yield the bytes of one range of each object."""
         for read in reads:
             with self._open_pipe(read.index, to_its_end=False) as pipe:

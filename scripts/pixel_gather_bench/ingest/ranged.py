@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator
 
 from pixel_gather.core.model.source import Cost
 from pixel_gather.io.event_loop import open_runner
@@ -24,29 +24,14 @@ class RangedWay(Puller):
     """Reads as a gather does: pinned to one version of the object, late answers asked for again."""
 
     def __init__(self, job: IngestJob, *, most_ahead: int) -> None:
-        """Send nothing yet.
-
-        Args:
-            job: What to read.
-            most_ahead: Ranges in flight; 1 for one by one.
-        """
+        """Send nothing yet. So many ranges will be in flight."""
         super().__init__(job)
         self._most_ahead = most_ahead
         self._objects = Objects(job.stores)
         self._runner = open_runner()
 
-    def stream(self, index: int) -> Iterator[memoryview]:
-        """Yield all bytes in order, a sample at a time."""
-        nbytes, step = self._job.objects[index].nbytes, self._job.sample_nbytes
-        return self._in_order(
-            Read(index=index, start=start, stop=min(start + step, nbytes)) for start in range(0, nbytes, step)
-        )
-
-    def reads(self, reads: Sequence[Read]) -> Iterator[memoryview]:
+    def reads(self, reads: Iterable[Read]) -> Iterator[memoryview]:
         """Yield the bytes of each range."""
-        return self._in_order(reads)
-
-    def _in_order(self, reads: Iterable[Read]) -> Iterator[memoryview]:
         answers = self._answers(reads)
         while (answer := self._runner.run(_next(answers))) is not None:
             yield answer

@@ -1,37 +1,52 @@
-"""Medians of what each way took. Pure."""
+"""What each way took, as numbers, as a table and as a figure; also beside the published figures.
 
-from collections.abc import Sequence
+Published were one object of 2 GB in 2,048 samples, in 2022, by a blog article on pulling training data from
+S3: a local machine, default settings, averages of ten. A random read was one of 10 offsets, 100 MB apart. CPU
+and memory were not measured.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from pixel_gather.core.errors import StoreError
+from pixel_gather_bench.experiment import aligned, digits, take_median
 from pixel_gather_bench.ingest.job import MeasuredWay, WayTrial
 from pixel_gather_bench.ingest.ways import BY_NAME, Way
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from pixel_gather.io.pictures.theme import Theme
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Medians of one way. Times are in seconds."""
+    """One way."""
 
     way: Way
     n_times: int
-    first_sample_s: float
-    sample_s: float
-    """Average of one sample when all are read in order, with everything before the first."""
+    took: MeasuredWay
+    """Medians."""
 
-    total_s: float
-    download_s: float
-    random_s: float | None
-    """None if the way has no random reads."""
+    nbytes: int
+    """Read in ``took.total_s``."""
 
-    first_random_s: float | None
-    cpu_s: float
-    peak_rss_mib: float
-    mb_per_s: float
+    @property
+    def sample_s(self) -> float:
+        """Average of one sample when all are read in order, with everything before the first."""
+        return self.took.total_s / self.took.n_samples
+
+    @property
+    def mb_per_s(self) -> float:
+        """MB of 1,000,000 bytes."""
+        return self.nbytes / 1e6 / max(self.took.total_s, 1e-9)
 
     def random_total_s(self, n: int) -> float | None:
         """Return the seconds of so many random reads, with the download if there is one."""
-        return None if self.random_s is None else self.download_s + n * self.random_s
+        return None if self.took.random_s is None else self.took.download_s + n * self.took.random_s
 
 
 def summarize(trials: Sequence[WayTrial], *, nbytes: int) -> tuple[Summary, ...]:
@@ -45,29 +60,10 @@ def summarize(trials: Sequence[WayTrial], *, nbytes: int) -> tuple[Summary, ...]
     for trial in trials:
         if trial.measured is not None:
             runs.setdefault(trial.way, []).append(trial.measured)
-    return tuple(_summary(BY_NAME[way], measured, nbytes) for way, measured in runs.items())
-
-
-def _summary(way: Way, runs: Sequence[MeasuredWay], nbytes: int) -> Summary:
-    total_s = median(run.total_s for run in runs)
-    return Summary(
-        way=way,
-        n_times=len(runs),
-        first_sample_s=median(run.first_sample_s for run in runs),
-        sample_s=median(run.total_s / run.n_samples for run in runs),
-        total_s=total_s,
-        download_s=median(run.download_s for run in runs),
-        random_s=_median_or_none([run.random_s for run in runs]),
-        first_random_s=_median_or_none([run.first_random_s for run in runs]),
-        cpu_s=median(run.cpu_s for run in runs),
-        peak_rss_mib=median(run.peak_rss_mib for run in runs),
-        mb_per_s=nbytes / 1e6 / max(total_s, 1e-9),
+    return tuple(
+        Summary(way=BY_NAME[way], n_times=len(measured), took=take_median(measured), nbytes=nbytes)
+        for way, measured in runs.items()
     )
-
-
-def _median_or_none(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
 
 
 def refused_of(trials: Sequence[WayTrial]) -> dict[str, str]:
@@ -96,3 +92,121 @@ def check_contents(trials: Sequence[WayTrial]) -> None:
                 f"ways read different bytes, so nothing can be said of their speed ({kind} {said}). The "
                 "object changed meanwhile, or the server does not answer ranges right. Run it again"
             )
+
+
+type _Value = Callable[[Summary], float | None]
+
+
+def _ms(name: str) -> _Value:
+    def of(summary: Summary) -> float | None:
+        value = getattr(summary.took, name)
+        return None if value is None else 1000 * value
+
+    return of
+
+
+_COST: Final[dict[str, tuple[str, _Value]]] = {
+    "CPU": ("s", lambda each: each.took.cpu_s),
+    "Memory": ("MiB", lambda each: each.took.peak_rss_mib),
+}
+_WHOLE: Final[dict[str, tuple[str, _Value]]] = {
+    "First sample": ("ms", _ms("first_sample_s")),
+    "All of it, in order": ("MB/s", lambda each: each.mb_per_s),
+    "A random read, after any download": ("ms", _ms("random_s")),
+    "First random read, from nothing": ("ms", _ms("first_random_s")),
+    **_COST,
+}
+_WINDOWS: Final[dict[str, tuple[str, _Value]]] = {
+    "First window": ("ms", _ms("first_sample_s")),
+    "A window, on average": ("ms", lambda each: 1000 * each.sample_s),
+    **_COST,
+}
+"""What is measured of one object, and of windows of several: a column of the table, a panel of the figure."""
+
+
+def table_lines(summaries: Sequence[Summary], *, n_objects: int) -> Iterator[str]:
+    """Yield a table with a row per way."""
+    columns = _WHOLE if n_objects == 1 else _WINDOWS
+    heads = ("way", *(f"{title}, {unit}" for title, (unit, _) in columns.items()))
+    return aligned(
+        [heads, *((each.way.title, *(digits(of(each)) for _, of in columns.values())) for each in summaries)]
+    )
+
+
+def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) -> None:
+    """Write the figure as PNG and SVG, light and dark."""
+    from pixel_gather_bench.figures.look import put_in_both_themes  # noqa: PLC0415 # matplotlib, at the end
+
+    put_in_both_themes(partial(draw, summaries, n_objects=n_objects), folder, "ingest")
+
+
+def draw(summaries: Sequence[Summary], theme: "Theme", *, n_objects: int) -> "Figure":
+    """Draw the panels. The best bar of each is coloured. A way without a value has no bar."""
+    from pixel_gather_bench.figures.look import draw_bars, new_figure  # noqa: PLC0415 # as above
+
+    panels = _WHOLE if n_objects == 1 else _WINDOWS
+    n_rows = len(panels) // 2
+    figure, axes = new_figure(n_rows, 2, height_in=n_rows * (1.1 + 0.26 * len(summaries)))
+    names = [each.way.name for each in summaries]
+    for position, (ax, (title, (unit, value_of))) in enumerate(zip(axes.flat, panels.items(), strict=True)):
+        values = [value_of(each) for each in summaries]
+        is_best = max if unit == "MB/s" else min
+        draw_bars(ax, names, values, theme, is_best=is_best, missing="none: it only goes forward")
+        ax.set(xlabel=unit)
+        ax.set_title(title, loc="left")
+        if position % 2:
+            ax.set_yticklabels([])
+    return figure
+
+
+NBYTES: Final = 2 * 2**30
+"""Size of the published object."""
+
+OF_2022: Final[dict[str, tuple[str, dict[str, float]]]] = {
+    "in-parts": ("boto3 download_file", {"first_sample_s": 21.3}),
+    "one-thread": ("boto3 use_threads=False", {"first_sample_s": 156}),
+    "s5cmd": ("s5cmd --concurrency 10", {"first_sample_s": 23.1}),
+    "aws-cp": ("aws s3 cp, as boto3", {"first_sample_s": 21.3}),
+    "pipe": ("FIFO, download_fileobj", {"first_sample_s": 2.31, "sample_s": 0.01, "total_s": 24.7}),
+    "get-object": ("get_object", {"first_sample_s": 1.37, "total_s": 119, "random_s": 0.191}),
+    "goofys": ("goofys mount", {"first_sample_s": 1.36, "total_s": 27.6, "random_s": 0.149}),
+}
+"""By our own way that does the same: what the article calls it, and its seconds as far as it has them."""
+
+_OTHER_MOUNTS: Final = ("rclone-mount", "s3fs", "mount-s3")
+"""Measured beside goofys, which serves a mount as they do."""
+
+_SECONDS: Final = {
+    "first sample": "first_sample_s",
+    "a sample": "sample_s",
+    "total": "total_s",
+    "random read": "random_s",
+}
+
+
+def lines_beside(summaries: Sequence[Summary], *, nbytes: int) -> Iterator[str]:
+    """Yield a table: in each cell what was measured here and, behind a bar, what was published."""
+    here = {each.way.name: each for each in summaries}
+    names = [*(name for name in here if name in OF_2022 or name in _OTHER_MOUNTS)]
+    names += [name for name in OF_2022 if name not in here]
+    heads = ("way, here | in 2022", *(f"{what}, s" for what in _SECONDS))
+    yield "beside the figures published in 2022 (2 GB in 2,048 samples, a local machine, averages of 10)"
+    yield from aligned([heads, *(_row_beside(name, here.get(name)) for name in names)])
+    if nbytes != NBYTES:
+        yield f"the object here has {nbytes:,} bytes, not {NBYTES:,}: totals cannot be compared (see --make)"
+    if here:
+        soonest = min(here.values(), key=lambda each: each.took.first_sample_s)
+        fastest = min(here.values(), key=lambda each: each.took.total_s)
+        yield (
+            f"first sample soonest: here {soonest.way.title}, in 2022 the goofys mount. "
+            f"Least time in all: here {fastest.way.title}, in 2022 the download by boto3 in parts"
+        )
+
+
+def _row_beside(name: str, here: Summary | None) -> tuple[str, ...]:
+    title, then = OF_2022.get(name, ("-", {}))
+    cells = []
+    for what in _SECONDS.values():
+        ours = None if here is None else getattr(here if what == "sample_s" else here.took, what)
+        cells.append(f"{digits(ours)} | {digits(then.get(what))}")
+    return (f"{'-' if here is None else here.way.name} | {title}", *cells)

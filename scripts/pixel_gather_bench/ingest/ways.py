@@ -7,12 +7,13 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pixel_gather_bench.ingest.job import IngestObject
+if TYPE_CHECKING:
+    from pixel_gather_bench.ingest.job import IngestObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Way:
     """One way."""
 
@@ -21,59 +22,77 @@ class Way:
     puller: str
     """``module:name`` of its `pixel_gather_bench.ingest.job.Puller`, within this package."""
 
+    program: str | None = None
+    """The other program that does it, if any."""
+
+    s3_only: bool = False
     downloads: bool = False
     """Whether the whole object is stored before it is read."""
 
     only_forward: bool = False
     """Whether it cannot read random ranges."""
 
+    mounts: bool = False
+    """Whether it mounts a bucket by itself."""
+
+
+def _fuse(name: str, title: str, program: str) -> Way:
+    return Way(name, f"FUSE mount by {title}", "mounts:FuseWay", program, s3_only=True, mounts=True)
+
 
 WAYS: Final = (
-    Way(name="one-stream", title="whole download, one stream", puller="whole:one_stream", downloads=True),
+    Way("one-stream", "whole download, one stream", "whole:one_stream", downloads=True),
     Way(
-        name="in-parts",
-        title="whole download, 10 parts of 8 MiB at a time (boto3)",
-        puller="whole:in_parts",
+        "in-parts",
+        "whole download, 10 parts of 8 MiB at a time (boto3)",
+        "whole:in_parts",
+        s3_only=True,
         downloads=True,
     ),
     Way(
-        name="one-thread",
-        title="whole download, one part at a time (boto3)",
-        puller="whole:in_parts_one_by_one",
+        "one-thread",
+        "whole download, one part at a time (boto3)",
+        "whole:in_parts_one_by_one",
+        s3_only=True,
         downloads=True,
     ),
     Way(
-        name="s5cmd",
-        title="whole download by s5cmd, 10 parts at a time",
-        puller="whole:s5cmd",
+        "s5cmd",
+        "whole download by s5cmd, 10 parts at a time",
+        "whole:s5cmd",
+        "s5cmd",
+        s3_only=True,
         downloads=True,
     ),
     Way(
-        name="aws-cp",
-        title="whole download by the AWS CLI (aws s3 cp)",
-        puller="whole:aws_cp",
+        "aws-cp",
+        "whole download by the AWS CLI (aws s3 cp)",
+        "whole:aws_cp",
+        "aws",
+        s3_only=True,
         downloads=True,
     ),
-    Way(name="pipe", title="stream through a pipe", puller="pipe:PipeWay", only_forward=True),
+    Way("pipe", "stream through a pipe", "pipe:PipeWay", only_forward=True),
     Way(
-        name="get-object",
-        title="one GET read as it comes, ranged GETs at random (boto3)",
-        puller="whole:GetObjectWay",
+        "get-object",
+        "one GET read as it comes, ranged GETs at random (boto3)",
+        "whole:GetObjectWay",
+        s3_only=True,
     ),
-    Way(name="one-by-one", title="ranges one by one", puller="ranged:one_by_one"),
-    Way(name="ahead", title="ranges in parallel, read ahead (this tool)", puller="ranged:ahead"),
-    Way(name="gdal", title="GDAL's virtual file system", puller="gdal:GdalWay"),
-    Way(name="rclone-mount", title="FUSE mount by rclone", puller="mounts:FuseWay"),
-    Way(name="s3fs", title="FUSE mount by s3fs", puller="mounts:FuseWay"),
-    Way(name="goofys", title="FUSE mount by goofys", puller="mounts:FuseWay"),
-    Way(name="mount-s3", title="FUSE mount by Mountpoint for S3", puller="mounts:FuseWay"),
-    Way(name="mount", title="file system mounted by somebody else", puller="mounts:MountWay"),
+    Way("one-by-one", "ranges one by one", "ranged:one_by_one"),
+    Way("ahead", "ranges in parallel, read ahead (this tool)", "ranged:ahead"),
+    Way("gdal", "GDAL's virtual file system", "gdal:GdalWay"),
+    _fuse("rclone-mount", "rclone", "rclone"),
+    _fuse("s3fs", "s3fs", "s3fs"),
+    _fuse("goofys", "goofys", "goofys"),
+    _fuse("mount-s3", "Mountpoint for S3", "mount-s3"),
+    Way("mount", "file system mounted by somebody else", "files:MountWay"),
 )
 BY_NAME: Final = {way.name: way for way in WAYS}
 
 
 def not_here(
-    way: Way, objects: Sequence[IngestObject], *, free_nbytes: int, stores_pays: bool = False
+    way: Way, objects: Sequence["IngestObject"], *, free_nbytes: int, stores_pays: bool = False
 ) -> str | None:
     """Return why a way cannot be measured here; None if it can.
 
@@ -87,30 +106,25 @@ def not_here(
 
 
 def _reasons(
-    way: Way, objects: Sequence[IngestObject], free_nbytes: int, *, stores_pays: bool
+    way: Way, objects: Sequence["IngestObject"], free_nbytes: int, *, stores_pays: bool
 ) -> Iterator[str]:
     schemes = {each.href.partition("://")[0] for each in objects}
     largest = max(each.nbytes for each in objects)
     if way.downloads and largest > free_nbytes:
         yield f"the disk for downloads has {free_nbytes:,} bytes free, the object has {largest:,}"
-    if way.name in _S3_ONLY and schemes != {"s3"}:
+    if way.s3_only and schemes != {"s3"}:
         yield "is for s3:// only"
-    yield from _lacking(way, objects)
+    yield from _lacking_programs(way, objects)
     if way.name == "mount" and any(each.mounted is None for each in objects):
         yield "give the object's path on the mounted file system by --mount"
-    if way.name == "pipe" and schemes != {"file"} and pipe_program(schemes) is None:
-        yield "neither curl nor, for S3, the AWS CLI is on the PATH"
-    if way.name == "pipe" and schemes == {"file"} and shutil.which("cat") is None:
-        yield "cat is not on the PATH"
-    if way.name == "pipe" and stores_pays and pipe_program(schemes) == "curl":
-        yield "curl does not say that the requester pays; the AWS CLI, which does, is not on the PATH"
+    if way.name == "pipe":
+        yield from _lacking_pipes(schemes, stores_pays=stores_pays)
 
 
-def _lacking(way: Way, objects: Sequence[IngestObject]) -> Iterator[str]:
-    """Yield what is missing for a way of another program."""
-    if way.name in _PROGRAMS and not works(_PROGRAMS[way.name]):
-        yield f"{_PROGRAMS[way.name]} is not on the PATH, or does not start"
-    if way.name in FUSE_WAYS:
+def _lacking_programs(way: Way, objects: Sequence["IngestObject"]) -> Iterator[str]:
+    if way.program and not works(way.program):
+        yield f"{way.program} is not on the PATH, or does not start"
+    if way.mounts:
         if not (sys.platform == "linux" and os.access("/dev/fuse", os.R_OK | os.W_OK)):
             yield "this machine lets nobody mount by FUSE"
         if shutil.which("fusermount3") is None and shutil.which("fusermount") is None:
@@ -119,18 +133,16 @@ def _lacking(way: Way, objects: Sequence[IngestObject]) -> Iterator[str]:
             yield "the objects lie in several buckets"
 
 
-FUSE_WAYS: Final = ("rclone-mount", "s3fs", "goofys", "mount-s3")
-"""Ways that mount a bucket by themselves."""
-
-_PROGRAMS: Final = {
-    "s5cmd": "s5cmd",
-    "aws-cp": "aws",
-    "rclone-mount": "rclone",
-    "s3fs": "s3fs",
-    "goofys": "goofys",
-    "mount-s3": "mount-s3",
-}
-_S3_ONLY: Final = (*_PROGRAMS, "in-parts", "one-thread", "get-object")
+def _lacking_pipes(schemes: set[str], *, stores_pays: bool) -> Iterator[str]:
+    if schemes == {"file"}:
+        if shutil.which("cat") is None:
+            yield "cat is not on the PATH"
+        return
+    program = pipe_program(schemes)
+    if program is None:
+        yield "neither curl nor, for S3, the AWS CLI is on the PATH"
+    if program == "curl" and stores_pays:
+        yield "curl does not say that the requester pays; the AWS CLI, which does, is not on the PATH"
 
 
 def pipe_program(schemes: set[str]) -> str | None:

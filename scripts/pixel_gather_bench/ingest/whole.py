@@ -1,21 +1,21 @@
-"""Ways that download an object whole before any of it is read."""
+"""Ways that download an object whole before any of it is read, and the one that reads a GET as it comes."""
 
 import os
-import shutil
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.object_store import StoreSettings, split_href
-from pixel_gather_bench.ingest.job import MIB, IngestJob, IngestObject, Puller, Read
+from pixel_gather_bench.ingest.files import FileWay
+from pixel_gather_bench.ingest.job import IngestJob, IngestObject, Puller, Read
 from pixel_gather_bench.ingest.ways import find_program
 
-_CHUNK: Final = MIB
+_CHUNK: Final = 2**20
 _PARTS_AT_A_TIME: Final = 10
-_PART_NBYTES: Final = 8 * MIB
+_PART_NBYTES: Final = 8 * 2**20
 """Both as the AWS CLI has them."""
 
 
@@ -23,38 +23,24 @@ type Download = Callable[[IngestObject, Path], None]
 """Stores an object whole, in a file that is not there yet."""
 
 
-class WholeWay(Puller):
+class WholeWay(FileWay):
     """Reads from a file that each object is downloaded to at its first use."""
 
     def __init__(self, job: IngestJob, download: Download) -> None:
         """Download nothing yet."""
         super().__init__(job)
         self._download = download
-        self._files: dict[int, Path] = {}
 
     def ready(self, index: int) -> None:
         """Download an object, unless it is here."""
-        self._file(index)
+        self.path(index)
 
-    def stream(self, index: int) -> Iterator[bytes]:
-        """Yield all bytes in order."""
-        with self._file(index).open("rb") as file:
-            while chunk := file.read(self._job.sample_nbytes):
-                yield chunk
-
-    def reads(self, reads: Sequence[Read]) -> Iterator[bytes]:
-        """Yield the bytes of each range."""
-        for read in reads:
-            with self._file(read.index).open("rb") as file:
-                file.seek(read.start)
-                yield file.read(read.stop - read.start)
-
-    def _file(self, index: int) -> Path:
-        if index not in self._files:
-            path = Path(self._job.folder, f"object-{index}")
+    def path(self, index: int) -> Path:
+        """Return where an object's file is."""
+        path = Path(self._job.folder, f"object-{index}")
+        if not path.exists():
             self._download(self._job.objects[index], path)
-            self._files[index] = path
-        return self._files[index]
+        return path
 
 
 def one_stream(job: IngestJob) -> WholeWay:
@@ -162,7 +148,7 @@ class GetObjectWay(Puller):
         """Yield all bytes in order."""
         return _s3_stream(self._job.objects[index], self._client, pays=self._job.stores.requester_pays)
 
-    def reads(self, reads: Sequence[Read]) -> Iterator[bytes]:
+    def reads(self, reads: Iterable[Read]) -> Iterator[bytes]:
         """Yield the bytes of each range."""
         extra = _payer(pays=self._job.stores.requester_pays)
         for read in reads:
@@ -214,8 +200,3 @@ def _file_stream(stored: IngestObject) -> Iterator[bytes]:
 def _bucket_and_key(href: str) -> tuple[str, str]:
     root, key = split_href(href)
     return root.removeprefix("s3://"), key
-
-
-def free_nbytes(folder: Path) -> int:
-    """Return the free space of the disk that a folder is on."""
-    return shutil.disk_usage(folder).free

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.figures.look import (
+    draw_star,
     finish_axes,
     legend_above,
     log_ticks,
@@ -64,17 +65,9 @@ def _draw_curve(ax: Axes, curve: BackEndCurve, theme: Theme) -> None:
     )
     ax.plot(xs, medians, color=theme.blue, marker="o", markersize=4.5, label="a fixed number (median, range)")
     if curve.found is not None:
-        ax.plot(
-            curve.found.at_a_time,
-            curve.found.median_per_s,
-            color=theme.vermilion,
-            marker="*",
-            markersize=15,
-            markeredgecolor=theme.background,
-            linestyle="none",
-            zorder=5,
-            label="found out while reading: the default",
-        )
+        label = "found out while reading: the default"
+        found = (curve.found.at_a_time, curve.found.median_per_s)
+        draw_star(ax, *found, theme, label=label, colour=theme.vermilion)
     ax.set_xscale("log", base=2)
     drawn = curve.fixed if curve.found is None else (*curve.fixed, curve.found)
     fastest = max(max(point.per_s) for point in drawn)

@@ -12,7 +12,7 @@ from pixel_gather.core.request.sources import Sources
 from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.ingest.advice import PATTERNS
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest
-from pixel_gather_bench.ingest.job import MIB, WayTrial
+from pixel_gather_bench.ingest.job import WayTrial
 from pixel_gather_bench.ingest.made_object import make_object
 from pixel_gather_bench.ingest.ways import WAYS
 from pixel_gather_bench.suite.sources import read_hrefs
@@ -39,9 +39,9 @@ _NAMES = tuple(way.name for way in WAYS)
 )
 @click.option(
     "--sample-bytes",
-    type=click.IntRange(1, 1024 * MIB),
+    type=click.IntRange(1, 2**30),
     metavar="N",
-    default=MIB,
+    default=2**20,
     help="Bytes of a sample, of a random read and of a window.  [default: 1048576]",
 )
 @click.option(
