@@ -8,8 +8,7 @@ obstore, which fetches the same shards and decodes nothing.
 import argparse
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -29,12 +28,11 @@ from zarr.codecs import BloscCodec
 
 from benchmarks.gathers import memory_folder
 from benchmarks.loopback_server import Behaviour, run_server
-from benchmarks.output import parser_of, put, spread
+from benchmarks.output import Taken, compare, parser_of, put, take_turns, timed
 from benchmarks.peers.rasterio_threads import MODERN
 from pixel_gather import ChipDataset, Settings, gather
 from pixel_gather.features.chips.opened_chips import OpenedChips
 from pixel_gather.io.cube.chip_pixels import ChipPixels
-from pixel_gather_bench.experiment import markdown
 
 _WEST: Final = 600_000
 _NORTH: Final = 5_100_000
@@ -52,8 +50,6 @@ WHOLE: Final = "obstore, whole shards"
 PARTS: Final = "obstore, ranges of 8 MiB"
 
 type Values = np.ndarray[Any, np.dtype[Any]]
-type Taken = tuple[float, float]
-"""Seconds, and seconds of CPU of this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,38 +188,15 @@ def fetched(store: HTTPStore, sizes: Mapping[str, int], *, part_nbytes: int | No
         assert sum(threads.map(fetch, sizes)) == sum(sizes.values())
 
 
-def rounds(cases: Mapping[str, Callable[[], Any]], n: int) -> dict[str, list[Taken]]:
-    """Run all cases in turn, every second round backwards. The first round warms up."""
-    seen: dict[str, list[Taken]] = {name: [] for name in cases}
-    for at in range(n + 1):
-        order = list(cases.items())
-        for name, case in order if at % 2 else reversed(order):
-            started, cpu_s = time.perf_counter(), sum(os.times()[:2])
-            case()
-            if at:
-                seen[name].append((time.perf_counter() - started, sum(os.times()[:2]) - cpu_s))
-    return seen
-
-
-def table(seen: Mapping[str, Sequence[Taken]], ours: str, what: str) -> Iterator[str]:
-    """Yield lines of Markdown. Ratios are formed within each round: how many times as long others take."""
-    rows = []
-    for name, taken in seen.items():
-        figures = [spread(values) for values in zip(*taken, strict=True)]
-        pairs = zip(taken, seen[ours], strict=True)
-        rows.append((name, *figures, spread([each[0] / own[0] for each, own in pairs])))
-    yield from markdown([(what, "s", "CPU s", f"x time of {ours}"), *rows])
-    yield ""
-
-
 def _gathers(job: Job, options: argparse.Namespace, to: Path) -> Iterator[tuple[str, dict[str, list[Taken]]]]:
     """Yield measurements of whole gathers, without and with a delay of each answer."""
     with run_server(job.folder) as server:
 
-        def making(make: Callable[..., None], **named: Any) -> Callable[[], None]:
-            def case() -> None:
-                make(job, server.url, to, **named)
+        def making(make: Callable[..., None], **named: Any) -> Callable[[], Taken]:
+            def case() -> Taken:
+                taken = timed(lambda: make(job, server.url, to, **named))
                 shutil.rmtree(to)
+                return taken
 
             return case
 
@@ -231,7 +204,7 @@ def _gathers(job: Job, options: argparse.Namespace, to: Path) -> Iterator[tuple[
             server.behave(Behaviour(ttfb_s=ttfb_ms / 1000))
             cases = {OURS: making(gathered, codec="blosc-lz4")}
             cases |= {SCRIPT.format(n): making(scripted, n_threads=n) for n in options.threads}
-            yield f"list to cube, {ttfb_ms} ms", rounds(cases, options.rounds)
+            yield f"list to cube, {ttfb_ms} ms", take_turns(cases, options.rounds, warm_ups=1)
 
 
 def _epochs(cube: Path, options: argparse.Namespace) -> Iterator[tuple[str, dict[str, list[Taken]]]]:
@@ -241,17 +214,18 @@ def _epochs(cube: Path, options: argparse.Namespace) -> Iterator[tuple[str, dict
     with run_server(cube) as server:
         store = HTTPStore.from_url(server.url, client_options={"allow_http": True})
         chips = opened(store, server.url)
-        cases: dict[str, Callable[[], Any]] = {
-            LOADER: lambda: epoch(chips),
-            UNDECODED: lambda: undecoded_epoch(chips),
-            WHOLE: lambda: fetched(store, sizes, part_nbytes=None),
-            PARTS: lambda: fetched(store, sizes, part_nbytes=_PART_NBYTES),
+        works: dict[str, Callable[[], object]] = {
+            LOADER: partial(epoch, chips),
+            UNDECODED: partial(undecoded_epoch, chips),
+            WHOLE: partial(fetched, store, sizes, part_nbytes=None),
+            PARTS: partial(fetched, store, sizes, part_nbytes=_PART_NBYTES),
         }
+        cases = {name: partial(timed, work) for name, work in works.items()}
         for mb_per_s in options.mb_per_s:
             server.behave(Behaviour(bytes_per_s=mb_per_s * 1e6 or None))
             limit = f"{mb_per_s} MB/s" if mb_per_s else "no limit"
             total = f"{sum(sizes.values()) / 1e6:.0f} MB"
-            yield f"an epoch, {cube.name}, {total}, {limit}", rounds(cases, options.rounds)
+            yield f"an epoch, {cube.name}, {total}, {limit}", take_turns(cases, options.rounds, warm_ups=1)
 
 
 def main() -> None:
@@ -282,9 +256,9 @@ def main() -> None:
         job.write()
 
         def note(what: str, seen: dict[str, list[Taken]], ours: str) -> None:
-            lines.extend(table(seen, ours, what))
+            lines.extend(compare(seen, what, ours))
             records.append({what: seen})
-            click.echo("\n".join(table(seen, ours, what)), err=True)
+            click.echo("\n".join(compare(seen, what, ours)), err=True)
 
         for what, seen in _gathers(job, options, Path(name, "cube")):
             note(what, seen, OURS)

@@ -3,10 +3,9 @@
 ``PYTHONPATH=tests uv run python -m benchmarks.bench_grid``; README.md beside this file says what came out.
 """
 
-import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -14,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 import rasterio
 
-from benchmarks.output import parser_of, put, spread
+from benchmarks.output import Taken, parser_of, put, ratios, spread, take_turns, timed
 from pixel_gather import gather
 from pixel_gather.in_process.settings import Settings
-from pixel_gather_bench.experiment import markdown, rounds
+from pixel_gather_bench.experiment import markdown
 
 _SIDE: Final = 1024
 _WEST: Final = 300_000
@@ -33,8 +32,6 @@ COMPARED: Final = (
 )
 
 type Request = dict[str, Any]
-type Taken = tuple[float, float]
-"""Seconds, and seconds of CPU."""
 
 
 def write_scenes(folder: Path, n: int) -> list[Request]:
@@ -98,11 +95,8 @@ def main() -> None:
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
         cases = cases_of(write_scenes(Path(folder), options.scenes))
-        seen: dict[str, list[Taken]] = {name: [] for name in cases}
-        for number, name in rounds(list(cases), options.rounds, warm_ups=1):
-            taken = _timed(cases[name], Path(folder))
-            if number >= 0:
-                seen[name].append(taken)
+        works = {name: partial(_gather_all, those, Path(folder)) for name, those in cases.items()}
+        seen = take_turns(works, options.rounds, warm_ups=1)
     put(tables(seen, COMPARED), [seen], options.json)
 
 
@@ -113,23 +107,21 @@ def tables(seen: Mapping[str, Sequence[Taken]], compared: Sequence[tuple[str, st
         seen: What each case took, by its name.
         compared: Pairs of cases: which one is divided by which other.
     """
-    rows = ((name, *map(spread, zip(*taken, strict=True))) for name, taken in seen.items())
+    rows = ((name, *map(spread, [*zip(*taken, strict=True)][:2])) for name, taken in seen.items())
     yield from markdown([("gather", "s", "CPU s"), *rows])
     yield ""
-    ratios = []
-    for one, other in compared:
-        pairs = list(zip(seen[one], seen[other], strict=True))
-        of_each = (spread(tuple(after[at] / before[at] for before, after in pairs)) for at in (0, 1))
-        ratios.append((other, one, *of_each))
-    yield from markdown([("gather", "beside", "x time", "x CPU"), *ratios])
+    beside = ((other, one, *ratios(seen[one], seen[other])) for one, other in compared)
+    yield from markdown([("gather", "beside", "x time", "x CPU"), *beside])
 
 
-def _timed(requests: Sequence[Request], folder: Path) -> Taken:
+def _gather_all(requests: Sequence[Request], folder: Path) -> Taken:
     """Return what it takes to gather each request."""
-    started, cpu_s = time.perf_counter(), sum(os.times()[:2])
-    for at, request in enumerate(requests):
-        gather(request, to=folder / f"cube{at}", settings=Settings(draws_report=False))
-    taken = time.perf_counter() - started, sum(os.times()[:2]) - cpu_s
+
+    def work() -> None:
+        for at, request in enumerate(requests):
+            gather(request, to=folder / f"cube{at}", settings=Settings(draws_report=False))
+
+    taken = timed(work)
     for at in range(len(requests)):
         shutil.rmtree(folder / f"cube{at}")
     return taken

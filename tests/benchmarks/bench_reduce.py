@@ -6,10 +6,7 @@ All read from the loopback server. A script of rasterio and numpy does what a ca
 
 import os
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import rasterio
 import zarr
@@ -27,11 +23,10 @@ from zarr.codecs import BloscCodec
 
 from benchmarks.gathers import memory_folder
 from benchmarks.loopback_server import run_server
-from benchmarks.output import parser_of, put, spread
+from benchmarks.output import Taken, compare, parser_of, put, take_turns, timed_in_new_process
 from benchmarks.peers.rasterio_threads import MODERN
 from pixel_gather import gather, make_plan
 from pixel_gather.in_process.settings import Settings
-from pixel_gather_bench.experiment import markdown, rounds
 
 _WEST: Final = 600_000
 _NORTH: Final = 5_100_000
@@ -45,14 +40,6 @@ GATHERED: Final = "a cube of all scenes, xarray's median of it"
 SCRIPT: Final = "rasterio in 8 threads, numpy.nanmedian"
 
 type Values = np.ndarray[Any, np.dtype[Any]]
-
-
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """What one whole job took, in a process of its own."""
-
-    seconds: float
-    cpu_s: float
-    peak_rss_mib: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,59 +150,24 @@ def main() -> None:
     parser = parser_of(main)
     parser.add_argument("--scenes", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", help="take one job alone, in this process: used by the others")
-    parser.add_argument("--url")
-    parser.add_argument("--to", type=Path)
     options = parser.parse_args()
-    if options.only is not None:
-        _JOBS[options.only](Job(folder=Path(), n_scenes=options.scenes), options.url, options.to)
-        return
-    seen: dict[str, list[Taken]] = {name: [] for name in _JOBS}
     with TemporaryDirectory(dir=memory_folder()) as name:
-        job = Job(folder=Path(name, "scenes"), n_scenes=options.scenes)
+        job, to = Job(folder=Path(name, "scenes"), n_scenes=options.scenes), Path(name, "cube")
         job.folder.mkdir()
         job.write()
         with run_server(job.folder) as server:
             planned = make_plan(
                 job.request(server.url) | {"reduce": {"by": "month", "statistic": "median"}}
             ).estimate
-            for _, what in rounds(list(_JOBS), options.rounds):
-                seen[what].append(_in_new_process(what, job, server.url, Path(name, "cube")))
+
+            def measured(do: Callable[[Job, str, Path], None]) -> Taken:
+                taken = timed_in_new_process(partial(do, job, server.url, to))
+                shutil.rmtree(to)
+                return taken
+
+            seen = take_turns({what: partial(measured, do) for what, do in _JOBS.items()}, options.rounds)
     by_model = f"By the model, on AWS: ${planned.usd:.4f} and {planned.seconds:.1f} s."
-    put([*table(seen), by_model], [seen], options.json)
-
-
-def _in_new_process(what: str, job: Job, url: str, to: Path) -> Taken:
-    command = [sys.executable, "-m", "benchmarks.bench_reduce", "--only", what, "--url", url, "--to", str(to)]
-    started = time.perf_counter()
-    with subprocess.Popen([*command, "--scenes", str(job.n_scenes)]) as process:  # noqa: S603 # our own words
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, what
-    shutil.rmtree(to)
-    return Taken(
-        seconds=time.perf_counter() - started,
-        cpu_s=used.ru_utime + used.ru_stime,
-        peak_rss_mib=used.ru_maxrss / 1024,
-    )
-
-
-def table(seen: Mapping[str, Sequence[Taken]]) -> Iterator[str]:
-    """Yield lines of Markdown. Ratios are formed within each round: how many times as long others take."""
-    rows = []
-    for name, taken in seen.items():
-        pairs = list(zip(taken, seen[OURS], strict=True))
-        rows.append(
-            (
-                name,
-                spread([each.seconds for each in taken]),
-                spread([each.cpu_s for each in taken]),
-                f"{max(each.peak_rss_mib for each in taken):,.0f}",
-                spread([each.seconds / own.seconds for each, own in pairs]),
-            )
-        )
-    yield from markdown([("twelve medians", "s", "CPU s", "peak MiB", "x time"), *rows])
-    yield ""
+    put([*compare(seen, "twelve medians", OURS), by_model], [seen], options.json)
 
 
 if __name__ == "__main__":

@@ -5,17 +5,13 @@ program runs once a round, in a process of its own. Two threads or two processes
 It prints medians of wall and CPU seconds, and of the ratios to ours within each round.
 """
 
-import multiprocessing
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import date, timedelta
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Any, Final
 
 import click
@@ -23,8 +19,8 @@ import numpy as np
 import rasterio
 import shapely
 
+from benchmarks.output import compare, take_turns, timed_in_new_process
 from pixel_gather import points, zones
-from pixel_gather_bench.experiment import markdown, rounds
 from rank.rasters import landscape, make_cog
 
 _LEFT, _TOP, _SIZE = 500_000.0, 5_000_000.0, 10.0
@@ -32,9 +28,6 @@ _CRS: Final = "EPSG:32633"
 _WORKERS: Final = 2
 _BANDS: Final = ("red", "nir")
 _N_MADE: Final = 4
-
-type Run = tuple[str, float, float, float]
-"""What it says, wall and CPU seconds with all of its imports, and memory in MiB."""
 
 type Program = Callable[[], str]
 """Runs, and returns what there is to say."""
@@ -130,43 +123,10 @@ def in_processes(scenes: Sequence[Sequence[Path]], wkbs: list[bytes]) -> str:
         return f"{sum(pool.map(extracted, scenes)):,} features"
 
 
-def _in_child(program: Program, answer: Any) -> None:
-    started = time.perf_counter()
-    said = program()
-    used = [getrusage(each) for each in (RUSAGE_SELF, RUSAGE_CHILDREN)]
-    cpu_s = sum(each.ru_utime + each.ru_stime for each in used)
-    wall_s = time.perf_counter() - started
-    status = Path("/proc/self/status").read_text()  # ru_maxrss would also count the parent's, before exec
-    answer.put((said, wall_s, cpu_s, int(status.partition("VmHWM:")[2].split()[0]) / 1024))
-
-
-def run_once(program: Program) -> Run:
-    """Run a program in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    answer = context.Queue()
-    child = context.Process(target=_in_child, args=(program, answer))
-    child.start()
-    found: Run = answer.get()
-    child.join()
-    return found
-
-
-def compare(title: str, programs: dict[str, Program], times: int) -> list[tuple[str, ...]]:
-    """Return a row for each program; the first is ours."""
-    runs: dict[str, list[Run]] = {name: [] for name in programs}
-    for _, name in rounds(list(programs), times):
-        runs[name].append(run_once(programs[name]))
-        said, wall_s, cpu_s, mib = runs[name][-1]
-        click.echo(f"{title}: {name}: {wall_s:.2f} s, {cpu_s:.2f} s of CPU, {mib:.0f} MiB, {said}", err=True)
-    ours = next(iter(runs.values()))
-    rows: list[tuple[str, ...]] = []
-    for name, found in runs.items():
-        wall_s, cpu_s, mib = (
-            statistics.median(column) for column in zip(*(run[1:] for run in found), strict=True)
-        )
-        ratio = statistics.median(theirs[2] / own[2] for own, theirs in zip(ours, found, strict=True))
-        rows.append((f"{title}: {name}", f"{wall_s:.1f}", f"{cpu_s:.1f}", f"{ratio:.2f}", f"{mib:.0f}"))
-    return rows
+def measure(title: str, programs: dict[str, Program], times: int) -> list[str]:
+    """Return a table of the programs, each in a process of its own; the first is ours."""
+    cases = {name: partial(timed_in_new_process, program) for name, program in programs.items()}
+    return [*compare(take_turns(cases, times), title, next(iter(programs)))]
 
 
 def scenes_of(folder: Path, n: int) -> list[list[Path]]:
@@ -174,9 +134,9 @@ def scenes_of(folder: Path, n: int) -> list[list[Path]]:
     return [[folder / f"{number}-{band}.tif" for band in _BANDS] for number in range(n)]
 
 
-def compare_points(folder: Path, n_images: int, side: int, n: int, times: int) -> list[tuple[str, ...]]:
+def compare_points(folder: Path, n_images: int, side: int, n: int, times: int) -> list[str]:
     """Compare tables of points in few places and everywhere."""
-    images, rows = make_images(folder, n_images, side), []
+    images, lines = make_images(folder, n_images, side), []
     for clustered in (True, False):
         xys = [(float(x), float(y)) for x, y in places(n, side, clustered=clustered)]
         programs: dict[str, Program] = {
@@ -185,11 +145,11 @@ def compare_points(folder: Path, n_images: int, side: int, n: int, times: int) -
                 in_threads, partial(sampled, xys=xys), scenes_of(folder, n_images)
             ),
         }
-        rows += compare(f"{n:,} points {'in 20 clusters' if clustered else 'everywhere'}", programs, times)
-    return rows
+        lines += measure(f"{n:,} points {'in 20 clusters' if clustered else 'everywhere'}", programs, times)
+    return lines
 
 
-def compare_zones(folder: Path, n_images: int, side: int, n: int, times: int) -> list[tuple[str, ...]]:
+def compare_zones(folder: Path, n_images: int, side: int, n: int, times: int) -> list[str]:
     """Compare tables of fields."""
     images, wkbs, scenes = make_images(folder, n_images, side), fields(n, side), scenes_of(folder, n_images)
     programs: dict[str, Program] = {
@@ -197,7 +157,7 @@ def compare_zones(folder: Path, n_images: int, side: int, n: int, times: int) ->
         "exactextract in two processes": partial(in_processes, scenes, wkbs),
         "reading all pixels by rasterio": partial(in_threads, decoded, list(chain(*scenes))),
     }
-    return compare(f"{n:,} fields", programs, times)
+    return measure(f"{n:,} fields", programs, times)
 
 
 @click.command()
@@ -219,15 +179,14 @@ def main(  # each option has a name
     only: str | None,
 ) -> None:
     """Make the images, run each program on them, and print a table."""
-    rows: list[tuple[str, ...]] = []
+    lines: list[str] = []
     if only != "zones":
         with tempfile.TemporaryDirectory() as name:
-            rows += compare_points(Path(name), n_images, points_side, n_points, times)
+            lines += compare_points(Path(name), n_images, points_side, n_points, times)
     if only != "points":
         with tempfile.TemporaryDirectory() as name:
-            rows += compare_zones(Path(name), n_images, side, n_fields, times)
-    head = ("job", "seconds", "CPU seconds", "CPU beside ours", "MiB of one process")
-    click.echo("\n".join(markdown([head, *rows])))
+            lines += compare_zones(Path(name), n_images, side, n_fields, times)
+    click.echo("\n".join(lines))
 
 
 if __name__ == "__main__":

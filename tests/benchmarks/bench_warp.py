@@ -6,7 +6,6 @@ what came out.
 
 import os
 import shutil
-import time
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,12 +19,11 @@ import xarray as xr
 from odc.geo.geobox import GeoBox
 from rasterio.warp import transform_bounds
 
-from benchmarks.bench_grid import Taken, tables
-from benchmarks.output import parser_of, put
+from benchmarks.bench_grid import tables
+from benchmarks.output import Taken, parser_of, put, take_turns, timed
 from benchmarks.peers.careful_threads import ENCODING
 from pixel_gather import gather
 from pixel_gather.in_process.settings import Settings
-from pixel_gather_bench.experiment import rounds
 
 _SIDE: Final = 1536
 _SHAPE: Final = (512, 512)
@@ -125,17 +123,16 @@ def main() -> None:
             **{f"pixel-gather, {way}": partial(_gather, rows, way, to) for way in _WAYS},
             **{f"odc-stac, {way}": partial(_load, items, way, to) for way in _WAYS},
         }
-        seen: dict[str, list[Taken]] = {name: [] for name in cases}
         pixels = {}
-        for number, name in rounds(list(cases), options.rounds, warm_ups=1):
-            started, cpu_s = time.perf_counter(), sum(os.times()[:2])
-            cases[name]()
-            taken = time.perf_counter() - started, sum(os.times()[:2]) - cpu_s
-            if number >= 0:
-                seen[name].append(taken)
-            else:
+
+        def measured(name: str) -> Taken:
+            taken = timed(cases[name])
+            if name not in pixels:
                 pixels[name] = xr.open_zarr(to, mask_and_scale=False).band_1.values
             shutil.rmtree(to)
+            return taken
+
+        seen = take_turns({name: partial(measured, name) for name in cases}, options.rounds, warm_ups=1)
     shares = ((pixels[f"odc-stac, {way}"] != pixels[f"pixel-gather, {way}"]).mean() for way in _WAYS)
     differ = (f"{way}: {share:.2%} of the pixels differ" for way, share in zip(_WAYS, shares, strict=True))
     put([*tables(seen, _COMPARED), "", *differ], [seen], options.json)

@@ -1,6 +1,7 @@
 """The benchmark of common grids and masks: its ratios are formed within each round."""
 
 from benchmarks.bench_grid import COMPARED, tables
+from benchmarks.output import Taken
 
 CASES = (
     "two gathers, of 10 m and of 20 m",
@@ -14,8 +15,8 @@ CASES = (
 
 def test_ratios_are_those_of_one_round() -> None:
     """A slow round slows both."""
-    seen = {name: [(1.0, 2.0), (10.0, 20.0), (1.0, 2.0)] for name in CASES}
-    seen["one grid"] = [(2.0, 2.2), (20.0, 22.0), (2.0, 2.2)]
+    seen = {name: [Taken(1.0, 2.0), Taken(10.0, 20.0), Taken(1.0, 2.0)] for name in CASES}
+    seen["one grid"] = [Taken(2.0, 2.2), Taken(20.0, 22.0), Taken(2.0, 2.2)]
 
     lines = list(tables(seen, COMPARED))
 
