@@ -30,7 +30,6 @@ from pixel_gather_bench.ingest.advice import (
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest, run_job
 from pixel_gather_bench.ingest.job import (
     IngestJob,
-    IngestObject,
     MeasuredWay,
     Read,
     WayTrial,
@@ -50,7 +49,7 @@ from pixel_gather_bench.ingest.summary import (
     summarize,
     table_lines,
 )
-from pixel_gather_bench.ingest.ways import BY_NAME, WAYS, not_here
+from pixel_gather_bench.ingest.ways import BY_NAME, WAYS, IngestObject, not_here
 from pixel_gather_cli.commands.bench_ingest import bench_ingest_command
 from pixel_gather_cli.main import command
 

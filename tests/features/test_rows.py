@@ -2,13 +2,13 @@
 
 import json
 import shutil
-from collections import OrderedDict
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from pixel_gather import RequestError, StoreError, StoreSettings, presence, rows_where
+from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.features.rows import read_rows
 from pixel_gather_cli.main import command
 from support.local_server import Answer, serving
@@ -75,8 +75,7 @@ def test_columns_are_read_once_and_again_when_the_cube_has_changed(cube: Path, t
 
 def test_columns_that_were_asked_last_are_kept(cube: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others are forgotten when there is no room."""
-    monkeypatch.setattr(read_rows, "_kept", OrderedDict())
-    monkeypatch.setattr(read_rows, "MOST_KEPT_NBYTES", 2 * 8 * len(FILES))
+    monkeypatch.setattr(read_rows, "_kept", KeptValues(2 * 8 * len(FILES)))
 
     for conditions in ("time > 1970", "cloud_cover > 1", "time > 1970", "mean > 0"):
         rows_where(cube, conditions)

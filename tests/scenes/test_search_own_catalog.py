@@ -132,7 +132,8 @@ def test_groups_of_items_are_kept_up_to_a_number_of_bytes(
         for n in range(400):
             await catalog.page(SceneQuery(ids=frozenset({f"s{n}"})), limit=1)
             kept.append(catalog._groups.nbytes)
-        assert catalog._groups.nbytes == sum(nbytes for _, nbytes in catalog._groups.values.values())
+        groups = [catalog._groups.get(number) or [] for number in catalog._groups]
+        assert catalog._groups.nbytes == sum(sum(map(len, group)) for group in groups)
         return kept
 
     kept = asyncio.run(searched())

@@ -1,12 +1,12 @@
 """Where points lie on images. Images of one grid share the answer."""
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.locate_window import Grid
@@ -37,7 +37,7 @@ class PointPlaces:
 
     features: Features
     projector: RasterioProjector
-    _kept: OrderedDict[Grid, Placed] = field(default_factory=OrderedDict)
+    _kept: KeptValues[Grid, Placed] = field(default_factory=lambda: KeptValues(_MOST_KEPT_NBYTES))
 
     def on(self, header: Header) -> Placed:
         """Return the points on an image. Those on its right or lower edge are outside, as in rasterio.
@@ -48,11 +48,8 @@ class PointPlaces:
         grid = Grid.of(header)
         found = self._kept.get(grid)
         if found is None:
-            found = self._kept[grid] = self._found(header)
-            while sum(each.members.nbytes * 3 for each in self._kept.values()) > _MOST_KEPT_NBYTES:
-                self._kept.popitem(last=False)
-        else:
-            self._kept.move_to_end(grid)
+            found = self._found(header)
+            self._kept.put(grid, found, found.members.nbytes * 3)
         return found
 
     def _found(self, header: Header) -> Placed:

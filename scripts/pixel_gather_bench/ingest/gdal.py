@@ -14,7 +14,8 @@ from rasterio.errors import NotGeoreferencedWarning
 from rasterio.windows import Window
 
 from pixel_gather_bench.gdal_options import apply, gdal_options, gdal_path
-from pixel_gather_bench.ingest.job import IngestJob, IngestObject, Puller, Read
+from pixel_gather_bench.ingest.job import IngestJob, Puller, Read
+from pixel_gather_bench.ingest.ways import IngestObject
 
 _ROW_NBYTES: Final = 64 * 1024
 _ANY_SOURCE: Final = "GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE"

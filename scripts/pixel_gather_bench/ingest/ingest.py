@@ -19,7 +19,6 @@ from pixel_gather_bench.experiment import new_folder, put_text, removed_if_empty
 from pixel_gather_bench.ingest.advice import PATTERNS, Advice, advise, beside_the_plan, planned_parts
 from pixel_gather_bench.ingest.job import (
     IngestJob,
-    IngestObject,
     MeasuredWay,
     WayTrial,
     one_window_each,
@@ -35,7 +34,7 @@ from pixel_gather_bench.ingest.summary import (
     table_lines,
     write_figure,
 )
-from pixel_gather_bench.ingest.ways import BY_NAME, WAYS, Way, not_here
+from pixel_gather_bench.ingest.ways import BY_NAME, WAYS, IngestObject, Way, not_here
 from pixel_gather_bench.machine import about_machine, machine_in_words
 
 _LONGEST_S: Final = 3600

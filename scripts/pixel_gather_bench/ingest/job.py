@@ -14,7 +14,7 @@ import xxhash
 
 from pixel_gather.core import process_usage
 from pixel_gather.io.store.object_store import StoreSettings
-from pixel_gather_bench.ingest.ways import BY_NAME
+from pixel_gather_bench.ingest.ways import BY_NAME, IngestObject
 
 type Phase = Literal["whole", "random", "windows"]
 """``whole``: one object in order. ``random``: random ranges of it, by a process that has read nothing before.
@@ -24,19 +24,6 @@ type Content = bytes | memoryview
 
 _ALIGNED = 4096
 """Random ranges begin at multiples of this many bytes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestObject:
-    """One object of a store."""
-
-    href: str
-    """A checked href."""
-
-    nbytes: int
-    etag: str | None
-    mounted: str | None = None
-    """Its path on a mounted file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,20 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from pixel_gather_bench.ingest.job import IngestObject
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestObject:
+    """One object of a store."""
+
+    href: str
+    """A checked href."""
+
+    nbytes: int
+    etag: str | None
+    mounted: str | None = None
+    """Its path on a mounted file system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +102,7 @@ BY_NAME: Final = {way.name: way for way in WAYS}
 
 
 def not_here(
-    way: Way, objects: Sequence["IngestObject"], *, free_nbytes: int, stores_pays: bool = False
+    way: Way, objects: Sequence[IngestObject], *, free_nbytes: int, stores_pays: bool = False
 ) -> str | None:
     """Return why a way cannot be measured here; None if it can.
 
@@ -106,7 +116,7 @@ def not_here(
 
 
 def _reasons(
-    way: Way, objects: Sequence["IngestObject"], free_nbytes: int, *, stores_pays: bool
+    way: Way, objects: Sequence[IngestObject], free_nbytes: int, *, stores_pays: bool
 ) -> Iterator[str]:
     schemes = {each.href.partition("://")[0] for each in objects}
     largest = max(each.nbytes for each in objects)
@@ -121,7 +131,7 @@ def _reasons(
         yield from _lacking_pipes(schemes, stores_pays=stores_pays)
 
 
-def _lacking_programs(way: Way, objects: Sequence["IngestObject"]) -> Iterator[str]:
+def _lacking_programs(way: Way, objects: Sequence[IngestObject]) -> Iterator[str]:
     if way.program and not works(way.program):
         yield f"{way.program} is not on the PATH, or does not start"
     if way.mounts:

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.object_store import StoreSettings, split_href
 from pixel_gather_bench.ingest.files import FileWay
-from pixel_gather_bench.ingest.job import IngestJob, IngestObject, Puller, Read
-from pixel_gather_bench.ingest.ways import find_program
+from pixel_gather_bench.ingest.job import IngestJob, Puller, Read
+from pixel_gather_bench.ingest.ways import IngestObject, find_program
 
 _CHUNK: Final = 2**20
 _PARTS_AT_A_TIME: Final = 10

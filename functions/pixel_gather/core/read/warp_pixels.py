@@ -4,7 +4,6 @@ Thousands of files share few grids. So which pixels are taken is found once for 
 block, and kept for all files that a process reads.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import SourceError
+from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.core.model.grid_step import Resampling
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
@@ -278,38 +278,26 @@ class _Maps:
     """Blocks of maps that a process keeps. Each is made once, also if several threads ask for it."""
 
     def __init__(self, most_nbytes: int) -> None:
-        self._most_nbytes = most_nbytes
-        self._nbytes = 0
         self._lock = Lock()
-        self._kept: OrderedDict[object, WarpedBlock] = OrderedDict()
+        self._kept = KeptValues[object, WarpedBlock](most_nbytes)
         self._making: dict[object, Lock] = {}
 
     def get(self, key: object, make: Callable[[], WarpedBlock]) -> WarpedBlock:
         """Return a block: that which is kept, or a new one."""
         with self._lock:
             if (block := self._kept.get(key)) is not None:
-                self._kept.move_to_end(key)
                 return block
             making = self._making.setdefault(key, Lock())
         with making:
-            with self._lock:
-                if (block := self._kept.get(key)) is not None:
-                    return block
+            if (block := self._kept.get(key)) is not None:
+                return block
             try:
                 block = make()
-                with self._lock:
-                    self._keep(key, block)
+                self._kept.put(key, block, block.nbytes)
             finally:
                 with self._lock:
                     self._making.pop(key, None)
         return block
-
-    def _keep(self, key: object, block: WarpedBlock) -> None:
-        self._kept[key] = block
-        self._nbytes += block.nbytes
-        while self._nbytes > self._most_nbytes and len(self._kept) > 1:
-            _, oldest = self._kept.popitem(last=False)
-            self._nbytes -= oldest.nbytes
 
 
 @cache

@@ -1,9 +1,7 @@
 """Reads some coordinates of a finished cube's rows, and no pixel. Keeps those that were read last."""
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterable
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +9,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.core.results.copied_receipt import JOINED
 from pixel_gather.core.results.member import PRESENCE
 from pixel_gather.core.results.row_coordinates import Values
@@ -22,13 +21,11 @@ from pixel_gather.io.store.store_error_status import said_of_place
 
 type Column = Values | NumberedTexts
 
-MOST_KEPT_NBYTES: Final = 128 << 20
+_MOST_KEPT_NBYTES: Final = 128 << 20
 """Largest size of all kept columns. A million rows of numbers take 8 MB, of texts that repeat 4 MB."""
 
-_kept: Final[OrderedDict[tuple[str, str, str], Column]] = OrderedDict()
-"""By place, ETag of the cube's ``zarr.json``, and name. The one that was used last is the last one."""
-
-_lock: Final = Lock()
+_kept: Final[KeptValues[tuple[str, str, str], Column]] = KeptValues(_MOST_KEPT_NBYTES)
+"""By place, ETag of the cube's ``zarr.json``, and name."""
 
 
 class RowColumns:
@@ -77,7 +74,7 @@ class RowColumns:
             StoreError: It cannot be read.
         """
         keys = {name: (self._place, self._etag, name) for name in names}
-        found = {name: column for name, key in keys.items() if (column := _recall(key)) is not None}
+        found = {name: column for name, key in keys.items() if (column := _kept.get(key)) is not None}
         if len(found) == len(keys):
             return found
         with finished_group(self._store, self._place) as group:
@@ -102,21 +99,11 @@ class RowColumns:
         return np.asarray(self.columns([PRESENCE], field=PRESENCE)[PRESENCE] == 1)
 
 
-def _recall(key: tuple[str, str, str]) -> Column | None:
-    with _lock:
-        if key in _kept:
-            _kept.move_to_end(key)
-        return _kept.get(key)
-
-
 def _keep(key: tuple[str, str, str], column: Column) -> None:
-    """Keep a column, and forget others if there are too many. Texts that do not repeat are not kept."""
-    if not key[1] or _nbytes(column) is None:
-        return
-    with _lock:
-        _kept[key] = column
-        while sum(_nbytes(each) or 0 for each in _kept.values()) > MOST_KEPT_NBYTES:
-            _kept.popitem(last=False)
+    """Keep a column, unless its version is not known, its texts do not repeat, or it would fill all alone."""
+    nbytes = _nbytes(column)
+    if key[1] and nbytes is not None and nbytes <= _kept.most_nbytes:
+        _kept.put(key, column, nbytes)
 
 
 def _nbytes(column: Column) -> int | None:

@@ -1,11 +1,12 @@
 """Decoded tiles that the reads of one process share, so that windows of one tile decode it once."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+
+from pixel_gather.core.kept_values import KeptValues
 
 type Block = np.ndarray[Any, Any]
 type TileKey = tuple[str, str | None, int | None, int, int, int]
@@ -25,19 +26,12 @@ class SharedTiles:
         Args:
             most_nbytes: Bytes of the tiles that are kept. Those that somebody still copies from come on top.
         """
-        self._most_nbytes = most_nbytes
-        self._nbytes = 0
-        self._blocks: OrderedDict[TileKey, Block] = OrderedDict()
-        """The one that was used last comes last."""
-
+        self._blocks = KeptValues[TileKey, Block](most_nbytes)
         self._coming: dict[TileKey, asyncio.Future[Block | None]] = {}
 
     def find(self, key: TileKey) -> Block | None:
         """Return a tile if it is there."""
-        block = self._blocks.get(key)
-        if block is not None:
-            self._blocks.move_to_end(key)
-        return block
+        return self._blocks.get(key)
 
     def claims(self, key: TileKey) -> bool:
         """Claim a tile that is not there. Return False if somebody else has claimed it."""
@@ -54,11 +48,7 @@ class SharedTiles:
     def put(self, key: TileKey, block: Block) -> None:
         """Hand a claimed tile to all who wait, and keep it. Nobody writes to it any more."""
         self._coming.pop(key).set_result(block)
-        self._blocks[key] = block
-        self._nbytes += block.nbytes
-        while self._nbytes > self._most_nbytes:
-            _, oldest = self._blocks.popitem(last=False)
-            self._nbytes -= oldest.nbytes
+        self._blocks.put(key, block, block.nbytes)
 
     def give_up(self, keys: Iterable[TileKey]) -> None:
         """Let others try the tiles that were claimed and not put."""

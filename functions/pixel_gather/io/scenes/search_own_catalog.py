@@ -5,10 +5,9 @@ blocks is held. Blocks are fetched by range when a query needs them.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import batched
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -19,6 +18,7 @@ import obstore
 
 from pixel_gather.core.area import check_box, unwrap_box
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.core.scenes.columns import (
     N_PER_BLOCK,
@@ -70,31 +70,6 @@ class Page:
     """Where the next page begins; None where this is the last one."""
 
 
-@dataclass(slots=True)
-class _Kept[K, V]:
-    """What was fetched last, up to a number of bytes."""
-
-    most_nbytes: int
-    values: OrderedDict[K, tuple[V, int]] = field(default_factory=OrderedDict)
-    nbytes: int = 0
-
-    def get(self, key: K) -> V | None:
-        """Return a value and keep it longer."""
-        if key not in self.values:
-            return None
-        self.values.move_to_end(key)
-        return self.values[key][0]
-
-    def put(self, key: K, value: V, nbytes: int) -> None:
-        """Keep a value. To make room, drop the values that nobody has asked for for the longest time."""
-        _, replaced_nbytes = self.values.pop(key, (None, 0))
-        self.values[key] = value, nbytes
-        self.nbytes += nbytes - replaced_nbytes
-        while self.nbytes > self.most_nbytes:
-            _, (_, freed_nbytes) = self.values.popitem(last=False)
-            self.nbytes -= freed_nbytes
-
-
 class Catalog:
     """One version of a catalog, open for searches; belongs to one event loop."""
 
@@ -125,8 +100,8 @@ class Catalog:
         self._offsets = offsets
         self._parts = parts
         self._blocks = blocks
-        self._fetched = _Kept[int, Columns](_BLOCKS_KEPT_NBYTES)
-        self._groups = _Kept[int, list[bytes]](_GROUPS_KEPT_NBYTES)
+        self._fetched = KeptValues[int, Columns](_BLOCKS_KEPT_NBYTES)
+        self._groups = KeptValues[int, list[bytes]](_GROUPS_KEPT_NBYTES)
 
     async def matches(self, query: SceneQuery) -> Matches:
         """Return the scenes whose columns fit a query; of some, footprint or properties may still decide."""
