@@ -241,7 +241,7 @@ def test_bench_that_is_interrupted_while_it_draws_says_so_too(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pixel_gather_bench.suite.report.write_suite_report", interrupted)
+    monkeypatch.setattr("pixel_gather_cli.commands.bench_suite.write_suite_report", interrupted)
 
     code = run(list_file, "--engine", "fast", "--concurrency", "1", "--times", 1, "--to", tmp_path)
 

@@ -73,11 +73,13 @@ def _connections(bundle: str) -> urllib3.PoolManager:
     return urllib3.PoolManager(ca_certs=bundle, retries=False)
 
 
-def wait_for(deployment: DeployedStack, id_: str, *, longest_s: float = 120) -> dict[str, Any]:
-    """Poll a gather through the API until it has ended."""
+def wait_for(
+    deployment: DeployedStack, id_: str, *, longest_s: float = 120, kind: str = "gathers"
+) -> dict[str, Any]:
+    """Poll a gather, or one of the ``tables``, through the API until it has ended."""
     until = time.monotonic() + longest_s
     while True:
-        document: dict[str, Any] = call(deployment, "GET", f"/gathers/{id_}").body
+        document: dict[str, Any] = call(deployment, "GET", f"/{kind}/{id_}").body
         if document["state"] in ENDED:
             return document
         assert time.monotonic() < until, document

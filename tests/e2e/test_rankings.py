@@ -1,7 +1,6 @@
 """Rankings by the deployed API, at once and by the state machine, and the rights of their functions."""
 
 import json
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -9,7 +8,7 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError
 
-from e2e.api import ENDED, call
+from e2e.api import call, wait_for
 from e2e.principals import User, handled, user_of
 from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, run_cli
 from pixel_gather import rank
@@ -37,17 +36,6 @@ def here(by: str, **more: Any) -> list[dict[str, Any]]:
     return same(rank(str(DATA / "demo/sources.csv"), by=by, bbox=BOX, **more).rows())
 
 
-def ended(deployment: DeployedStack, id_: str) -> dict[str, Any]:
-    """Wait for a large ranking and return its document."""
-    until = time.monotonic() + 120
-    while True:
-        document: dict[str, Any] = call(deployment, "GET", f"/tables/{id_}").body
-        if document["state"] in ENDED:
-            return document
-        assert time.monotonic() < until, document
-        time.sleep(0.3)
-
-
 def test_small_ranking_is_answered_at_once_and_kept(deployment: DeployedStack) -> None:
     """The table is that of this process. A second ranking reads nothing."""
     # by a bound, what is read depends on the bytes of headers, which are others on S3
@@ -65,7 +53,7 @@ def test_large_ranking_goes_through_the_map(deployment: DeployedStack) -> None:
     """Its rounds are runs of the map. Its table is that of this process, and is on S3 as well."""
     asked = body(deployment, by="b1 * 2", precision=0)
     answered = call(deployment, "POST", "/rankings", asked, headers={"Prefer": "respond-async"})
-    document = ended(deployment, answered.body["id"])
+    document = wait_for(deployment, answered.body["id"], kind="tables")
     again = call(deployment, "POST", "/rankings", asked, headers={"Prefer": "respond-async"})
     other = call(deployment, "POST", "/rankings", body(deployment, by="b1 * 2", precision=0, top=2))
 
@@ -89,7 +77,7 @@ def test_large_ranking_is_stopped_and_redriven(deployment: DeployedStack) -> Non
     stopped = call(deployment, "DELETE", path)
     listed = run_cli(deployment, "list", "--tables", "--state", "stopped", "--json")
     redriven = call(deployment, "POST", f"{path}/redrive")
-    document = ended(deployment, line["id"])
+    document = wait_for(deployment, line["id"], kind="tables")
     shown = run_cli(deployment, "status", line["id"])
 
     assert (stopped.status, stopped.body["state"]) == (200, "stopped")

@@ -2,7 +2,6 @@
 
 import io
 import json
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import ClientError
 
-from e2e.api import ENDED, call
+from e2e.api import call, wait_for
 from e2e.principals import User, handled, user_of
 from e2e.test_gathers import DATA, SERIES, run_cli
 from pixel_gather import points, zones
@@ -51,17 +50,6 @@ def features_href(deployment: DeployedStack, name: str) -> str:
     return f"s3://{bucket}/features/{name}"
 
 
-def ended(deployment: DeployedStack, id_: str) -> dict[str, Any]:
-    """Wait for a table and return its document."""
-    until = time.monotonic() + 120
-    while True:
-        document: dict[str, Any] = call(deployment, "GET", f"/tables/{id_}").body
-        if document["state"] in ENDED:
-            return document
-        assert time.monotonic() < until, document
-        time.sleep(0.3)
-
-
 def test_zones_go_through_the_map(deployment: DeployedStack, tmp_path: Path) -> None:
     """The table is that of this process. The same request is answered by the table that is there."""
     asked = {
@@ -72,7 +60,7 @@ def test_zones_go_through_the_map(deployment: DeployedStack, tmp_path: Path) -> 
     }
     planned = call(deployment, "POST", "/tables/plan", asked)
     answered = call(deployment, "POST", "/tables", asked)
-    document = ended(deployment, answered.body["id"])
+    document = wait_for(deployment, answered.body["id"], kind="tables")
     again = call(deployment, "POST", "/tables", asked)
 
     assert (planned.status, answered.status, again.status) == (200, 202, 200), (planned, answered, again)
@@ -113,7 +101,7 @@ def test_a_table_is_stopped_and_redriven(deployment: DeployedStack, tmp_path: Pa
     line = call(deployment, "POST", "/tables", asked).body
     stopped = call(deployment, "DELETE", f"/tables/{line['id']}")
     redriven = run_cli(deployment, "redrive", line["id"], "--json")
-    document = ended(deployment, line["id"])
+    document = wait_for(deployment, line["id"], kind="tables")
 
     assert (stopped.status, stopped.body["state"]) == (200, "stopped")
     assert redriven.returncode == 0, redriven.stderr

@@ -196,22 +196,24 @@ _PUTS: Final = tuple(("put", key) for key in _KEYS)
 _LOOKS: Final = tuple(("look", key) for key in _KEYS)
 
 
+async def finished_late(grown: GrownPlace, planning: Awaitable[Planned], at: tuple[str, str]) -> Report:
+    """Finish while another finish and an append take place at one moment of it."""
+    planned = await planning
+
+    async def meanwhile() -> None:
+        await grown.finished(*planned)
+        await grown.appended(rows(3, 4))
+
+    paused(grown, meanwhile, at)
+    return await grown.finished(*planned)
+
+
 @pytest.mark.parametrize("at", [*_PUTS, ("look", "band_1/zarr.json"), ("look", "zarr.json")])
 def test_late_finish_of_a_first_gather_changes_nothing(at: tuple[str, str]) -> None:
     """It sleeps before one of its PUTs. Another finish completes the cube, and an append is committed."""
     grown = place()
 
-    async def whole() -> Report:
-        planned = await begun(grown, 0, 1, 2)
-
-        async def meanwhile() -> None:
-            await grown.finished(*planned)
-            await grown.appended(rows(3, 4))
-
-        paused(grown, meanwhile, at)
-        return await grown.finished(*planned)
-
-    report = asyncio.run(whole())
+    report = asyncio.run(finished_late(grown, begun(grown, 0, 1, 2), at))
 
     assert report.shape[0] == 5
     check_rows(grown, 0, 1, 2, 3, 4)
@@ -225,17 +227,7 @@ def test_late_finish_of_an_append_changes_nothing(at: tuple[str, str]) -> None:
     grown = place()
     grown.gather(rows(0, 1))
 
-    async def whole() -> Report:
-        planned = await appended_to(grown, 2)
-
-        async def meanwhile() -> None:
-            await grown.finished(*planned)
-            await grown.appended(rows(3, 4))
-
-        paused(grown, meanwhile, at)
-        return await grown.finished(*planned)
-
-    report = asyncio.run(whole())
+    report = asyncio.run(finished_late(grown, appended_to(grown, 2), at))
 
     assert report.shape[0] == 5
     check_rows(grown, 0, 1, 2, 3, 4)

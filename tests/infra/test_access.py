@@ -90,6 +90,20 @@ def see_children(machine: str) -> set[tuple[str, str]]:
     return limit(machine) | {("states:ListExecutions", runs), ("states:DescribeExecution", children)}
 
 
+WORKER = (
+    OWN_LOG
+    | READ_SOURCES
+    | {
+        ("s3:GetObject", "<control>/samples/*"),
+        ("s3:GetObject", "<control>/gathers/*"),
+        ("s3:GetObject", "<control>/cancelled/*"),
+        ("s3:GetObject", "<arrays>/cubes/*"),
+    }
+    | put("<control>/gathers/*/shards/*")
+    | put("<arrays>/cubes/*")
+)
+"""Of a function that fills shards, of either size."""
+
 RIGHTS = {
     "submit": OWN_LOG
     | {("s3:GetObject", "<control>/lists/*"), ("states:StartExecution", "<machine>")}
@@ -221,26 +235,8 @@ RIGHTS = {
     | put("<arrays>/cubes/*.archive.json")
     | put("<arrays>/cubes/*.zarr/versions/*.claim")
     | put("<arrays>/cubes/*.zarr/status/*"),
-    "gather_shard": OWN_LOG
-    | READ_SOURCES
-    | {
-        ("s3:GetObject", "<control>/samples/*"),
-        ("s3:GetObject", "<control>/gathers/*"),
-        ("s3:GetObject", "<control>/cancelled/*"),
-        ("s3:GetObject", "<arrays>/cubes/*"),
-    }
-    | put("<control>/gathers/*/shards/*")
-    | put("<arrays>/cubes/*"),
-    "small_gather_shard": OWN_LOG
-    | READ_SOURCES
-    | {
-        ("s3:GetObject", "<control>/samples/*"),
-        ("s3:GetObject", "<control>/gathers/*"),
-        ("s3:GetObject", "<control>/cancelled/*"),
-        ("s3:GetObject", "<arrays>/cubes/*"),
-    }
-    | put("<control>/gathers/*/shards/*")
-    | put("<arrays>/cubes/*"),
+    "gather_shard": WORKER,
+    "small_gather_shard": WORKER,
     "finish_gather": OWN_LOG
     | {
         ("s3:GetObject", "<control>/pace/*"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from pixel_gather.core.errors import GatherError
 from pixel_gather_bench.child import RunCrashedError, run_in_child
 from pixel_gather_bench.suite.job import Configuration, SuiteJob
-from pixel_gather_bench.suite.records import Record, SuiteSettings, has_record, write_record
+from pixel_gather_bench.suite.records import Record, SuiteSettings, has_record, runs_in, write_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +96,24 @@ def _warm_bucket(
         run_one(replace(job, keep_in=None))
     except RunCrashedError as error:
         raise GatherError(f"the bucket could not be warmed up: {error}") from error
+
+
+def write_suite_report(folder: Path, *, with_published: bool) -> None:
+    """Draw the best run of each configuration. An earlier report is overwritten.
+
+    Args:
+        folder: The suite's folder, with at least one record.
+        with_published: Whether the figures published in 2018 are shown as well.
+
+    Raises:
+        RequestError: The folder holds no suite.
+    """
+    from pixel_gather.features.report.report_files import make_comparison_files  # noqa: PLC0415 # it draws: 1 s
+    from pixel_gather_bench.figures.draw import put_figures  # noqa: PLC0415 # as above
+
+    runs = runs_in(folder)
+    plots = put_figures(runs, folder, with_published=with_published)
+    title = folder.absolute().name
+    files = make_comparison_files(runs, plots=plots, title=title, with_published=with_published)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pixel_gather_bench.suite.records import Record, read_list, read_records, read_settings
-from pixel_gather_bench.suite.suite import Step, run_suite
+from pixel_gather_bench.suite.suite import Step, run_suite, write_suite_report
 from pixel_gather_bench.suite.table import group_by_digest, suite_to_json
 from pixel_gather_cli.commands.bench_suite_options import begin_suite, check_resume, suite_options
 from pixel_gather_cli.commands.bench_suite_text import failure_lines, open_run_bar, table_text, warning_of
@@ -61,7 +61,7 @@ def bench_suite_command(
         records = read_records(folder)
         code = _tell(folder, records, crashes, as_json=as_json)
         if records and not no_report:
-            _draw(folder, with_published=reference)
+            write_suite_report(folder, with_published=reference)
             click.echo(f"{'report':<22} {folder / 'report.html'}", err=as_json)
     except KeyboardInterrupt:
         click.echo(f"interrupted; for the missing runs: pixel-gather bench --resume {folder}", err=True)
@@ -82,12 +82,6 @@ def _run(folder: Path, *, quiet: bool) -> list[str]:
 
         run_suite(folder, settings, hrefs, on_step=note)
     return crashes
-
-
-def _draw(folder: Path, *, with_published: bool) -> None:
-    from pixel_gather_bench.suite.report import write_suite_report  # noqa: PLC0415 # it draws: 1 s
-
-    write_suite_report(folder, with_published=with_published)
 
 
 def _tell(folder: Path, records: Sequence[Record], crashes: Sequence[str], *, as_json: bool) -> int:

@@ -1,19 +1,17 @@
 """The output of ``pixel-gather bench LIST``: progress, results, and whether the pixels agree."""
 
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
+from pixel_gather_bench.experiment import aligned
 from pixel_gather_bench.suite.records import BestBy, Record
 from pixel_gather_bench.suite.suite import Step
 from pixel_gather_bench.suite.table import SuiteRow, group_by_digest, group_causes, suite_rows
 
-_WIDTH = 110
 _SHOWN_NAMES = 6
 _SHOWN_CAUSES = 10
 
@@ -36,18 +34,13 @@ def open_run_bar(*, quiet: bool) -> Iterator[Callable[[Step], None]]:
 def table_text(records: Sequence[Record], best_by: BestBy) -> str:
     """Return the table of a suite: the best run of each configuration, medians of all."""
     by = "typical throughput" if best_by == "throughput" else "wall time"
-    table = Table(caption=f"best by {by}; in brackets the median of all runs", caption_justify="left")
-    for head in ("engine", "at a time", "runs", "tiles/s", "by wall", "wall s", "CPU s", "MiB", "failed"):
-        table.add_column(head, justify="left" if head == "engine" else "right")
-    for row in suite_rows(records, best_by):
-        table.add_row(*_cells(row))
-    written = io.StringIO()
-    Console(file=written, width=_WIDTH).print(table)
+    heads = ("engine", "at a time", "runs", "tiles/s", "by wall", "wall s", "CPU s", "MiB", "failed")
+    lines = [*aligned([heads, *map(_cells, suite_rows(records, best_by))])]
+    lines.append(f"best by {by}; in brackets the median of all runs")
     digests = group_by_digest(records)
-    agreement = (
-        f"{'digest of all pixels':<22} {next(iter(digests))} in all runs\n" if len(digests) == 1 else ""
-    )
-    return (written.getvalue() + agreement).rstrip("\n")
+    if len(digests) == 1:
+        lines.append(f"{'digest of all pixels':<22} {next(iter(digests))} in all runs")
+    return "\n".join(lines)
 
 
 def warning_of(digests: Mapping[str, Sequence[str]]) -> str | None:
