@@ -227,9 +227,26 @@ _WINDOW = (
         help="CRS of --bbox, --point and --windows; 'source' of the first two.  [default: EPSG:4326]",
     ),
 )
+
+
+class OverviewOrAuto(click.ParamType[int | str]):
+    """A number, or the word auto."""
+
+    name = "overview"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return the number or the word."""
+        return "auto" if value == "auto" else click.INT.convert(value, param, ctx)
+
+
 _PIXELS = (
     click.option("--bands", type=Numbers("1,2,...", kind=int), help="Bands of each source.  [default: all]"),
-    click.option("--overview", type=int, metavar="N", help="Read this overview; 0 is the largest."),
+    click.option(
+        "--overview",
+        type=OverviewOrAuto(),
+        metavar="N",
+        help="Read this overview; 0 is the largest. With a grid also auto: the one that fits.",
+    ),
     click.option("--masked", is_flag=True, help="Set pixels hidden by a source's own mask to nodata."),
     click.option("--nodata", type=float, metavar="VALUE", help="Nodata if the sources declare none."),
     click.option(

@@ -78,11 +78,8 @@ def test_resampling_of_overviews_is_named(tmp_path: Path) -> None:
     metadata = (int(Tag.GDAL_METADATA), "s", len(text), text, True)
     plain = tiff(tmp_path / "b.tif", noise((20, 20), "int16"))
 
-    assert (
-        opened(tiff(tmp_path / "a.tif", noise((20, 20), "int16"), metadata)).overview_resampling()
-        == "AVERAGE"
-    )
-    assert opened(plain).overview_resampling() is None
+    assert opened(tiff(tmp_path / "a.tif", noise((20, 20), "int16"), metadata)).resampling == "AVERAGE"
+    assert opened(plain).resampling is None
 
 
 STRIPS: Tags = {

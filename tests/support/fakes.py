@@ -161,6 +161,11 @@ class FakeOpened:
     reader: FakeReader
     cost: Cost
     from_packed_header: bool = False
+    resampling: str | None = None
+
+    async def overviews(self) -> Sequence["FakeOpened"]:
+        """Return none."""
+        return ()
 
     @property
     def packed_header(self) -> bytes | None:

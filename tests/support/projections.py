@@ -28,7 +28,7 @@ BOX: Final = (LON - 0.012, LAT - 0.008, LON + 0.012, LAT + 0.008)
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 
-def write_projected(
+def write_projected(  # noqa: PLR0913 # what files may be
     folder: Path,
     crs: str,
     *,
@@ -38,6 +38,7 @@ def write_projected(
     shift: float = 0.0,
     n_bands: int = 1,
     n: int = 400,
+    overviews: str | None = None,
 ) -> Path:
     """Write random pixels around the place, some of them missing.
 
@@ -50,6 +51,7 @@ def write_projected(
         shift: To the east, in degrees.
         n_bands: Bands of the file.
         n: Pixels along a side.
+        overviews: How three of them are made; None for no overview.
     """
     width = WIDTHS[crs]
     (x,), (y,) = transform("EPSG:4326", crs, [LON + shift], [LAT])
@@ -75,10 +77,14 @@ def write_projected(
     }
     with rasterio.open(file, "w", **profile) as target:
         target.write(pixels)
+    if overviews is not None:
+        with rasterio.open(file, "r+") as target:
+            target.build_overviews([2, 4, 8], Resampling[overviews])
+            target.update_tags(OVERVIEW_RESAMPLING=overviews)
     return file
 
 
-def warped_by_gdal(
+def warped_by_gdal(  # noqa: PLR0913 # what GDAL is asked
     file: str | Path,
     crs: str,
     affine: Affine,
@@ -88,6 +94,7 @@ def warped_by_gdal(
     band: int = 1,
     missing: float = 0,
     nodata: float | None = None,
+    overview: int | None = None,
 ) -> Pixels:
     """Return a band on another grid, by exact coordinates and a scale that does not depend on the window.
 
@@ -100,8 +107,10 @@ def warped_by_gdal(
         band: From 1.
         missing: What pixels beside the source hold if it declares no nodata.
         nodata: Of the source, if another one than it declares.
+        overview: Of the source; None for full resolution.
     """
-    with rasterio.open(file) as source:
+    level = {} if overview is None else {"overview_level": overview}
+    with rasterio.open(file, **level) as source:
         own, nodata = source.read(band), source.nodata if nodata is None else nodata
         out = np.full(shape, missing if nodata is None else nodata, own.dtype)
         reproject(

@@ -107,7 +107,7 @@ async def open_table(
         table = SqliteSourceTable(replace(named, sources=limited), check=check)
         if request.index is not None:
             try:
-                _learn(table, request.index, request.overview, deployment, check)
+                _learn(table, request.index, request.level, deployment, check)
             except BaseException:
                 table.close()
                 raise

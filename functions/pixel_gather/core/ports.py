@@ -113,24 +113,27 @@ class OpenedSource(Protocol):
             SourceError: The tiles cannot be found, or the store does not tell versions apart.
         """
 
-
-class LevelledSource(OpenedSource, Protocol):
-    """An opened source that can be read at its overviews, too."""
-
     @property
     def resampling(self) -> str | None:
         """How the overviews were made, such as ``AVERAGE`` or ``NEAREST``; None if the file does not say."""
+
+    async def overviews(self) -> Sequence["OpenedSource"]:
+        """Return each overview, largest first. Only its header is known: no pixel is read.
+
+        Raises:
+            SourceError: The overviews cannot be looked up.
+        """
+
+
+class LevelledSource(OpenedSource, Protocol):
+    """An opened source that can be read at its overviews, too."""
 
     @property
     def hides_pixels(self) -> bool:
         """Whether a mask may have hidden pixels in the last read. Such pixels need not hold nodata."""
 
     async def overviews(self) -> Sequence["LevelledSource"]:
-        """Return each overview, largest first. Only its header is known: no pixel is read.
-
-        Raises:
-            SourceError: The overviews cannot be looked up.
-        """
+        """Return each overview, as `OpenedSource.overviews`."""
 
     async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int] | None:
         """Return how many bytes a window's tiles take, their first byte, and the byte after the last.

@@ -153,7 +153,7 @@ async def opened_job(
             table = found = stack.enter_context(await _in_thread(load))
         await asyncio.to_thread(_open_first, table, signed)
         if index is not None and request is not None and found is not None:
-            overview = request.overview
+            overview = request.level
 
             def learn(check: Check) -> None:
                 entries = read_index(index, objects=objects, overview=overview, check=check)

@@ -38,9 +38,6 @@ class FastSource(OpenedSource, Protocol):
     async def overviews(self) -> Sequence["FastSource"]:
         """Return each overview, largest first."""
 
-    def overview_resampling(self) -> str | None:
-        """Return how the file says that its overviews were made."""
-
     async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int]:
         """Return where the tiles of a window are stored, as ``ports.LevelledSource``."""
 
@@ -189,7 +186,7 @@ class _FastSource:
     def resampling(self) -> str | None:
         """How the overviews were made; see `ports.LevelledSource`."""
         try:
-            return self._opened.overview_resampling()
+            return self._opened.resampling
         except UnsupportedError:
             return None
 

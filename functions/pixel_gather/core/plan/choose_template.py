@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,7 @@ from pixel_gather.core.model.scaling import NO_SCALING, Scaling
 from pixel_gather.core.model.source import Cost, Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.plan.choose_overview import are_classes, open_level
 from pixel_gather.core.plan.common_grid import CommonGrid, seen_on_grid, step_to
 from pixel_gather.core.plan.cube_plan import SourceSlot
 from pixel_gather.core.plan.draft import Draft
@@ -29,7 +30,7 @@ from pixel_gather.core.plan.sample_warnings import (
     warnings_of_warps,
 )
 from pixel_gather.core.plan.warped_grid import Warp, lay_warp, seen_on
-from pixel_gather.core.ports import Projector, SourceReader, SourceTable
+from pixel_gather.core.ports import OpenedSource, Projector, SourceReader, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
@@ -51,6 +52,11 @@ class Sample:
     """One for each source."""
 
     costs: tuple[Cost, ...]
+    levelled: tuple[OpenedSource | SourceError, ...] = ()
+    """What was opened, so that overviews can be looked up."""
+
+    levels: tuple[int | None, ...] = (None,)
+    """Of those that could be opened: the overview that fits the grid, if overviews are chosen."""
 
     @property
     def headers(self) -> tuple[Header, ...]:
@@ -70,11 +76,12 @@ async def open_sample(
     costs = tuple(Cost() for _ in sources)
     opened = await asyncio.gather(
         *(
-            _header_or_error(reader, source.href, request.overview, cost)
+            _open_or_error(reader, source.href, request.level, cost)
             for source, cost in zip(sources, costs, strict=True)
         )
     )
-    sample = Sample(name=name, sources=sources, opened=tuple(opened), costs=costs)
+    headers = (each if isinstance(each, SourceError) else each.header for each in opened)
+    sample = Sample(name=name, sources=sources, opened=tuple(headers), costs=costs, levelled=tuple(opened))
     if not sample.headers:
         raise RequestError(
             f"none of the {len(sources)} sources that were tried can be opened; the first: {opened[0]}"
@@ -83,6 +90,41 @@ async def open_sample(
             field="sources",
         )
     return sample
+
+
+async def choose_levels(
+    sample: Sample, grid: CommonGrid, *, mask: str | None, projector: Projector
+) -> Sample:
+    """Return a sample with the headers of the overviews that fit a grid.
+
+    Args:
+        sample: Some sources of a slot.
+        grid: The grid that all sources get.
+        mask: Name of the mask's band, which has classes.
+        projector: Between the CRSs.
+    """
+    headers: list[Header | SourceError] = []
+    levels: list[int | None] = []
+    for opened in sample.levelled:
+        if isinstance(opened, SourceError):
+            headers.append(opened)
+            continue
+        try:
+            found, level = await open_level(
+                opened,
+                target=grid.target,
+                resolution=grid.resolution,
+                keeps_classes=are_classes(
+                    opened.header, sample.name, is_mask=mask is not None and sample.name == mask
+                ),
+                projector=projector,
+            )
+        except SourceError as error:
+            headers.append(error)
+        else:
+            headers.append(found.header)
+            levels.append(level)
+    return replace(sample, opened=tuple(headers), levels=tuple(levels))
 
 
 def draft_slot(
@@ -135,6 +177,7 @@ def draft_slot(
         coding=header.coding if request.passes_through else None,
         step=max(steps, key=lambda step: step.share),
         resampling="average" if grid is None else grid.resampling[name],
+        overview=Counter(sample.levels).most_common(1)[0][0],
         own=None if most is None else most.own,
         below=None if most is None else most.below,
     )
@@ -269,11 +312,11 @@ def _of_first_bands(name: str, headers: Sequence[Header]) -> Iterator[str]:
         )
 
 
-async def _header_or_error(
+async def _open_or_error(
     reader: SourceReader, href: str, overview: int | None, cost: Cost
-) -> Header | SourceError:
+) -> OpenedSource | SourceError:
     try:
-        return (await reader.open_(href, overview=overview, cost=cost)).header
+        return await reader.open_(href, overview=overview, cost=cost)
     except SourceError as error:
         return error
 

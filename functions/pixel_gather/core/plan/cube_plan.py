@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -70,6 +70,9 @@ class SourceSlot:
     resampling: Resampling = "average"
     """How several pixels of a source become one of the grid."""
 
+    overview: int | None = None
+    """Where overviews are chosen, that of the sampled source with most pixels; None for full resolution."""
+
     own: Grid | None = None
     """Where sources are warped, the grid of the sampled one that has most pixels below the window. ``grid``
     is then the cube's."""
@@ -96,7 +99,8 @@ class SourceSlot:
 
     def in_words(self) -> str:
         """Return what becomes of the sources' pixels."""
-        return f"warped by {self.resampling}" if self.is_warped else self.step.in_words(self.resampling)
+        found = f"warped by {self.resampling}" if self.is_warped else self.step.in_words(self.resampling)
+        return found if self.overview is None else f"{found}, from overview {self.overview}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +290,12 @@ class CubePlan:
     """The request as given. It is stored in the cube."""
 
     rule: WindowRule
-    overview: int | None
+    overview: int | Literal["auto"] | None
+    """The overview that is read; None for full resolution.
+
+    ``auto``: the one of each source that fits the grid; see `plan.choose_overview`.
+    """
+
     masked: bool
     wants_same_grid: bool
     default_nodata: float | int | None
@@ -349,6 +358,11 @@ class CubePlan:
         if each is None:
             return self
         return replace(self, slots=each.slots, measurements=each.measurements, mask=each.mask, reduction=None)
+
+    @property
+    def level(self) -> int | None:
+        """The overview that sources are opened at; None for full resolution, or until it is chosen."""
+        return None if self.overview == "auto" else self.overview
 
     @property
     def judges_offsets(self) -> bool:

@@ -8,7 +8,7 @@ refused. The error has both values.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import msgspec
 
@@ -45,7 +45,7 @@ class CubeTemplate:
     layout: Layout
     codec: str
     zfp_tolerance: float | None
-    overview: int | None
+    overview: int | Literal["auto"] | None
     default_nodata: float | int | None
     is_aligned: bool
     """Whether all rows of the cube share one grid. Sources that do not are then ``unlike``."""
@@ -347,7 +347,9 @@ def _as_float(nodata: float | None) -> float | None:
     return None if nodata is None else float(nodata)
 
 
-def _overview(overview: int | None) -> str:
+def _overview(overview: int | str | None) -> str:
+    if overview == "auto":
+        return "overviews that fit the grid"
     return "full resolution" if overview is None else f"overview {overview}"
 
 

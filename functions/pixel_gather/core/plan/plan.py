@@ -30,7 +30,7 @@ from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.check_limits import check_limits, check_transfer
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
 from pixel_gather.core.plan.choose_layout import Layout, chip_layout, plan_layout
-from pixel_gather.core.plan.choose_template import Sample, draft_slot, open_sample
+from pixel_gather.core.plan.choose_template import Sample, choose_levels, draft_slot, open_sample
 from pixel_gather.core.plan.common_grid import (
     CommonGrid,
     check_one_grid,
@@ -118,14 +118,8 @@ async def plan_cube(
 
     # Open some headers of each band. Do all of them get one grid?
     wants_same_grid = request.shares_grid or (template is not None and template.is_aligned)
-    samples = [
-        await open_sample(name, request, table=table, reader=sources.reader)
-        for name in names
-        if template is None or table.spread(1, band=name)
-    ]
-    headers = {each.name: each.headers for each in samples}
     of_scenes = None if template is None else template.of_scenes
-    grid = choose_grid(request, of_scenes, headers, sources.projector)
+    samples, grid = await _open_samples(request, names, table=table, sources=sources, template=of_scenes)
 
     # The most frequent kind of each band stands for all of its sources.
     draft = partial(
@@ -227,6 +221,30 @@ async def plan_cube(
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)
     return plan
+
+
+async def _open_samples(
+    request: "GatherRequest",
+    names: Sequence[str | None],
+    *,
+    table: SourceTable,
+    sources: SourceAccess,
+    template: CubeTemplate | None,
+) -> tuple[list[Sample], CommonGrid | None]:
+    """Return some headers of each band, and the grid of all: at the overviews that fit it, if asked for."""
+    samples = [
+        await open_sample(name, request, table=table, reader=sources.reader)
+        for name in names
+        if template is None or table.spread(1, band=name)
+    ]
+    headers = {each.name: each.headers for each in samples}
+    grid = choose_grid(request, template, headers, sources.projector)
+    if request.overview != "auto" or grid is None:
+        return samples, grid
+    mask = None if request.mask is None else request.mask.band
+    if template is not None and template.mask is not None:
+        mask = template.mask.band
+    return [await choose_levels(each, grid, mask=mask, projector=sources.projector) for each in samples], grid
 
 
 def _choose_template(

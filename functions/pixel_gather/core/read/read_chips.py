@@ -122,7 +122,7 @@ class _Image:
         timeout_s = sources.timeout_s * -(-len(self.chips) // _CHIPS_IN_TIME)
         try:
             async with asyncio.timeout_at(min(now() + timeout_s, read_until)):
-                opened = await sources.reader.open_(self.source.href, overview=plan.overview, cost=cost)
+                opened = await sources.reader.open_(self.source.href, overview=plan.level, cost=cost)
                 there = self._locate(opened, found)
                 await self._fill(opened, there, found)
                 found[0].packed_header = opened.packed_header

@@ -20,6 +20,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, CubeRow, Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.plan.choose_overview import are_classes, open_level
 from pixel_gather.core.plan.common_grid import seen_on_grid, step_to, why_apart
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, SourceSlot
 from pixel_gather.core.plan.cut_tasks import ShardTask
@@ -312,6 +313,25 @@ class View:
             )
         return placed
 
+    async def at_level(self, opened: OpenedSource) -> OpenedSource:
+        """Return a source at the overview that fits the cube's grid.
+
+        Raises:
+            SourceError: The overviews cannot be looked up.
+        """
+        plan, slot = self.plan, self.slot
+        assert plan.resolution is not None  # noqa: S101 # the request has a grid
+        found, _ = await open_level(
+            opened,
+            target=slot.grid if plan.is_warped else None,
+            resolution=plan.resolution,
+            keeps_classes=are_classes(
+                opened.header, slot.name, is_mask=plan.mask is not None and plan.mask_slot == self.slot_index
+            ),
+            projector=self.projector,
+        )
+        return found
+
     def _step_of(self, header: Header) -> GridStep:
         """Return how the source's pixels become those of the cube's grid."""
         if self.plan.resolution is None:
@@ -429,9 +449,11 @@ async def _read_source(
         async with asyncio.timeout_at(min(now() + sources.timeout_s, read_until)):
             # Open it. A packed header opens it without a request, and may be of another version.
             opened = await sources.reader.open_(
-                source.href, overview=plan.overview, cost=cost, packed_header=packed_header
+                source.href, overview=plan.level, cost=cost, packed_header=packed_header
             )
             outcome.packed_header = packed_header if opened.from_packed_header else None
+            if plan.overview == "auto":
+                opened = await view.at_level(opened)
 
             # Read the window. A packed header is verified by that: a stale one is read anew, with the window.
             if opened.from_packed_header and await _fill_from_packed_header(opened, out, view, outcome):
@@ -441,7 +463,7 @@ async def _read_source(
                     etag = opened.header.etag
                     # without the cached header's values
                     outcome = Outcome(status=Status.OK, start_s=outcome.start_s, cost=cost)
-                    opened = await sources.reader.open_(source.href, overview=plan.overview, cost=cost)
+                    opened = await sources.reader.open_(source.href, overview=plan.level, cost=cost)
                     is_stale = opened.header.etag != etag
                     outcome.lookup = Lookup.STALE if is_stale else Lookup.UNFIT
                 elif packed_header is not None:

@@ -101,11 +101,10 @@ class GatherRequest(RequestPart):
         fail_fast=True,
         description="Bands of each source, from 1; all of them if not given.",
     )
-    overview: int | None = Field(
+    overview: Annotated[int, Field(ge=0, le=63)] | Literal["auto"] | None = Field(
         None,
-        ge=0,
-        le=63,
-        description="Read from this overview; 0 is the largest. Full resolution if not given.",
+        description="Read from this overview; 0 is the largest. With a grid also auto: from the coarsest one "
+        "of each source that is not coarser than the grid. Full resolution if not given.",
     )
     masked: bool = Field(
         default=False, description="Set pixels to nodata that a source's own mask or alpha band hides."
@@ -221,6 +220,19 @@ class GatherRequest(RequestPart):
         if self.reduce is not None and (name := next((each for each, given in wrong.items() if given), None)):
             raise ValueError(f"reduce does not go with {name}; leave one of them out")
         return self
+
+    @model_validator(mode="after")
+    def _overviews_fit_a_grid(self) -> Self:
+        if self.overview == "auto" and self.common_grid is None:
+            raise ValueError("overview auto chooses by the grid that all sources get; give grid, or a number")
+        if self.overview == "auto" and self.index is not None:
+            raise ValueError("overview auto does not go with index, which is of one overview; leave one out")
+        return self
+
+    @property
+    def level(self) -> int | None:
+        """The overview that is named for all sources; None for the image, or if each source has its own."""
+        return None if self.overview == "auto" else self.overview
 
     @property
     def common_grid(self) -> GridRequest | None:

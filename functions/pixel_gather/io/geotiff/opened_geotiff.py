@@ -426,7 +426,8 @@ class OpenedGeoTiff:
             for index, (ifd, layout) in enumerate(found)
         )
 
-    def overview_resampling(self) -> str | None:
+    @property
+    def resampling(self) -> str | None:
         """Return how the file says that its overviews were made, such as ``AVERAGE``; None if it does not."""
         try:
             return overview_resampling(self.first)

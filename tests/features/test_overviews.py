@@ -1,0 +1,113 @@
+"""Gathers onto grids that are coarser than the files: each file is read from the overview that fits."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+from rasterio.enums import Resampling
+
+from features.test_warp import REQUEST, affine_of, opened
+from pixel_gather import Settings, make_plan, verify
+from pixel_gather.core.errors import RequestError
+from support.projections import WIDTHS, warped_by_gdal, write_projected
+from support.undrawn import gather_undrawn
+
+RESOLUTION = 43
+LEVELS = {"EPSG:32632": 1, "EPSG:32633": 1, "EPSG:3857": 1, "EPSG:4326": 0, "EPSG:3035": 0}
+"""The coarsest overview of 2, 4 and 8 that is not coarser than 43 m along either axis."""
+
+
+@pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
+def test_each_file_is_read_from_the_overview_that_fits(tmp_path: Path, resampling: str) -> None:
+    """Rows equal GDAL's warper on that overview, bit for bit, in strips, too."""
+    files = [
+        str(write_projected(tmp_path, crs, seed=at, n=800, overviews="average"))
+        for at, crs in enumerate(WIDTHS)
+    ]
+    grid = {"crs": "EPSG:32633", "resolution": RESOLUTION, "resampling": resampling}
+    request = REQUEST | {"sources": {"hrefs": files}, "grid": grid, "overview": "auto"}
+    planned = make_plan(request)
+
+    whole = gather_undrawn(request, to=tmp_path / "cube")
+    cut = gather_undrawn(
+        request | {"output": {"layout": {"chunk": [1, 7, 16]}}},
+        to=tmp_path / "cut",
+        settings=Settings(max_task_nbytes=15_000, draws_report=False),
+    )
+
+    cube = opened(tmp_path / "cube")
+    for row, (file, level) in enumerate(zip(files, LEVELS.values(), strict=True)):
+        found = cube["band_1"].values[row]
+        expected = warped_by_gdal(
+            file, "EPSG:32633", affine_of(cube), found.shape, resampling=resampling, overview=level
+        )
+        np.testing.assert_array_equal(found, expected, err_msg=file)
+    np.testing.assert_array_equal(opened(tmp_path / "cut")["band_1"].values, cube["band_1"].values)
+    assert whole.report.n_failed == cut.report.n_failed == 0
+    assert cut.report.shape == whole.report.shape
+    assert verify(tmp_path / "cube").is_same
+    assert planned.slots[0].in_words() == f"warped by {resampling}, from overview 1"
+    full = make_plan(request | {"overview": None})
+    assert planned.estimate.fetched_nbytes < full.estimate.fetched_nbytes
+    assert any("overview: auto chooses one for each file" in each for each in full.warnings)
+
+
+@pytest.mark.parametrize("made_by", ["average", "nearest", "mode"])
+def test_classes_come_from_overviews_that_keep_them(tmp_path: Path, made_by: str) -> None:
+    """A mean of classes is none: such overviews are not read."""
+    red = write_projected(tmp_path, "EPSG:32632", seed=1, n=800, overviews="average")
+    scl = write_projected(tmp_path, "EPSG:32632", seed=2, dtype="uint8", n=800, overviews=made_by)
+    rows = [{"href": str(file), "band": band, "scene": "s"} for file, band in ((red, "red"), (scl, "scl"))]
+    grid = {"crs": "EPSG:32633", "resolution": RESOLUTION}
+    request = REQUEST | {"sources": {"rows": rows}, "grid": grid, "overview": "auto"}
+
+    gather_undrawn(request, to=tmp_path / "cube")
+
+    cube = opened(tmp_path / "cube")
+    for name, file, level in (("red", red, 1), ("scl", scl, None if made_by == "average" else 1)):
+        found = cube[name].values[0]
+        expected = warped_by_gdal(file, "EPSG:32633", affine_of(cube), found.shape, overview=level)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_blocks_are_made_of_the_overview_that_lies_on_the_grid(tmp_path: Path) -> None:
+    """Without a CRS, whole blocks of an overview become one pixel: here 80 m are 2 x 2 of 40 m."""
+    with rasterio.open(write_projected(tmp_path, "EPSG:32632", seed=1, nodata=None)) as source:
+        profile, pixels = source.profile, source.read()
+    files = []
+    for at, levels in enumerate([[2, 4], [2, 8], [16], []]):
+        files.append(str(tmp_path / f"{at}.tif"))
+        with rasterio.open(files[-1], "w", **profile) as target:
+            target.write(pixels)
+        with rasterio.open(files[-1], "r+") as target:
+            target.build_overviews(levels, Resampling.average)
+    request: dict[str, Any] = {"window": {"pixels": [0, 0, 400, 400]}, "sources": {"hrefs": files}}
+    request |= {"grid": {"resolution": 80}, "overview": "auto"}
+    request["window"] = {"pixels": [0, 0, 50, 50]}
+
+    gather_undrawn(request, to=tmp_path / "cube")
+
+    cube = opened(tmp_path / "cube")["band_1"].values
+    for row, (file, level) in enumerate(zip(files, (1, 1, None, None), strict=True)):
+        with rasterio.open(file, **({} if level is None else {"overview_level": level})) as source:
+            own = source.read(1).astype("float64")
+        over = len(own) // 50
+        blocks = own.reshape(50, over, 50, over).mean(axis=(1, 3))
+        np.testing.assert_array_equal(cube[row], np.floor(blocks + 0.5).astype("uint16"))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"grid": "any"}, "overview auto chooses by the grid that all sources get"),
+        ({"index": "x.parquet"}, "overview auto does not go with index"),
+        ({"overview": "finest"}, "overview"),
+    ],
+)
+def test_refused_in_words(more: dict[str, Any], message: str) -> None:
+    """It needs a grid, and headers of the image."""
+    request = REQUEST | {"sources": ["/nowhere.tif"], "overview": "auto"}
+    with pytest.raises(RequestError, match=message):
+        make_plan(request | more)
