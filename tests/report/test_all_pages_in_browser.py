@@ -11,6 +11,8 @@ from support.pages import FILES, SIZES, VIEWED, Pages, opened_pages
 pytestmark = [pytest.mark.slow, needs_browser]
 
 _OPEN_ALL = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+_BACKGROUNDS = {False: "rgb(255, 255, 255)", True: "rgb(21, 25, 30)"}
+"""Colours of the page, light and dark."""
 
 
 @pytest.fixture(scope="module")
@@ -27,26 +29,36 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
         yield opened
 
 
-@pytest.mark.parametrize("is_dark", [False, True])
-@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize(
+    ("width", "height", "is_dark"), [(*size, n % 2 == 1) for n, size in enumerate(SIZES)]
+)
 @pytest.mark.parametrize("name", [*FILES, *VIEWED])
 def test_page_is_accessible_and_nothing_is_out_of_place(
     page: Page, pages: Pages, name: str, width: int, height: int, *, is_dark: bool
 ) -> None:
-    """As it opens, and with all that is folded. It keeps to its policy, and its background is its theme's."""
+    """As it opens, and with all that is folded. It keeps to its policy, and its background is its theme's.
+
+    It opens in one theme and follows its user to the other one: both are looked at.
+    """
     page.look(width=width, height=height, is_dark=is_dark)
     page.events.clear()
     pages.show(name, page)
-    found = faults(page)
+    found = {is_dark: faults(page)}
+    page.look(width=width, height=height, is_dark=not is_dark)
+    found[not is_dark] = faults(page)
     page.run(_OPEN_ALL)
-    found += faults(page)
+    background, broken = {}, {}
+    for theme in (not is_dark, is_dark):
+        page.look(width=width, height=height, is_dark=theme)
+        found[theme] += faults(page)
+        broken[theme] = violations(page)
+        background[theme] = page.run("getComputedStyle(document.body).backgroundColor")
     said = [each["params"]["entry"] for each in page.events if each["method"] == "Log.entryAdded"]
-    background = page.run("getComputedStyle(document.body).backgroundColor")
 
-    assert found == []
-    assert violations(page) == []
+    assert found == {False: [], True: []}
+    assert broken == {False: [], True: []}
     assert [each for each in said if each["source"] != "network"] == []  # not every cube has quicklooks
-    assert background == ("rgb(21, 25, 30)" if is_dark else "rgb(255, 255, 255)")
+    assert background == _BACKGROUNDS
 
 
 _SOUND = """<!doctype html><html lang="en"><title>t</title><style>body { margin: 0 }
