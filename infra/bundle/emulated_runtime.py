@@ -16,19 +16,28 @@ from pathlib import Path
 from typing import Final
 
 _EVERY_S: Final = 0.05
+_IDLE_EVERY_S: Final = 0.25
+"""How often a function is looked at that has done nothing since the last look. There may be dozens."""
+
+_IDLE_CPU_S: Final = 0.002
+"""CPU time of a look, and not of work."""
+
 _PAGE_NBYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def _watch(parent: int, memory_mib: int) -> None:
     """Kill the function once its parent is gone, or once its processes hold too much memory."""
     own = os.getpid()
+    held_nbytes, worked_s = 0, 0.0
     while os.getppid() == parent:
         family = _family(own) if _has_children() else (own,)
-        held_mib = sum(_private_nbytes(process) for process in family) >> 20
-        if held_mib > memory_mib:
-            os.write(2, f"Memory used: {held_mib} MB of {memory_mib} MB. Runtime killed.\n".encode())
+        before, held_nbytes = held_nbytes, sum(_private_nbytes(process) for process in family)
+        if held_nbytes >> 20 > memory_mib:
+            os.write(2, f"Memory used: {held_nbytes >> 20} MB of {memory_mib} MB. Runtime killed.\n".encode())
             break
-        time.sleep(_EVERY_S)
+        since, worked_s = worked_s, time.process_time()
+        is_idle = held_nbytes == before and worked_s - since < _IDLE_CPU_S
+        time.sleep(_IDLE_EVERY_S if is_idle else _EVERY_S)
     for process in reversed([*_family(os.getpid())]):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

@@ -203,6 +203,20 @@ def test_bootstrap_kills_a_function_over_its_memory(start: Start, api: RuntimeAp
     assert api.answers.empty()
 
 
+def test_bootstrap_kills_a_function_that_was_idle_before(start: Start, api: RuntimeApi) -> None:
+    """An idle function is looked at less often, but again and again."""
+    api.events.put({"mib": 1, "seconds": 0, "threads": 0})
+
+    with start("hold", memory_mib=128) as process:
+        api.answers.get(timeout=WAIT_S)
+        time.sleep(1)
+        api.events.put({"mib": 256, "seconds": 600, "threads": 0})
+        said, _ = process.communicate(timeout=WAIT_S)
+
+    assert process.returncode == -signal.SIGKILL
+    assert re.search(rb"Memory used: \d+ MB of 128 MB. Runtime killed.", said)
+
+
 def test_bootstrap_lets_a_function_use_its_memory(start: Start, api: RuntimeApi) -> None:
     """Untouched stacks of threads do not count."""
     api.events.put({"mib": 128, "seconds": 0.5, "threads": 64})
