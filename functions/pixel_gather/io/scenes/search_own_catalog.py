@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import obstore
 
-from pixel_gather.core.area import check_box, unwrap_box
+from pixel_gather.core.area import check_box, unwrap_box, unwrapped_shape
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
@@ -53,6 +53,9 @@ class ReplacedError(StoreError):
 MOST_IN_MEMORY: Final = 4_000_000
 _BLOCKS_KEPT_NBYTES: Final = 40 << 20
 _GROUPS_KEPT_NBYTES: Final = 24 << 20
+_FOOTPRINTS_KEPT_NBYTES: Final = 8 << 20
+_NBYTES_OF_A_SHAPE: Final = 1_000
+_NBYTES_OF_A_POSITION: Final = 32
 """A group of 64 items of Sentinel-2 takes 700 kB."""
 
 _N_AT_A_TIME: Final = 16
@@ -102,6 +105,7 @@ class Catalog:
         self._blocks = blocks
         self._fetched = KeptValues[int, Columns](_BLOCKS_KEPT_NBYTES)
         self._groups = KeptValues[int, list[bytes]](_GROUPS_KEPT_NBYTES)
+        self._footprints = KeptValues[int, Any](_FOOTPRINTS_KEPT_NBYTES)
 
     async def matches(self, query: SceneQuery) -> Matches:
         """Return the scenes whose columns fit a query; of some, footprint or properties may still decide."""
@@ -137,7 +141,7 @@ class Catalog:
         while some := _take(ordered, n):
             items = await self._items([row for row, _, _ in some])
             for (row, position, is_exact), item in zip(some, items, strict=True):
-                if not _fits(item, query, is_exact=is_exact):
+                if not self._fits(row, item, query, is_exact=is_exact):
                     continue
                 if (rows := rivals.get(row)) is not None:
                     if rows not in latest:
@@ -151,10 +155,38 @@ class Catalog:
         """Return those rows that fit a query and are the latest processing of their scene."""
         items = await self._items(list(rows))
         row_of = {
-            id(item): row for row, item in zip(rows, items, strict=True) if _fits(item, query, is_exact=False)
+            id(item): row
+            for row, item in zip(rows, items, strict=True)
+            if self._fits(row, item, query, is_exact=False)
         }
         fitting = [item for item in items if id(item) in row_of]
         return {row_of[id(item)] for item in without_duplicates(fitting).items}
+
+    def _fits(self, row: int, item: Item, query: SceneQuery, *, is_exact: bool) -> bool:
+        """Look at what the columns do not tell: properties, the id itself, the footprint."""
+        if query.ids and item["id"] not in query.ids:
+            return False
+        if not all(condition.holds_for(item["properties"]) for condition in query.where):
+            return False
+        if is_exact or query.area is None:
+            return True
+        return query.area.meets(self._footprint(row, item))
+
+    def _footprint(self, row: int, item: Item) -> Any:
+        """Return a footprint as one piece. Later searches look at the same scenes, as for the next page."""
+        if (kept := self._footprints.get(row)) is not None:
+            return kept
+        import shapely  # noqa: PLC0415 # a quarter of a function's start, seldom needed
+        from shapely.geometry import box, shape  # noqa: PLC0415 # as above
+
+        geometry = item.get("geometry")
+        if geometry is None:
+            footprint = box(*unwrap_box(check_box(item["bbox"], field="bbox")))
+        else:
+            footprint = unwrapped_shape(shape(geometry))
+        n_positions = shapely.count_coordinates(footprint)
+        self._footprints.put(row, footprint, _NBYTES_OF_A_SHAPE + n_positions * _NBYTES_OF_A_POSITION)
+        return footprint
 
     async def all_items(self) -> AsyncIterator[list[Item]]:
         """Yield every item in the catalog's order, a few groups at a time; none is kept."""
@@ -272,22 +304,6 @@ async def _open_newest(store: Store, key: str, place: str, most_in_memory: int) 
         parts=parts,
         blocks=content[n_before_blocks:] if is_held else None,
     )
-
-
-def _fits(item: Item, query: SceneQuery, *, is_exact: bool) -> bool:
-    """Look at what the columns do not tell: properties, the id itself, the footprint."""
-    if query.ids and item["id"] not in query.ids:
-        return False
-    if not all(condition.holds_for(item["properties"]) for condition in query.where):
-        return False
-    if is_exact or query.area is None:
-        return True
-    from shapely.geometry import box, shape  # noqa: PLC0415 # a quarter of a function's start, seldom needed
-
-    geometry = item.get("geometry")
-    if geometry is None:
-        return query.area.meets(box(*unwrap_box(check_box(item["bbox"], field="bbox"))))
-    return query.area.meets(shape(geometry))
 
 
 def _take[T](values: Iterator[T], n: int) -> list[T]:
