@@ -29,7 +29,7 @@ SHARD_ROWS: Final = 12
 N_SHARDS: Final = N_SOURCES // SHARD_ROWS
 N_WORKERS: Final = 2
 LAYOUT: Final = {"chunk": [4, 97, 85], "shard_rows": SHARD_ROWS}
-POLL_S: Final = 0.1
+POLL_S: Final = 0.3
 
 type Interval = tuple[datetime, datetime]
 
@@ -287,7 +287,7 @@ def wait_for_a_failed_try(deployment: DeployedStack, id_: str, index: int) -> No
             child = children(deployment, run).get(index) if run else None
         elif n_events(deployment, child, "TaskFailed"):
             return
-        time.sleep(POLL_S / 2)
+        time.sleep(POLL_S)
     raise AssertionError("no try has failed")
 
 
