@@ -117,8 +117,7 @@ def warnings_of_warps(slot: SourceSlot, warps: Sequence[Warp], *, n_overviews: i
         has = f"it has {n_overviews}" if n_overviews else "its files may have some"
         said.append(
             f"{slot.resampling} takes few of the pixels{of_band}: they are {side:.1f} times as fine as those "
-            f"of the grid. An overview would have fewer to read (overview: 0 is the largest; {has}). "
-            "overview: auto chooses one for each file"
+            f"of the grid. An overview would have fewer to read (overview: 0 is the largest; {has})"
         )
     return said
 
