@@ -280,10 +280,15 @@ _PIXELS = (
         help="Warp all sources onto --grid WIDTH in this CRS: EPSG:n, or utm for the window's zone.",
     ),
     click.option(
+        "--like",
+        metavar="PLACE",
+        help="Warp all sources onto the pixels of this cube or GeoTIFF. It is the window, too.",
+    ),
+    click.option(
         "--resampling",
         type=ResamplingOption(),
         help="How finer pixels become one of --grid: average, mode or nearest, for all bands or by name. "
-        "With --grid-crs: nearest or bilinear.",
+        "With --grid-crs or --like: nearest or bilinear.",
     ),
 )
 _OUTPUT = (
@@ -438,12 +443,28 @@ def request_of(options: dict[str, Any], given: dict[str, Any] | None = None) -> 
             given[name] = {**_object(given, name), **part}
     if not (given or others):
         raise RequestError("give a REQUEST file, or --sources and a window; see --help", field="request")
-    return parse_request(given | others)
+    return parse_request(_fill_like(given | others))
+
+
+def _fill_like(given: dict[str, Any]) -> Any:
+    """Return a request with the grid of the place that it names, if it does."""
+    grid = given.get("grid")
+    if not (isinstance(grid, dict) and "like" in grid):
+        return given
+    from pixel_gather.features.gather.like_grid import fill_like  # noqa: PLC0415 # it takes 0.3 s
+    from pixel_gather.in_process.settings import Settings  # noqa: PLC0415 # as above
+    from pixel_gather.io.event_loop import run  # noqa: PLC0415 # as above
+
+    return run(fill_like(given, Settings()))
 
 
 def _taken_grid(options: dict[str, Any], given: Any) -> dict[str, Any]:
     """Remove the options of the grid, and return the field. Both others may join the grid of the file."""
-    grid = options.pop("grid")
+    grid, like = options.pop("grid"), in_home(options.pop("like"))
+    if like is not None:
+        if grid is not None or options["grid_crs"] is not None:
+            raise RequestError("it says all of the grid; leave --grid and --grid-crs out", field="--like")
+        grid = {"like": like}
     for name, where in (("crs", "WIDTH"), ("resampling", "WIDTH, finest or coarsest")):
         option = "grid_crs" if name == "crs" else name
         if (asked := options.pop(option)) is None:

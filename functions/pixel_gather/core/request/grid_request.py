@@ -46,6 +46,12 @@ class GridRequest(RequestPart):
         "[a, b, c, d, e, f] of x = a * column + b * row + c and y = d * column + e * row + f.",
     )
     shape: tuple[Size, Size] | None = Field(None, description="[height, width] of the box in pixels.")
+    like: str | None = Field(
+        None,
+        min_length=1,
+        description="Instead of all others: a cube or a GeoTIFF whose pixels these are. The command line and "
+        "Python read it, and fill in crs, shape and transform.",
+    )
     resampling: Resampling | dict[str, Resampling] | None = Field(
         None,
         description="How pixels become one: for all bands, or by name. With crs: nearest, the pixel below "
@@ -67,6 +73,10 @@ class GridRequest(RequestPart):
 
     @model_validator(mode="after")
     def _has_pixels(self) -> Self:
+        if self.like is not None:
+            raise ValueError(
+                "like is read by the command line and by Python alone; write crs, shape and transform"
+            )
         if (self.transform is None) != (self.shape is None):
             raise ValueError("shape and transform go together; give both, or a resolution")
         if (self.resolution is None) == (self.transform is None):

@@ -27,6 +27,7 @@ from pixel_gather.engine.gather_shard import gather_shard
 from pixel_gather.engine.plan_gather import Planned, describe_place, plan_dry, plan_gather, read_found_list
 from pixel_gather.engine.step_files import both, find_committed
 from pixel_gather.features.gather.gathered import Gathered
+from pixel_gather.features.gather.like_grid import fill_like
 from pixel_gather.features.gather.shards_in_flight import ShardsInFlight
 from pixel_gather.features.report.report_writer import write_report
 from pixel_gather.in_process.cleanup import clear_committed, folders_removed_on_failure
@@ -93,8 +94,9 @@ async def make_plan_async(
     request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None
 ) -> CubePlan:
     """Plan a gather; see `make_plan`."""
-    request = parse_request(request)
-    async with opened_job(request.sources, settings or Settings(), request=request) as job:
+    settings = settings or Settings()
+    request = parse_request(await fill_like(request, settings))
+    async with opened_job(request.sources, settings, request=request) as job:
         append_to = request.output.append_to
         return await plan_dry(
             request,
@@ -114,7 +116,8 @@ async def gather_async(
     on_complete: Callable[[Gathered], None] = lambda _: None,
 ) -> Gathered:
     """Gather one window of every source into one cube, or add rows to one; see `gather`."""
-    request, settings = parse_request(request), settings or Settings()
+    settings = settings or Settings()
+    request = parse_request(await fill_like(request, settings))
     if (to is None) == (request.output.append_to is None):
         raise RequestError("give a place for a new cube, or output.append_to for an existing one", field="to")
     return await gather_listed(
