@@ -70,115 +70,64 @@ class _Field(_Kind):
     """Takes the value from an outcome, or from a band's statistics."""
 
 
+_FILL: Final[dict[str, float | str]] = {
+    "int32": 0, "int64": 0, "float32": float("nan"), "float64": float("nan"), "bool": 0, "string": "",
+}  # fmt: skip
+
+
+def _kind(name: str, dtype: str, what: str, *, units: str | None = None) -> _Kind:
+    attributes = ({} if units is None else {"units": units}) | {"long_name": what}
+    return _Kind(name=name, dtype=dtype, fill=_FILL[dtype], attributes=attributes)
+
+
+def _field(
+    name: str, dtype: str, what: str, value: Callable[[Any], Any], *, units: str | None = None
+) -> _Field:
+    kind = _kind(name, dtype, what, units=units)
+    return _Field(name=name, dtype=dtype, fill=kind.fill, attributes=kind.attributes, value=value)
+
+
 def _moment(name: str, what: str) -> _Field:
     """Describe a moment. Its dtype is float64: after five hours float32 is only exact to 2 ms."""
-    return _Field(
-        name=name,
-        dtype="float64",
-        fill=float("nan"),
-        attributes={
-            "units": "s",
-            "long_name": f"when {what}, since the gather or the append of the row was planned",
-        },
-        value=attrgetter(f"{name}_s"),
-    )
+    told = f"when {what}, since the gather or the append of the row was planned"
+    return _field(name, "float64", told, attrgetter(f"{name}_s"), units="s")
 
 
 def _seconds(name: str, what: str) -> _Field:
-    return _Field(
-        name=name,
-        dtype="float32",
-        fill=float("nan"),
-        attributes={"units": "s", "long_name": what},
-        value=attrgetter(f"cost.{name}_s"),
-    )
+    return _field(name, "float32", what, attrgetter(f"cost.{name}_s"), units="s")
 
 
 def _count(name: str, attribute: str, what: str) -> _Field:
-    return _Field(
-        name=name,
-        dtype="int64",
-        fill=0,
-        attributes={"units": "1", "long_name": what},
-        value=attrgetter(f"cost.{attribute}"),
-    )
+    return _field(name, "int64", what, attrgetter(attribute), units="1")
 
 
-_HREF: Final = _Kind(
-    name="href", dtype="string", fill="", attributes={"long_name": "where the pixels come from"}
-)
+_HREF: Final = _kind("href", "string", "where the pixels come from")
 _PER_SOURCE: Final = (
-    _Field(
-        name="etag",
-        dtype="string",
-        fill="",
-        attributes={"long_name": "version of the object that was read"},
-        value=lambda outcome: outcome.etag or "",
-    ),
-    _Field(
-        name="crs",
-        dtype="string",
-        fill="",
-        attributes={"long_name": "CRS of the source, an authority code or WKT"},
-        value=lambda outcome: outcome.crs or "",
-    ),
+    _field("etag", "string", "version of the object that was read", lambda outcome: outcome.etag or ""),
+    _field("crs", "string", "CRS of the source, an authority code or WKT", lambda outcome: outcome.crs or ""),
     _moment("start", "work on the source began"),
     _moment("end", "work on the source ended"),
     _seconds("open", "time until the header was known"),
     _seconds("read", "time waiting for the window's bytes"),
     _seconds("decode", "time decoding, summed over threads"),
-    _count("bytes", "nbytes", "bytes received"),
-    _count("header_bytes", "header_nbytes", "of those, received until the header was known"),
-    _count("requests", "requests", "requests sent, retries included"),
-    _count("retries", "retries", "requests sent again"),
+    _count("bytes", "cost.nbytes", "bytes received"),
+    _count("header_bytes", "cost.header_nbytes", "of those, received until the header was known"),
+    _count("requests", "cost.requests", "requests sent, retries included"),
+    _count("retries", "cost.retries", "requests sent again"),
 )
-
 _REDUCED: Final = (
-    _Field(
-        name="sources_used",
-        dtype="int64",
-        fill=0,
-        attributes={"units": "1", "long_name": "sources that were reduced to the row's pixels"},
-        value=attrgetter("n_used"),
-    ),
-    _Field(
-        name="sources_failed",
-        dtype="int64",
-        fill=0,
-        attributes={"units": "1", "long_name": "sources of the row that failed"},
-        value=attrgetter("n_failed"),
-    ),
+    _count("sources_used", "n_used", "sources that were reduced to the row's pixels"),
+    _count("sources_failed", "n_failed", "sources of the row that failed"),
 )
 """Of rows that several scenes were reduced to."""
 
 _PER_BAND: Final = (
-    _Field(
-        name="min",
-        dtype="float64",
-        fill=float("nan"),
-        attributes={"long_name": "smallest valid raw value"},
-        value=attrgetter("min"),
-    ),
-    _Field(
-        name="max",
-        dtype="float64",
-        fill=float("nan"),
-        attributes={"long_name": "largest valid raw value"},
-        value=attrgetter("max"),
-    ),
-    _Field(
-        name="mean",
-        dtype="float64",
-        fill=float("nan"),
-        attributes={"long_name": "mean of valid raw values"},
-        value=attrgetter("mean"),
-    ),
+    _field("min", "float64", "smallest valid raw value", attrgetter("min")),
+    _field("max", "float64", "largest valid raw value", attrgetter("max")),
+    _field("mean", "float64", "mean of valid raw values", attrgetter("mean")),
 )
-_VALID_FRACTION: Final = _Kind(
-    name="valid_fraction",
-    dtype="float32",
-    fill=0.0,
-    attributes={"units": "1", "long_name": "share of the window's pixels that are valid"},
+_VALID_FRACTION: Final = replace(
+    _kind("valid_fraction", "float32", "share of the window's pixels that are valid", units="1"), fill=0.0
 )
 
 RESERVED_NAMES: Final = frozenset(
@@ -271,7 +220,7 @@ def _of_chips(plan: CubePlan) -> Iterator[Coordinate]:
     """Yield the coordinates of chips: their ids, their middles, and the columns of their table."""
     if plan.chips is None:
         return
-    ids = _Kind(name="chip", dtype=plan.chips.id_dtype, fill=_COLUMN_FILL[plan.chips.id_dtype])
+    ids = _Kind(name="chip", dtype=plan.chips.id_dtype, fill=_FILL[plan.chips.id_dtype])
     for kind in (ids, *_MIDDLES, *map(_kind_of, plan.chips.columns)):
         yield replace(_along(plan, kind), of_image=False)
 
@@ -299,8 +248,7 @@ def failure_coordinate(plan: CubePlan) -> Coordinate:
     Its values are in `table_values`.
     """
     slots, _ = second_dims(plan)
-    attributes = {"long_name": "why the source has no pixels; empty if it has"}
-    return _along(plan, _Kind(name="failure", dtype="string", fill="", attributes=attributes), slots)
+    return _along(plan, _kind("failure", "string", "why the source has no pixels; empty if it has"), slots)
 
 
 def difference_values(plan: CubePlan, outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
@@ -467,7 +415,7 @@ def _kind_of(column: ListColumn) -> _Kind:
         dtype, fill = _GAPS[column.dtype]
         attributes = gap_attributes(dtype, is_large=column.is_large)
         return _Kind(name=column.name, dtype=dtype, fill=fill, attributes=attributes)
-    return _Kind(name=column.name, dtype=column.dtype, fill=_COLUMN_FILL[column.dtype])
+    return _Kind(name=column.name, dtype=column.dtype, fill=_FILL[column.dtype])
 
 
 def gap_attributes(dtype: str, *, is_large: bool) -> dict[str, Any]:
@@ -534,7 +482,6 @@ _GAPS: Final = {"int64": ("int64", NO_INTEGER), "bool": ("uint8", NO_BOOLEAN)}
 1, so chunks of earlier rows stay as they are."""
 
 _NO_TRANSFORM: Final = (float("nan"),) * 6
-_COLUMN_FILL: Final[dict[str, float | str]] = {"int64": 0, "float64": float("nan"), "bool": 0, "string": ""}
 _TIME: Final = _Kind(
     name="time",
     dtype="int64",
@@ -558,13 +505,10 @@ _MIDDLES: Final = tuple(
         ("lat", "latitude", "degrees_north"),
     )
 )
-_TRANSFORM: Final = _Kind(
-    name="transform",
-    dtype="float64",
-    fill=float("nan"),
-    attributes={
-        "long_name": "transform of the row's own window: x = a*col + b*row + c, y = d*col + e*row + f"
-    },
+_TRANSFORM: Final = _kind(
+    "transform",
+    "float64",
+    "transform of the row's own window: x = a*col + b*row + c, y = d*col + e*row + f",
 )
 _STATUS: Final = _Kind(
     name="status",
@@ -576,23 +520,20 @@ _STATUS: Final = _Kind(
         "flag_meanings": " ".join(each.name.lower() for each in Status),
     },
 )
-_BELOW_CLAIM: Final = _Kind(
-    name="below_claim",
-    dtype="bool",
+_BELOW_CLAIM: Final = replace(
+    _kind(
+        "below_claim",
+        "bool",
+        "whether the darkest pixel would be far below zero by the claimed scale and offset, so that the "
+        "offset may be in the pixels already",
+    ),
     fill=False,
-    attributes={
-        "long_name": "whether the darkest pixel would be far below zero by the claimed scale and offset, so "
-        "that the offset may be in the pixels already"
-    },
 )
-_MASKED: Final = _Kind(
-    name="masked",
-    dtype="float64",
-    fill=float("nan"),
-    attributes={
-        "units": "1",
-        "long_name": "share of the window's pixels that the mask hides; NaN if the mask was not read",
-    },
+_MASKED: Final = _kind(
+    "masked",
+    "float64",
+    "share of the window's pixels that the mask hides; NaN if the mask was not read",
+    units="1",
 )
 _OFFSETS: Final = (
     _Kind(
@@ -605,42 +546,15 @@ _OFFSETS: Final = (
             "flag_meanings": " ".join(each.name.lower() for each in OffsetState),
         },
     ),
-    _Kind(
-        name="offset_reason",
-        dtype="string",
-        fill="",
-        attributes={"long_name": "why offset_state is so, and what became of the pixels"},
-    ),
+    _kind("offset_reason", "string", "why offset_state is so, and what became of the pixels"),
 )
 _SCALING: Final = (
-    _Kind(
-        name="scale_factor",
-        dtype="float64",
-        fill=float("nan"),
-        attributes={"long_name": "factor that the row's own source declares for its raw values"},
-    ),
-    _Kind(
-        name="add_offset",
-        dtype="float64",
-        fill=float("nan"),
-        attributes={"long_name": "offset that the row's own source declares, added after scaling"},
-    ),
+    _kind("scale_factor", "float64", "factor that the row's own source declares for its raw values"),
+    _kind("add_offset", "float64", "offset that the row's own source declares, added after scaling"),
 )
-_NODATA: Final = _Kind(
-    name="nodata",
-    dtype="float64",
-    fill=float("nan"),
-    attributes={"long_name": "nodata value that the row's own source declares"},
-)
+_NODATA: Final = _kind("nodata", "float64", "nodata value that the row's own source declares")
 _INSIDE: Final = tuple(
-    _Kind(
-        name=name,
-        dtype="int32",
-        fill=0,
-        attributes={
-            "long_name": f"{what} of the row's window inside its source; what lies outside was filled"
-        },
-    )
+    _kind(name, "int32", f"{what} of the row's window inside its source; what lies outside was filled")
     for name, what in (
         ("inside_x_start", "first column"),
         ("inside_y_start", "first line"),
