@@ -1,16 +1,19 @@
 """Figures of the area service: links of a box for many clients, one search, and folders listed by a pool."""
 
-import http.client
+import http
 import json
 import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final, override
 from urllib.parse import parse_qs, urlsplit
+
+import urllib3
 
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import GatherError
@@ -84,32 +87,25 @@ def measure_load(url: str, n_clients: int) -> Load:
         url: An address with ``http``. Its answer is a JSON array of links.
         n_clients: Clients, each with a connection of its own.
     """
-    host, _, path = url.removeprefix("http://").partition("/")
     start = threading.Barrier(n_clients + 1)
-    found: list[tuple[float, int, int]] = []
 
-    def ask() -> None:
-        connection = http.client.HTTPConnection(host, timeout=300)
+    def ask(_: int) -> tuple[float, int, int] | None:
+        with urllib3.PoolManager(retries=False) as client:
+            start.wait()
+            began = time.perf_counter()
+            try:
+                answer = client.request("GET", url, timeout=300)
+            except urllib3.exceptions.HTTPError:
+                return None
+            seconds = time.perf_counter() - began
+            is_good = answer.status == http.HTTPStatus.OK
+            return (seconds, len(answer.data), len(answer.json())) if is_good else None
+
+    with ThreadPoolExecutor(n_clients) as clients:
+        asked = clients.map(ask, range(n_clients))
         start.wait()
         began = time.perf_counter()
-        try:
-            connection.request("GET", f"/{path}")
-            answer = connection.getresponse()
-            content = answer.read()
-            if answer.status == http.HTTPStatus.OK:
-                found.append((time.perf_counter() - began, len(content), len(json.loads(content))))
-        except OSError:
-            return  # missing in ``found``, and so counted as an error
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=ask) for _ in range(n_clients)]
-    for each in threads:
-        each.start()
-    start.wait()
-    began = time.perf_counter()
-    for each in threads:
-        each.join()
+        found = [each for each in asked if each is not None]
     wall_s = time.perf_counter() - began
     if not found:
         raise GatherError(f"none of {n_clients} clients had an answer")

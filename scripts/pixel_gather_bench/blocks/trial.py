@@ -1,11 +1,11 @@
 """One measurement: fresh processes write a cube and read it. Then it is deleted."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import obstore
 from obstore.exceptions import BaseError
@@ -21,13 +21,6 @@ _WRITE: Final = "pixel_gather_bench.blocks.share:ready_to_write"
 _READ: Final = "pixel_gather_bench.blocks.share:ready_to_read"
 
 
-class RunTogether(Protocol):
-    """Does jobs in processes of their own, as `run_together` does."""
-
-    def __call__(self, function: str, jobs: Mapping[str, BlockJob], answer: type[Any], /) -> list[Any]:
-        """Return their answers."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trials:
     """Measures settings, one after the other, at one place."""
@@ -37,7 +30,8 @@ class Trials:
 
     stores: StoreSettings
     pixels_of: Callable[[BlockSetting], BlockPixels]
-    run_together: RunTogether = run_together
+    run_together: Callable[..., list[Any]] = run_together
+    """Does jobs in processes of their own."""
 
     def measure(self, setting: BlockSetting) -> BlockResult:
         """Write and read one cube in fresh processes.

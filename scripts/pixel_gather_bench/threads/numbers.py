@@ -191,25 +191,16 @@ _THREADS: Final = (4, 8, 32)
 _N_TILES: Final = 900
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedBackEnd:
-    """What was measured of one back end, or only advised."""
-
-    name: str
-    advice: str
-    ms: tuple[int, int, int] | None = None
-    """With 4, 8 and 32 threads."""
-
-
-OF_2016: Final = (
-    PublishedBackEnd(name="Accumulo, 4 cores", ms=(15_541, 18_541, 20_120), advice="number of cores"),
-    PublishedBackEnd(name="Accumulo, 8 cores", ms=(12_532, 9_541, 10_610), advice="number of cores"),
-    PublishedBackEnd(name="Cassandra, 4 cores", ms=(7_622, 9_511, 13_261), advice="number of cores"),
-    PublishedBackEnd(name="Cassandra, 8 cores", ms=(8_100, 4_541, 7_610), advice="number of cores"),
-    PublishedBackEnd(name="file", advice="number of cores"),
-    PublishedBackEnd(name="Hadoop", advice="number of cores, up to 16 without more memory"),
-    PublishedBackEnd(name="S3", advice="number of cores, at most 8, so that few requests fail"),
+OF_2016: Final[tuple[tuple[str, tuple[int, ...], str], ...]] = (
+    ("Accumulo, 4 cores", (15_541, 18_541, 20_120), "number of cores"),
+    ("Accumulo, 8 cores", (12_532, 9_541, 10_610), "number of cores"),
+    ("Cassandra, 4 cores", (7_622, 9_511, 13_261), "number of cores"),
+    ("Cassandra, 8 cores", (8_100, 4_541, 7_610), "number of cores"),
+    ("file", (), "number of cores"),
+    ("Hadoop", (), "number of cores, up to 16 without more memory"),
+    ("S3", (), "number of cores, at most 8, so that few requests fail"),
 )
+"""Of each back end: ms with 4, 8 and 32 threads where it was measured, and the advice."""
 
 
 def lines_beside(curves: Sequence[BackEndCurve]) -> Iterator[str]:
@@ -217,12 +208,8 @@ def lines_beside(curves: Sequence[BackEndCurve]) -> Iterator[str]:
     rows = [("ms for 900 tiles", *(f"{n} threads" for n in _THREADS), "best")]
     rows += [_here(curve) for curve in curves]
     rows += [
-        (
-            f"2016: {each.name}",
-            *(("-",) * 3 if each.ms is None else (f"{ms:,}" for ms in each.ms)),
-            each.advice,
-        )
-        for each in OF_2016
+        (f"2016: {name}", *(f"{each:,}" for each in ms), *["-"] * (len(_THREADS) - len(ms)), advice)
+        for name, ms, advice in OF_2016
     ]
     yield "beside the figures published in 2016 (some 900 Landsat tiles, averages of warm calls)"
     yield from aligned(rows)

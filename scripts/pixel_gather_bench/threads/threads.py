@@ -64,7 +64,7 @@ class ThreadsReport:
         """Return plain values."""
         return {
             "machine": self.machine,
-            "published": [asdict(each) for each in OF_2016] if self.with_published else None,
+            "published": OF_2016 if self.with_published else None,
             "back_ends": [
                 asdict(curve)
                 | {
