@@ -11,7 +11,6 @@ from infra.buckets import Buckets
 from infra.budget import TAG, Budget
 from infra.functions import Functions, PackageCode
 from infra.gather_function import GatherFunction
-from infra.gather_metrics import GatherMetrics
 from infra.monitoring import Monitoring
 from infra.operator_policy import OperatorPolicy, ReaderPolicy, SchedulePolicy
 from infra.rest_api import Api
@@ -123,15 +122,12 @@ class GatherStack(Stack):
         monitoring = Monitoring(
             self,
             "Monitoring",
-            metrics=GatherMetrics(settings.stage),
+            settings,
             state_machine=gathers.state_machine,
             tables=tables.state_machine,
             functions=functions,
             api=api.rest_api,
             schedules=schedules,
-            email=settings.alarm_email,
-            usd_per_day=settings.alarm_usd_per_day,
-            concurrency=settings.account_concurrency,
         )
         if canary is not None and settings.canary_hours is not None:
             monitoring.call_canary(canary, every=Duration.hours(settings.canary_hours))

@@ -21,6 +21,7 @@ from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
 from infra.refusals import REFUSALS
 from infra.schedules import Schedules
+from infra.settings import Settings
 from infra.widgets import dashboard_rows
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S
 from pixel_gather.core.metric_names import (
@@ -74,24 +75,21 @@ class Monitoring(Construct):
     never written. So each alarm uses one metric, or two that are always written together.
     """
 
-    def __init__(  # noqa: PLR0913 # what it watches, each by its name
+    def __init__(
         self,
         scope: Construct,
         construct_id: str,
+        settings: Settings,
         *,
-        metrics: GatherMetrics,
         state_machine: sfn.StateMachine,
         tables: sfn.StateMachine,
         functions: Functions,
         api: apigateway.RestApi,
         schedules: Schedules,
-        email: str | None,
-        usd_per_day: float | None,
-        concurrency: int,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._metrics = metrics
-        self.topic = self._topic(email)
+        self._metrics = metrics = GatherMetrics(settings.stage)
+        self.topic = self._topic(settings.alarm_email)
         self._report_failures(state_machine, tables)
         self._alarm(
             "FailedSources",
@@ -134,7 +132,7 @@ class Monitoring(Construct):
                 statistic="Maximum",
                 period=PERIOD,
             ),
-            threshold=math.ceil(_NEAR_QUOTA * concurrency),
+            threshold=math.ceil(_NEAR_QUOTA * settings.account_concurrency),
             periods=_THROTTLED_PERIODS,
             description=f"The account runs {_NEAR_QUOTA:.0%} of the functions that it may, all applications "
             "together: raise its quota or lower max_workers",
@@ -146,8 +144,8 @@ class Monitoring(Construct):
             description="The API fails to answer: the logs of submit, status, search, dry_run, rank and "
             "answer_tables say why",
         )
-        if usd_per_day is not None:
-            self._alarm_on_dollars(usd_per_day, metrics=metrics, workers=workers)
+        if settings.alarm_usd_per_day is not None:
+            self._alarm_on_dollars(settings.alarm_usd_per_day, metrics=metrics, workers=workers)
         self.dashboard = cloudwatch.Dashboard(
             self,
             "Dashboard",

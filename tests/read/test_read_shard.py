@@ -45,19 +45,17 @@ def tasks_of(plan: CubePlan) -> tuple[ShardTask, ...]:
     return cut_tasks(plan, [0 for _ in row_ranges(plan)])
 
 
-def read(  # noqa: PLR0913 # each case changes another one
+def read(
     plan: CubePlan,
     table: FakeTable,
     reader: FakeReader,
     *,
     task: ShardTask | None = None,
-    limiter: FakeLimiter | None = None,
-    projector: FakeProjector | None = None,
-    timeout_s: float = 5.0,
     left_s: float = inf,
     packed_headers: Sequence[Sequence[bytes | None]] = (),
+    **access: Any,
 ) -> tuple[list[Pixels], list[list[Outcome]]]:
-    """Read one task into buffers that hold arbitrary values before."""
+    """Read one task into buffers that hold arbitrary values before, with ``access`` as of `access_to`."""
     task = task or tasks_of(plan)[0]
     with ShardBuffers(plan).borrowed(task) as lent:
         buffers = [buffer for buffer in lent if isinstance(buffer, np.ndarray)]
@@ -75,7 +73,7 @@ def read(  # noqa: PLR0913 # each case changes another one
             buffers,
             plan=plan,
             task=task,
-            sources=access_to(reader, projector=projector, limiter=limiter, timeout_s=timeout_s),
+            sources=access_to(reader, **{"timeout_s": 5.0} | access),
             on_source=note,
             packed_headers=packed_headers,
             read_until=asyncio.get_running_loop().time() + left_s,

@@ -1,7 +1,7 @@
 """Verdicts on a table: that it is complete, or that a round runs whose manifest was written."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +23,7 @@ async def find_complete(deployment: Deployment, name: str) -> dict[str, Any] | N
     return None if content is None else {"verdict": "complete", "result": json.loads(content)}
 
 
-async def begin_round(  # noqa: PLR0913 # what a verdict and its summary say
+async def begin_round(
     deployment: Deployment,
     name: str,
     number: int,
@@ -31,9 +31,7 @@ async def begin_round(  # noqa: PLR0913 # what a verdict and its summary say
     planned: MapRound,
     *,
     execution: str,
-    n_scenes: int,
-    n_wanted: int,
-    usd: float,
+    told: Mapping[str, float],
 ) -> dict[str, Any]:
     """Write what a round of the map reads, and return its verdict. Tasks that are committed are left out.
 
@@ -44,9 +42,8 @@ async def begin_round(  # noqa: PLR0913 # what a verdict and its summary say
         tasks: All of them.
         planned: How the map runs them.
         execution: Name of the state machine's execution.
-        n_scenes: All scenes of the table.
-        n_wanted: Scenes that the round reads.
-        usd: Forecast until the end of the round.
+        told: For the summary: ``n_scenes`` of the table, ``n_wanted`` that the round reads, and ``usd``, the
+            forecast until its end.
 
     Raises:
         BudgetError: The month's budget is spent. A table that has begun goes on with one worker.
@@ -62,11 +59,9 @@ async def begin_round(  # noqa: PLR0913 # what a verdict and its summary say
     summary = {
         "name": name,
         "round": number + 1,
-        "n_scenes": n_scenes,
-        "n_wanted": n_wanted,
         "n_tasks": len(missing),
-        "usd": usd,
         "seconds": planned.seconds,
+        **told,
     }
     await deployment.summaries.put(summary_key(execution), json.dumps(summary).encode())
     return {

@@ -131,16 +131,13 @@ class RankingRounds:
 
     async def _planned(self, name: str, state: MapState, planned: MapRound) -> dict[str, Any]:
         """Return the verdict that runs a round."""
+        told = {
+            "n_scenes": len(state.scenes),
+            "n_wanted": len(state.wanted),
+            "usd": _spent_usd(state) + planned.usd,
+        }
         return await begin_round(
-            self.deployment,
-            name,
-            state.number,
-            state.tasks,
-            planned,
-            execution=state.execution,
-            n_scenes=len(state.scenes),
-            n_wanted=len(state.wanted),
-            usd=_spent_usd(state) + planned.usd,
+            self.deployment, name, state.number, state.tasks, planned, execution=state.execution, told=told
         )
 
     async def _complete(self, name: str, state: MapState, asked: AdmittedRanking) -> dict[str, Any]:

@@ -189,16 +189,9 @@ class FeatureSteps:
         return digest
 
     async def _planned(self, name: str, state: FeatureState, planned: MapRound) -> dict[str, Any]:
+        told = {"n_scenes": state.n_images, "n_wanted": state.n_wanted, "usd": planned.usd}
         return await begin_round(
-            self.deployment,
-            name,
-            state.number,
-            state.tasks,
-            planned,
-            execution=state.execution,
-            n_scenes=state.n_images,
-            n_wanted=state.n_wanted,
-            usd=planned.usd,
+            self.deployment, name, state.number, state.tasks, planned, execution=state.execution, told=told
         )
 
     async def _complete(self, name: str, state: FeatureState, lost: list[TaskImage]) -> dict[str, Any]:

@@ -36,16 +36,13 @@ from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_options
 @with_progress("exporting")
-def export_command(  # noqa: PLR0913 # click passes each option
+def export_command(
     *,
     cube: str,
     to: str,
     measurements: tuple[str, ...],
     rgb: str | None,
-    where: str,
     stretch: tuple[float, ...] | None,
-    colormap: str | None,
-    fps: float,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -66,7 +63,7 @@ def export_command(  # noqa: PLR0913 # click passes each option
     if stretch is not None and len(stretch) != 2:  # noqa: PLR2004 # black and white
         raise click.UsageError("write --stretch LOW,HIGH, such as --stretch 0,3000")
     if to.endswith(".tar"):
-        if where or rgb is not None:
+        if options["where"] or rgb is not None:
             raise click.UsageError("a .tar has whole chips: leave --where and --rgb out")
         files = open_chips(cube, measurements=measurements or None, stores=stores_of(options)).to_webdataset(
             to
@@ -76,10 +73,10 @@ def export_command(  # noqa: PLR0913 # click passes each option
             cube,
             to=to,
             measurements=measurements if rgb is None else rgb.split(","),
-            where=where,
+            where=options["where"],
             stretch=None if stretch is None else (stretch[0], stretch[1]),
-            colormap=colormap,
-            frames_per_second=fps,
+            colormap=options["colormap"],
+            frames_per_second=options["fps"],
             stores=stores_of(options),
         )
     if as_json:
