@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Final, cast
 
 from handlers.deployment.settings import Settings
+from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.estimate.assumptions import use_measured
 from pixel_gather.core.halt import HALTED_KEY, why_halted
 from pixel_gather.io.aws.gather_document import marker_key
@@ -93,6 +94,15 @@ class Deployment:
         """Return why nothing begins now, as the month's budget is spent; None if there is no reason."""
         markers = ObjectControlStore(self._control, "", may_list=False)
         return why_halted(await markers.get(HALTED_KEY), now=datetime.now(UTC))
+
+    async def check_not_halted(self) -> None:
+        """Raise an error if nothing begins now.
+
+        Raises:
+            BudgetError: The month's budget is spent.
+        """
+        if (why := await self.why_halted()) is not None:
+            raise BudgetError(why)
 
     @cached_property
     def results(self) -> ObjectControlStore:

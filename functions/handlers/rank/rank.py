@@ -70,9 +70,10 @@ class RankService:
 
         Raises:
             RequestError: The request is wrong.
-            BudgetError: It would be over a limit.
+            BudgetError: It would be over a limit, or the month's budget is spent.
         """
         asked = admit_ranking(given, self.deployment.settings)
+        await self.deployment.check_not_halted()
         scenes = _List()
         try:
             answer = await self._at_once(asked, left_s, scenes, is_async=is_async)

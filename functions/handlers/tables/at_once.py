@@ -42,10 +42,12 @@ async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
 
     Raises:
         RequestError: The request is wrong.
+        BudgetError: The month's budget is spent.
         LargerError: It takes too long, or there are too many images.
     """
     began = time.monotonic()
     asked = admit_table(given, deployment.settings)
+    await deployment.check_not_halted()
     try:
         async with (
             asyncio.timeout(LONGEST_S),
@@ -96,9 +98,11 @@ async def drill_at_once(
 
     Raises:
         RequestError: The request is wrong.
+        BudgetError: The month's budget is spent.
         LargerError: It takes too long, or there are too many files.
     """
     request = admit(parse_request({"sources": sources, "window": "centre"}), deployment.settings)
+    await deployment.check_not_halted()
     try:
         async with (
             asyncio.timeout(LONGEST_S),

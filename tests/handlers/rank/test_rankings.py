@@ -308,7 +308,10 @@ def test_tables_do_not_begin_while_the_months_budget_is_spent(
 
     later = machine.plan.handler({"gather": begun["gather"], "failed_shards": 100}, Context())
     other = machine.plan.handler({"request": {**request, "by": "-b1"}, "execution": "b"}, Context())
+    code, at_once = service.ask({"sources": SCENES, "by": "b1"})
 
+    assert code == 422
+    assert "has spent its budget of the month" in at_once["detail"]
     assert begun["workers"] == 9
     assert (later["verdict"], later["workers"]) == ("planned", 1)
     assert (other["verdict"], other["error"]) == ("refused", "BudgetError")

@@ -1,5 +1,6 @@
 """Small tables that the API answers at once: a series at one place, and one pixel of every file."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import rasterio
 from rasterio.warp import transform
 
 from pixel_gather import drill, series
+from pixel_gather.core.halt import HALTED_KEY, halt_content
 from support.table_service import HREFS, N, Service, check_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
@@ -145,6 +147,27 @@ def test_one_pixel_of_every_file(
     assert at_place == found
     assert (many_code, many["id"].partition("-")[0]) == (202, "points")
     assert (no_code, no_place["field"]) == (422, "pixel")
+
+
+def test_nothing_is_answered_while_the_months_budget_is_spent(
+    service: Service, lonlat: tuple[float, float]
+) -> None:
+    """A series and a pixel of every file are refused as gathers are."""
+    point = f"{lonlat[0]},{lonlat[1]}"
+    content = halt_content(datetime.now(UTC), {})
+    service.machine.s3.put_object(Bucket="control", Key=HALTED_KEY, Body=content)
+    try:
+        refused = [
+            service.do("GET", path, point=point, list=LIST, **more)
+            for path, more in (("/series", {"by": "b1"}), ("/drill", {"bands": "1"}))
+        ]
+    finally:
+        service.machine.s3.delete_object(Bucket="control", Key=HALTED_KEY)
+    code, _ = service.do("GET", "/series", point=point, list=LIST, by="b1")
+
+    assert [code for code, _ in refused] == [422, 422]
+    assert all("has spent its budget of the month" in told["detail"] for _, told in refused)
+    assert code == 200
 
 
 @pytest.mark.parametrize(
