@@ -1,5 +1,7 @@
 """The workflow in Amazon States Language: plan, a Map with a child for each item of the manifest, finish.
 
+A small gather has no Map Run: the plan's answer has the items, and an inline Map fills them at once. Beside
+it, finish starts, and loads the plan. After any failure, all items go to the Map.
 An item has a few shards. If a child's first Task is late, the child starts a second Task with a fresh worker.
 If a worker was killed, as for lack of memory, a worker of the largest size takes what is left.
 The Map bears that some children fail, so that one bad shard does not stop all others. Finish then judges by
@@ -40,6 +42,9 @@ class StateNames:
     largest: str = "GatherInLargest"
     finish: str = "Finish"
     complete: str = "AlreadyComplete"
+    inline: str = "GatherInline"
+    inline_map: str = "FillShards"
+    inline_task: str = "FillShard"
 
 
 OF_GATHERS: Final = StateNames()
@@ -73,6 +78,14 @@ _TRANSIENT: Final = [
 ]
 """Errors that another try can mend. All others would fail again."""
 
+_FIRST_TRY: Final = {
+    "gather": sfn.JsonPath.string_at("$.gather"),
+    "execution": sfn.JsonPath.string_at("$.execution"),
+    "tasks": sfn.JsonPath.object_at("$.tasks"),
+    "limit_s": sfn.JsonPath.number_at("$.limit_s"),
+}
+"""The event of a worker's first try."""
+
 _TIMED_OUT: Final = ["Sandbox.Timedout", "States.Timeout"]
 
 _LATE: Final = ["ShardLateError", *_TIMED_OUT]
@@ -82,8 +95,32 @@ _CRASHED: Final = ["Lambda.Unknown", "Runtime.OutOfMemory", "Runtime.ExitError"]
 """The function's process was killed or ended, most likely for lack of memory. An error that Lambda cannot
 classify is called ``Lambda.Unknown``. AWS documents no complete list: docs/first-day.md checks the names."""
 
+_THROTTLED_TRIES: Final = 2000
+"""A pause takes a minute on average, so all pauses take 33 hours. If an account runs 10 functions at a time,
+490 of 500 children wait for hours. None of them may be lost. A try adds three events to the history."""
+
+_THROTTLED_TRIES_INLINE: Final = 3
+"""All items of an inline Map share one history. After these tries they go to the Map, which waits longer."""
+
+_LONGEST_EARLY_START: Final = Duration.seconds(20)
+"""Finish that takes longer to start starts when its turn comes."""
+
 _TRIES_AFTER_CRASH: Final = 2
 """A fresh environment may have enough memory even if a used one had not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tries:
+    """How often a Task is tried again after errors that another try can mend."""
+
+    after_timeout: int | None
+    """None if time-outs are caught instead."""
+
+    after_crash: int | None = _TRIES_AFTER_CRASH
+    """After the function was killed. None if that is caught instead."""
+
+    throttled: int = _THROTTLED_TRIES
+    """While Lambda throttles."""
 
 
 class StateDefinition(Construct):
@@ -122,7 +159,7 @@ class StateDefinition(Construct):
                 "execution": sfn.JsonPath.string_at("$$.Execution.Name"),
             },
             output_path="$.Payload",
-            tries_after_timeout=1,  # a list that takes 15 minutes takes as long the next time
+            tries=Tries(after_timeout=1),  # a list that takes 15 minutes takes as long the next time
         )
         finished = self._task(
             names.finish,
@@ -134,7 +171,7 @@ class StateDefinition(Construct):
                 "failed_shards": sfn.JsonPath.number_at("$.failed_shards"),
             },
             output_path="$.Payload",
-            tries_after_timeout=1,
+            tries=Tries(after_timeout=1),
         )
         refused = sfn.Fail(
             self,
@@ -154,18 +191,26 @@ class StateDefinition(Construct):
             .when(sfn.Condition.string_equals("$.verdict", "refused"), refused)
             .when(sfn.Condition.string_equals("$.verdict", "complete"), complete)
             .when(sfn.Condition.number_equals("$.n_missing", 0), finished)
-            .otherwise(self._shards(shards).next(finished))
         )
+        mapped = self._shards(shards)
         if has_rounds:
             finished.next(verdict)
         else:
             verdict.when(sfn.Condition.string_equals("$.verdict", "waiting"), self._wait().next(planned))
+            inline = self._inline(shards, finish)
+            inline.add_catch(mapped, errors=["States.ALL"], result_path=sfn.JsonPath.DISCARD)
+            verdict.when(sfn.Condition.is_present("$.items"), inline.next(finished))
+        verdict.otherwise(mapped.next(finished))
         graph = sfn.StateGraph(planned.next(verdict).start_state, "Pixel Gather")
         graph.timeout = _LONGEST_GATHER
         self.document: dict[str, Any] = dict(graph.to_graph_json())
         for name, task in self.document["States"][names.map]["ItemProcessor"]["States"].items():
             if name != names.largest:
                 _name_function_by_size(task, shards)
+        if not has_rounds:
+            of_map, _ = self.document["States"][names.inline]["Branches"]
+            iterated = of_map["States"][names.inline_map]["ItemProcessor"]["States"]
+            _name_function_by_size(iterated[names.inline_task], shards)
 
     def _wait(self) -> sfn.Wait:
         return sfn.Wait(
@@ -174,6 +219,55 @@ class StateDefinition(Construct):
             comment="Another append adds rows to the cube. It ends, or counts as abandoned after 30 minutes",
             time=sfn.WaitTime.seconds_path("$.wait_s"),
         )
+
+    def _inline(self, functions: Sequence[GatherFunction], finish: GatherFunction) -> sfn.Parallel:
+        """Make the states of a small gather: a worker for each item, and the start of finish beside them."""
+        filled = sfn.Map(
+            self,
+            self._names.inline_map,
+            comment="A worker for each item, all at once; there is no Map Run",
+            items_path="$.items",
+            item_selector={
+                "gather": sfn.JsonPath.string_at("$.gather"),
+                "execution": sfn.JsonPath.string_at("$.execution"),
+                "tasks": sfn.JsonPath.object_at("$$.Map.Item.Value"),
+                "size": sfn.JsonPath.number_at("$.worker_size"),
+                "limit_s": sfn.JsonPath.number_at("$.shard_limit_s"),
+            },
+            result_path=sfn.JsonPath.DISCARD,
+        ).item_processor(
+            self._task(
+                self._names.inline_task,
+                functions[-1],
+                comment="As GatherShard. What fails here goes to the Map",
+                payload=_FIRST_TRY,
+                output_path=sfn.JsonPath.DISCARD,
+                timeout=sfn.Timeout.at("$.limit_s"),
+                tries=Tries(after_timeout=None, after_crash=None, throttled=_THROTTLED_TRIES_INLINE),
+            )
+        )
+        started = tasks.LambdaInvoke(
+            self,
+            "StartFinish",
+            comment="Finish starts and loads the plan while the workers read",
+            lambda_function=finish.version,
+            payload=sfn.TaskInput.from_object(
+                {"gather": sfn.JsonPath.string_at("$.gather"), "is_early": True}
+            ),
+            output_path=sfn.JsonPath.DISCARD,
+            task_timeout=sfn.Timeout.duration(_LONGEST_EARLY_START),
+            retry_on_service_exceptions=False,
+        ).add_catch(
+            sfn.Pass(self, "StartsLater", comment="Finish starts when its turn comes"),
+            errors=["States.ALL"],
+            result_path=sfn.JsonPath.DISCARD,
+        )
+        return sfn.Parallel(
+            self,
+            self._names.inline,
+            comment="A small gather",
+            result_path=sfn.JsonPath.DISCARD,
+        ).branch(filled, started)
 
     def _shards(self, functions: Sequence[GatherFunction]) -> sfn.DistributedMap:
         shards = sfn.DistributedMap(
@@ -202,16 +296,10 @@ class StateDefinition(Construct):
             self._names.first_try,
             functions[-1],
             comment="Read the sources of each shard and write its object; a sidecar commits it",
-            payload={
-                "gather": sfn.JsonPath.string_at("$.gather"),
-                "execution": sfn.JsonPath.string_at("$.execution"),
-                "tasks": sfn.JsonPath.object_at("$.tasks"),
-                "limit_s": sfn.JsonPath.number_at("$.limit_s"),
-            },
+            payload=_FIRST_TRY,
             output_path=sfn.JsonPath.DISCARD,
             timeout=sfn.Timeout.at("$.limit_s"),
-            tries_after_timeout=None,
-            tries_after_crash=None,
+            tries=Tries(after_timeout=None, after_crash=None),
         )
         late = "A fresh worker for what a late one has not committed; each shard has a limit of its own"
         second_try = self._another_try(self._names.second_try, functions[-1], late, tries_after_crash=None)
@@ -239,8 +327,8 @@ class StateDefinition(Construct):
                 "late_s": sfn.JsonPath.number_at("$.late_s"),
             },
             output_path=sfn.JsonPath.DISCARD,
-            tries_after_timeout=1,  # each shard has a limit of its own, so only a stuck worker times out
-            tries_after_crash=tries_after_crash,
+            # each shard has a limit of its own, so only a stuck worker times out
+            tries=Tries(after_timeout=1, after_crash=tries_after_crash),
         )
         task.add_retry(
             errors=["ShardsLeftError"],
@@ -260,8 +348,7 @@ class StateDefinition(Construct):
         comment: str,
         payload: dict[str, Any] | None,
         output_path: str,
-        tries_after_timeout: int | None,
-        tries_after_crash: int | None = _TRIES_AFTER_CRASH,
+        tries: Tries,
         timeout: sfn.Timeout | None = None,
     ) -> tasks.LambdaInvoke:
         """Make a Task.
@@ -272,8 +359,7 @@ class StateDefinition(Construct):
             comment: For people.
             payload: The function's event. None for the state's whole input.
             output_path: Which part of the answer is passed on.
-            tries_after_timeout: Retries after a time-out. None if time-outs are caught instead.
-            tries_after_crash: Retries after the function was killed. None if that is caught instead.
+            tries: How often it is tried again.
             timeout: The Task's time-out. None for a little more than the function's own.
         """
         task = tasks.LambdaInvoke(
@@ -286,40 +372,30 @@ class StateDefinition(Construct):
             task_timeout=timeout or sfn.Timeout.duration(function.timeout.plus(_START_UP)),
             retry_on_service_exceptions=False,  # CDK's own retrier has no throttling and no jitter
         )
-        _add_retries(task, tries_after_timeout=tries_after_timeout, tries_after_crash=tries_after_crash)
+        _add_retries(task, tries)
         return task
 
 
-def _add_retries(
-    task: tasks.LambdaInvoke, *, tries_after_timeout: int | None, tries_after_crash: int | None
-) -> None:
-    """Let a Task try again after errors that another try can mend.
-
-    Args:
-        task: The Task.
-        tries_after_timeout: As in `StateDefinition._task`.
-        tries_after_crash: As there.
-    """
+def _add_retries(task: tasks.LambdaInvoke, tries: Tries) -> None:
+    """Let a Task try again after errors that another try can mend."""
     task.add_retry(
         errors=_THROTTLED,
         interval=Duration.seconds(1),
         backoff_rate=2,
         max_delay=Duration.minutes(2),
-        # A pause takes a minute on average, so all pauses take 33 hours. If an account runs 10 functions
-        # at a time, 490 of 500 children wait for hours. None of them may be lost. A try adds three
-        # events to the history.
-        max_attempts=2000,
+        max_attempts=tries.throttled,
         jitter_strategy=sfn.JitterType.FULL,
     )
-    for errors, tries in ((_TRANSIENT, 4), (_TIMED_OUT, tries_after_timeout), (_CRASHED, tries_after_crash)):
-        if tries is None:
+    retried = ((_TRANSIENT, 4), (_TIMED_OUT, tries.after_timeout), (_CRASHED, tries.after_crash))
+    for errors, attempts in retried:
+        if attempts is None:
             continue
         task.add_retry(
             errors=errors,
             interval=Duration.seconds(2),
             backoff_rate=2,
             max_delay=Duration.seconds(30),
-            max_attempts=tries,
+            max_attempts=attempts,
             jitter_strategy=sfn.JitterType.FULL,
         )
 

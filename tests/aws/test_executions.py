@@ -406,6 +406,20 @@ def test_status_after_the_plan_has_all_shards_pending() -> None:
     assert found["usd"]["so_far"] == 0
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"), [("RUNNING", "running"), ("FAILED", "succeeded"), ("ABORTED", "pending")]
+)
+def test_status_of_a_small_gather_without_a_map_run(status: str, expected: str) -> None:
+    """All of its workers start at once. If one fails there is a Map Run, so here the finish has failed."""
+    machine = FakeStepFunctions()
+    machine.add(status=status)
+
+    found = gathers(machine, summary=SUMMARY | {"is_inline": True}).status(NAME)
+
+    none = {"pending": 0, "running": 0, "succeeded": 0, "failed": 0}
+    assert found["shards"] == {"total": 10} | none | {expected: 10}
+
+
 def test_status_of_a_next_attempt_counts_what_an_earlier_one_has_committed() -> None:
     """Shards of an earlier attempt count as done, although the Map Run does not have them."""
     machine = FakeStepFunctions(counts={"total": 3, "succeeded": 1, "running": 2})

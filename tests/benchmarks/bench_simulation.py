@@ -78,7 +78,12 @@ def simulated(n_files: int, workers: int | None, *, is_indexed: bool = False, n_
         is_indexed=is_indexed,
         n_prefixes=n_prefixes,
         n_tasks=n_tasks,
-        estimate=estimate_on_aws(work, WorkerPool(max_workers=1000, asked_workers=workers, is_deployed=True)),
+        estimate=estimate_on_aws(
+            work,
+            WorkerPool(
+                max_workers=1000, asked_workers=workers, is_deployed=True, may_be_inline=workers is None
+            ),
+        ),
     )
 
 

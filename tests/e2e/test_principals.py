@@ -117,6 +117,7 @@ def test_operator_gathers_and_looks_in_the_console(deployment: DeployedStack, op
         "sources": hrefs(deployment),
         "window": {"tile": "centre"},
         "output": UNDRAWN | {"name": "by-console"},
+        "limits": {"failed_shards": 0.5},  # so that it has a Map Run
     }
     execution = states.start_execution(stateMachineArn=arn, input=json.dumps(request))["executionArn"]
 

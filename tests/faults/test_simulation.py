@@ -169,7 +169,9 @@ def _put_back_finishes_of_committed_gathers(monkeypatch: pytest.MonkeyPatch) -> 
             async def any_time() -> None: ...
 
             for keys in staged.phases(plan, found) if plan.append.is_first else ():
-                await publish.put_all(cube, keys, staged.content, still_ours=any_time, new=keys)
+                await publish.put_all(
+                    cube, keys, staged.content, still_ours=any_time, seen=dict.fromkeys(keys)
+                )
             await complete(cube, plan, staged, found=found)
 
         return work()

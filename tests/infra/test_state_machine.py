@@ -31,13 +31,18 @@ def definition(stack: Synthesized) -> dict[str, Any]:
 
 
 def tasks_of(states: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every Task, also those inside Maps."""
+    """Yield every Task, also those inside Maps and branches."""
     for name, state in states.items():
         if state["Type"] == "Task":
             yield name, state
+        for branch in state.get("Branches", ()):
+            yield from tasks_of(branch["States"])
         if state["Type"] == "Map":
             yield from tasks_of(state["ItemProcessor"]["States"])
 
+
+INLINE: Final = ("FillShard", "StartFinish")
+"""Tasks of a small gather. What fails in them goes to the Map."""
 
 CRASHES: Final = ("Lambda.Unknown", "Runtime.ExitError", "Runtime.OutOfMemory")
 
@@ -187,6 +192,68 @@ def test_running_gathers_keep_the_versions_of_their_functions(stack: Synthesized
     assert {each["UpdateReplacePolicy"] for each in versions.values()} == {"Retain"}
 
 
+@pytest.fixture
+def inline(definition: dict[str, Any]) -> dict[str, Any]:
+    """The states of a small gather."""
+    states = definition["States"]
+    verdict = states[states[definition["StartAt"]]["Next"]]
+    (small,) = (choice for choice in verdict["Choices"] if "IsPresent" in choice)
+    assert (small["Variable"], small["IsPresent"]) == ("$.items", True)
+    return dict(states[small["Next"]])
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_small_gather_has_a_worker_for_each_item_and_no_map_run(
+    inline: dict[str, Any], shards: dict[str, Any], size: int
+) -> None:
+    """Each item gets the event of a first try. Nothing is passed on but the plan's answer."""
+    (filled_,) = (branch["States"] for branch in inline["Branches"] if "FillShards" in branch["States"])
+    each = filled_["FillShards"]
+    (task,) = each["ItemProcessor"]["States"].values()
+    planned = PLANNED | {"worker_size": size, "items": [ITEM]}
+    given = filled(each["ItemSelector"], planned, {"Map": {"Item": {"Value": ITEM}}})
+
+    assert each["ItemProcessor"]["ProcessorConfig"]["Mode"] == "INLINE"
+    assert looked_up(each["ItemsPath"], planned) == [ITEM]
+    payload = {"gather": {"name": "a"}, "execution": "a-1", "tasks": ITEM, "limit_s": 60}
+    assert called_with(task, given) == (WORKERS[size], payload)
+    assert looked_up(task["TimeoutSecondsPath"], given) == 60
+    assert (inline["ResultPath"], each["ResultPath"], task["OutputPath"]) == (None, None, None)
+    assert inline["Next"] == shards["Next"]
+
+
+def test_what_fails_of_a_small_gather_goes_to_the_map(
+    definition: dict[str, Any], inline: dict[str, Any], shards: dict[str, Any]
+) -> None:
+    """The Map has a second try, the largest worker, its tolerance, and can be redriven."""
+    (caught,) = inline["Catch"]
+    task = dict(tasks_of(definition["States"]))["FillShard"]
+    retriers = retriers_of(task)
+
+    assert caught["ErrorEquals"] == ["States.ALL"]
+    assert caught["ResultPath"] is None
+    assert definition["States"][caught["Next"]] == shards
+    assert "Retry" not in inline
+    assert "Catch" not in task
+    assert not retriers.keys() & {*CRASHES, "States.Timeout", "Sandbox.Timedout", "ShardLateError"}
+    # all items share one history of 25,000 events
+    assert 40 * 3 * sum(each["MaxAttempts"] for each in task["Retry"]) < 25_000 / 4
+
+
+def test_finish_starts_while_a_small_gather_is_filled(inline: dict[str, Any]) -> None:
+    """It is told the gather. Whatever happens to this call, the gather goes on."""
+    (states,) = (branch["States"] for branch in inline["Branches"] if "StartFinish" in branch["States"])
+    start = states["StartFinish"]
+    (caught,) = start["Catch"]
+
+    told = {"gather": {"name": "a"}, "is_early": True}
+    assert called_with(start, PLANNED) == ("finish_gather", told)
+    assert caught["ErrorEquals"] == ["States.ALL"]
+    assert states[caught["Next"]]["Type"] == "Pass"
+    assert start["TimeoutSeconds"] <= 30
+    assert start["OutputPath"] is None
+
+
 def test_map_is_never_retried_or_caught(shards: dict[str, Any]) -> None:
     """A Retry would run all shards again. A Catch would leave nothing to redrive."""
     assert not {"Retry", "Catch", "ResultWriter", "ItemBatcher"} & shards.keys()
@@ -258,8 +325,9 @@ def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[st
     """Each error has one retrier, with full jitter and a longest pause."""
     tasks = dict(tasks_of(definition["States"]))
 
-    assert len(tasks) == 5
-    for name, task in tasks.items():
+    assert len(tasks) == 5 + len(INLINE)
+    for name in tasks.keys() - set(INLINE):
+        task = tasks[name]
         retriers = retriers_of(task)
         is_later_try = name in {"GatherLateShard", "GatherInLargest"}
         assert (retriers.pop("ShardsLeftError", None) is not None) == is_later_try
@@ -292,7 +360,9 @@ def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[st
 
 def test_tasks_wait_out_throttling_for_most_of_a_gathers_time(definition: dict[str, Any]) -> None:
     """Throttled tasks wait for hours, within the events that a history can hold."""
-    for _, task in tasks_of(definition["States"]):
+    for name, task in tasks_of(definition["States"]):
+        if name in INLINE:
+            continue  # what is throttled goes to the Map
         throttled = retriers_of(task)["Lambda.TooManyRequestsException"]
         waits_s = throttled["MaxAttempts"] * throttled["MaxDelaySeconds"] / 2
 
@@ -325,8 +395,8 @@ def test_tasks_wait_a_little_longer_than_their_functions(
     functions = stack.functions()
 
     for name, task in tasks_of(definition["States"]):
-        if name == "GatherShard":
-            continue  # the plan says how long
+        if name in {"GatherShard", *INLINE}:
+            continue  # the plan says how long, or nobody waits for it
         named = task["Parameters"].get("FunctionName")
         for function in WORKERS if named is None else (named.strip("<>"),):
             assert 0 < task["TimeoutSeconds"] - functions[function]["Timeout"] <= 120

@@ -1,7 +1,8 @@
 """Lambda entry point: complete the cube once its shards are filled.
 
 The event has the gather's name and claim (``gather``), the name of the execution (``execution``) and the
-percentage of shards that may be lost (``failed_shards``).
+percentage of shards that may be lost (``failed_shards``). An early event (``is_early``) comes while shards
+of a small gather are filled: the function starts, and loads what it will need.
 """
 
 import asyncio
@@ -16,11 +17,13 @@ from handlers.deployment.stores import Deployment, cube_name
 from handlers.gather.register import leave
 from handlers.gather.result import publish_result
 from handlers.gather.shard_metrics import metrics_of_gather
+from pixel_gather.core.errors import GatherError
 from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.results.report import Report
 from pixel_gather.engine.context import GatherStores
 from pixel_gather.engine.finish_gather import finish_gather
-from pixel_gather.engine.step_files import load_plan, load_tasks
+from pixel_gather.engine.step_files import both, load_plan, load_tasks
 from pixel_gather.engine.stop_if_cancelled import check_not_cancelled
 from pixel_gather.io.aws.metrics import EmfMetrics
 
@@ -31,14 +34,22 @@ settings = Settings.from_environment()
 logger = Logger()
 metrics = EmfMetrics(stage=settings.stage)
 deployment = Deployment(settings)
+loaded: dict[str, "_Loaded"] = {}
+"""What an early event has loaded, by its gather. There is one at most."""
+
+type _Loaded = tuple[CubePlan, tuple[ShardTask, ...]]
 
 
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: LambdaContext) -> "Result":
-    """Finish a gather and return its result."""
+def handler(event: dict[str, Any], context: LambdaContext) -> "Result | None":
+    """Finish a gather and return its result. Return nothing after an early event."""
     del context
-    gather, percentage = event["gather"], event["failed_shards"]
+    gather = event["gather"]
     logger.append_keys(gather_id=cube_name(gather))
+    if event.get("is_early"):
+        deployment.run(_load_early(gather))
+        return None
+    percentage = event["failed_shards"]
     finishing = _finish(gather, event["execution"], max_lost_share=percentage / 100)
     plan, report, result = deployment.run(finishing)
     shown = (
@@ -57,21 +68,36 @@ def handler(event: dict[str, Any], context: LambdaContext) -> "Result":
     return result
 
 
+async def _load_early(gather: str) -> None:
+    """Keep the plan and the tasks until finish needs them. An error is left to it."""
+    loaded.clear()
+    try:
+        loaded[gather] = await _load(gather)
+    except GatherError as error:
+        logger.info("the plan was not loaded early", extra={"cause": str(error)})
+
+
+async def _load(gather: str) -> _Loaded:
+    """Return the plan and the tasks. What was kept is used once, so another try reads them."""
+    kept = loaded.pop(gather, None)
+    control = deployment.control(gather)
+    return kept or await both(load_plan(control), load_tasks(control))
+
+
 async def _finish(gather: str, execution: str, *, max_lost_share: float) -> tuple[CubePlan, Report, "Result"]:
     """Complete the cube, unless an earlier try of the same plan has done so, or somebody has cancelled it.
 
     Raises:
         GatherCancelledError: The execution was cancelled, and then redriven in the console.
     """
-    control = deployment.control(gather)
-    planning, listing = asyncio.ensure_future(load_plan(control)), asyncio.ensure_future(load_tasks(control))
-    checking = asyncio.ensure_future(check_not_cancelled(partial(deployment.is_cancelled, execution)))
-    # concurrently: one round trip instead of three
-    await asyncio.gather(planning, listing, checking, return_exceptions=True)
-    checking.result()
-    plan, tasks = planning.result(), listing.result()
-    stores = GatherStores(cube=deployment.cube(gather), control=control)
-    report = await finish_gather(plan=plan, tasks=tasks, stores=stores, max_lost_share=max_lost_share)
+    plan, tasks = await _load(gather)
+    report = await finish_gather(
+        plan=plan,
+        tasks=tasks,
+        stores=GatherStores(cube=deployment.cube(gather), control=deployment.control(gather)),
+        max_lost_share=max_lost_share,
+        may_write=partial(check_not_cancelled, partial(deployment.is_cancelled, execution)),
+    )
     publishing = publish_result(
         report,
         cube_name(gather),

@@ -9,9 +9,9 @@ import asyncio
 import json
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -21,7 +21,7 @@ from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.gather.capacity import deployed_workers, worker_size_index
 from handlers.gather.readers import Readers
-from handlers.gather.register import enter
+from handlers.gather.register import Content, enter
 from handlers.gather.result import look_up_result
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, BudgetError, RequestError
 from pixel_gather.core.estimate.estimate_result import Estimate
@@ -45,8 +45,42 @@ from pixel_gather.io.lists.source_table import SqliteSourceTable
 _WAIT_S: Final = (15, 45)
 """Shortest and longest pause before an append is planned again. Several appends do not all come at once."""
 
+_MOST_INLINE_NBYTES: Final = 100_000
+"""Step Functions passes on 256 KiB at most."""
+
 _TOLERATED_PERCENT: Final = 10
 """Percent of children, a whole number, that may fail before the map gives up. Finish judges exactly."""
+
+
+class _Answers:
+    """What a plan asks when it begins, and needs only later."""
+
+    def __init__(
+        self, *, not_halted: Coroutine[Any, Any, None], register: Coroutine[Any, Any, Content]
+    ) -> None:
+        """Ask."""
+        self._not_halted = asyncio.ensure_future(not_halted)
+        self.register = asyncio.ensure_future(register)
+        """The gathers that run."""
+
+    async def check_not_halted(self) -> None:
+        """Raise an error if the month's budget is spent.
+
+        Raises:
+            BudgetError: It is.
+        """
+        await self._not_halted
+
+    async def __aenter__(self) -> Self:
+        """Take part in a plan."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Wait for no answer any more."""
+        asked = (self._not_halted, self.register)
+        for each in asked:
+            each.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +107,27 @@ class Planner:
             control=deployment.control(request.cube_name),
             sources=self.readers.sources(request.sources.sign, self.projector),
         )
-        found_list, halted = await asyncio.gather(read_found_list(request, context), deployment.why_halted())
-        if halted is not None:
-            raise BudgetError(halted)
-        async with open_gather_table(request, deployment, left_s=left_s, found_list=found_list) as table:
-            planned = await plan_gather(
-                request,
-                table=table,
-                context=context,
-                workers=deployed_workers(deployment.settings),
-                archive=deployment.archives,
-            )
-            listed = table.table if isinstance(table, ChipTable) else table
-            reads = listed.common_href if isinstance(listed, SqliteSourceTable) else ""
-        if planned is None:
-            return await self._complete(request, context)
-        return await self._verdict(*planned, request, execution, reads=reads)
+        async with _Answers(
+            not_halted=deployment.check_not_halted(), register=deployment.register.read()
+        ) as answers:
+            found_list = await read_found_list(request, context)
+            if request.sources.are_searched:  # a search costs requests
+                await answers.check_not_halted()
+            async with open_gather_table(request, deployment, left_s=left_s, found_list=found_list) as table:
+                planned = await plan_gather(
+                    request,
+                    table=table,
+                    context=context,
+                    workers=deployed_workers(deployment.settings),
+                    archive=deployment.archives,
+                    may_write=answers.check_not_halted,
+                )
+                listed = table.table if isinstance(table, ChipTable) else table
+                reads = listed.common_href if isinstance(listed, SqliteSourceTable) else ""
+            await answers.check_not_halted()
+            if planned is None:
+                return await self._complete(request, context)
+            return await self._verdict(*planned, request, execution, reads=reads, running=answers.register)
 
     async def _complete(self, request: GatherRequest, context: GatherContext) -> dict[str, Any]:
         """Return the verdict where there is nothing to gather. A finish writes a report that is missing."""
@@ -125,6 +164,7 @@ class Planner:
         execution: str,
         *,
         reads: str,
+        running: Awaitable[Content],
     ) -> dict[str, Any]:
         """Write the manifest of the missing shards, and return how the state machine goes on."""
         deployment, gather = self.deployment, request.cube_name
@@ -136,27 +176,40 @@ class Planner:
         n_shards, n_missing = len(tasks), len(missing)
         map_plan = plan_map(plan, request.limits, n_shards=n_shards, n_missing=n_missing, workers=workers)
         wants, n_workers = min(map_plan.n_workers, n_missing), map_plan.n_workers
-        warnings = list(plan.warnings)
-        if n_missing:
-            granted = await enter(
+        summary = _summary(plan, gather, cube=place, n_shards=n_shards, n_missing=n_missing)
+
+        async def grant() -> int:
+            if not n_missing:
+                return 0
+            return await enter(
                 deployment.register,
                 execution,
                 wants=wants,
                 most=deployment.settings.all_workers,
                 seconds=plan.estimate.seconds,
                 reads=reads,
+                first_read=running,
                 gets_per_s=_gets_per_s(plan.estimate),
             )
-            if granted < wants:
-                n_workers = granted
-                warnings.append(f"other gathers run: this one has {granted:,} of {wants:,} workers")
-        counts = {"tasks_per_child": map_plan.tasks_per_child, "n_workers": n_workers}
-        summary = _summary(plan, gather, cube=place, n_shards=n_shards, n_missing=n_missing)
-        told = summary | counts | {"warnings": warnings}
-        await both(
-            control.put(manifest_key(execution), manifest(missing, **counts)),
-            deployment.summaries.put(summary_key(execution), json.dumps(told).encode()),
-        )
+
+        async def write(n_workers: int, *more_warnings: str) -> tuple[bytes, bool]:
+            counts = {"tasks_per_child": map_plan.tasks_per_child, "n_workers": n_workers}
+            content = manifest(missing, **counts)
+            # without a Map Run, the items travel with the verdict; the Map reads the manifest if one fails
+            is_inline = map_plan.is_inline and n_workers >= wants and len(content) <= _MOST_INLINE_NBYTES
+            told = summary | counts | {"warnings": [*plan.warnings, *more_warnings], "is_inline": is_inline}
+            await both(
+                control.put(manifest_key(execution), content),
+                deployment.summaries.put(summary_key(execution), json.dumps(told).encode()),
+            )
+            return content, is_inline
+
+        # the files are put while the register is asked, as if no other gather ran
+        granted, (content, is_inline) = await both(grant(), write(n_workers))
+        if granted < wants:
+            n_workers = granted
+            fewer = f"other gathers run: this one has {granted:,} of {wants:,} workers"
+            content, is_inline = await write(n_workers, fewer)
         return {
             "verdict": "planned",
             "gather": f"{gather}/{plan.claim}",
@@ -176,7 +229,7 @@ class Planner:
             "cube": place,
             "n_shards": n_shards,
             "n_missing": n_missing,
-        }
+        } | ({"items": json.loads(content)} if is_inline else {})
 
 
 def _verdict_to_finish(gather: str, request: GatherRequest) -> dict[str, Any]:

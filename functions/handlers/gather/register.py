@@ -7,7 +7,7 @@ workers that it wants, and Lambda throttles what is too much.
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from pixel_gather.core.admission import (
@@ -22,6 +22,9 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.estimate.assumptions import S3_GETS
 from pixel_gather.io.store.limiter.govern_host import Ledger
 
+type Content = tuple[bytes, str | None]
+"""The register's content and its version."""
+
 _TRIES: Final = 10
 _LONGEST_PAUSE_S: Final = 0.2
 
@@ -35,6 +38,7 @@ async def enter(  # what its entry says
     seconds: float,
     reads: str = "",
     gets_per_s: float = 0.0,
+    first_read: Awaitable[Content] | None = None,
 ) -> int:
     """Enter a gather and return its workers.
 
@@ -46,6 +50,7 @@ async def enter(  # what its entry says
         seconds: What it takes by its forecast.
         reads: What the addresses of all its sources begin with.
         gets_per_s: GETs a second that so many workers send, by its forecast.
+        first_read: The register as it was some moments ago. If it has changed since, it is read again.
     """
     granted = wants
 
@@ -59,7 +64,7 @@ async def enter(  # what its entry says
         granted = entry.workers
         return {**others, name: entry}
 
-    return granted if await _change(register, change) else wants
+    return granted if await _change(register, change, first_read) else wants
 
 
 async def leave(register: Ledger, name: str) -> None:
@@ -71,12 +76,17 @@ def _without(running: Register, name: str) -> Register:
     return {each: found for each, found in running.items() if each != name}
 
 
-async def _change(register: Ledger, change: Callable[[Register, float], Register]) -> bool:
+async def _change(
+    register: Ledger,
+    change: Callable[[Register, float], Register],
+    first_read: Awaitable[Content] | None = None,
+) -> bool:
     """Replace the register by what ``change`` makes of it. Return whether that could be done."""
     try:
         for _ in range(_TRIES):
             now_s = time.time()
-            content, version = await register.read()
+            content, version = await (first_read or register.read())
+            first_read = None
             running = parse_register(content, now_s=now_s)
             changed = change(running, now_s)
             if changed == running or await register.replace(register_content(changed), version):

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 
 
 async def in_order[S, T](
@@ -27,3 +28,24 @@ async def in_order[S, T](
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
+
+
+@asynccontextmanager
+async def begun[T](items: AsyncGenerator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """Let a generator make its first item now, before anybody asks for it. Close it at the end."""
+    first = asyncio.ensure_future(anext(items))
+
+    async def all_items() -> AsyncGenerator[T]:
+        try:
+            yield await first
+        except StopAsyncIteration:
+            return
+        async for item in items:
+            yield item
+
+    try:
+        yield all_items()
+    finally:
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await items.aclose()

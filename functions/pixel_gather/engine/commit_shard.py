@@ -18,8 +18,8 @@ Hence nothing replaces the objects of a committed task, whatever arrives late.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -49,6 +49,7 @@ async def commit_shard(
     put: Put,
     check_claim: Callable[[], Awaitable[None]],
     result_of: Callable[[Sequence[StoredShard]], ShardResult],
+    first_look: Awaitable[list[str | None]] | None = None,
 ) -> tuple[ShardResult, bool]:
     """Store a task's objects and its sidecar, unless another worker has committed the task.
 
@@ -59,6 +60,7 @@ async def commit_shard(
         put: Puts one object.
         check_claim: Raises an error if the rows are no longer this plan's, or are committed.
         result_of: Returns the result, from what was stored.
+        first_look: An `EarlyLook`. None to look now.
 
     Returns:
         The result, and whether this call committed the task.
@@ -69,8 +71,8 @@ async def commit_shard(
     """
     keys, cube, control = task.object_keys(plan), stores.cube, stores.control
     for _ in range(_MOST_ROUNDS):
-        etags = await all_of(cube.etag_of(key) for key in keys)
-        await check_claim()
+        etags = await (first_look or look_at_objects(keys, cube=cube, check_claim=check_claim))
+        first_look = None
         if etags[0] is not None:
             if (theirs := await _settle(task, etags[0], control)) is not None:
                 return theirs, False
@@ -87,6 +89,50 @@ async def commit_shard(
                 return result, True
         await _pause()
     raise BusyError(_IN_TURN.format(task.index))
+
+
+async def look_at_objects(
+    keys: Sequence[str], *, cube: CubeStore, check_claim: Callable[[], Awaitable[None]]
+) -> list[str | None]:
+    """Return the ETags of a task's objects, if its claim holds after the look.
+
+    Raises:
+        Exception: From ``check_claim``.
+    """
+    etags = await all_of(cube.etag_of(key) for key in keys)
+    await check_claim()
+    return etags
+
+
+class EarlyLook:
+    """The first `look_at_objects` of a worker. It takes no time if it begins while the last sources are read.
+
+    The rules allow that: a PUT may arrive long after a look in any case.
+    """
+
+    def __init__(self, look: Callable[[], Coroutine[Any, Any, list[str | None]]]) -> None:
+        self._look = look
+        self._looking: asyncio.Task[list[str | None]] | None = None
+
+    def begin(self) -> None:
+        """Look, unless that has begun."""
+        self._looking = self._looking or asyncio.ensure_future(self._look())
+
+    def __await__(self) -> Generator[Any, None, list[str | None]]:
+        """Return what was seen."""
+        self.begin()
+        assert self._looking is not None  # noqa: S101 # it has begun
+        return self._looking.__await__()
+
+    async def __aenter__(self) -> Self:
+        """Take part in the reading of a shard."""
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the look if the reading has failed."""
+        if kind is not None and self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
 
 
 async def _settle(task: ShardTask, etag: str, control: ControlStore) -> ShardResult | None:

@@ -31,3 +31,7 @@ class GatherContext(GatherStores):
     """Where a gather writes, and how it reads."""
 
     sources: SourceAccess
+
+
+async def always() -> None:
+    """Say that nothing forbids to write."""

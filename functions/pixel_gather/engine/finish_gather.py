@@ -17,6 +17,7 @@ from pixel_gather.core.errors import (
     BusyError,
     ShardsMissingError,
 )
+from pixel_gather.core.in_order import begun
 from pixel_gather.core.model.outcome import Outcome, ShardResult, lost, strip_digests
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -35,11 +36,12 @@ from pixel_gather.core.results.row_coordinates import (
     rows_together,
     table_values,
 )
-from pixel_gather.core.stores import ControlStore, EarlierRows, StagedCube, needed_file, unpacked
-from pixel_gather.engine.context import GatherStores
+from pixel_gather.core.stores import ControlStore, CubeStore, EarlierRows, StagedCube, needed_file, unpacked
+from pixel_gather.core.task_group import all_of
+from pixel_gather.engine.context import GatherStores, always
 from pixel_gather.engine.gather_shard import were_read
 from pixel_gather.engine.header_cache import read_gathered_headers
-from pixel_gather.engine.publish import publish
+from pixel_gather.engine.publish import planned_keys, publish
 from pixel_gather.engine.row_claim import check_row_claim
 from pixel_gather.engine.step_files import (
     FOUND_LIST_KEY,
@@ -66,6 +68,7 @@ async def finish_gather(
     tasks: Sequence[ShardTask],
     stores: GatherStores,
     max_lost_share: float = 0.0,
+    may_write: Callable[[], Awaitable[None]] = always,
 ) -> Report:
     """Write everything of a plan's rows but their pixels, and commit them as the cube's next version.
 
@@ -79,6 +82,7 @@ async def finish_gather(
         stores: Where the cube is, and the control files of this plan.
         max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar. Their rows get the status lost,
             even if pixels were stored.
+        may_write: Raises an error if nothing may be written. Asked while the finish looks what is there.
 
     Returns:
         The report of the whole cube. If this plan is committed already, the report that the cube contains.
@@ -93,21 +97,27 @@ async def finish_gather(
     cube = stores.cube
     with suppress(AlreadyCommittedError):
         # May this plan still be committed? What is found here is replaced at the end, and nothing else.
-        there, sidecars = await both(cube.found_among_files(), find_committed(plan, tasks, stores=stores))
+        (there, sidecars), (seen, _) = await both(
+            both(cube.found_among_files(), find_committed(plan, tasks, stores=stores)),
+            both(_look_at_planned(cube, plan), may_write()),
+        )
         found = check_uncommitted(there, plan)
         await check_row_claim(cube, plan)
         earlier = EarlierRows() if plan.append.is_first else await cube.earlier_rows(plan)
+        reading = begun(read_gathered_headers(tasks, stores.control))
         with cube.staged() as staged:
-            report = await _stage(
-                plan,
-                tasks,
-                earlier,
-                sidecars,
-                stores=stores,
-                staged=staged,
-                max_lost_share=max_lost_share,
-            )
-            await publish(cube, plan, staged, found=found)
+            async with reading as headers_of_rows:
+                report = await _stage(
+                    plan,
+                    tasks,
+                    earlier,
+                    sidecars,
+                    headers_of_rows=headers_of_rows,
+                    stores=stores,
+                    staged=staged,
+                    max_lost_share=max_lost_share,
+                )
+            await publish(cube, plan, staged, found=found, seen=seen)
             return report
     # Somebody has committed it: perhaps a PUT of this call, whose answer was lost.
     committed = await cube.found_among_files()
@@ -117,12 +127,19 @@ async def finish_gather(
     return found_report
 
 
+async def _look_at_planned(cube: CubeStore, plan: CubePlan) -> dict[str, str | None]:
+    """Return the ETags of what the plan of a new cube has put, and the finish replaces."""
+    keys = planned_keys(plan)
+    return dict(zip(keys, await all_of(map(cube.etag_of, keys)), strict=True)) if keys else {}
+
+
 async def _stage(
     plan: CubePlan,
     tasks: Sequence[ShardTask],
     earlier: EarlierRows,
     found: dict[int, str],
     *,
+    headers_of_rows: AsyncIterator[Sequence[tuple[str, bytes]]],
     stores: GatherStores,
     staged: StagedCube,
     max_lost_share: float,
@@ -134,6 +151,7 @@ async def _stage(
         tasks: All of its tasks, in order.
         earlier: The rows before those of the plan. They are written again, with the new ones.
         found: The sidecars of the tasks that are committed.
+        headers_of_rows: Packed headers of the plan's rows.
         stores: Where the shards and the sidecars are.
         staged: Where to write.
         max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar.
@@ -149,7 +167,9 @@ async def _stage(
     # Which tasks are committed? All finishes of a plan agree on those that are not.
     control = stores.control
     _check_lost(tasks, found, max_lost_share)
-    agreed = await _agree_on_lost(tasks, found, control, committed)
+    agreed, list_content = await both(
+        _agree_on_lost(tasks, found, control, committed), _get_found_list(plan, control)
+    )
     _check_lost(tasks, agreed, max_lost_share)
     sidecars = _Sidecars(control, agreed)
 
@@ -172,10 +192,10 @@ async def _stage(
 
     # Last the files beside the arrays. The receipt names the others, and the group's metadata complete all.
     headers, pictures = await both(
-        staged.write_headers(_read_all_headers(tasks, control, earlier)),
+        staged.write_headers(_read_all_headers(headers_of_rows, earlier)),
         _write_quicklooks(counts.album, staged),
     )
-    found_list = await _write_found_list(plan, control, staged)
+    found_list = None if list_content is None else await staged.write_found_list(plan, list_content)
     contributors = await _write_contributors(plan, staged, _read_rows_again(plan, tasks, sidecars, earlier))
     receipt = receipt_of(
         plan,
@@ -359,18 +379,17 @@ async def _read_new_evidence(
 
 
 async def _read_all_headers(
-    tasks: Sequence[ShardTask], control: ControlStore, earlier: EarlierRows
+    headers_of_rows: AsyncIterator[Sequence[tuple[str, bytes]]], earlier: EarlierRows
 ) -> AsyncIterator[Sequence[tuple[str, bytes]]]:
     """Yield the header index of the rows before an append, then that of the new ones."""
     for known in earlier.headers():
         yield known
-    async for found in read_gathered_headers(tasks, control):
+    async for found in headers_of_rows:
         yield found
 
 
-async def _write_found_list(plan: CubePlan, control: ControlStore, staged: StagedCube) -> WrittenFile | None:
-    content = await control.get(FOUND_LIST_KEY) if plan.was_searched else None
-    return None if content is None else await staged.write_found_list(plan, content)
+async def _get_found_list(plan: CubePlan, control: ControlStore) -> bytes | None:
+    return await control.get(FOUND_LIST_KEY) if plan.was_searched else None
 
 
 async def _write_contributors(

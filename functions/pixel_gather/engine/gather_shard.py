@@ -22,7 +22,7 @@ from pixel_gather.core.read.read_shard import OnSource, Pixels, ShardBuffers, ig
 from pixel_gather.core.read.row_work import RowWork
 from pixel_gather.core.read.stored_tiles import BandTiles, StoredTiles
 from pixel_gather.core.stores import CubeStore, RowEncoder, StoredShard
-from pixel_gather.engine.commit_shard import commit_shard
+from pixel_gather.engine.commit_shard import EarlyLook, commit_shard, look_at_objects
 from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.header_cache import (
     PackedHeaders,
@@ -49,6 +49,10 @@ class LoadedShard:
 
 _FEWEST_ROWS: Final = 16
 """Rows that are measured and compressed together, if a chunk has fewer. Each hand-over to threads costs."""
+
+
+_LOOKS_BEFORE_LAST: Final = 32
+"""Sources that are left when the worker looks at its objects. They take longer than the answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,13 +158,21 @@ async def gather_shard(
             work=partial(_fill_and_encode, filling, encoders),
         )
 
+        check_claim = partial(_check_entitled, plan, context.cube)
+        looking = EarlyLook(partial(look_at_objects, keys, cube=context.cube, check_claim=check_claim))
+        n_left = len(scenes) * len(plan.of_scenes.slots)
+
         def note(row: int, slot: int, outcome: Outcome) -> None:
+            nonlocal n_left
             work.note(row - task.row_start, slot, outcome)
             on_source(row, slot, outcome)
+            n_left -= 1
+            if n_left <= _LOOKS_BEFORE_LAST:
+                looking.begin()
 
         # Read all windows. A source that fails costs its own row.
         started = time.perf_counter()
-        async with work:
+        async with looking, work:
             reading = (
                 read_shard(
                     scenes,
@@ -216,8 +228,9 @@ async def gather_shard(
             plan=plan,
             stores=context,
             put=put,
-            check_claim=partial(_check_entitled, plan, context.cube),
+            check_claim=check_claim,
             result_of=result_of,
+            first_look=looking,
         )
         # first: it takes the packed headers out of the outcomes
         headers = asyncio.ensure_future(put_headers(task, scenes, of_scenes, context.control))

@@ -5,7 +5,7 @@ control files of their own.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -85,7 +85,7 @@ async def put_headers(
 
 async def read_gathered_headers(
     tasks: Sequence[ShardTask], control: ControlStore
-) -> AsyncIterator[list[tuple[str, bytes]]]:
+) -> AsyncGenerator[list[tuple[str, bytes]]]:
     """Yield (href, packed header) of the sources, one range of rows at a time.
 
     If several strips have a header of the same source, the longest one is taken.

@@ -5,7 +5,7 @@ follow. It only has no rows before it.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -27,7 +27,7 @@ from pixel_gather.core.scenes.footprints import lay_footprints
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore, FoundCube
 from pixel_gather.engine.archive import order_bands, pin_archive
 from pixel_gather.engine.base import APPEND_TO, Base, find_growing_cube, find_place, read_base
-from pixel_gather.engine.context import GatherContext, GatherStores
+from pixel_gather.engine.context import GatherContext, GatherStores, always
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, encode_headers
 from pixel_gather.engine.new_rows import choose_rows, find_tails
 from pixel_gather.engine.retry_rows import FailedRows, chooses_same_pixels, digest_again
@@ -67,6 +67,7 @@ async def plan_gather(
     workers: WorkerPool,
     archive: ArchiveStore | None = None,
     describes_crs: bool = True,
+    may_write: Callable[[], Awaitable[None]] = always,
 ) -> Planned | None:
     """Plan the rows that a cube lacks, claim them, and write the control files for the workers.
 
@@ -83,6 +84,7 @@ async def plan_gather(
         archive: The folder of the cube, for the request's archive if it names one.
         describes_crs: Whether the plan describes its CRS. If not, the caller does so before finish, by
             `describe_place`.
+        may_write: Raises an error if nothing may be written now.
 
     Returns:
         The plan and its tasks. None if there is nothing to gather, and no row of the cube to try again. There
@@ -108,6 +110,7 @@ async def plan_gather(
     # Has an earlier run begun it? Then its plan is continued.
     claim = await find_claim(cube, found, digest)
     if claim is not None and (earlier := await read_planned(context.control.below(claim.claim))) is not None:
+        await may_write()
         await claim_rows(cube, earlier[0])
         return earlier
 
@@ -129,6 +132,7 @@ async def plan_gather(
         if drafted is None:
             return None
         plan, rows, again = drafted
+        await may_write()
         if isinstance(claim, RowClaim) and claim.again != digest_of_again(plan):  # it is another one
             plan = replace(plan, planned_at=time.time())
         is_pinned = base.template is not None or await pin_archive(request, plan, archive)

@@ -13,7 +13,8 @@ later version has replaced an object, the PUT fails. So nothing that is committe
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from pixel_gather.core.claim import check_uncommitted
@@ -32,7 +33,14 @@ type Check = Callable[[], Awaitable[None]]
 """Raises an error if the work may not go on."""
 
 
-async def publish(cube: CubeStore, plan: CubePlan, staged: StagedCube, *, found: FoundCube) -> None:
+async def publish(
+    cube: CubeStore,
+    plan: CubePlan,
+    staged: StagedCube,
+    *,
+    found: FoundCube,
+    seen: Mapping[str, str | None] = MappingProxyType({}),
+) -> None:
     """Store what was staged. The group's metadata come last.
 
     Args:
@@ -40,6 +48,7 @@ async def publish(cube: CubeStore, plan: CubePlan, staged: StagedCube, *, found:
         plan: What was staged.
         staged: Everything but pixels.
         found: The cube as it was when the finish began.
+        seen: ETags of `planned_keys` as they were then.
 
     Raises:
         AlreadyCommittedError: The plan is committed, by this call's own PUT or by another.
@@ -52,12 +61,17 @@ async def publish(cube: CubeStore, plan: CubePlan, staged: StagedCube, *, found:
             raise ArrayExistsError(f"{cube.place}: the cube has changed meanwhile: run again")
         await check_row_claim(cube, plan)
 
-    planned = {f"{each.name}/{ROOT_KEY}" for each in plan.arrays}
+    planned, is_new = planned_keys(plan), plan.append.is_first
     for keys in staged.phases(plan, found):
         # a new cube has only what its plan has put, but for what an earlier try has left
-        new = [key for key in keys if key not in planned] if plan.append.is_first else ()
-        await put_all(cube, keys, staged.content, still_ours=still_ours, new=new)
-    await commit(cube, staged.content(ROOT_KEY), found=found, still_ours=still_ours)
+        absent = {key: None for key in keys if key not in planned} if is_new else {}
+        await put_all(cube, keys, staged.content, still_ours=still_ours, seen={**absent, **seen})
+    await commit(cube, staged.content(ROOT_KEY), found=found, still_ours=still_ours, is_checked_by_put=is_new)
+
+
+def planned_keys(plan: CubePlan) -> list[str]:
+    """Return the keys that the plan of a new cube has put, beside the group's; none for an append."""
+    return [f"{each.name}/{ROOT_KEY}" for each in plan.arrays] if plan.append.is_first else []
 
 
 async def put_all(
@@ -66,7 +80,7 @@ async def put_all(
     content: Callable[[str], Content],
     *,
     still_ours: Check,
-    new: Collection[str] = (),
+    seen: Mapping[str, str | None] = MappingProxyType({}),
 ) -> None:
     """Put objects, each if it is as it was before the last check.
 
@@ -75,7 +89,7 @@ async def put_all(
         keys: Their keys.
         content: Returns what is put under a key.
         still_ours: Checks that the work may go on.
-        new: Those that are first put without a look, as if nothing were there.
+        seen: ETags of those that somebody has looked at before. None is put as if nothing were there.
     """
     in_turn = asyncio.Semaphore(_AT_ONCE)
 
@@ -87,19 +101,28 @@ async def put_all(
         async with in_turn:
             return await cube.put_object(key, content(key), replaces=there) is not None
 
-    left, unseen = list(keys), set(new)
+    left, there = list(keys), dict(seen)
     while left:
-        seen = [key for key in left if key not in unseen]
-        there = dict(zip(seen, await asyncio.gather(*map(etag, seen)), strict=True))
-        etags = [there.get(key) for key in left]
+        unseen = [key for key in left if key not in there]
+        there |= zip(unseen, await asyncio.gather(*map(etag, unseen)), strict=True)
         await still_ours()
-        were_put = await asyncio.gather(*map(put, left, etags))
+        were_put = await asyncio.gather(*(put(key, there[key]) for key in left))
         left = [key for key, was_put in zip(left, were_put, strict=True) if not was_put]
-        unseen.clear()
+        there.clear()
 
 
-async def commit(cube: CubeStore, root: Content, *, found: FoundCube, still_ours: Check) -> None:
+async def commit(
+    cube: CubeStore, root: Content, *, found: FoundCube, still_ours: Check, is_checked_by_put: bool = False
+) -> None:
     """Replace the group's metadata, if they are still those that were found. Keep the former ones.
+
+    Args:
+        cube: Where.
+        root: The new metadata of the group.
+        found: The cube as it was when the work began.
+        still_ours: Checks that the work may go on.
+        is_checked_by_put: Whether the PUT alone checks as much: a new cube has no claim beside the group's
+            metadata.
 
     Raises:
         Exception: From ``still_ours``. It is asked again after a PUT that was refused. After one whose answer
@@ -109,7 +132,8 @@ async def commit(cube: CubeStore, root: Content, *, found: FoundCube, still_ours
         former = await cube.read_object(ROOT_KEY)
         if former is not None and former.etag == found.etag:
             await cube.put_object(version_key(found.version), former.content, replaces=None)
-    await still_ours()
+    if not is_checked_by_put:
+        await still_ours()
     while not await cube.put_object(ROOT_KEY, root, replaces=found.etag):
         await still_ours()
         await asyncio.sleep(random.uniform(0, _LONGEST_PAUSE_S))  # noqa: S311 # no secret

@@ -709,3 +709,65 @@ def test_workers_and_finish_of_a_cancelled_gather_do_nothing_more(machine: State
     assert (again["gather"], again["n_missing"]) == (verdict["gather"], 2)
     machine.shard.handler(event | {"execution": "another", "tasks": machine.manifest(again)}, Context())
     assert machine.finished(again)["status"] == {"ok": 8}
+
+
+def test_small_gather_has_its_items_in_the_verdict(machine: StateMachine) -> None:
+    """So it needs no Map Run. Another attempt has one, as well as a gather whose map has to bear failures."""
+    small = machine.planned(REQUEST | {"output": IN_SHARDS | {"name": "small"}})
+    items = machine.items(small)
+    item, *_ = items
+    machine.shard.handler(_of(small) | {"tasks": item, "limit_s": 60}, Context())
+    again = machine.planned(REQUEST | {"output": IN_SHARDS | {"name": "small"}})
+    limited = machine.planned(
+        REQUEST | {"output": IN_SHARDS | {"name": "limited"}, "limits": {"workers": 500}}
+    )
+    losing = machine.planned(
+        REQUEST | {"output": IN_SHARDS | {"name": "losing"}, "limits": {"failed_shards": 0.5}}
+    )
+    summary = _json(machine.s3, "control", f"summaries/{EXECUTION}.json")
+
+    assert small["items"] == items
+    assert [task["index"] for (task,) in items] == [0, 1, 2]
+    assert again["n_missing"] == 2
+    assert not [each for each in (again, limited, losing) if "items" in each]
+    assert summary["is_inline"] is False
+
+
+def test_early_finish_loads_the_plan_and_changes_nothing(machine: StateMachine) -> None:
+    """It is called while the shards are filled. The plan is used once, so another try reads it again."""
+    verdict = machine.planned(REQUEST | {"output": IN_SHARDS | {"name": "early"}})
+    early = {"gather": verdict["gather"], "is_early": True}
+    before = _keys(machine.s3)
+    assert machine.finish.handler(early, Context()) is None
+    assert _keys(machine.s3) == before
+    for item in verdict["items"]:
+        machine.shard.handler(_of(verdict) | {"tasks": item, "limit_s": 60}, Context())
+    plan = f"gathers/{verdict['gather']}/plan.msgpack"
+    content = machine.s3.get_object(Bucket="control", Key=plan)["Body"].read()
+    machine.s3.delete_object(Bucket="control", Key=plan)
+
+    result = machine.finished(verdict)
+    with pytest.raises(StoreError, match=r"plan\.msgpack"):
+        machine.finished(verdict)
+
+    machine.s3.put_object(Bucket="control", Key=plan, Body=content)
+    assert machine.finished(verdict) == result
+    assert result["status"] == {"ok": 8}
+
+
+def test_early_finish_of_a_gather_without_a_plan_is_no_error(machine: StateMachine) -> None:
+    """Whatever is wrong, the finish itself says it, when its turn comes."""
+    gather = "nowhere/20261125T000000.000000Z"
+
+    assert machine.finish.handler({"gather": gather, "is_early": True}, Context()) is None
+    with pytest.raises(StoreError, match=r"plan\.msgpack"):
+        machine.finished({"gather": gather, "failed_shards": 0})
+
+
+def _keys(s3: Any) -> dict[str, str]:
+    """Return the ETags of all objects that a gather writes."""
+    return {
+        f"{bucket}/{each['Key']}": each["ETag"]
+        for bucket in ("control", "cubes")
+        for each in s3.list_objects_v2(Bucket=bucket).get("Contents", ())
+    }

@@ -45,7 +45,11 @@ ONE_VCPU: Final = Figure(1769, "MiB", "AWS: memory that comes with one vCPU")
 
 COLD_START: Final = Figure(1.0, "s", "assumed, with imports of 0.15 s measured")
 CHILD: Final = Figure(0.1, "s", "assumed: Step Functions, for a child's start, Task and end")
-STEPS: Final = Figure(0.5, "s", "assumed: Step Functions, for all but the children")
+ITEM: Final = Figure(0.05, "s", "assumed: Step Functions, for the Task of an item of an inline Map")
+STEPS: Final = Figure(0.3, "s", "assumed: Step Functions, for all but a Map Run and its children")
+MAP_RUN: Final = Figure(0.2, "s", "assumed: Step Functions, for the start and end of a Map Run")
+"""A user of AWS reported 7 s for 100 children that do nothing (re:Post, "Why is Step Function's Distributed
+Map slow?"). An inline Map has none of it."""
 
 DECODING: Final = Figure(400e6, "B/s", "measured: DEFLATE with predictor 2, one vCPU of x86")
 CPU_PER_GET: Final = Figure(0.2e-3, "s", "measured: bench_peers, one vCPU of x86")
@@ -66,11 +70,15 @@ PLAN_PER_SOURCE: Final = Figure(26e-6, "s", "measured: bench_scale")
 FINISH_PER_SOURCE: Final = Figure(48e-6, "s", "measured: bench_scale, and 8 µs for the table of rows")
 DRAWING: Final = Figure(4.0, "s", "measured: the report of 1,278 sources, and of 100,000")
 
-PLAN_ROUND_TRIPS: Final = Figure(15, "requests", "counted: those of a plan that follow one another")
-TASK_ROUND_TRIPS: Final = Figure(3, "requests", "counted: its object's ETag again, the claim, sidecar put")
-FINISH_ROUND_TRIPS: Final = Figure(9, "requests", "counted: those of a finish that follow one another")
+PLAN_ROUND_TRIPS: Final = Figure(11, "requests", "counted: those of a plan that follow one another")
+CHILD_ROUND_TRIPS: Final = Figure(2, "requests", "counted: the plan, and whether a shard is committed")
+TASK_ROUND_TRIPS: Final = Figure(1, "requests", "counted: its sidecar is put")
+FINISH_ROUND_TRIPS: Final = Figure(5, "requests", "counted: those of a finish that follow one another")
+"""The plan, the look at what is there, lost shards, the check before the PUTs, and the commit."""
+
 SIDECARS_AHEAD: Final = Figure(32, "sidecars", "counted: read at one time by the finish")
-HEADERS_AHEAD: Final = Figure(32, "sidecars", "counted: those of headers, read at one time by the finish")
+HEADERS_FIRST: Final = Figure(8, "sidecars", "counted: those of headers, read beside the first others")
+HEADERS_AHEAD: Final = Figure(32, "sidecars", "counted: those of further headers, read at one time")
 PUTS_AHEAD: Final = Figure(64, "objects", "counted: put at one time by the finish")
 
 MEASURABLE: Final = ("ACCOUNT", "CHILD", "COLD_START", "FIRST_BYTE", "STEPS")

@@ -42,7 +42,11 @@ class Forecast:
     course: Course
     plan_s: float
     finish_s: float
+    """From the last commit of a shard until the cube is complete."""
+
     bound_by: str
+    is_inline: bool
+    """Whether the map has no Map Run."""
 
     @property
     def seconds(self) -> float:
@@ -62,13 +66,13 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
     would wait for S3 and be billed for it.
     """
     found = forecast(work, deployment)
-    beside_s = found.plan_s + found.finish_s
+    beside_s = beside_s_of(work)
     all_of_them = staff(work, replace(deployment, asked_workers=deployment.n_workers), beside_s=beside_s)
     enough = fewest_workers(
         work,
         deployment,
         beside_s=beside_s,
-        longest_s=(all_of_them.course.seconds + beside_s) * SLIGHTLY_LONGER,
+        longest_s=(all_of_them.seconds + beside_s) * SLIGHTLY_LONGER,
     )
     chosen = found.deployment
     usd = pricing.usd_on_aws(
@@ -79,6 +83,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         worker_s=found.course.worker_s,
         worker_mib=chosen.worker_memory_mib,
         beside_s=beside_s + drawing_s_of(work),
+        is_inline=found.is_inline,
     )
     usd["s3"] += pricing.ledger_usd(
         n_workers=found.course.n_workers, seconds=found.course.seconds, per_s=deployment.gets_per_s
@@ -104,17 +109,22 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         usd=sum(usd.values()),
         usd_by_service=usd,
         usd_if_late=sum(usd.values())
-        + try_time_limits.late_usd(share_of(work), n_tasks=work.n_tasks, deployment=chosen),
+        + try_time_limits.late_usd(
+            share_of(work), n_tasks=work.n_tasks, deployment=chosen, is_inline=found.is_inline
+        ),
         figures=(),
     )
-    return replace(estimate, figures=figures_of(estimate, work, chosen, share=share_of(work)))
+    figures = figures_of(estimate, work, chosen, share=share_of(work), is_inline=found.is_inline)
+    return replace(estimate, figures=figures)
 
 
 def forecast(work: Workload, deployment: WorkerPool) -> Forecast:
     """Choose workers and simulate a gather, then again without each limit to find the binding one."""
-    plan_s, finish_s = plan_s_of(work), finish_s_of(work)
-    staffed = staff(work, deployment, beside_s=plan_s + finish_s)
+    plan_s = plan_s_of(work)
+    staffed = staff(work, deployment, beside_s=beside_s_of(work))
     chosen, course = staffed.deployment, staffed.course
+    plan_s += staffed.map_run_s
+    finish_s = finish_s_of(work) - staffed.overlap_s
     if course.seconds < plan_s + finish_s:
         bound_by = BESIDE
     else:
@@ -135,11 +145,12 @@ def forecast(work: Workload, deployment: WorkerPool) -> Forecast:
         plan_s=plan_s,
         finish_s=finish_s,
         bound_by=bound_by,
+        is_inline=staffed.is_inline,
     )
 
 
 def plan_s_of(work: Workload) -> float:
-    """Return the duration of the plan, with the state machine's own steps."""
+    """Return the duration of the plan, with the state machine's own steps but a Map Run's."""
     return (
         assumptions.STEPS.value
         + assumptions.COLD_START.value
@@ -151,7 +162,7 @@ def plan_s_of(work: Workload) -> float:
 def finish_s_of(work: Workload) -> float:
     """Return the duration of the finish until the cube is complete, without drawing the report."""
     sidecars = ceil(work.n_tasks / assumptions.SIDECARS_AHEAD.value)
-    headers = ceil(work.n_tasks / assumptions.HEADERS_AHEAD.value)
+    headers = ceil(max(work.n_tasks - assumptions.HEADERS_FIRST.value, 0) / assumptions.HEADERS_AHEAD.value)
     n_objects = (ceil(work.n_sources / pricing.ROWS_PER_PUT) + 1) * pricing.COORDINATES  # and their metadata
     puts = ceil(n_objects / assumptions.PUTS_AHEAD.value)
     round_trips = assumptions.FINISH_ROUND_TRIPS.value + sidecars + headers + puts
@@ -160,6 +171,11 @@ def finish_s_of(work: Workload) -> float:
         + round_trips * assumptions.FIRST_BYTE.value
         + work.n_sources * assumptions.FINISH_PER_SOURCE.value
     )
+
+
+def beside_s_of(work: Workload) -> float:
+    """Return the duration of plan and finish, one after the other, without drawing the report."""
+    return plan_s_of(work) + finish_s_of(work)
 
 
 def drawing_s_of(work: Workload) -> float:
@@ -190,6 +206,7 @@ def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: Worker
     def of(other: Worker) -> Fleet:
         return replace(
             fleet,
+            load_s=assumptions.CHILD_ROUND_TRIPS.value * other.first_byte_s,
             round_trips_s=assumptions.TASK_ROUND_TRIPS.value * other.first_byte_s,
             reading_s=other.reading_s(share),
             storing_s=other.storing_s(share),

@@ -28,7 +28,7 @@ type _Line = tuple[str, str, tuple[str, ...]]
 
 
 def figures_of(
-    estimate: Estimate, work: Workload, deployment: WorkerPool, *, share: Share
+    estimate: Estimate, work: Workload, deployment: WorkerPool, *, share: Share, is_inline: bool
 ) -> tuple[EstimatedFigure, ...]:
     """Return every number of an estimate with its basis.
 
@@ -37,13 +37,14 @@ def figures_of(
         work: The work.
         deployment: The workers, with all choices made.
         share: The average work of one task.
+        is_inline: Whether the map has no Map Run.
     """
     lines = (
         *_work(work),
-        *_workers(estimate, deployment),
-        *_seconds(estimate, work, deployment),
-        *_usd(estimate, deployment),
-        _if_late(estimate, work, deployment, share),
+        *_workers(estimate, deployment, is_inline=is_inline),
+        *_seconds(estimate, work, deployment, is_inline=is_inline),
+        *_usd(estimate, deployment, is_inline=is_inline),
+        _if_late(estimate, work, deployment, share, is_inline=is_inline),
     )
     return tuple(
         EstimatedFigure(what=what, how_much=how_much, rests_on=rests_on) for what, how_much, rests_on in lines
@@ -99,10 +100,12 @@ def _side_by_side(parts: Parts) -> str:
     return "single" if parts.part_nbytes is None else f"{parts.n} of {size(parts.part_nbytes)}"
 
 
-def _workers(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
+def _workers(estimate: Estimate, deployment: WorkerPool, *, is_inline: bool) -> list[_Line]:
     rests_on = (
         f"at most {deployment.n_workers:,}: {deployment.limit}",
-        f"started as they are needed: {assumptions.CHILDREN}",
+        "started at once: an inline Map"
+        if is_inline
+        else f"started as they are needed: {assumptions.CHILDREN}",
         (
             f"{deployment.worker_memory_mib:,} MiB each, the smallest size that is at most 5 % slower; "
             f"one vCPU: {assumptions.ONE_VCPU}"
@@ -120,12 +123,15 @@ def _workers(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
     ]
 
 
-def _if_late(estimate: Estimate, work: Workload, deployment: WorkerPool, share: Share) -> _Line:
+def _if_late(
+    estimate: Estimate, work: Workload, deployment: WorkerPool, share: Share, *, is_inline: bool
+) -> _Line:
     first_s = try_time_limits.first_limit_s(share, deployment)
     second_s = try_time_limits.second_limit_s(share, deployment, n_tasks=work.n_tasks)
+    stopped = "stopped twice" if is_inline else "stopped"
     rests_on = (
         (
-            f"if every child is stopped after {first_s:,} s, and each shard takes {second_s:,} s at its "
+            f"if every child is {stopped} after {first_s:,} s, and each shard takes {second_s:,} s at its "
             "second try; there is no third"
         ),
         "beside it: a child whose worker is killed or whose store fails is tried again, a few times",
@@ -137,17 +143,19 @@ def _if_late(estimate: Estimate, work: Workload, deployment: WorkerPool, share: 
     return "dollars if all are late", f"${estimate.usd_if_late or 0.0:,.2f}", rests_on
 
 
-def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool) -> list[_Line]:
+def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool, *, is_inline: bool) -> list[_Line]:
     rests_on = {
         "plan": (
+            f"steps: {assumptions.STEPS}",
+            *(() if is_inline else (f"and {assumptions.MAP_RUN}",)),
             f"function's start: {assumptions.COLD_START}",
             f"each source: {assumptions.PLAN_PER_SOURCE}",
             f"waits for {assumptions.PLAN_ROUND_TRIPS}",
         ),
         "dispatch": (
             "of the worker that ends last, like the next three parts",
-            f"waiting for its turn: {assumptions.CHILDREN}",
-            f"each child: {assumptions.CHILD}",
+            *(() if is_inline else (f"waiting for its turn: {assumptions.CHILDREN}",)),
+            f"each item: {assumptions.ITEM}" if is_inline else f"each child: {assumptions.CHILD}",
         ),
         "start": (f"worker's start: {assumptions.COLD_START}",),
         "read": (
@@ -165,7 +173,7 @@ def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool) -> list
             f"network: {assumptions.NETWORK}",
         ),
         "finish": (
-            f"function's start: {assumptions.COLD_START}",
+            f"function's start{', while the workers read' if is_inline else ''}: {assumptions.COLD_START}",
             f"each source: {assumptions.FINISH_PER_SOURCE}",
             f"waits for {assumptions.FINISH_ROUND_TRIPS}, and more for many shards and sources",
         ),
@@ -187,7 +195,13 @@ def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool) -> list
     ]
 
 
-def _usd(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
+def _usd(estimate: Estimate, deployment: WorkerPool, *, is_inline: bool) -> list[_Line]:
+    transitions = (
+        f"{pricing.TRANSITIONS_PER_ITEM} transition per item of the inline Map, "
+        f"{pricing.TRANSITIONS_BESIDE_INLINE} others"
+        if is_inline
+        else f"{pricing.TRANSITIONS_PER_CHILD} transitions per child of the map"
+    )
     rests_on = {
         "s3": (
             f"${pricing.USD_PER_GET * 1000:.4f} per 1,000 GETs, with {pricing.GETS_PER_TASK} more per shard",
@@ -199,7 +213,7 @@ def _usd(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
             f"${pricing.USD_PER_INVOCATION * 1e6:.2f} per million invocations",
         ),
         "step_functions": (
-            f"{pricing.TRANSITIONS_PER_CHILD} transitions per child of the map",
+            transitions,
             f"${pricing.USD_PER_TRANSITION * 1000:.3f} per 1,000",
         ),
         "transfer": (

@@ -31,6 +31,9 @@ class Fleet:
     child_s: float
     """Overhead of a child outside of its worker."""
 
+    load_s: float = 0.0
+    """Time of a child in its worker before its first task."""
+
     round_trips_s: float
     """Time of a task in its worker besides reading and storing."""
 
@@ -99,7 +102,7 @@ def simulate(fleet: Fleet) -> Course:
         begun_s = max(free_s, dispatched_s)
         parts = spent[worker]
         s3_free_s = max(s3_free_s, begun_s) + n * fleet.n_gets / fleet.gets_per_s
-        alone_s = n * (fleet.round_trips_s + fleet.reading_s)
+        alone_s = fleet.load_s + n * (fleet.round_trips_s + fleet.reading_s)
         alone_s += fleet.late_s * _n_late(done, done + n, fleet.late_share)
         read_s = max(alone_s, s3_free_s - begun_s - started_cold_s)
         parts[0] += begun_s - free_s + fleet.child_s

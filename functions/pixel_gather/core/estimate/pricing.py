@@ -26,6 +26,12 @@ TRANSITIONS_PER_CHILD: Final = 3
 TRANSITIONS_BESIDE: Final = 5
 """Transitions besides those of the children: start, plan, choice, map, finish."""
 
+TRANSITIONS_PER_ITEM: Final = 1
+"""The Task of an item of an inline Map, which has no child executions."""
+
+TRANSITIONS_BESIDE_INLINE: Final = 7
+"""The five above, the Parallel state around an inline Map, and the early start of finish."""
+
 GETS_PER_TASK: Final = 10
 """By the worker: the claim twice, the plan, the task's part of the list, the marker of a cancelled gather,
 and a HEAD of its object twice.
@@ -106,6 +112,7 @@ def usd_on_aws(
     worker_mib: int,
     beside_s: float,
     n_children: int | None = None,
+    is_inline: bool = False,
 ) -> dict[str, float]:
     """Return the price of a planned or finished gather, by service.
 
@@ -117,13 +124,17 @@ def usd_on_aws(
         worker_mib: Memory of a worker.
         beside_s: Seconds of plan and finish, drawing included.
         n_children: Children of the map: each is one invocation. None for one child per shard.
+        is_inline: Whether the map is inline: it has items instead of children.
     """
     n_children = n_tasks if n_children is None else n_children
+    n_transitions = n_children * TRANSITIONS_PER_CHILD + TRANSITIONS_BESIDE
+    if is_inline:
+        n_transitions = n_children * TRANSITIONS_PER_ITEM + TRANSITIONS_BESIDE_INLINE
     gb_s = worker_s * worker_mib / 1024 + beside_s * _BESIDE_GB
     return {
         "s3": (n_gets + n_tasks * GETS_PER_TASK + GETS_BESIDE) * USD_PER_GET + n_puts * USD_PER_PUT,
-        "lambda": gb_s * USD_PER_GB_S + (n_children + 2) * USD_PER_INVOCATION,
-        "step_functions": (n_children * TRANSITIONS_PER_CHILD + TRANSITIONS_BESIDE) * USD_PER_TRANSITION,
+        "lambda": gb_s * USD_PER_GB_S + (n_children + 2 + is_inline) * USD_PER_INVOCATION,
+        "step_functions": n_transitions * USD_PER_TRANSITION,
     }
 
 

@@ -76,17 +76,19 @@ def late_shard_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, depl
     return second_limit_s(share, _chosen(estimate, deployment), n_tasks=n_tasks)
 
 
-def late_usd(share: Share, *, n_tasks: int, deployment: WorkerPool) -> float:
+def late_usd(share: Share, *, n_tasks: int, deployment: WorkerPool, is_inline: bool = False) -> float:
     """Return the extra price if all workers are late and throttled.
 
     Tries after a worker was killed, or a store has failed, are not counted.
 
     It makes three assumptions. Every first try uses its whole limit and commits nothing. Every shard uses its
     whole limit at the second try. Lambda throttles as many children as may run at one time for two days.
+    In an inline Map each child has one more first try.
     """
     n_children = ceil(n_tasks / (deployment.tasks_per_child or 1))
     second_s = n_tasks * second_limit_s(share, deployment, n_tasks=n_tasks)
-    late = (n_children * first_limit_s(share, deployment) + second_s) * _usd_per_s(deployment)
+    first_s = (1 + is_inline) * n_children * first_limit_s(share, deployment)
+    late = (first_s + second_s) * _usd_per_s(deployment)
     n_waiting = min(deployment.n_workers, n_children)
     n_refused = n_waiting * LONGEST_GATHER_S / THROTTLED_PAUSE_S
     return late + n_refused * pricing.USD_PER_TRANSITION

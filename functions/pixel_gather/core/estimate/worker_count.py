@@ -7,12 +7,13 @@ children have few tasks (`pixel_gather.core.estimate.fleet.child_sizes`).
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from pixel_gather.core.estimate import assumptions
 from pixel_gather.core.estimate.fleet import Course, Fleet, simulate
 from pixel_gather.core.estimate.worker import Share, Worker
-from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD
+from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD, is_inline
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
 
 SLIGHTLY_LONGER: Final = 1.05
@@ -35,6 +36,27 @@ class Staffed:
     deployment: WorkerPool
     fleet: Fleet
     course: Course
+    is_inline: bool
+
+    @property
+    def overlap_s(self) -> float:
+        """How much of the start of finish takes no time, because the workers read meanwhile.
+
+        Finish also loads the plan meanwhile.
+        """
+        start_s = assumptions.COLD_START.value + assumptions.FIRST_BYTE.value
+        return min(start_s, self.course.seconds) if self.is_inline else 0.0
+
+    @property
+    def map_run_s(self) -> float:
+        """What a Map Run takes beside its children."""
+        has_map_run = self.course.n_children > 0 and not self.is_inline
+        return assumptions.MAP_RUN.value if has_map_run else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the workers that are added to those of plan and finish."""
+        return self.course.seconds + self.map_run_s - self.overlap_s
 
 
 def staff(work: Workload, deployment: WorkerPool, *, beside_s: float) -> Staffed:
@@ -46,11 +68,11 @@ def staff(work: Workload, deployment: WorkerPool, *, beside_s: float) -> Staffed
         beside_s: Seconds of the gather without workers: plan and finish.
     """
     of_sizes = [_with_all_workers(work, each) for each in _sizes(work, deployment)]
-    wanted_s = min(each.course.seconds + beside_s for each in of_sizes) * SLIGHTLY_LONGER
-    found = next(each for each in of_sizes if each.course.seconds + beside_s <= wanted_s)
+    wanted_s = min(each.seconds + beside_s for each in of_sizes) * SLIGHTLY_LONGER
+    found = next(each for each in of_sizes if each.seconds + beside_s <= wanted_s)
     if deployment.asked_workers is not None:
         return found
-    return _with_fewest_workers(found, (found.course.seconds + beside_s) * _AS_FAST - beside_s)
+    return _with_fewest_workers(found, (found.seconds + beside_s) * _AS_FAST - beside_s)
 
 
 def fewest_workers(work: Workload, deployment: WorkerPool, *, beside_s: float, longest_s: float) -> int:
@@ -58,7 +80,7 @@ def fewest_workers(work: Workload, deployment: WorkerPool, *, beside_s: float, l
 
     def seconds(n: int) -> float:
         asked = replace(deployment, asked_workers=n)
-        return staff(work, asked, beside_s=beside_s).course.seconds + beside_s
+        return staff(work, asked, beside_s=beside_s).seconds + beside_s
 
     too_few, enough = 0, max(min(deployment.n_workers, work.n_tasks), 1)
     while enough - too_few > 1:
@@ -100,6 +122,7 @@ def fleet_of(work: Workload, deployment: WorkerPool, worker: Worker) -> Fleet:
         burst_every_s=assumptions.BURST_EVERY.value,
         cold_start_s=assumptions.COLD_START.value,
         child_s=assumptions.CHILD.value,
+        load_s=assumptions.CHILD_ROUND_TRIPS.value * worker.first_byte_s,
         round_trips_s=assumptions.TASK_ROUND_TRIPS.value * worker.first_byte_s,
         reading_s=worker.reading_s(share),
         storing_s=worker.storing_s(share),
@@ -126,8 +149,18 @@ def _with_all_workers(work: Workload, deployment: WorkerPool) -> Staffed:
     chosen = replace(
         deployment, chosen_workers=None, tasks_per_child=deployment.tasks_per_child or in_a_child
     )
-    fleet = fleet_of(work, chosen, worker)
-    return Staffed(deployment=chosen, fleet=fleet, course=simulate(fleet))
+    return _simulated(chosen, fleet_of(work, chosen, worker))
+
+
+def _simulated(deployment: WorkerPool, fleet: Fleet) -> Staffed:
+    course = simulate(fleet)
+    inline = deployment.may_be_inline and is_inline(
+        n_children=course.n_children, n_workers=fleet.n_workers, seconds=course.seconds
+    )
+    if inline:  # no child execution has to start, and none has to wait for its turn
+        fleet = replace(fleet, children_per_s=inf, child_s=assumptions.ITEM.value)
+        course = simulate(fleet)
+    return Staffed(deployment=deployment, fleet=fleet, course=course, is_inline=inline)
 
 
 def _with_fewest_workers(staffed: Staffed, longest_s: float) -> Staffed:
@@ -135,11 +168,15 @@ def _with_fewest_workers(staffed: Staffed, longest_s: float) -> Staffed:
     too_few, enough = 0, staffed
     while enough.course.n_workers - too_few > 1:
         n = (too_few + enough.course.n_workers) // 2
-        fleet = replace(staffed.fleet, n_workers=n)
-        course = simulate(fleet)
-        if course.seconds <= longest_s:
-            chosen = replace(staffed.deployment, chosen_workers=n)
-            enough = Staffed(deployment=chosen, fleet=fleet, course=course)
+        fleet = replace(
+            staffed.fleet,
+            n_workers=n,
+            children_per_s=assumptions.CHILDREN.value,
+            child_s=assumptions.CHILD.value,
+        )
+        fewer = _simulated(replace(staffed.deployment, chosen_workers=n), fleet)
+        if fewer.seconds <= longest_s:
+            enough = fewer
         else:
             too_few = n
     return enough if enough.course.n_workers < _FEWER * staffed.course.n_workers else staffed

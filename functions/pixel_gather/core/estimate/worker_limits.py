@@ -1,4 +1,4 @@
-"""How much one worker takes on: the bytes of a shard, the tasks of a child, the parts of an object. Pure.
+"""How much workers take on: the bytes of a shard, the tasks of a child, the parts of an object. Pure.
 
 Workers import this module. So it imports nothing that only planning needs.
 
@@ -27,8 +27,26 @@ _GDAL_MIB: Final = 445
 MOST_TASKS_PER_CHILD: Final = 11
 """Most shards of a child. More would save almost no transitions."""
 
+MOST_INLINE: Final = 40
+"""An inline Map runs no more iterations at the same time. It has no Map Run and no child executions, so it
+begins at once and costs a third of the transitions. But nobody can see or change its workers."""
+
+LONGEST_INLINE_S: Final = 30.0
+"""What takes longer has a Map Run, so that its progress is seen and its workers can be changed."""
+
 MOST_PARTS: Final = 8
 """Most parts of one object at one time: as many requests as a window may have in flight."""
+
+
+def is_inline(*, n_children: int, n_workers: int, seconds: float) -> bool:
+    """Return whether a gather runs in an inline Map, if its request asks for no workers and loses no shard.
+
+    Args:
+        n_children: Items of the map.
+        n_workers: Most workers at one time.
+        seconds: From the verdict of the plan until the last shard is committed, by the forecast.
+    """
+    return 0 < n_children <= min(MOST_INLINE, n_workers) and seconds <= LONGEST_INLINE_S
 
 
 def max_task_nbytes(memory_mib: int) -> int:

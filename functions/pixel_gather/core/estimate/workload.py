@@ -105,6 +105,9 @@ class WorkerPool:
     tasks_per_child: int | None = None
     """Most tasks of a child. None to let the forecast choose."""
 
+    may_be_inline: bool = True
+    """Whether a small gather may run without a Map Run; see `worker_limits.MOST_INLINE`."""
+
     max_usd: float | None = None
     """Highest price of the gather. It limits the second tries of late workers."""
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from pixel_gather.core.estimate.estimate_result import Estimate
+from pixel_gather.core.estimate.worker_limits import is_inline
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.footprints import Footprints
 from pixel_gather.core.model.grid_step import SAME, GridStep, Resampling
@@ -400,6 +401,20 @@ class CubePlan:
         """Requests a second that all workers of all gathers may send, by ``s3://bucket`` or ``https://host``."""
         limits: Mapping[str, Any] = self.request.get("limits", {})
         return limits.get("requests_per_s") or {}
+
+    @property
+    def runs_inline(self) -> bool:
+        """Whether the first attempt on AWS has no Map Run, by the forecast.
+
+        An inline Map ends at its first failure. So a request that bears failures has a Map Run.
+        """
+        limits, estimate = self.request.get("limits", {}), self.estimate
+        parts = estimate.seconds_by_part
+        return not (limits.get("workers") or limits.get("failed_shards")) and is_inline(
+            n_children=estimate.n_children,
+            n_workers=estimate.most_workers,
+            seconds=estimate.seconds - parts.get("plan", 0.0) - parts.get("finish", 0.0),
+        )
 
     @property
     def has_report(self) -> bool:

@@ -23,6 +23,9 @@ class MapPlan:
     tasks_per_child: int
     """Most shards of one child."""
 
+    is_inline: bool
+    """Whether each child is an item of an inline Map, if it gets all workers that it wants."""
+
     first_limit_s: int
     """Longest time of a child's first try, in seconds."""
 
@@ -49,6 +52,7 @@ def plan_map(
         n_workers=limits.workers or min(estimate.most_workers, workers.n_workers),
         worker_memory_mib=estimate.worker_memory_mib,
         tasks_per_child=_tasks_per_child(plan, n_shards=n_shards, n_missing=n_missing),
+        is_inline=n_missing == n_shards and plan.runs_inline,
         first_limit_s=child_limit_s(estimate, n_sources=n_sources, n_tasks=n_shards, deployment=workers),
         late_shard_s=late_shard_limit_s(estimate, n_sources=n_sources, n_tasks=n_shards, deployment=limited),
     )

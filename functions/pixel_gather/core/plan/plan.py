@@ -478,6 +478,7 @@ def pool_of(
         gets_per_s=_allowed_per_s(request.limits.requests_per_s or {}, n_by_bucket, n_sources=n_sources),
         # if shards may be lost, the map counts the lost ones: so each shard is a child
         tasks_per_child=1 if request.limits.failed_shards else None,
+        may_be_inline=not (request.limits.workers or request.limits.failed_shards),
     )
 
 

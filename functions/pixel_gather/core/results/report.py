@@ -140,6 +140,9 @@ class Report(TimingSummary):
     most_workers: int = 0
     """Most workers at one time, as planned for AWS."""
 
+    is_inline: bool = False
+    """Whether the map had no Map Run, as planned for AWS."""
+
     transfer_usd_per_byte: float = 0.0
     """Planned price of transfer between Regions, divided by all bytes."""
 
@@ -536,6 +539,7 @@ class Tally:
             worker_memory_mib=plan.estimate.worker_memory_mib,
             tasks_per_child=plan.estimate.tasks_per_child,
             most_workers=plan.estimate.most_workers,
+            is_inline=plan.runs_inline,
             transfer_usd_per_byte=plan.estimate.transfer_usd_per_byte,
         )
 

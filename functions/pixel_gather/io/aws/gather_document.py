@@ -83,7 +83,7 @@ def status_document(
     """
     summary = summary or {}
     result = _result_or_none(found)
-    shards = _finished_shards(result) if result else _running_shards(counts, summary)
+    shards = _finished_shards(result) if result else _running_shards(counts, summary, STATES[found["status"]])
     cube = (result or summary).get("cube")
     document = gather_line(found, now=now, links_from=links_from) | {
         "request": json_object(found.get("input")),
@@ -163,16 +163,24 @@ def _result_or_none(found: Mapping[str, Any]) -> dict[str, Any] | None:
     return output if output and "n_sources" in output else None
 
 
-def _running_shards(counts: Mapping[str, int] | None, summary: Mapping[str, Any]) -> dict[str, int] | None:
+def _running_shards(
+    counts: Mapping[str, int] | None, summary: Mapping[str, Any], state: str
+) -> dict[str, int] | None:
     """Count shards. The Map Run counts items, each of which has several shards.
+
+    A small gather has a worker for each shard and no Map Run, unless a worker fails. So if it failed without
+    one, its finish did.
 
     A running item fills one shard at a time. Shards of an earlier attempt belong to no item. The total is the
     plan's, because the total of a Map Run grows while it reads its manifest.
     """
+    is_inline = counts is None and summary.get("is_inline", False)
     counts = counts or {}
     total = summary.get("n_shards", counts.get("total"))
     if total is None:
         return None
+    if is_inline and state in ("running", "failed"):
+        return _shards(total=total, **{"running" if state == "running" else "succeeded": total})
     earlier = total - summary.get("n_missing", total)
     succeeded, running = counts.get("succeeded", 0), counts.get("running", 0)
     failed = counts.get("failed", 0) + counts.get("timedOut", 0)

@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import json
 import mmap
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,10 +100,19 @@ class StagedZarrCube:
     ) -> WrittenFile | None:
         """Write ``rows.parquet`` in parts while its batches arrive."""
         assert self.shards_in is not None  # noqa: S101 # a cube that refers to tiles has no such table
-        shards_in = self.shards_in
-        return await self._write_table(
-            ROWS_KEY, batches, lambda: cube_metadata(plan, stored_shards(shards_in, plan))
-        )
+        listing = asyncio.ensure_future(asyncio.to_thread(stored_shards, self.shards_in, plan))
+
+        async def when_listed() -> AsyncGenerator[Mapping[str, Values]]:
+            async for batch in batches:  # shards are listed while the first one is read
+                await listing
+                yield batch
+
+        try:
+            return await self._write_table(
+                ROWS_KEY, when_listed(), lambda: cube_metadata(plan, listing.result())
+            )
+        finally:
+            await asyncio.gather(listing, return_exceptions=True)
 
     async def write_contributors(
         self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]

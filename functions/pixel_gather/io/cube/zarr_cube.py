@@ -114,8 +114,14 @@ class ZarrCube:
 
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty."""
-        found = await self.found_among_files()
-        return found if found is not None else await self._found_in_empty_place()
+        # concurrently: one round trip instead of two
+        finding = asyncio.ensure_future(self.found_among_files())
+        listing = asyncio.ensure_future(self._is_empty())
+        await asyncio.gather(finding, listing, return_exceptions=True)
+        found = finding.result()
+        if found is not None or listing.result():
+            return found
+        return await self.found_among_files()  # another gather has created it meanwhile
 
     async def found_among_files(self) -> FoundCube | None:
         """Return the cube at the location, or None. Other files may be there, as nothing is to be created."""
@@ -132,13 +138,13 @@ class ZarrCube:
                 f"{self.place}: a Zarr that no gather made is there: choose another place"
             ) from error
 
-    async def _found_in_empty_place(self) -> FoundCube | None:
-        """Return None, or the cube that another gather has created there meanwhile."""
+    async def _is_empty(self) -> bool:
+        """Tell whether nothing is there. If not, a cube is."""
         try:
             async for page in obstore.list(self.store, chunk_size=2):
                 others = [item["path"] for item in page if not item["path"].startswith(CONTROL_FOLDER)]
                 if ROOT_KEY in others:
-                    return await self.found()
+                    return False
                 if others:
                     raise ArrayExistsError(
                         f"{self.place}: it is not empty ({others[0]} is there) and holds no cube: "
@@ -146,7 +152,7 @@ class ZarrCube:
                     )
         except (BaseError, OSError) as error:
             raise self._store_error("listed", error) from error
-        return None
+        return True
 
     async def create(self, plan: CubePlan) -> CubePlan:
         """Claim the location, or resume a claim of the same digest. Write the measurements' metadata."""
