@@ -149,6 +149,7 @@ class Buckets(Construct):
         self.reports = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/report.*")
         self.indexes = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/headers.parquet")
         self.rows = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/rows.parquet")
+        self.contributors = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/contributors.parquet")
         self.receipts = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/receipt.json")
         self.statuses = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/status/*")
         self.claims = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/versions/*.claim")

@@ -41,11 +41,12 @@ def grant_data(functions: "Functions", buckets: Buckets, sources: Sequence[Sourc
         area.grant_get(functions.plan.role)
     for area in (buckets.metadata, buckets.archives, buckets.claims, buckets.statuses, buckets.gathers):
         area.grant_put(functions.plan.role)
-    for area in (buckets.roots, buckets.rows, buckets.receipts):  # of a cube that an append adds rows to
+    # of a cube that an append adds rows to
+    of_cube = (buckets.rows, buckets.contributors, buckets.receipts)
+    for area in (buckets.roots, buckets.archives, *of_cube):
         area.grant_get(functions.dry_run.role)
-    buckets.archives.grant_get(functions.dry_run.role)
     buckets.cubes.grant_list(functions.dry_run.role)  # else S3 answers 403 where there is no cube or archive
-    for area in (buckets.archives, buckets.rows, buckets.receipts, buckets.claims, buckets.statuses):
+    for area in (buckets.archives, *of_cube, buckets.claims, buckets.statuses):
         area.grant_get(functions.plan.role)
     for area in (buckets.cubes, buckets.gathers):
         area.grant_list(functions.plan.role)  # to see whether the place is empty and which shards are there
