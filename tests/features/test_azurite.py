@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import URLError
@@ -83,10 +84,21 @@ with xr.open_zarr("abfs://cubes/by-others/heat.zarr", storage_options=options) a
 """
     packages = ("adlfs==2026.8.0", "xarray==2026.9.0", "zarr==3.4.2")
     options = [part for each in packages for part in ("--with", each)]
-    command = [uv, "run", "--quiet", "--no-project", "--python", "3.13", *options, "python", "-c", script]
+    command = [
+        uv,
+        "run",
+        "--quiet",
+        "--no-project",
+        "--python",
+        sys.executable,
+        *options,
+        "python",
+        "-c",
+        script,
+    ]
     subprocess.run(command, check=True, cwd=tmp_path)  # noqa: S603 # our own words
 
-    assert (np.load(tmp_path / "pixels.npy") == gathered.open().band_1.values).all()
+    np.testing.assert_array_equal(np.load(tmp_path / "pixels.npy"), gathered.open().band_1.values)
 
 
 def test_conditions_hold_on_azurite() -> None:
