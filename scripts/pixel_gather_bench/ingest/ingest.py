@@ -246,6 +246,7 @@ def _report_lines(
     yield ""
     for way, reason in missing.items():
         yield f"not here: {BY_NAME[way].title}: {reason}"
+    yield from [""] if missing else []
     for each in advice:
         yield f"{each.pattern}: {each.title} [{each.way}]"
         yield f"    {each.why}"

@@ -111,14 +111,14 @@ _COST: Final[dict[str, tuple[str, _Value]]] = {
 }
 _WHOLE: Final[dict[str, tuple[str, _Value]]] = {
     "First sample": ("ms", _ms("first_sample_s")),
-    "All of it, in order": ("MB/s", lambda each: each.mb_per_s),
-    "A random read, after any download": ("ms", _ms("random_s")),
-    "First random read, from nothing": ("ms", _ms("first_random_s")),
+    "In order": ("MB/s", lambda each: each.mb_per_s),
+    "Random read": ("ms", _ms("random_s")),
+    "First random": ("ms", _ms("first_random_s")),
     **_COST,
 }
 _WINDOWS: Final[dict[str, tuple[str, _Value]]] = {
     "First window": ("ms", _ms("first_sample_s")),
-    "A window, on average": ("ms", lambda each: 1000 * each.sample_s),
+    "A window": ("ms", lambda each: 1000 * each.sample_s),
     **_COST,
 }
 """What is measured of one object, and of windows of several: a column of the table, a panel of the figure."""
@@ -128,9 +128,14 @@ def table_lines(summaries: Sequence[Summary], *, n_objects: int) -> Iterator[str
     """Yield a table with a row per way."""
     columns = _WHOLE if n_objects == 1 else _WINDOWS
     heads = ("way", *(f"{title}, {unit}" for title, (unit, _) in columns.items()))
-    return aligned(
+    yield from aligned(
         [heads, *((each.way.title, *(digits(of(each)) for _, of in columns.values())) for each in summaries)]
     )
+    if n_objects == 1:
+        yield _NOTE
+
+
+_NOTE: Final = "a random read is an average one after any download; the first random one begins from nothing"
 
 
 def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) -> None:
@@ -142,7 +147,7 @@ def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) 
 
 def draw(summaries: Sequence[Summary], theme: "Theme", *, n_objects: int) -> "Figure":
     """Draw the panels. The best bar of each is coloured. A way without a value has no bar."""
-    from pixel_gather_bench.figures.look import draw_bars, new_figure  # noqa: PLC0415 # as above
+    from pixel_gather_bench.figures.look import draw_bars, new_figure, note_below  # noqa: PLC0415 # as above
 
     panels = _WHOLE if n_objects == 1 else _WINDOWS
     n_rows = len(panels) // 2
@@ -156,6 +161,8 @@ def draw(summaries: Sequence[Summary], theme: "Theme", *, n_objects: int) -> "Fi
         ax.set_title(title, loc="left")
         if position % 2:
             ax.set_yticklabels([])
+    if n_objects == 1:
+        note_below(figure, _NOTE, theme)
     return figure
 
 
