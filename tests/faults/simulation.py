@@ -33,10 +33,10 @@ from collections.abc import (
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import batched
 from types import SimpleNamespace
-from typing import Any, Final, override
+from typing import Any, Final, Self, override
 from unittest.mock import patch
 
 import numpy as np
@@ -56,7 +56,6 @@ from pixel_gather.core.model.outcome import strip_digests
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.plan import cube_plan
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
@@ -65,9 +64,9 @@ from pixel_gather.core.read import fill_rows
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.receipt import digests_of_shard
-from pixel_gather.core.stores import ROOT_KEY
-from pixel_gather.engine import compact, finish_gather, gather_shard, plan_gather, row_claim
-from pixel_gather.engine.context import GatherContext
+from pixel_gather.core.stores import ROOT_KEY, ControlStore
+from pixel_gather.engine import compact, finish_gather, gather_shard, plan_gather, row_claim, step_files
+from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.stop_if_cancelled import check_not_cancelled, unless_cancelled
 from support.fakes import (
     FakeControl,
@@ -103,17 +102,24 @@ _HREFS: Final = tuple(f"s3://b/{n}.tif" for n in range(10))
 _HREFS_OF_MASKS: Final = tuple(f"s3://b/{n}-scl.tif" for n in range(10))
 _NUMBERS: Final = {href: number for hrefs in (_HREFS, _HREFS_OF_MASKS) for number, href in enumerate(hrefs)}
 _BITS_OF_MASK: Final = 0b11
+_PRODUCTS_RECUR_AFTER: Final = 88
+"""Seeds, the least common multiple of what `product_of` divides by."""
+
+_NO_SHARD: Final = Shard({})
+_BLANKS: Final = {n_strips: np.zeros((_SIDE // n_strips, _SIDE), "uint16") for n_strips in (1, 2)}
+"""Pixels of a strip that is not there, by the number of strips of a window."""
+
 _WORKERS: Final = WorkerPool(max_task_nbytes=2**20)
-_claim_of: Final = cache(cube_plan.claim_of)
+_decode_plan: Final = lru_cache(256)(step_files.decode_plan)
 
 
 class BrokenPromiseError(Exception):
     """A finished cube is wrong, or a gather does not end."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Product:
-    """What the sources of a run are."""
+    """What the sources of a run are. What is made once for each is found by the object."""
 
     n_bands: int = 1
     """Of each source. A task has an object for each band, so two bands can come apart."""
@@ -167,13 +173,27 @@ class Product:
         return version % 3 * 10 if self.is_harmonised and href not in _HREFS_OF_MASKS else 0
 
 
+@cache
+def product_of(seed: int) -> Product:
+    """Return what the sources of some runs are."""
+    return Product(
+        n_bands=1 + seed % 2,
+        has_mask=seed % 4 == 2,
+        has_axis=seed % 8 in (5, 6),  # of bands of one file, and of files of their own
+        is_harmonised=seed % 11 < 3,
+        n_strips=2 if seed % 11 in (5, 6) else 1,
+    )
+
+
 @dataclass(frozen=True)
 class Submitted:
     """What users submit in a run."""
 
     first: GatherRequest
     table: FakeTable
-    append: GatherRequest
+    appends: Mapping[str, GatherRequest]
+    """By what becomes of failed rows."""
+
     appended: tuple[FakeTable, FakeTable]
     """The lists of the appends. One row is in both, so the later append leaves it out."""
 
@@ -182,10 +202,14 @@ class Submitted:
 def submitted(product: Product) -> Submitted:
     """Return what users submit."""
     layout = {"chunk": [1, _SIDE // product.n_strips, _SIDE], "shard_rows": _SHARD_ROWS}
+    append = product.request({"append_to": "memory"})
     return Submitted(
         first=product.request({"layout": layout}),
         table=product.table(0, 5, "first"),
-        append=product.request({"append_to": "memory"}),
+        appends={
+            failed_rows: append.model_copy(update={"failed_rows": failed_rows})
+            for failed_rows in ("retry", "retry_all", "keep")
+        },
         appended=(product.table(5, 8, "second"), product.table(7, 10, "third")),
     )
 
@@ -243,19 +267,17 @@ class World:
     committed: tuple["Row", ...] = ()
     """Rows of the last version: what is told of the sources of each."""
 
+    compared: dict[tuple[Any, ...], list[Pixels]] = field(default_factory=dict)
+    """Rows all of whose sources were read and have their pixels, by what is told of them and by the arrays
+    that hold these pixels, which never change."""
+
     is_complete: asyncio.Event = field(default_factory=asyncio.Event)
     """Whether the first version is there."""
 
     def __post_init__(self) -> None:
         """Make the first version of each source."""
         self.chance = random.Random(self.seed)  # noqa: S311 # no secret
-        self.product = Product(
-            n_bands=1 + self.seed % 2,
-            has_mask=self.seed % 4 == 2,
-            has_axis=self.seed % 8 in (5, 6),  # of bands of one file, and of files of their own
-            is_harmonised=self.seed % 11 < 3,
-            n_strips=2 if self.seed % 11 in (5, 6) else 1,
-        )
+        self.product = product_of(self.seed % _PRODUCTS_RECUR_AFTER)
         self.loses = self.seed % 10 == 7  # one run of ten
         self.cancels = self.seed % 5 == 3  # one run of five
         self.late_share = 0.3 if self.seed % 7 < 3 else 0.03  # of all kinds of sources
@@ -273,7 +295,8 @@ class World:
         self.n_versions[href] += 1
         delay_s = 0.0 if self.has_calmed or self.chance.random() < 0.7 else self.chance.random() * 4
         images: Any = self.reader.images
-        images[href] = replace(_image_of(self.product, href, version), delay_s=delay_s)
+        image = _image_of(self.product, href, version)
+        images[href] = replace(image, delay_s=delay_s) if delay_s else image
 
     @property
     def has_calmed(self) -> bool:
@@ -287,7 +310,7 @@ class World:
         """Return the time of the clocks in this run."""
         return _STARTED_AT + asyncio.get_running_loop().time()
 
-    async def access[T](self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def access[T](self, act: Callable[[], T]) -> T:
         """Access a store: after a while, and perhaps in vain, or without an answer.
 
         A request that is on its way arrives even if its sender is killed meanwhile. When it arrives, the
@@ -307,13 +330,11 @@ class World:
         self.last_arrival_s = max(self.last_arrival_s, arrives_s)
         return await answer
 
-    def _arrive[T](
-        self, act: Callable[[], Coroutine[Any, Any, T]], fate: float, answer: asyncio.Future[T]
-    ) -> None:
+    def _arrive[T](self, act: Callable[[], T], fate: float, answer: asyncio.Future[T]) -> None:
         try:
             if fate < 0.02:  # of all accesses
                 raise StoreError("the store did not answer")  # noqa: TRY301 # as below
-            done = _at_once(act())
+            done = act()
             if fate < 0.03:  # as above
                 raise StoreError("the answer was lost")  # noqa: TRY301 # whatever is raised is the answer
         except Exception as error:  # noqa: BLE001 # it is the sender's
@@ -363,10 +384,18 @@ class StormyControl(FakeControl):
     """Control files in memory, with faults."""
 
     world: World = field(kw_only=True)
+    folders: dict[str, Self] = field(default_factory=dict)
+    """Their stores, by name."""
+
+    @override
+    def below(self, folder: str) -> Self:
+        if folder not in self.folders:
+            self.folders[folder] = replace(self, folder=f"{self.folder}{folder}/", folders={})
+        return self.folders[folder]
 
     @override
     async def put(self, key: str, content: bytes) -> None:
-        await self.world.access(lambda: FakeControl.put(self, key, content))
+        await self.world.access(lambda: _at_once(FakeControl.put(self, key, content)))
 
     @override
     async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
@@ -374,11 +403,11 @@ class StormyControl(FakeControl):
 
     @override
     async def get(self, key: str) -> bytes | None:
-        return await self.world.access(lambda: FakeControl.get(self, key))
+        return await self.world.access(lambda: _at_once(FakeControl.get(self, key)))
 
     @override
     async def get_range(self, key: str, start: int, stop: int) -> bytes:
-        return await self.world.access(lambda: FakeControl.get_range(self, key, start, stop))
+        return await self.world.access(lambda: _at_once(FakeControl.get_range(self, key, start, stop)))
 
     @override
     async def put_new(self, key: str, content: bytes) -> bool:
@@ -388,15 +417,16 @@ class StormyControl(FakeControl):
             await FakeControl.put(self, key, content)
             return True
 
-        return await self.world.access(put)
+        return await self.world.access(lambda: _at_once(put()))
 
     @override
     async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
-        return await self.world.access(lambda: FakeControl.list_(self, prefix, skip_empty=skip_empty))
+        listed = partial(FakeControl.list_, self, prefix, skip_empty=skip_empty)
+        return await self.world.access(lambda: _at_once(listed()))
 
     @override
     async def clear(self) -> None:
-        await self.world.access(lambda: FakeControl.clear(self))
+        await self.world.access(lambda: _at_once(FakeControl.clear(self)))
 
 
 def check_commit(world: World) -> None:
@@ -528,21 +558,14 @@ def _count_read(world: World, number: int, row: Row) -> int:
     Raises:
         BrokenPromiseError: A row has other pixels than it says.
     """
-    place, within = divmod(number, _SHARD_ROWS)
-    plan, n_strips = plan_of(world.product), world.product.n_strips
-    blank = np.zeros((_SIDE // n_strips, _SIDE), "uint16")
-    strips = [
-        [
-            (world.cube.content_now(key) or Shard({})).rows.get((within, band), blank)
-            for key, array in zip(plan.object_keys(place, strip), plan.arrays, strict=True)
-            for band in range(len(array.measurements))
-        ]
-        for strip in range(n_strips)
-    ]
-    pixels = np.concatenate(strips, axis=1)
+    parts = _parts_of(world, number)
+    compared = (row, *map(id, parts))
+    if compared in world.compared:
+        return len(row)
+    n_measurements = len(plan_of(world.product).measurements)
+    pixels = np.concatenate(list(map(np.stack, batched(parts, n_measurements, strict=True))), axis=1)
     if row[0].is_read and not row[-1].is_read:
         raise BrokenPromiseError(f"row {number} is ok, and its mask was not read")
-    was = world.committed[number] if number < len(world.committed) else None
     for slot, (told, found) in enumerate(zip(row, np.split(pixels, world.product.n_slots), strict=True)):
         which = f"source {slot} of row {number}"
         if told.is_read:
@@ -553,13 +576,42 @@ def _count_read(world: World, number: int, row: Row) -> int:
                 raise BrokenPromiseError(f"{which} is ok, and has other pixels than its version")
             if list(told.greatest) != stored.max(axis=(1, 2)).tolist():
                 raise BrokenPromiseError(f"{which} has the statistics of other pixels")
-        elif set(told.status) == {Status.LOST}:  # its pixels may be there
-            is_committed = was is not None and told == was[slot]
-            if is_committed and (told.etag or any(each is not None for each in told.greatest)):
-                raise BrokenPromiseError(f"{which} is lost, and tells of its source")
-        elif n_strips == 1 and found.any() and not any(number in _again(plan) for plan, _ in world.planned):
-            raise BrokenPromiseError(f"{which} has the status {set(told.status)}, and pixels")
-    return sum(told.is_read for told in row)
+        else:
+            _check_unread(world, number, slot, told, found)
+    n_read = sum(told.is_read for told in row)
+    if n_read == len(row):
+        world.compared[compared] = parts
+    return n_read
+
+
+def _check_unread(world: World, number: int, slot: int, told: Told, found: Pixels) -> None:
+    """Check that nothing is there of a source that was not read.
+
+    Raises:
+        BrokenPromiseError: There is something.
+    """
+    which = f"source {slot} of row {number}"
+    if set(told.status) == {Status.LOST}:  # its pixels may be there
+        was = world.committed[number] if number < len(world.committed) else None
+        is_committed = was is not None and told == was[slot]
+        if is_committed and (told.etag or any(each is not None for each in told.greatest)):
+            raise BrokenPromiseError(f"{which} is lost, and tells of its source")
+        return
+    is_tried = any(number in _again(plan) for plan, _ in world.planned)
+    if world.product.n_strips == 1 and found.any() and not is_tried:
+        raise BrokenPromiseError(f"{which} has the status {set(told.status)}, and pixels")
+
+
+def _parts_of(world: World, number: int) -> list[Pixels]:
+    """Return the pixels of a row: those of each measurement in the first strip, then in the next."""
+    place, within = divmod(number, _SHARD_ROWS)
+    plan, n_strips = plan_of(world.product), world.product.n_strips
+    return [
+        (world.cube.content_now(key) or _NO_SHARD).rows.get((within, band), _BLANKS[n_strips])
+        for strip in range(n_strips)
+        for key, array in zip(plan.object_keys(place, strip), plan.arrays, strict=True)
+        for band in range(len(array.measurements))
+    ]
 
 
 def _stored(world: World, told: Told) -> Pixels:
@@ -599,7 +651,7 @@ class Run:
         if not world.cancels:
             return False
 
-        async def look() -> bool:
+        def look() -> bool:
             return execution in world.cancelled
 
         return await world.access(look)
@@ -615,8 +667,7 @@ class Run:
     async def append(self, table: FakeTable, failed_rows: str = "retry") -> None:
         """Add rows in the same way. Some appends are given up half-way."""
         self._begin()
-        asked = submitted(self.world.product)
-        request = asked.append.model_copy(update={"failed_rows": failed_rows})
+        request = submitted(self.world.product).appends[failed_rows]
         planned = await self._until_done(lambda: self._plan(request, table))
         if planned is None or self._chance() < 0.1:
             return
@@ -675,7 +726,7 @@ class Run:
         planned = await plan_gather.plan_gather(
             request,
             table=table,
-            context=self.context,
+            context=self._context(world.control),
             workers=_WORKERS,
             describes_crs=False,  # the plan is described already
         )
@@ -683,11 +734,10 @@ class Run:
             world.planned.append(planned)
         return planned
 
-    @property
-    def context(self) -> GatherContext:
-        """Return what all steps share."""
-        world = self.world
-        return context_of(world.cube, world.control, access_to(world.reader, timeout_s=_SOURCE_TIMEOUT_S))
+    def _context(self, control: ControlStore) -> GatherContext:
+        """Return what the steps share, with a worker's own limit of sources."""
+        sources = access_to(self.world.reader, timeout_s=_SOURCE_TIMEOUT_S)
+        return context_of(self.world.cube, control, sources)
 
     async def worker(self, plan: CubePlan, task: ShardTask) -> None:
         """Look for the cube, and fill a shard of it, as `gather_shards` does."""
@@ -704,7 +754,7 @@ class Run:
 
     async def shard(self, plan: CubePlan, task: ShardTask) -> None:
         """Fill a shard without a first look, as a worker that has slept since."""
-        context = self.context.of_plan(plan.claim)
+        context = self._context(self.world.control.below(plan.claim))
         await gather_shard.gather_shard(task, plan=plan, context=context, buffers=ShardBuffers(plan))
 
     async def finish(
@@ -712,7 +762,7 @@ class Run:
     ) -> None:
         """Complete the cube."""
         await check_not_cancelled(partial(self.is_cancelled, self.execution))
-        stores = self.context.of_plan(plan.claim)
+        stores = GatherStores(cube=self.world.cube, control=self.world.control.below(plan.claim))
         await finish_gather.finish_gather(
             plan=plan, tasks=tasks, stores=stores, max_lost_share=max_lost_share
         )
@@ -730,7 +780,7 @@ async def _user(run: Run) -> None:
 
 async def _appender(run: Run, table: FakeTable) -> None:
     """Submit an append until its rows are there."""
-    world, digest = run.world, gather_digest(submitted(run.world.product).append, table)
+    world, digest = run.world, _digest_of(submitted(run.world.product).appends["retry"], table)
     while digest not in _versions(world):
         try:
             await run.append(table)
@@ -780,7 +830,7 @@ async def _canceller(world: World) -> None:
             continue
         execution = world.chance.choice(world.executions)
 
-        async def mark(execution: int = execution) -> None:
+        def mark(execution: int = execution) -> None:
             world.cancelled.add(execution)
 
         with suppress(StoreError):
@@ -940,6 +990,17 @@ def _nbytes_of_strip(product: Product) -> int:
     return _SHARD_ROWS * (_SIDE // product.n_strips) * _SIDE * n_measurements * np.dtype("uint16").itemsize
 
 
+_digests: Final[dict[tuple[int, str], str]] = {}
+
+
+def _digest_of(request: GatherRequest, table: SourceTable) -> str:
+    """Return the digest of a gather. There are few requests, and they live as long as all runs."""
+    key = (id(request), table.digest)
+    if key not in _digests:
+        _digests[key] = gather_digest(request, table)
+    return _digests[key]
+
+
 @contextmanager
 def _of_this_run(product: Product) -> Iterator[None]:
     """Make plans at virtual times, which name their claims. Do once what is the same in all runs."""
@@ -953,7 +1014,7 @@ def _of_this_run(product: Product) -> Iterator[None]:
             return replace(plan, planned_at=now)
         return replace(
             plan,
-            digest=gather_digest(request, table),
+            digest=_digest_of(request, table),
             planned_at=now,
             n_sources=table.n_sources,
             n_rows=append.first_row + table.n_rows,
@@ -973,7 +1034,8 @@ def _of_this_run(product: Product) -> Iterator[None]:
         patch.object(row_claim, "_RENEWED_AFTER_S", _LAPSES_AFTER_S / 6),
         patch.object(plan_gather, "plan_cube", planned),
         patch.object(plan_gather, "plan_again", planned_again),
-        patch.object(cube_plan, "claim_of", _claim_of),
+        patch.object(plan_gather, "gather_digest", _digest_of),
+        patch.object(plan_gather, "decode_plan", _decode_plan),
         patch.object(gather_shard, "peak_rss_mib", float),
         patch.object(fill_rows, "in_thread", _on_the_loop),
         patch.object(asyncio, "to_thread", _here),

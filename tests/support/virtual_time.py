@@ -35,6 +35,14 @@ class _VirtualLoop(asyncio.BaseEventLoop):
         return self._now_s
 
     @override
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, **options)
+
+    @override
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    @override
     def call_soon[*Ts](
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> Any:
@@ -64,30 +72,40 @@ class _VirtualLoop(asyncio.BaseEventLoop):
         return self.call_at(self._now_s + delay, callback, *args, context=context)
 
     def _run_once(self) -> None:
-        """Call all that was to be called when this round began.
+        """Call in rounds until the loop is stopped. A round has all that was to be called when it began.
 
         Raises:
             RuntimeError: All tasks wait, and nothing will wake them.
         """
         calls, timers = self._calls, self._timers
-        while timers and timers[0][2][1] is None:
-            heapq.heappop(timers)
-        if not calls:
-            if not timers:
-                raise RuntimeError("all tasks wait for one another")
-            self._now_s = max(self._now_s, timers[0][0])
-        while timers and timers[0][0] <= self._now_s:
-            calls.append(heapq.heappop(timers)[2])
-        for _ in range(len(calls)):
-            context, callback, args = calls.popleft()
-            if callback is not None:
-                try:
-                    context.run(callback, *args)
-                except Exception as error:  # noqa: BLE001 # as asyncio's own loop does
-                    self.call_exception_handler({"message": f"in {callback}", "exception": error})
+        stops: Any = self  # `stop` sets its flag
+        while not stops._stopping:
+            while timers and timers[0][2][1] is None:
+                heapq.heappop(timers)
+            if not calls:
+                if not timers:
+                    raise RuntimeError("all tasks wait for one another")
+                self._now_s = max(self._now_s, timers[0][0])
+            while timers and timers[0][0] <= self._now_s:
+                calls.append(heapq.heappop(timers)[2])
+            for _ in range(len(calls)):
+                context, callback, args = calls.popleft()
+                if callback is not None:
+                    try:
+                        context.run(callback, *args)
+                    except Exception as error:  # noqa: BLE001 # as asyncio's own loop does
+                        self.call_exception_handler({"message": f"in {callback}", "exception": error})
 
 
 def run_virtually[T](work: Coroutine[Any, Any, T]) -> T:
     """Run until the end. ``asyncio.get_running_loop().time()`` is the clock. For sleeps alone."""
-    with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
-        return runner.run(work)
+    loop = _VirtualLoop()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        if unended := asyncio.all_tasks(loop):
+            for task in unended:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*unended, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -604,6 +605,7 @@ def slot_of_mask(mask: PixelMask, measurements: Sequence[Measurement]) -> int:
     return next(each.slot for each in measurements if each.name == mask.band)
 
 
+@lru_cache(1024)
 def claim_of(planned_at: float) -> str:
     """Return the claim of a plan, made from its time in seconds since 1970-01-01 UTC."""
     return datetime.fromtimestamp(planned_at, UTC).strftime("%Y%m%dT%H%M%S.%fZ")

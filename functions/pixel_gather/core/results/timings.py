@@ -28,8 +28,13 @@ class Spread:
         """Summarise values. All are zero if there are no values."""
         if not len(values):
             return cls(median=0.0, min=0.0, max=0.0)
-        known = np.asarray(values, dtype="float64")
-        return cls(median=float(np.median(known)), min=float(known.min()), max=float(known.max()))
+        known = np.sort(np.asarray(values, dtype="float64"))
+        return cls(median=_median_of(known), min=float(known[0]), max=float(known[-1]))
+
+
+def _median_of(ordered: Floats) -> float:
+    """Return the median of ascending numbers. For few of them, ``numpy.median`` takes ten times as long."""
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +124,7 @@ class Timings:
     @cached_property
     def typical_per_s(self) -> float:
         """Median throughput over the run. A late answer near the end does not change it."""
-        return float(np.median(self.throughput_per_s)) if len(self) else 0.0
+        return _median_of(np.sort(self.throughput_per_s)) if len(self) else 0.0
 
     def summary(self) -> TimingSummary:
         """Return the figures that tables show."""
