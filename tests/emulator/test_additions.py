@@ -201,25 +201,26 @@ def test_task_times_out_by_its_input_and_what_catches_it_goes_on_with_that(
     assert went_on == (given, "Again")
 
 
-def write_process(proc: Path, pid: int, *, parent: int, own: int, of_files: int) -> None:
-    """Write Linux's files about a process whose name is hard to parse."""
+def write_process(proc: Path, pid: int, *children: str, own: int, of_files: int) -> None:
+    """Write Linux's files about a process. Each of its threads has started some children."""
     folder = proc / str(pid)
-    folder.mkdir(parents=True)
-    (folder / "stat").write_text(f"{pid} (a) b 9) S {parent} 1 1 0 -1")
+    for n, started in enumerate(children):
+        (folder / "task" / str(pid + n)).mkdir(parents=True)
+        (folder / "task" / str(pid + n) / "children").write_text(started)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "statm").write_text(f"9999 {own + of_files} {of_files} 1 0 1 0")
 
 
 def test_memory_of_a_worker_is_its_and_its_childrens(tmp_path: Path) -> None:
     """Pages of shared files count once. Other processes do not count."""
-    write_process(tmp_path, 10, parent=1, own=100, of_files=30)
-    write_process(tmp_path, 11, parent=10, own=50, of_files=40)
-    write_process(tmp_path, 12, parent=11, own=7, of_files=1)
-    write_process(tmp_path, 13, parent=1, own=1000, of_files=1)
-    (tmp_path / "self").mkdir()
+    write_process(tmp_path, 10, "", "11 14 ", own=100, of_files=30)
+    write_process(tmp_path, 11, "12 ", own=50, of_files=40)
+    write_process(tmp_path, 12, "", own=7, of_files=1)
+    write_process(tmp_path, 13, "", own=1000, of_files=1)
 
-    family = [10, *workers.descendants(10, workers.children_by_parent(tmp_path))]
+    family = [10, *workers.descendants(10, tmp_path)]
 
-    assert family == [10, 11, 12]
+    assert family == [10, 11, 12, 14]  # the last one has ended meanwhile
     page = workers.memory_nbytes([13], tmp_path) // 1001
     assert workers.memory_nbytes(family, tmp_path) == (100 + 50 + 7 + 40) * page
 

@@ -23,7 +23,7 @@ from zarr.storage import ObjectStore
 
 from e2e.api import UNDRAWN, call, execution_arn
 from faults.chaos import ChaosRun, ChaosStore, layout, passing_on, serving
-from pixel_gather_emulator.additions.workers import children_by_parent, descendants
+from pixel_gather_emulator.additions.workers import descendants
 from pixel_gather_emulator.deploy import DeployedStack, deployed
 
 _WAITS: Final = 0.2
@@ -108,7 +108,7 @@ class StackUnderFaults:
 
     def _workers(self) -> list[int]:
         """Return the processes of the functions that the state machine calls."""
-        started = descendants(self.stack.emulator.supervisor.pid, children_by_parent(_PROC))
+        started = descendants(self.stack.emulator.supervisor.pid, _PROC)
         return [pid for pid in started if any(each in _function_of(pid).lower() for each in _OF_STEPS)]
 
     def _opened(self, cube: str) -> xr.Dataset:
@@ -158,7 +158,7 @@ def _cpu_s(pid: int) -> float:
 
 def _kill(pid: int) -> None:
     """Kill a process with its children."""
-    for each in (pid, *descendants(pid, children_by_parent(_PROC))):
+    for each in (pid, *descendants(pid, _PROC)):
         with suppress(ProcessLookupError):
             os.kill(each, signal.SIGKILL)
 

@@ -24,7 +24,6 @@ import select
 import signal
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -39,8 +38,6 @@ _LONGEST_START_S: Final = 120.0
 _POLL_S: Final = 0.1
 _MOMENT_S: Final = 0.001
 _PROC: Final = Path("/proc")
-_PARENT_FIELD: Final = 1
-"""Field of /proc/PID/stat, counted after the name in parentheses."""
 _released: Final = threading.Condition()
 """Notified each time a call gives its worker back."""
 
@@ -184,28 +181,23 @@ def _hold_to_memory() -> None:
             for worker in workers
             if worker.in_use and worker._proc is not None
         }
-        if limits:
-            children = children_by_parent(_PROC)
-            for pid, limit in limits.items():
-                family = [pid, *descendants(pid, children)]
-                if memory_nbytes(family, _PROC) > limit:
-                    _kill(family)
+        for pid, limit in limits.items():
+            family = [pid, *descendants(pid, _PROC)]
+            if memory_nbytes(family, _PROC) > limit:
+                _kill(family)
 
 
-def children_by_parent(proc: Path) -> dict[int, list[int]]:
-    """Return every process's children, read from a /proc."""
-    found = defaultdict(list)
-    for name in os.listdir(proc):  # noqa: PTH208 # ten times a second, over all processes of the machine
-        if name.isdecimal():
-            with contextlib.suppress(OSError), open(f"{proc}/{name}/stat", "rb", buffering=0) as file:  # noqa: PTH123 # as above
-                fields = file.read().rpartition(b")")[2].split()
-                found[int(fields[_PARENT_FIELD])].append(int(name))
-    return found
-
-
-def descendants(pid: int, children: dict[int, list[int]]) -> list[int]:
-    """Return the children of a process, theirs and so on."""
-    return [one for child in children.get(pid, []) for one in (child, *descendants(child, children))]
+def descendants(pid: int, proc: Path) -> list[int]:
+    """Return the children of a process, theirs and so on, read from a /proc."""
+    found: list[int] = []
+    threads: list[str] = []
+    with contextlib.suppress(OSError):  # it has ended
+        threads = os.listdir(f"{proc}/{pid}/task")  # noqa: PTH208 # ten times a second, for each worker
+    for thread in threads:
+        path = f"{proc}/{pid}/task/{thread}/children"
+        with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:  # noqa: PTH123 # as above
+            found += map(int, file.read().split())
+    return [one for child in found for one in (child, *descendants(child, proc))]
 
 
 def memory_nbytes(pids: Iterable[int], proc: Path) -> int:
