@@ -1,6 +1,5 @@
 """Every command ends soon after a signal, whatever it waits for."""
 
-import multiprocessing
 import os
 import re
 import signal
@@ -15,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from pixel_gather_cli.main import command, main
+from pixel_gather_cli.main import command
 from support.command_line import leaf_commands
+from support.forked_commands import start_command
 
 _COMMANDS = (
     "bench area --catalog s3://bucket/catalog.parquet",
@@ -93,10 +93,7 @@ def _silent_server() -> Iterator[tuple[int, threading.Event]]:
 
 
 def _started(line: str, port: int, folder: Path) -> ForkServerProcess:
-    """Start a command for which the server is S3, AWS and every web server.
-
-    The process is a fork of one that has imported much: thirty starts of Python take 20 s of CPU.
-    """
+    """Start a command for which the server is S3, AWS and every web server."""
     folder.mkdir()
     local = min(_FILE.glob("heat_content_anomaly_0-2000*.tif"))
     (folder / "list.txt").write_text("s3://bucket/a.tif\n")
@@ -118,22 +115,8 @@ def _started(line: str, port: int, folder: Path) -> ForkServerProcess:
         "AWS_REGION": "eu-central-1",
         "AWS_DEFAULT_REGION": "eu-central-1",
     }
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["faults.stopped", __name__])
-    process = context.Process(target=_run, args=(words, aws, folder / _SAID), daemon=True)
-    process.start()
-    return process
-
-
-def _run(words: list[str], aws: dict[str, str], said: Path) -> None:
-    """Run a command. What it says goes to a file."""
-    out = os.open(said, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    for each in (1, 2):
-        os.dup2(out, each)
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        del os.environ[name]
-    os.environ.update(aws)
-    main(words)
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")} | aws
+    return start_command(words, environment=environment, out=folder / _SAID, err=folder / _SAID)
 
 
 def _end_of(process: ForkServerProcess, folder: Path) -> tuple[int | None, str]:

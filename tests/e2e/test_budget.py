@@ -1,8 +1,6 @@
 """A budget that is spent: the topic calls the function, and the function has the rights that it needs."""
 
 import json
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -13,6 +11,7 @@ from e2e.principals import handled, user_of
 from pixel_gather.core.halt import HALTED_KEY
 from pixel_gather.core.samples import N_SAMPLES, key_of, request_of, sample
 from pixel_gather_emulator.deploy import DeployedStack
+from support.forked_commands import run_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -22,13 +21,7 @@ SLOWLY = 0.2
 
 def budget(deployment: DeployedStack, *options: str) -> dict[str, Any]:
     """Run the command as the person who has deployed the stack."""
-    done = subprocess.run(  # noqa: S603 # our own command
-        [sys.executable, "-m", "pixel_gather_cli", "budget", "--json", *options],
-        env=deployment.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command("budget", "--json", *options, environment=deployment.environment)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

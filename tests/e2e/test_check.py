@@ -1,27 +1,21 @@
 """The check of a deployment, and its canary under its own role."""
 
 import json
-import subprocess
-import sys
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
 from e2e.principals import handled, user_of
 from pixel_gather_emulator.deploy import DeployedStack
+from support.forked_commands import run_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def checked(deployment: DeployedStack, *options: str) -> subprocess.CompletedProcess[str]:
+def checked(deployment: DeployedStack, *options: str) -> CompletedProcess[str]:
     """Run the command as the person who has deployed the stack."""
-    return subprocess.run(  # noqa: S603 # our own command
-        [sys.executable, "-m", "pixel_gather_cli", "check", *options],
-        env=deployment.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_command("check", *options, environment=deployment.environment)
 
 
 def test_check_answers_what_only_a_deployment_can_tell(deployment: DeployedStack) -> None:

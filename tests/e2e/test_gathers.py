@@ -5,12 +5,11 @@ the rights of each role, is tested on the template in tests/infra.
 """
 
 import json
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from zarr.storage import ObjectStore
 
 from e2e.api import UNDRAWN, call, execution_arn, gathered, refused_writes, wait_for
 from pixel_gather_emulator.deploy import DeployedStack
+from support.forked_commands import run_command
 from support.projections import BOX as PROJECTED_BOX
 from support.projections import write_projected
 from support.resolutions import NORTH, WEST, scenes
@@ -55,19 +55,9 @@ def opened(deployment: DeployedStack, cube: str, monkeypatch: pytest.MonkeyPatch
     return found
 
 
-def run_cli(
-    deployment: DeployedStack, *arguments: str, typed: str | None = None
-) -> subprocess.CompletedProcess[str]:
+def run_cli(deployment: DeployedStack, *arguments: str, typed: str = "") -> CompletedProcess[str]:
     """Run the command in the emulator's environment."""
-    return subprocess.run(  # noqa: S603 # our own words
-        [sys.executable, "-m", "pixel_gather_cli", *arguments],
-        env=deployment.environment,
-        input=typed,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    return run_command(*arguments, environment=deployment.environment, typed=typed)
 
 
 def test_gather_through_the_api_is_the_gather_in_process(

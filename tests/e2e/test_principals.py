@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
+from subprocess import CompletedProcess
 from typing import Any, Final
 
 import pytest
@@ -22,6 +23,7 @@ from e2e.api import UNDRAWN
 from e2e.principals import User
 from e2e.test_gathers import WINDOW, ended, hrefs
 from pixel_gather_emulator.deploy import DeployedStack
+from support.forked_commands import run_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -46,16 +48,9 @@ def stranger(deployment: DeployedStack) -> User:
     return User.with_policies(deployment, "stranger")
 
 
-def run_cli(user: User, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_cli(user: User, *arguments: str) -> CompletedProcess[str]:
     """Run the command as a user on their own machine."""
-    return subprocess.run(  # noqa: S603 # our own words
-        [sys.executable, "-m", "pixel_gather_cli", *arguments],
-        env=user.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    return run_command(*arguments, environment=user.environment)
 
 
 @pytest.fixture(scope="module")

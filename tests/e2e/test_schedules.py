@@ -1,12 +1,11 @@
 """A cube that keeps itself up to date: schedules of the deployed stack, with the clock moved on."""
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, Final
 
 import pytest
@@ -22,6 +21,7 @@ from e2e.test_tables import features_href, stored
 from pixel_gather.core.schedule import Schedule
 from pixel_gather_emulator.deploy import DeployedStack
 from scenes.scenes import item
+from support.forked_commands import run_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -36,16 +36,9 @@ def scheduler(deployment: DeployedStack) -> User:
     return User.with_policies(deployment, "scheduler", "SchedulePolicyArn")
 
 
-def run_cli(user: User, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_cli(user: User, *arguments: str) -> CompletedProcess[str]:
     """Run the command as a user on their own machine."""
-    return subprocess.run(  # noqa: S603 # our own words
-        [sys.executable, "-m", "pixel_gather_cli", "schedule", *arguments],
-        env=user.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return run_command("schedule", *arguments, environment=user.environment)
 
 
 def put_items(deployment: DeployedStack, n: int, *, key: str = ITEMS) -> None:

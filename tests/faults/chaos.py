@@ -8,7 +8,6 @@ is killed after a random time and started again, for a while.
 import argparse
 import hashlib
 import io
-import multiprocessing
 import os
 import random
 import sys
@@ -39,6 +38,7 @@ from pixel_gather import Settings, StoreSettings, gather
 from pixel_gather.core.errors import GatherError
 from pixel_gather.core.model.status import Status
 from support.appends import CLOCKS, equal_but_for_clocks
+from support.forked_commands import forking
 
 ACCOUNT: Final = "devstoreaccount1"
 """Of Azure. Azurite has it, too."""
@@ -447,8 +447,7 @@ def run(
     began_s = time.monotonic()
     n_started = n_killed = n_failed = 0
     working: dict[ForkServerProcess, float] = {}
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["faults.chaos"])
+    context = forking()
     with serving(store, cloud) as endpoint:
         while True:
             while len(working) < (1 if not n_kills else 2):

@@ -7,7 +7,6 @@ before which access they stop. The order of events is the machine's.
 
 import argparse
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -33,6 +32,7 @@ from pixel_gather.engine import row_claim
 from pixel_gather.features.gather import gather
 from pixel_gather.io.store import conditional_put
 from pixel_gather_cli.main import main as command_line
+from support.forked_commands import forking
 
 _N_OF_LISTS: Final = (5, 3, 3, 3)
 """Sources of the first gather and of each append. A shard has four rows, so each append continues one."""
@@ -137,9 +137,7 @@ class Commands:
         """
         said = self.folder / f"{len(self.started):03d}.txt"
         given = tuple(map(str, arguments))
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["faults.stopped"])
-        process = context.Process(target=_run, args=(given, stop, said, patience_s), daemon=True)
+        process = forking().Process(target=_run, args=(given, stop, said, patience_s), daemon=True)
         process.start()
         one = Started(process, said, " ".join(given[:1]) + (f" {stop}" if stop else ""))
         self.started.append(one)
