@@ -85,9 +85,8 @@ class Emulator:
 
     def client(self, service: str, **options: Any) -> Any:
         """Return a boto3 client with the operator's credentials, which are allowed everything."""
-        session = _session(self.access_key, self.secret_key, self.region)
-        settings = Config(proxies={}, retries={"mode": "standard"}, **options)
-        return session.client(service, endpoint_url=self.endpoint, verify=str(self.bundle), config=settings)
+        keys = (self.access_key, self.secret_key)
+        return _client(service, self.endpoint, str(self.bundle), *keys, self.region, **options)
 
     def move_clock(self, seconds: float) -> None:
         """Move the clock of EventBridge Scheduler on. Every schedule that is then due ticks once.
@@ -107,6 +106,16 @@ class Emulator:
     def wait(self) -> None:
         """Wait until the emulator ends by itself. Normally it does not."""
         self.supervisor.wait()
+
+
+@cache
+def _client(
+    service: str, endpoint: str, bundle: str, access_key: str, secret_key: str, region: str, **options: Any
+) -> Any:
+    """Return one client for all who ask. Each new one would connect anew."""
+    session = _session(access_key, secret_key, region)
+    settings = Config(proxies={}, retries={"mode": "standard"}, **options)
+    return session.client(service, endpoint_url=endpoint, verify=bundle, config=settings)
 
 
 @cache

@@ -37,8 +37,16 @@ _SIDE: Final = 4
 _SAMPLES: Final = "series/files/stactools-nclimgrid"
 
 
-def load_stack(deployment: DeployedStack, *, n_submissions: int, n_readers: int) -> dict[str, Any]:
+def load_stack(
+    deployment: DeployedStack, *, n_submissions: int, n_readers: int, draws_reports: bool = True
+) -> dict[str, Any]:
     """Submit gathers at once, let readers ask for one of them at once, and wait until all have ended.
+
+    Args:
+        deployment: Where to.
+        n_submissions: How many gathers.
+        n_readers: How many ask at once.
+        draws_reports: Whether each gather draws its report.
 
     Returns:
         Milliseconds of the submissions and of the readers, and what came of each gather.
@@ -51,7 +59,7 @@ def load_stack(deployment: DeployedStack, *, n_submissions: int, n_readers: int)
         {
             "sources": [f"s3://{bucket}/{name}" for name in names],
             "window": {"bbox": [-109, 37, -102, 41]},
-            "output": {"name": f"load-{n}"},
+            "output": {"name": f"load-{n}", "report": draws_reports},
         }
         for n in range(n_submissions)
     ]
