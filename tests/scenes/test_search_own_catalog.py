@@ -113,6 +113,27 @@ def test_search_finds_what_a_look_at_every_scene_finds(tmp_path: Path, most_in_m
         assert set(found) == expected
 
 
+def test_an_open_catalog_knows_footprints_of_one_box_apart(tmp_path: Path) -> None:
+    """It keeps those that it has looked at, each for its own scene."""
+    store = LocalStore(tmp_path)
+    corners = {"lower": [(0, 0), (9, 0), (0, 9)], "upper": [(9, 9), (9, 0), (0, 9)]}
+    written(
+        store,
+        [
+            item(name, box=(0, 0, 9, 9), geometry=shapely.geometry.mapping(shapely.Polygon(positions)))
+            for name, positions in corners.items()
+        ],
+    )
+
+    async def searched() -> list[list[str]]:
+        catalog = await open_catalog(store, KEY)
+        areas = [Area((1, 1, 2, 2)), Area((7, 7, 8, 8))] * 2
+        pages = [await catalog.page(SceneQuery(area=area), limit=9) for area in areas]
+        return [[each["id"] for each in page.items] for page in pages]
+
+    assert asyncio.run(searched()) == [["lower"], ["upper"]] * 2
+
+
 def _footprint(scene: dict[str, Any]) -> Any:
     west, south, east, north = scene["bbox"]
     return shape(scene["geometry"]) if scene["geometry"] else shapely.box(west, south, east + 360, north)
