@@ -1,19 +1,16 @@
 """The rights of each function to data: which objects its role may read, write and list."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from aws_cdk import aws_iam as iam
 
 from infra.buckets import Buckets
+from infra.functions import Functions
 from infra.settings import SourceBucket
 from infra.source_access import grant_sources
 
-if TYPE_CHECKING:
-    from infra.functions import Functions
 
-
-def grant_data(functions: "Functions", buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
+def grant_data(functions: Functions, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
     """Grant each function what it reads and writes, and nothing else.
 
     Args:
@@ -72,7 +69,7 @@ def grant_data(functions: "Functions", buckets: Buckets, sources: Sequence[Sourc
     buckets.cubes.grant_list(functions.finish.role)
 
 
-def _grant_tables(functions: "Functions", buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
+def _grant_tables(functions: Functions, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
     for planner in (functions.rank, functions.answer_tables, functions.plan_table):
         _grant_reading(planner.role, buckets, sources, may_list=True)
         buckets.lists.grant_get(planner.role)

@@ -15,7 +15,6 @@ from constructs import Construct
 
 from infra.buckets import Buckets
 from infra.context import SettingsError
-from infra.function_rights import grant_data
 from infra.gather_function import ONE_VCPU_MIB, GatherFunction, Platform, Sizing
 from infra.settings import Settings, SourceBucket
 from infra.source_access import grant_catalog, grant_listing, grant_secret
@@ -180,7 +179,6 @@ class Functions(Construct):
         if self.halt is not None:
             buckets.halted.grant_get(self.halt.role)
             buckets.halted.grant_put(self.halt.role)
-        grant_data(self, buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
             for reader in (self.dry_run, self.plan, self.rank, self.answer_tables, *of_tables, *self.shards):
                 grant_secret(reader.role, settings.earthdata_secret)

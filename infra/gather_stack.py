@@ -9,6 +9,7 @@ from constructs import Construct
 
 from infra.buckets import Buckets
 from infra.budget import TAG, Budget
+from infra.function_rights import grant_data
 from infra.functions import Functions, PackageCode
 from infra.gather_function import GatherFunction
 from infra.monitoring import Monitoring
@@ -57,6 +58,7 @@ class GatherStack(Stack):
             kms_key=settings.kms_key,
         )
         functions = Functions(self, "Functions", settings=settings, buckets=buckets, code=code)
+        grant_data(functions, buckets, settings.source_buckets)
         gathers = GatherStateMachine(
             self,
             "StateMachine",
