@@ -11,7 +11,18 @@ import rasterio
 import xarray as xr
 from arro3.io import read_parquet
 
-from pixel_gather import Settings, gather, join, make_plan, replay, retry_failed, verify
+from pixel_gather import (
+    Settings,
+    compact,
+    gather,
+    join,
+    make_plan,
+    make_virtual,
+    open_cube,
+    replay,
+    retry_failed,
+    verify,
+)
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.outcome import BandStats, Outcome, lost
 from pixel_gather.core.model.source import CubeRow, Source
@@ -24,8 +35,10 @@ from support.undrawn import gather_undrawn
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 SIDE = 48
+MAX = {"by": "month", "statistic": "max"}
 UTM = "EPSG:32632"
 BOX = [300_000, 4_999_520, 300_480, 5_000_000]
+IN_BOX: dict[str, Any] = {"window": {"bbox": BOX, "crs": UTM}}
 WINDOW: dict[str, Any] = {"window": {"pixels": [0, 0, SIDE, SIDE]}}
 
 
@@ -378,6 +391,13 @@ def test_days_with_few_scenes_share_shards(tmp_path: Path, listed: list[dict[str
         ({"mask": None}, "scl holds classes, which have no median: leave it out, or name it as the mask"),
         ({"output": {"codec": "source"}, "mask": None}, "reduce does not go with output.codec: source"),
         ({"index": "x.parquet"}, "reduce does not go with index"),
+        ({"output": {"archive": "medians"}}, "reduce does not go with output.archive"),
+        (
+            {"output": {"codec": "zfp", "zfp_tolerance": 1.0}, "reduce": MAX},
+            "zfp is for float32 and float64, not",
+        ),
+        ({"duplicates": "fail"}, "duplicates is for appends only"),
+        ({"overview": "auto"}, "overview auto chooses by the grid"),
         ({"window": None, "windows": {"table": "x.csv", "size": [8, 8]}}, "windows does not go with"),
     ],
 )
@@ -562,4 +582,67 @@ def test_an_append_tries_failed_sources_beside_new_rows(tmp_path: Path) -> None:
     whole, cube = opened(tmp_path / "whole"), opened(tmp_path / "cube")
     np.testing.assert_array_equal(cube["red"].values, whole["red"].values)
     assert cube["sources_failed"].values.tolist() == [0] * 5
+    assert verify(tmp_path / "cube").is_same
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"output": {"codec": "zstd"}},
+        {"output": {"sharding": False}},
+        {"output": {"codec": "zfp", "zfp_tolerance": 0.5}},
+        {"output": {"bands": "axis"}},
+        {"output": {"expected_rows": 40, "layout": {"chunk": [2, 16, 16], "shard_rows": 4}}},
+        {"values": "harmonised"},
+        {
+            "grid": {"crs": "EPSG:32633", "resolution": 25},
+            "window": {"bbox": BOX, "crs": UTM},
+            "overview": "auto",
+        },
+        {"grid": {"resolution": 20, "resampling": "nearest"}, "window": {"bbox": BOX, "crs": UTM}},
+        {"masked": True},
+    ],
+    ids=lambda more: "-".join(map(str, more.get("output", more))),
+)
+def test_what_goes_with_a_reduction_and_grows(
+    tmp_path: Path, listed: list[dict[str, Any]], masked: dict[str, Any], more: dict[str, Any]
+) -> None:
+    """Medians equal those of the cube of all scenes that the same request makes, with months of an append."""
+    request = masked | more | {"reduce": {"by": "month", "statistic": "median"}}
+    of_scenes = masked | {name: each for name, each in more.items() if name != "output"}
+    gather_undrawn(of_scenes, to=tmp_path / "scenes")
+    gather_undrawn(request | {"sources": {"rows": months(listed, "2023")}}, to=tmp_path / "cube")
+    gather_undrawn(request | {"output": {"append_to": str(tmp_path / "cube")}})
+
+    scenes_of, cube = opened(tmp_path / "scenes"), opened(tmp_path / "cube")
+    found = cube["bands"].sel(band="red") if "bands" in cube else cube["red"]
+    when = scenes_of["time"].values.astype("datetime64[M]").astype("datetime64[ns]")
+    judged = scenes_of["red"].astype("float64").assign_coords(time=when).groupby("time").median()
+    expected = judged.transpose("time", "y", "x").values.astype("float32")
+    tolerance = more.get("output", {}).get("zfp_tolerance", 0.0)
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=tolerance)
+    assert verify(tmp_path / "cube").is_same
+
+
+def test_references_to_tiles_are_refused(masked: dict[str, Any], tmp_path: Path) -> None:
+    """A reference shows a tile as it is stored."""
+    request = WINDOW | {"sources": masked["sources"], "reduce": MAX}
+    with pytest.raises(RequestError, match="reduce: references show pixels as they are stored: leave it out"):
+        make_virtual(request, to=tmp_path / "refs.json")
+
+
+def test_a_cube_that_has_grown_is_compacted_and_its_former_months_open(
+    tmp_path: Path, listed: list[dict[str, Any]]
+) -> None:
+    """As any cube: versions, compaction and the table of sources go together."""
+    rows = [each for each in listed if each["band"] == "red"]
+    request = WINDOW | {"reduce": MAX, "output": {"expected_rows": 8}}
+    gather_undrawn(request | {"sources": {"rows": months(rows, "2023")}}, to=tmp_path / "cube")
+    gather_undrawn(request | {"sources": {"rows": rows}, "output": {"append_to": str(tmp_path / "cube")}})
+    whole = opened(tmp_path / "cube")["red"].values
+
+    compact(tmp_path / "cube")
+
+    assert open_cube(tmp_path / "cube", version=1)["red"].shape[0] == 3
+    np.testing.assert_array_equal(opened(tmp_path / "cube")["red"].values, whole)
     assert verify(tmp_path / "cube").is_same
