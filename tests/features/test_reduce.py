@@ -253,7 +253,10 @@ def test_the_report_tells_of_sources_and_draws_rows(tmp_path: Path) -> None:
 
     assert gathered.page is not None
     page = " ".join(re.sub(r"<[^>]*>", " ", Path(gathered.page).read_text()).split())
-    assert "19 of 20 images read, 1 failed (1 missing)" in page
+    assert "5 months, Jan 2023 to Oct 2024: 19 of 20 images read, 1 failed (1 missing)" in page
+    assert "19 read 1 missing One bar for each" in page
+    assert "2024-10" in page
+    assert "2024-10-01" not in page
     assert "Rows: median of the scenes of each month; contributors.parquet tells of each source" in page
     assert "sources read 19 of 20" in page
     assert "Mask: pixels are" in page

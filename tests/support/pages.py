@@ -25,6 +25,7 @@ from support.image_cubes import failing_cube, scene_class_cube
 from support.viewed_cubes import (
     gathered_clear,
     gathered_cover,
+    gathered_months,
     gathered_scenes,
     gathered_valley,
     gathered_warm,
@@ -165,6 +166,7 @@ FILES: Final[Mapping[str, Callable[[Path], str]]] = {
     "report with a mask": lambda folder: _report(gathered_clear(folder)),
     "report with units": lambda folder: _report(gathered_warm(folder)),
     "report of scenes": lambda folder: _report(gathered_scenes(folder)),
+    "report of months": lambda folder: _report(gathered_months(folder)),
     "report of chips": _chips,
     "comparison": _comparison,
     "table of points": _table_of_points,
@@ -186,6 +188,7 @@ VIEWED: Final[Mapping[str, tuple[Callable[[Path], str], str]]] = {
         "row=1&show=SCL&part=20,20,60,60",
     ),
     "viewer of a failed row": (lambda folder: gathered_valley(folder, n_rows=9).place, "row=7&show=nir"),
+    "viewer of months": (lambda folder: gathered_months(folder).place, "row=3&part=50,100,1,1"),
     "viewer of units": (lambda folder: gathered_warm(folder).place, "row=1&show=lst&part=50,90,1,1"),
     "viewer of two dates": (
         lambda folder: gathered_valley(folder, n_rows=9).place,

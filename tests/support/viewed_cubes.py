@@ -64,6 +64,7 @@ def gathered_valley(
     n_rows: int = 24,
     output: Mapping[str, Any] | None = None,
     draws_report: bool = False,
+    reduce: Mapping[str, str] | None = None,
 ) -> Gathered:
     """Write the valley as GeoTIFFs, one for each row and band. Gather them into ``folder/valley.zarr``."""
     lines = ["href,time,band"]
@@ -76,7 +77,13 @@ def gathered_valley(
     listed = folder / "sources.csv"
     listed.write_text("\n".join(lines))
     request = {"sources": str(listed), "window": {"pixels": [0, 0, SIDE, SIDE]}, "output": dict(output or {})}
+    request |= {"reduce": dict(reduce)} if reduce else {}
     return gather(request, to=folder / "valley.zarr", settings=Settings(draws_report=draws_report))
+
+
+def gathered_months(folder: Path) -> Gathered:
+    """Gather the medians of the valley's months. One source of the fourth month is missing."""
+    return gathered_valley(folder, reduce={"by": "month", "statistic": "median"})
 
 
 def gathered_classes(folder: Path, *, n_rows: int = 4) -> Gathered:

@@ -3,6 +3,7 @@ import { FetchStore, get, open, root, slice, withMaybeConsolidatedMetadata, with
 import { isNamedClasses, redGreenBlue } from "./bands.js";
 import { chunkBytes } from "./codecs.js";
 import { parseFormula } from "./formula.js";
+import { moment } from "./words.js";
 import { MOST_CHUNK_BYTES } from "./zstd.js";
 
 const MOST_GAP_BYTES = 128 * 1024; // reading this much in vain takes less time than one more request
@@ -66,6 +67,7 @@ class Cube {
     this.lost = lost; // keys of objects that are not there
     this.formulas = new Map();
     this.attributes = attributes;
+    this.by = reducedBy(attributes); // what each row was reduced of, such as the scenes of a month
     this.arrays = { ...metadata, ...bandsOf(metadata, attributes) };
     this.measurements = Object.keys(this.arrays).filter((name) => isMeasurement(this.arrays[name]));
     if (!this.measurements.length) throw new CubeError("The cube beside this page has no measurement.");
@@ -255,6 +257,18 @@ class Cube {
     return value === NO_TIME ? null : Number(value / 1000n);
   }
 
+  // A moment of a row as text. Months and years have no day.
+  named(milliseconds) {
+    return moment(milliseconds).slice(0, { month: 7, year: 4 }[this.by]);
+  }
+
+  // Where the pixels of a row come from: its file, or how many files were reduced to it.
+  async origin(row, measurement) {
+    if (!this.by) return this.coordinate("href", row, measurement);
+    const [used, failed] = await Promise.all(["sources_used", "sources_failed"].map((name) => this.coordinate(name, row, measurement)));
+    return `${used} read${Number(failed) ? `, ${failed} failed` : ""}`;
+  }
+
   async status(row, measurement) {
     const code = await this.coordinate("status", row, measurement);
     if (code === undefined) return "ok";
@@ -289,6 +303,10 @@ function bandsOf({ bands: whole }, attributes) {
   const described = { ...whole, codecs, shape: without(whole.shape), dimension_names: without(whole.dimension_names), chunk_grid: cut(whole.chunk_grid.configuration) };
   const names = JSON.parse(attributes.pixel_gather).report.measurements;
   return Object.fromEntries(names.map((name, at) => [name, { ...described, axis: { name: "bands", at } }]));
+}
+
+function reducedBy({ pixel_gather: told }) {
+  return typeof told === "string" ? JSON.parse(told).template?.reduce?.by ?? null : null;
 }
 
 function isMeasurement({ shape, dimension_names: dims }) {

@@ -13,7 +13,7 @@ import { Selection } from "./selection.js";
 import { limitsOf, maskOf, paint, sampleOf } from "./stretch.js";
 import { readRow } from "./values.js";
 import { partAfter, Viewport } from "./viewport.js";
-import { moment, northInWords, number, reason, toldApart, withUnit } from "./words.js";
+import { northInWords, number, reason, toldApart, withUnit } from "./words.js";
 
 const MOST_NAMES = 8;
 const MOST_STRETCHED_ROWS = 9; // their percentiles take some 0.1 s
@@ -340,7 +340,7 @@ export class Page {
   async tellOther(other) {
     if (other === null) return;
     const time = await this.cube.time(other);
-    const label = time === null ? `Row ${number(other)}` : moment(time);
+    const label = time === null ? `Row ${number(other)}` : this.cube.named(time);
     $("other-row").value = other;
     $("other-label").textContent = label;
     $("divider-left").textContent = $("label").textContent;
@@ -375,7 +375,7 @@ export class Page {
   }
 
   tell(row, time, layers) {
-    const label = time === null ? `Row ${number(row)}` : moment(time);
+    const label = time === null ? `Row ${number(row)}` : this.cube.named(time);
     $("row").value = row;
     $("row").setAttribute("aria-valuetext", `${label}, row ${row} of 0 to ${this.cube.nRows - 1}`);
     $("label").textContent = label;

@@ -124,9 +124,9 @@ export class Selection {
     const { classes, earth } = this;
     const facts = factsOf(cube, bands, part, found, { label: `${$("label").textContent} (${number(row)})`, classes, earth });
     const source = made("code", { textContent: "…" });
-    const rows = [...facts, ["source", source]].flatMap(([name, fact]) => [made("dt", { textContent: name }), made("dd", {}, fact)]);
+    const rows = [...facts, [cube.by ? "sources" : "source", source]].flatMap(([name, fact]) => [made("dt", { textContent: name }), made("dd", {}, fact)]);
     $("readout").replaceChildren(...rows);
-    Promise.all(bands.flatMap((band) => cube.namesOf(band)).map((name) => cube.coordinate("href", row, name))).then((hrefs) => { source.textContent = [...new Set(hrefs)].join("\n"); }, say);
+    Promise.all(bands.flatMap((band) => cube.namesOf(band)).map((name) => cube.origin(row, name))).then((origins) => { source.textContent = [...new Set(origins)].join("\n"); }, say);
   }
 
   async save() {

@@ -199,6 +199,9 @@ class Evidence:
     """One for each of the first five measurements."""
 
     coverage: Coverage
+    coverage_of_scenes: Coverage | None
+    """That of the sources that rows were reduced of; None if each row is one, or if they have no times."""
+
     where: Place
     waited: tuple[float, ...]
     """Seconds from the plan to the complete cube, of the first gather and of each append. Empty if the cube

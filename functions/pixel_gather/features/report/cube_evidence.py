@@ -15,11 +15,13 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.footprints import Footprints
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import steps_in_words
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.results.cost import usd_by_service as priced
 from pixel_gather.core.results.evidence import (
+    Coverage,
     Evidence,
     GatherPrice,
     Place,
@@ -29,6 +31,7 @@ from pixel_gather.core.results.evidence import (
     window_in_words,
 )
 from pixel_gather.core.results.report import Report, conditions_of, machine_of
+from pixel_gather.core.results.row_coordinates import NO_TIME, Values
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
@@ -86,9 +89,16 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
     group = _open_group(store)
     array: Any = group[report.measurements[0]]
     shards = array.shards or array.chunks
+    reduce = request.get("reduce") or {}
     sources = read_sources(
-        group, n_rows=array.shape[0], rows_per_shard=shards[0], measurements=report.measurements
+        group,
+        n_rows=array.shape[0],
+        rows_per_shard=shards[0],
+        measurements=report.measurements,
+        period=reduce.get("by"),
     )
+    contributors = _read_contributors(store) if reduce else {}
+    masks = (request.get("mask") or {}).get("band")
     slowest = sources.places[slowest_first(sources.total_s[sources.places], _N_SLOWEST)]
     return Evidence(
         place=place,
@@ -96,7 +106,7 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
         report=report,
         run=_make_run(
             report,
-            _timings_of_scenes(store) if "reduce" in request else sources.timings(),
+            _timings_of_scenes(contributors) if reduce else sources.timings(),
             name=name_of(place),
             window=window_in_words(request.get("window")),
         ),
@@ -107,6 +117,7 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
         looks=looks_in(store, group, sources, report.measurements, place),
         series=sources.series,
         coverage=sources.coverage,
+        coverage_of_scenes=_coverage_of_scenes(contributors, array.shape[-2:], mask=masks),
         where=_place(group, attributes, sources),
         waited=_waited(gather, _appends(store)),
         slowest=sources.described(slowest),
@@ -145,11 +156,35 @@ def _open_group(store: Store) -> "zarr.Group":
     return as_rows(open_foreign_group(store))
 
 
-def _timings_of_scenes(store: Store) -> Timings:
-    """Return the timings of the sources that rows were reduced of."""
+def _read_contributors(store: Store) -> dict[str, Values]:
+    """Return the table of the sources that rows were reduced of."""
     _, batches = read_row_table(bytes(obstore.get(store, CONTRIBUTORS_KEY).bytes()))
     parts = list(batches)
-    told = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _coverage_of_scenes(
+    told: Mapping[str, Values], size: tuple[int, int], *, mask: str | None
+) -> Coverage | None:
+    """Return what became of each source by its time. Shares are of the pixels that it gave to its row."""
+    times = told.get("time", np.array([NO_TIME]))
+    if (times == NO_TIME).any():
+        return None
+    order = np.argsort(times, kind="stable")
+    status = np.array([Status[each.upper()] for each in told["status"]])
+    gives = (status == Status.OK) & (told["band"] != mask)
+    share = np.where(gives, told["pixels"] / math.prod(size), np.nan)
+    return Coverage(
+        rows=told["row"][order],
+        at=times[order],
+        has_time=True,
+        status=status[order].reshape(-1, 1),
+        valid_share=share[order].reshape(-1, 1),
+    )
+
+
+def _timings_of_scenes(told: Mapping[str, Values]) -> Timings:
+    """Return the timings of the sources that rows were reduced of."""
     was_read = told["status"] == "ok"
     return Timings(
         start_s=told["start"][was_read],

@@ -31,6 +31,9 @@ _MOST_LABELS: Final = 3
 _LONGEST_LABEL: Final = 40
 """Letters of one of them."""
 
+_LETTERS: Final = {"month": 7, "year": 4}
+"""Of the time of a row that stands for a period."""
+
 _MOST_SERIES: Final = 5
 """Measurements whose statistics are read and drawn. A figure cannot show more that can be told apart."""
 
@@ -63,6 +66,8 @@ class CubeSources:
     """Statistics of the first five measurements."""
 
     coverage: Coverage
+    period: str | None = None
+    """What the rows are reduced by; None if each is a scene."""
 
     @property
     def is_read(self) -> Mask:
@@ -125,7 +130,8 @@ class CubeSources:
         if "time" not in self.group:
             return [f"row {row}" for row in rows]
         times = self._read_rows("time", rows)
-        return [_time_in_words(int(time), int(row)) for time, row in zip(times, rows, strict=True)]
+        said = [_time_in_words(int(time), int(row)) for time, row in zip(times, rows, strict=True)]
+        return [each[: _LETTERS.get(self.period or "")] for each in said]
 
     def chips_in_words(self, places: Integers) -> list[str]:
         """Return the chip of some sources: its id, and its first labels, which are texts or whole numbers.
@@ -151,7 +157,12 @@ class CubeSources:
 
 
 def read_sources(
-    group: "zarr.Group", *, n_rows: int, rows_per_shard: int, measurements: Sequence[str]
+    group: "zarr.Group",
+    *,
+    n_rows: int,
+    rows_per_shard: int,
+    measurements: Sequence[str],
+    period: str | None = None,
 ) -> CubeSources:
     """Read the timings and statistics of every source of a cube.
 
@@ -160,6 +171,7 @@ def read_sources(
         n_rows: Number of rows of the measurements.
         rows_per_shard: Number of rows in a shard.
         measurements: Names of the measurements, in order.
+        period: What the rows are reduced by, such as ``month``.
 
     Raises:
         ValueError: Shapes do not fit together, or values are impossible.
@@ -199,6 +211,7 @@ def read_sources(
             valid_share=np.where(was_read, valid_share, np.nan).reshape(n_rows, -1)[order],
             masked_share=_flat(group, "masked", (n_rows,))[order] if "masked" in group else None,
         ),
+        period=period,
     )
     _check(sources)
     return sources

@@ -29,15 +29,22 @@ _HAPPENED: Final = {
 }
 
 
-def sentence_of(report: Report, coverage: Coverage) -> str:
-    """Return such as ``24 dates, Aug 2017 to Aug 2018: 17 read, 7 failed (4 corrupt, 3 missing).``."""
+def sentence_of(report: Report, coverage: Coverage, *, period: str | None = None) -> str:
+    """Return such as ``24 dates, Aug 2017 to Aug 2018: 17 read, 7 failed (4 corrupt, 3 missing).``.
+
+    Args:
+        report: The gather's.
+        coverage: Of its rows.
+        period: What the rows were reduced by, if each is no scene.
+    """
     n_rows = report.shape[0]
     is_abreast = report.n_sources != n_rows or len(coverage.status.T) > 1
     span = ""
     thing = "image"
     if coverage.has_time and len(coverage.at):
         days = coverage.at // _DAY_US
-        thing = "date" if len(np.unique(days)) == n_rows else "row" if is_abreast else "image"
+        dated = period if period in ("month", "year") else "date"
+        thing = dated if len(np.unique(days)) == n_rows else "row" if is_abreast else "image"
         span = f", {span_in_words(int(coverage.at.min()), int(coverage.at.max()))}"
     elif is_abreast:
         thing = "row"

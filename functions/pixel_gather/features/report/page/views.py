@@ -81,11 +81,13 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
         name=evidence.name,
         place=evidence.place,
         made=f"{evidence.planned_at[:19].replace('T', ' ')} UTC by Pixel Gather {evidence.version}",
-        sentence=sentence_of(report, evidence.coverage),
+        sentence=sentence_of(
+            report, evidence.coverage, period=(evidence.request.get("reduce") or {}).get("by")
+        ),
         facts=tuple(_facts(evidence)),
         grid_and_mask=evidence.grid_and_mask,
         layout=evidence.facts,
-        coverage=coverage_chart(evidence.coverage),
+        coverage=coverage_chart(evidence.coverage_of_scenes or evidence.coverage),
         masked=masked_chart(evidence.coverage),
         values=values_of(evidence) if with_film else (),
         looks=views_of(evidence.looks, with_film=with_film),
