@@ -13,6 +13,7 @@ from pixel_gather.core.estimate.workload import FarBucket, WorkerPool, Workload
         (1278, 1, "2 children, 1 of 1769 MiB, 21.7 s, $0.0026, the request's limits.workers, 1"),
         (1278, 10, "19 children, 10 of 1769 MiB, 6.4 s, $0.0041, the request's limits.workers, 10"),
         (1278, None, "20 children, 20 of 1769 MiB, 4.0 s, $0.0035, cold starts, 20"),
+        (5000, None, "79 children, 79 of 1024 MiB, 6.7 s, $0.0144, plan and finish, 42"),  # README.md
         (100_000, 10, "169 children, 10 of 1769 MiB, 152.8 s, $0.1555, the request's limits.workers, 10"),
         (100_000, None, "301 children, 55 of 1024 MiB, 50.9 s, $0.1603, S3 rate per prefix, 39"),
     ],
