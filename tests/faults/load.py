@@ -38,7 +38,12 @@ _SAMPLES: Final = "series/files/stactools-nclimgrid"
 
 
 def load_stack(
-    deployment: DeployedStack, *, n_submissions: int, n_readers: int, draws_reports: bool = True
+    deployment: DeployedStack,
+    *,
+    n_submissions: int,
+    n_readers: int,
+    draws_reports: bool = True,
+    name: str = "load",
 ) -> dict[str, Any]:
     """Submit gathers at once, let readers ask for one of them at once, and wait until all have ended.
 
@@ -47,6 +52,7 @@ def load_stack(
         n_submissions: How many gathers.
         n_readers: How many ask at once.
         draws_reports: Whether each gather draws its report.
+        name: How the names of the gathers begin. Another one makes other gathers.
 
     Returns:
         Milliseconds of the submissions and of the readers, and what came of each gather.
@@ -59,7 +65,7 @@ def load_stack(
         {
             "sources": [f"s3://{bucket}/{name}" for name in names],
             "window": {"bbox": [-109, 37, -102, 41]},
-            "output": {"name": f"load-{n}", "report": draws_reports},
+            "output": {"name": f"{name}-{n}", "report": draws_reports},
         }
         for n in range(n_submissions)
     ]
@@ -161,6 +167,14 @@ def _quantiles(ms: Sequence[float]) -> str:
     return f"{low:,.0f} to {high:,.0f} ms, half within {middle:,.0f} ms, longest {max(ms):,.0f} ms"
 
 
+def _say_load(deployment: DeployedStack, given: argparse.Namespace, *, name: str) -> None:
+    began_s = time.perf_counter()
+    done = load_stack(deployment, n_submissions=given.submissions, n_readers=given.readers, name=name)
+    _say(f"submissions: {_quantiles(done['submit_ms'])}")
+    _say(f"readers: {_quantiles(done['read_ms'])}")
+    _say(f"all {len(done['ended'])} have succeeded after {time.perf_counter() - began_s:.0f} s")
+
+
 def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
@@ -170,6 +184,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/load", description=__doc__)
     parser.add_argument("--submissions", type=int, default=50, help="0 leaves out the emulated stack")
     parser.add_argument("--readers", type=int, default=100)
+    parser.add_argument("--times", type=int, default=1, help="of the emulated stack, one after another")
     parser.add_argument("--shards", type=int, default=10_000, help="0 leaves them out")
     given = parser.parse_args()
     if given.shards:
@@ -179,11 +194,8 @@ def main() -> int:
         tracemalloc.stop()
     if given.submissions:
         with deployed(wait_scale=0.2) as deployment:
-            began_s = time.perf_counter()
-            done = load_stack(deployment, n_submissions=given.submissions, n_readers=given.readers)
-            _say(f"submissions: {_quantiles(done['submit_ms'])}")
-            _say(f"readers: {_quantiles(done['read_ms'])}")
-            _say(f"all {len(done['ended'])} have succeeded after {time.perf_counter() - began_s:.0f} s")
+            for n in range(given.times):
+                _say_load(deployment, given, name=f"load{n}")
     return 0
 
 
