@@ -1,12 +1,12 @@
 """Several sources at a time, with results in the order of the sources."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
 import pytest
 
-from pixel_gather.core.in_order import in_order
+from pixel_gather.core.in_order import begun, in_order
 from pixel_gather.core.model.source import Source
 
 
@@ -76,3 +76,33 @@ def test_an_error_ends_the_others() -> None:
             await anext(results)
 
     asyncio.run(run())
+
+
+def test_what_has_begun_makes_its_first_item_before_anybody_asks() -> None:
+    """The others are made when they are asked for. It is closed at the end, and an error comes when asked."""
+    made: list[str] = []
+
+    async def items(n: int) -> AsyncGenerator[int]:
+        try:
+            for number in range(n):
+                made.append(str(number))
+                yield number
+            raise ValueError("no more")
+        finally:
+            made.append("closed")
+
+    async def run(n: int, *, asks: bool) -> list[int]:
+        async with begun(items(n)) as numbers:
+            await asyncio.sleep(0)
+            made.append("asked")
+            return [each async for each in numbers] if asks else []
+
+    assert asyncio.run(run(2, asks=False)) == []
+    assert made == ["0", "asked", "closed"]
+    made.clear()
+    with pytest.raises(ValueError, match="no more"):
+        asyncio.run(run(2, asks=True))
+    assert made == ["0", "asked", "1", "closed"]
+    with pytest.raises(ValueError, match="no more"):
+        asyncio.run(run(0, asks=True))
+    assert asyncio.run(run(0, asks=False)) == []

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from pixel_gather.core.plan.cut_tasks import cut_tasks
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.stores import StoredShard
 from pixel_gather.engine import commit_shard as module
-from pixel_gather.engine.commit_shard import commit_shard
+from pixel_gather.engine.commit_shard import EarlyLook, commit_shard, look_at_objects
 from pixel_gather.engine.step_files import PLAN_KEY, read_committed, sidecar_key
 from pixel_gather.io.cube.shard_codec import split_chunks
 from pixel_gather.io.cube.zarr_cube import ZarrCube
@@ -63,6 +64,7 @@ class Place:
         value: int,
         before_put: Callable[[int], Any] | None = None,
         check_claim: Callable[[], Awaitable[None]] = _is_ours,
+        first_look: EarlyLook | None = None,
     ) -> ShardResult:
         """Do the task as a worker whose sources all have this value. Return the committed result."""
         encoders = [self.cube.encoder(_PLAN, each, [_filled(value)], n_before=0) for each in _PLAN.arrays]
@@ -82,8 +84,14 @@ class Place:
             put=put,
             check_claim=check_claim,
             result_of=lambda stored: _result(value, stored),
+            first_look=first_look,
         )
         return committed
+
+    def look(self) -> EarlyLook:
+        """Return a look that has not begun."""
+        keys = _TASK.object_keys(_PLAN)
+        return EarlyLook(partial(look_at_objects, keys, cube=self.cube, check_claim=_is_ours))
 
     def values(self) -> list[int]:
         """Return the value of each array's pixels."""
@@ -124,6 +132,48 @@ def test_a_put_that_arrives_late_changes_nothing(moment: int) -> None:
 
     assert place.values() == [2, 2]
     assert (result.index, place.told()) == (2, result)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_worker_may_look_long_before_it_puts(when: str) -> None:
+    """What was committed since its look stays. What is there at its look is taken for what it is."""
+    place = Place()
+
+    async def run() -> ShardResult:
+        look = place.look()
+        if when == "before":
+            look.begin()
+            await asyncio.sleep(0.01)
+        await place.commit(2)
+        return await place.commit(1, first_look=look)
+
+    result = asyncio.run(run())
+
+    assert place.values() == [2, 2]
+    assert (result.index, place.told()) == (2, result)
+
+
+def test_a_look_ends_where_the_reading_fails() -> None:
+    """Nobody waits for it, and it does not go on."""
+    ended: list[str] = []
+
+    async def look() -> list[str | None]:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("ended")
+        return []
+
+    async def run() -> None:
+        looking = EarlyLook(look)
+        async with looking:
+            looking.begin()
+            await asyncio.sleep(0)
+            raise StoreError("refused")
+
+    with pytest.raises(StoreError, match="refused"):
+        asyncio.run(run())
+    assert ended == ["ended"]
 
 
 def test_a_worker_that_slept_while_the_task_was_committed_and_cleared_writes_nothing() -> None:

@@ -85,6 +85,10 @@ def _values(smoke: Smoke, opened_s: Sequence[float]) -> Iterator[tuple[str, floa
         yield "CHILD", max(fmean(lived_s) - fmean(worked_s), 0.0)
     whole_s = (smoke.execution["stopDate"] - smoke.execution["startDate"]).total_seconds()
     map_s = (smoke.map_run["stopDate"] - smoke.map_run["startDate"]).total_seconds()
+    if smoke.children:
+        first = min(each["startDate"] for each in smoke.children)
+        last = max(each["stopDate"] for each in smoke.children)
+        yield "MAP_RUN", max(map_s - (last - first).total_seconds(), 0.0)
     beside_s = smoke.states_s["Plan"] + smoke.states_s["Finish"]
     yield "STEPS", max(whole_s - beside_s - map_s, 0.0)
     if opened_s:

@@ -81,7 +81,7 @@ HEADERS_FIRST: Final = Figure(8, "sidecars", "counted: those of headers, read be
 HEADERS_AHEAD: Final = Figure(32, "sidecars", "counted: those of further headers, read at one time")
 PUTS_AHEAD: Final = Figure(64, "objects", "counted: put at one time by the finish")
 
-MEASURABLE: Final = ("ACCOUNT", "CHILD", "COLD_START", "FIRST_BYTE", "STEPS")
+MEASURABLE: Final = ("ACCOUNT", "CHILD", "COLD_START", "FIRST_BYTE", "MAP_RUN", "STEPS")
 """Names of the figures above that a check of a deployment measures."""
 
 
