@@ -128,7 +128,9 @@ def _put_back_a_finish_that_does_not_look_at_the_claim(monkeypatch: pytest.Monke
     monkeypatch.setattr(publish, "commit", _replace_any_root)
 
 
-async def _replace_any_root(cube: SimulatedCube, root: Any, *, found: FoundCube, still_ours: Check) -> None:
+async def _replace_any_root(
+    cube: SimulatedCube, root: Any, *, found: FoundCube, still_ours: Check, **_: Any
+) -> None:
     """Commit whatever the group's metadata are now."""
     await still_ours()
     now = await cube.found()
@@ -164,7 +166,9 @@ def _put_back_finishes_of_committed_gathers(monkeypatch: pytest.MonkeyPatch) -> 
 
         await _replace_any_root(cube, staged.content(ROOT_KEY), found=found, still_ours=still_ours)
 
-    def with_files(cube: SimulatedCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube) -> Any:
+    def with_files(
+        cube: SimulatedCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube, **_: Any
+    ) -> Any:
         async def work() -> None:
             async def any_time() -> None: ...
 
@@ -183,7 +187,7 @@ def _put_back_publishing_of_committed_appends(monkeypatch: pytest.MonkeyPatch) -
     """Let a late finish of an append put its files where those of the next version are."""
 
     async def publish_by_claim(
-        cube: SimulatedCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube
+        cube: SimulatedCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube, **_: Any
     ) -> None:
         if plan.append.is_first:
             await publish.publish(cube, plan, staged, found=found)
