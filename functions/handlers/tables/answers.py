@@ -66,6 +66,9 @@ class TableRequest(TypedDict, total=False):
     ]
     """Which pixels of a zone count."""
 
+    merge: Annotated[bool, Meta(extra_json_schema={"default": True})]
+    """Whether images of one acquisition that share a zone make one line: same platform, near in time."""
+
     append_to: str
     """Name of a table of this deployment, which is made if it is not there. Only images that it lacks are
     read."""
@@ -254,6 +257,9 @@ class TableResult(TypedDict, total=False):
 
     images_table: str
     """Address of the table of images, Parquet."""
+
+    pieces_table: str
+    """Address of the pieces of zones that the next append may merge, Parquet. Missing if there are none."""
 
 
 class TableStatus(TableLine):

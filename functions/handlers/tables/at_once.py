@@ -82,7 +82,7 @@ async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
 
 async def _measured(opened: FeatureTable) -> list[tuple[ImageRecord, Lines]]:
     async with aclosing(measured(opened.work, opened.wanted(), most_ahead=2 * opened.in_flight)) as images:
-        return [each async for each in images]
+        return [(record, lines) async for record, lines, _ in images]
 
 
 async def drill_at_once(

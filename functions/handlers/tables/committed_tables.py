@@ -25,7 +25,13 @@ TABLE: Final = "table.parquet"
 _RESULT: Final = "result.json"
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,58}[A-Za-z0-9])?")
 _PART_NBYTES: Final = 8 << 20
-_PLACES: Final = {"table": None, "features_table": "features", "images_table": "images"}
+_PLACES: Final = {
+    "table": None,
+    "features_table": "features",
+    "images_table": "images",
+    "pieces_table": "pieces",
+}
+"""Fields of a result that are addresses, and what the name of each file says. There may be no pieces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +69,7 @@ class CommittedTables:
         """
         path = folder / TABLE
         for name, beside in _PLACES.items():
-            if with_lines or beside == "images":
+            if name in committed.result and (with_lines or beside == "images"):
                 to = path if beside is None else side_path(path, beside)
                 await asyncio.to_thread(self._copy, committed.result[name], to)
         return BaseTable.open_(path) if with_lines else BaseTable.of_images(path)
@@ -92,6 +98,8 @@ class CommittedTables:
         addresses = {}
         for field, beside in _PLACES.items():
             each = path if beside is None else side_path(path, beside)
+            if beside == "pieces" and not each.exists():
+                continue
             await files.put_stream(each.name, chunks(each))
             addresses[field] = f"{place}/{each.name}"
         return addresses

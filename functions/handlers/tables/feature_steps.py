@@ -14,7 +14,7 @@ from handlers.deployment.map_verdict import begin_round, find_complete
 from handlers.deployment.stores import Deployment
 from handlers.tables.committed_tables import TABLE, CommittedTables, chunks
 from handlers.tables.feature_table import FeatureTable, open_feature_table
-from handlers.tables.table_request import AdmittedTable, admit_table
+from handlers.tables.table_request import AdmittedTable, admit_table, kind_of_receipt
 from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted
@@ -202,9 +202,9 @@ class FeatureSteps:
         with TemporaryDirectory() as folder:
             parts = PartFolder.open_(Path(folder, "parts"), digest=name)
             async for part in measured_parts(state, files):
-                for record, lines in zip(part.records, part.lines, strict=True):
+                for record, lines, pieces in part.images:
                     tries = 1 + state.tries.get(record.number, 0)
-                    await asyncio.to_thread(parts.write, replace(record, tries=tries), lines)
+                    await asyncio.to_thread(parts.write, replace(record, tries=tries), lines, pieces)
                 usd += usd_of_round(worker_s=part.worker_s, n_tasks=1)
             for image in lost:
                 record = replace(lost_record(image), tries=1 + state.tries.get(image.number, 0))
@@ -263,6 +263,7 @@ class FeatureSteps:
                 about=about,
                 features_digest=state.features_digest if base is None else base.receipt["files"]["features"],
                 is_matched=state.is_matched,
+                combine=kind_of_receipt(state.about["request"]).combine,
                 base=base,
             )
             of_features = side_path(path, "features")

@@ -31,7 +31,7 @@ def table_of_series(given: Any) -> dict[str, Any]:
         raise RequestError("give point or geojson", field="point")
     body = {name: given[name] for name in ("sources", *_VALUES) if name in given}
     if "geojson" in given:
-        return body | {"zones": given["geojson"], "statistics": "mean"}
+        return body | {"zones": given["geojson"], "statistics": "mean", "merge": False}
     point = given["point"]
     if not (
         isinstance(point, list)

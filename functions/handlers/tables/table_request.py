@@ -44,9 +44,16 @@ def _points(*, method: str = "nearest", square: int = 1) -> TableKind:
 
 KINDS: Final[Mapping[str, _KindOfBody]] = {
     "points": _KindOfBody(frozenset({"method", "square"}), frozenset({"x", "y"}), _points),
-    "zones": _KindOfBody(frozenset({"statistics", "coverage"}), frozenset(), ZoneTable.of),
+    "zones": _KindOfBody(frozenset({"statistics", "coverage", "merge"}), frozenset(), ZoneTable.of),
 }
 """The kinds by the field of a body that names the features."""
+
+
+def kind_of_receipt(request: Mapping[str, Any]) -> TableKind:
+    """Return the kind of a table by what its receipt says was asked. What it does not say is off."""
+    kind = KINDS[request["kind"]]
+    off = {"merge": False} if "merge" in kind.own else {}
+    return kind.make(**off | {name: request[name] for name in kind.own if name in request})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

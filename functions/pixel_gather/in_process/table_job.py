@@ -25,6 +25,7 @@ from pixel_gather.tables.features import Features
 from pixel_gather.tables.first_image import KeepsFirst
 from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.image_work import ImageWork, TableKind, WantedImage, measured
+from pixel_gather.tables.merge_lines import Combine
 from pixel_gather.tables.parts import ImageRecord, Lines, PartFolder
 from pixel_gather.tables.read_features import given_features, read_features
 from pixel_gather.tables.scene_filter import SceneFilter
@@ -104,6 +105,9 @@ class TableJob:
     job: Job
     features: Features
     work: ImageWork
+    combine: Combine | None
+    """What merges lines of one acquisition; None if nothing does."""
+
     request: Mapping[str, Any]
     """As JSON values. With the list and the features it decides the table."""
 
@@ -161,9 +165,9 @@ class TableJob:
 
         ahead = self.job.most_ahead
         async with aclosing(measured(self.work, todo(), most_ahead=ahead)) as images:
-            async for record, lines in images:
+            async for record, lines, pieces in images:
                 try:
-                    await asyncio.to_thread(parts.write, self._counted(record), lines)
+                    await asyncio.to_thread(parts.write, self._counted(record), lines, pieces)
                 except OSError as error:
                     raise StoreError(f"{parts.path} cannot be written: {error.strerror or error}") from error
                 progress.n_done += 1
@@ -199,6 +203,7 @@ class TableJob:
             about=about,
             features_digest=of_features,
             is_matched=self.tolerance_us is not None,
+            combine=self.combine,
             base=base,
         )
 
@@ -295,7 +300,7 @@ async def measure_images(
     async with _opened(kind, request, settings or Settings()) as job:
         progress, found = Progress(n_sources=job.job.table.n_rows), []
         async with aclosing(measured(job.work, job.wanted(), most_ahead=job.job.most_ahead)) as images:
-            async for record, lines in images:
+            async for record, lines, _ in images:
                 found.append((record, lines))
                 progress.n_done += 1
                 progress.n_failed += record.status != "ok"
@@ -352,6 +357,7 @@ async def _opened(
                 job=job,
                 features=replace(features, problems=checked.problems, notes=checked.notes),
                 work=work,
+                combine=kind.combine,
                 request=about_of(request, kind, values, work),
                 tolerance_us=request.tolerance_us,
                 base=base,

@@ -20,7 +20,14 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.io.parquet.parquet_batches import blame_file, parquet_batches
 from pixel_gather.tables.features import NO_TIME, Features
 from pixel_gather.tables.image_work import decoded_row, key_of
-from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, line_dtype
+from pixel_gather.tables.parts import (
+    ImageRecord,
+    Lines,
+    LineStatus,
+    line_dtype,
+    piece_columns,
+    piece_dtype,
+)
 from pixel_gather.tables.table_receipt import Written, digest_of_path, side_path, staged_path
 
 if TYPE_CHECKING:
@@ -51,11 +58,13 @@ class BaseTable:
             StoreError: It is no table with a receipt, or its files are not those of the receipt.
         """
         opened = cls.of_images(path)
-        expected = opened.receipt["files"]["table"]
         try:
-            _end_commit(path, expected)
-            if digest_of_path(path) != expected:
-                raise StoreError(f"{path} is not as its receipt says: pixel-gather verify tells more")
+            for name, digest in opened.receipt["files"].items():
+                if name != "features":
+                    file = path if name == "table" else side_path(path, name)
+                    _end_commit(file, digest)
+                    if digest_of_path(file) != digest:
+                        raise StoreError(f"{file} is not as its receipt says: pixel-gather verify tells more")
         except OSError as error:
             raise _none_there(path, error) from error
         return opened
@@ -106,11 +115,14 @@ class BaseTable:
         ours = json.loads(json.dumps(about))
         for name in _SAME:
             theirs = self.receipt[name]
+            if name == "request" and "merge" in ours[name]:  # older tables do not say it
+                theirs = {"merge": False, **theirs}
             if ours[name] == theirs:
                 continue
             what = name
             if isinstance(theirs, Mapping):
-                what = ", ".join(key for key in ours[name] if ours[name][key] != theirs.get(key))
+                keys = dict.fromkeys([*ours[name], *theirs])
+                what = ", ".join(key for key in keys if ours[name].get(key) != theirs.get(key))
             raise RequestError(f"the table was made of other {what}: make another table", field=_FIELD)
         if len(set(features.ids.tolist())) < len(features):
             raise RequestError(
@@ -162,7 +174,13 @@ class BaseTable:
         return self.merged(records) != list(self.records)
 
     def lines(
-        self, to: Path, ids: np.ndarray[Any, Any], *, at: Mapping[int, int], reasons: dict[str, int]
+        self,
+        to: Path,
+        ids: np.ndarray[Any, Any],
+        *,
+        at: Mapping[int, int],
+        reasons: dict[str, int],
+        pieces: Mapping[int, Lines],
     ) -> Lines:
         """Return the lines of the table that stay, in the order of features, mapped into memory.
 
@@ -171,6 +189,7 @@ class BaseTable:
             ids: Of all features, in order.
             at: Where an image's record is among all of them, by its number. Lines of others are left out.
             reasons: The number of each reason; is added to.
+            pieces: Of records, by their position. Lines that have pieces are left out: they are made again.
 
         Returns:
             Lines with a field ``image`` in front. Their reason is a number of ``reasons``, or -1.
@@ -178,13 +197,51 @@ class BaseTable:
         columns: Sequence[str] = self.receipt["request"]["columns"]
         dtype = np.dtype([("image", "<i4"), *line_dtype(columns).descr])
         images = {_name(each): at.get(each.number, -1) for each in self.records}
+        n = max(at.values(), default=0) + 1
+        made_again = [
+            np.unique(each["feature"][each["whole"] >= 0]) * n + index for index, each in pieces.items()
+        ]
+        left_out = np.concatenate([*made_again, np.zeros(0, np.int64)])
         with self.path.open("rb") as file, to.open("wb") as out, blame_file(str(self.path)):
             _, batches = parquet_batches(file, batch_size=_BATCH)
             for batch in batches:
-                out.write(_lines(batch, columns, dtype, ids, images, reasons).tobytes())
+                lines = _lines(batch, columns, dtype, ids, images, reasons)
+                pairs = lines["feature"] * n + lines["image"]
+                out.write(lines[~np.isin(pairs, left_out)].tobytes())
         if not to.stat().st_size:
             return np.zeros(0, dtype)
         return np.memmap(to, dtype, mode="r")
+
+    def pieces(self, to: Path, *, at: Mapping[int, int]) -> dict[int, Lines]:
+        """Return the pieces of the images that stay, mapped into memory, by where their records are.
+
+        Args:
+            to: A file that is written.
+            at: As of `lines`.
+        """
+        if not any(each.n_pieces for each in self.records):
+            return {}
+        path = side_path(self.path, "pieces")
+        with path.open("rb") as file, to.open("wb") as out, blame_file(str(path)):
+            schema, batches = parquet_batches(file, batch_size=_BATCH)
+            dtype = piece_dtype(sum(name.startswith("v") for name in schema.names))
+            for batch in batches:
+                some = np.zeros(batch.num_rows, dtype)
+                for name in piece_columns(some):
+                    some[name] = _plain(batch.column(name))
+                out.write(some.tobytes())
+        whole: Lines = np.memmap(to, dtype, mode="r")
+        stops = np.cumsum([each.n_pieces for each in self.records]).tolist()
+        return {
+            at[each.number]: whole[stop - each.n_pieces : stop]
+            for each, stop in zip(self.records, stops, strict=True)
+            if each.n_pieces and each.number in at
+        }
+
+
+def _plain(column: "Array") -> np.ndarray[Any, Any]:
+    """Return the values of a column without nulls."""
+    return np.asarray(column.to_numpy())
 
 
 def _is_wanted(record: ImageRecord) -> bool:
@@ -232,6 +289,9 @@ def _records(batch: "RecordBatch") -> Iterator[ImageRecord]:
             n_unread=it["unread"],
             tries=it["tries"],
             row=it["row"],
+            acquisition=it.get("acquisition", ""),
+            place=tuple(json.loads(it.get("place", "[]"))),
+            n_pieces=it.get("pieces", 0),
             n_lines=it["lines"],
             n_requests=it["requests"],
             nbytes=it["bytes"],

@@ -35,7 +35,7 @@ from pixel_gather.tables.map_tasks import (
     task_scenes,
     write_tasks,
 )
-from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines, line_dtype
+from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines, Measured, line_dtype, piece_dtype
 
 
 class TaskImage(msgspec.Struct, array_like=True, frozen=True):
@@ -53,6 +53,7 @@ class _Part(msgspec.Struct, array_like=True):
     """Of all images, one after the other."""
 
     worker_s: float
+    pieces: bytes = b""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,10 +115,7 @@ class FeatureState:
 class MeasuredPart:
     """The lines of the images of one task."""
 
-    records: tuple[ImageRecord, ...]
-    lines: tuple[Lines, ...]
-    """Of each image."""
-
+    images: tuple[Measured, ...]
     worker_s: float
 
 
@@ -180,7 +178,7 @@ async def measure_task(
     wanted: list[WantedImage] = [
         (each.number, each.row, features.within(each.row.time_us, tolerance_us)) for each in images
     ]
-    found: list[tuple[ImageRecord, Lines]] = []
+    found: list[Measured] = []
     try:
         async with (
             asyncio.timeout(longest_s),
@@ -192,12 +190,13 @@ async def measure_task(
         reason = f"not read within the {longest_s:.0f} s of its worker"
         for image in images[len(found) :]:
             record = failed_record(image.number, image.row, Status.TIMED_OUT, reason)
-            found.append((record, NO_LINES))
-    records = tuple(record for record, _ in found)
+            found.append(Measured(record, NO_LINES))
+    records = tuple(each.record for each in found)
     part = _Part(
         [record.to_json() for record in records],
-        b"".join(lines.tobytes() for _, lines in found),
+        b"".join(each.lines.tobytes() for each in found),
         time.monotonic() - began,
+        b"".join(each.pieces.tobytes() for each in found),
     )
     await commit_task(task, files, msgspec.msgpack.encode(part))
     return records
@@ -227,23 +226,23 @@ def next_round(state: FeatureState) -> FeatureState:
 
 async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncIterator[MeasuredPart]:
     """Yield what the workers of all rounds have committed, one task at a time."""
-    dtype = line_dtype(state.columns)
+    n_values = len(state.about["request"]["values"])
     for number in range(state.number + 1):
         files = round_files(control, number)
         for index in sorted(await committed_tasks(files)):
             (content,) = await read_sidecars(files, [index])
             part = msgspec.msgpack.decode(content, type=_Part)
             records = tuple(map(ImageRecord.from_json, part.records))
-            lines = np.frombuffer(part.lines, dtype)
-            stops = np.cumsum([each.n_lines for each in records])
-            yield MeasuredPart(
-                records=records,
-                lines=tuple(
-                    lines[stop - each.n_lines : stop]
-                    for each, stop in zip(records, stops.tolist(), strict=True)
-                ),
-                worker_s=part.worker_s,
-            )
+            lines = _cut(part.lines, line_dtype(state.columns), [each.n_lines for each in records])
+            pieces = _cut(part.pieces, piece_dtype(n_values), [each.n_pieces for each in records])
+            images = tuple(map(Measured, records, lines, pieces))
+            yield MeasuredPart(images=images, worker_s=part.worker_s)
+
+
+def _cut(content: bytes, dtype: np.dtype[np.void], sizes: Sequence[int]) -> list[Lines]:
+    """Return the lines of each image from those of all, one after the other."""
+    whole = np.frombuffer(content, dtype)
+    return np.split(whole, np.cumsum(sizes)[:-1])
 
 
 def lost_record(image: TaskImage) -> ImageRecord:

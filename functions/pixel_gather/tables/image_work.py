@@ -14,8 +14,9 @@ from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.tables.features import Features, Integers
 from pixel_gather.tables.image_access import ImageAccess
+from pixel_gather.tables.merge_lines import Combine
 from pixel_gather.tables.open_scene import ImagePlan
-from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines
+from pixel_gather.tables.parts import NO_LINES, ImageRecord, Measured
 from pixel_gather.tables.values import Values
 
 type WantedImage = tuple[int, CubeRow, Integers | None]
@@ -29,9 +30,7 @@ class ImageWork(Protocol):
     def columns(self) -> tuple[str, ...]:
         """The names of the values."""
 
-    async def measure(
-        self, row: CubeRow, members: Integers | None, *, cost: Cost
-    ) -> tuple[ImageRecord, Lines]:
+    async def measure(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> Measured:
         """Return the lines of an image.
 
         Args:
@@ -54,6 +53,10 @@ class TableKind(Protocol):
     def about(self) -> Mapping[str, Any]:
         """What decides the table besides features, images and values, as JSON values; ``kind`` among them."""
 
+    @property
+    def combine(self) -> Combine | None:
+        """What computes a line of the pieces of several images; None if images are never merged."""
+
     def checked(self, features: Features) -> Features:
         """Return the features as they are measured, with what is wrong with them.
 
@@ -75,7 +78,7 @@ class TableKind(Protocol):
 
 async def measured(
     work: ImageWork, wanted: Iterator[WantedImage], *, most_ahead: int
-) -> AsyncGenerator[tuple[ImageRecord, Lines]]:
+) -> AsyncGenerator[Measured]:
     """Yield the record and the lines of each image, in order. An image that cannot be read has a record.
 
     Args:
@@ -84,11 +87,11 @@ async def measured(
         most_ahead: Images in progress at one time.
     """
 
-    async def one(image: WantedImage) -> tuple[ImageRecord, Lines]:
+    async def one(image: WantedImage) -> Measured:
         number, row, members = image
         cost = Cost()
         try:
-            record, lines = await _twice(work, row, members, cost)
+            found = await _twice(work, row, members, cost)
         except SourceError as error:
             status, reason = error.status, error.reason
         except RequestError as error:
@@ -96,15 +99,15 @@ async def measured(
                 raise
             status, reason = Status.UNSUPPORTED, str(error)
         else:
-            n_unread = int((lines["reason"] >= 0).sum())
-            record = replace(record, number=number, key=key_of(row), n_unread=n_unread)
+            n_unread = int((found.lines["reason"] >= 0).sum())
+            record = replace(found.record, number=number, key=key_of(row), n_unread=n_unread)
             again = encoded_row(row) if n_unread else None
-            return replace(record, row=again, **record.with_cost(cost)), lines
+            return found._replace(record=replace(record, row=again, **record.with_cost(cost)))
         record = failed_record(number, row, status, reason)
-        return replace(record, **record.with_cost(cost)), NO_LINES
+        return Measured(replace(record, **record.with_cost(cost)), NO_LINES)
 
-    async with aclosing(in_order(wanted, one, most_ahead=most_ahead)) as found:
-        async for each in found:
+    async with aclosing(in_order(wanted, one, most_ahead=most_ahead)) as images:
+        async for each in images:
             yield each
 
 
@@ -139,9 +142,7 @@ def decoded_row(content: str) -> CubeRow:
     return msgspec.json.decode(content, type=CubeRow)
 
 
-async def _twice(
-    work: ImageWork, row: CubeRow, members: Integers | None, cost: Cost
-) -> tuple[ImageRecord, Lines]:
+async def _twice(work: ImageWork, row: CubeRow, members: Integers | None, cost: Cost) -> Measured:
     """Measure an image, again if it was replaced meanwhile."""
     try:
         return await work.measure(row, members, cost=cost)

@@ -15,7 +15,20 @@ from pixel_gather.tables.table_receipt import side_path
 if TYPE_CHECKING:
     import xarray as xr
 
-_NO_VALUES: Final = ("id", "time", "feature_time", "days_apart", "scene", "href", "status", "reason")
+_NO_VALUES: Final = (
+    *(
+        "id",
+        "time",
+        "feature_time",
+        "days_apart",
+        "scene",
+        "href",
+        "images",
+        "other_hrefs",
+        "status",
+        "reason",
+    ),
+)
 
 
 def open_table(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,21 @@ def line_dtype(columns: Sequence[str]) -> np.dtype[np.void]:
     return np.dtype([*fields, *((f"v{number}", "<f8") for number in range(len(columns)))])
 
 
+def piece_dtype(n_values: int) -> np.dtype[np.void]:
+    """Return the type of a piece: one cell of a zone of which an image shows a part.
+
+    ``col`` and ``row`` count from the origin of the CRS. ``whole`` is the size of the zone in cells; below 0,
+    the zone is too large, and its line is never merged.
+    """
+    fields = [("feature", "<i8"), ("col", "<i4"), ("row", "<i4"), ("coverage", "<f4"), ("is_kept", "?")]
+    return np.dtype([*fields, ("whole", "<f8"), *((f"v{number}", "<f8") for number in range(n_values))])
+
+
+def piece_columns(pieces: Lines) -> tuple[str, ...]:
+    """Return the names of the fields of pieces."""
+    return pieces.dtype.names or ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRecord:
     """One image of the job."""
@@ -93,6 +108,14 @@ class ImageRecord:
     units: tuple[str, ...] = ()
     """Of each value, as its files say; empty where they say nothing."""
 
+    acquisition: str = ""
+    """Equal for images whose lines may be merged if they are near in time; empty if none may."""
+
+    place: tuple[int, ...] = ()
+    """Of its grid: first column and row, counted from the origin of the CRS, width and height."""
+
+    n_pieces: int = 0
+
     n_lines: int = 0
     n_requests: int = 0
     n_retries: int = 0
@@ -120,8 +143,8 @@ class ImageRecord:
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> "ImageRecord":
         """Return a record of `to_json`."""
-        tuples = {name: tuple(given.get(name, ())) for name in ("hrefs", "etags", "reasons", "units")}
-        return cls(**given | tuples)
+        names = ("hrefs", "etags", "reasons", "units", "place")
+        return cls(**given | {name: tuple(given.get(name, ())) for name in names})
 
 
 def units_of(columns: Sequence[str], records: Iterable[ImageRecord]) -> dict[str, str]:
@@ -129,6 +152,15 @@ def units_of(columns: Sequence[str], records: Iterable[ImageRecord]) -> dict[str
     said = {each.units for each in records if each.status == "ok"}
     found = {name: {units[n] if units else "" for units in said} for n, name in enumerate(columns)}
     return {name: units.pop() for name, units in found.items() if len(units) == 1 and units != {""}}
+
+
+class Measured(NamedTuple):
+    """What was computed of one image."""
+
+    record: ImageRecord
+    lines: Lines
+    pieces: Lines = NO_LINES
+    """In the order of features."""
 
 
 @dataclass(slots=True)
@@ -156,13 +188,14 @@ class PartFolder:
             folder.records[record.number] = record
         return folder
 
-    def write(self, record: ImageRecord, lines: Lines) -> None:
+    def write(self, record: ImageRecord, lines: Lines, pieces: Lines = NO_LINES) -> None:
         """Keep what was computed of an image. Its record comes last: an image without one is done anew."""
-        if len(lines):
-            temporary = self.path / f".{record.number}.npy"
-            with temporary.open("wb") as file:
-                np.save(file, lines)
-            temporary.replace(self._part(record.number))
+        for content, part in ((lines, self._part(record.number)), (pieces, self._pieces(record.number))):
+            if len(content):
+                temporary = part.with_name(f".{part.name}")
+                with temporary.open("wb") as file:
+                    np.save(file, content)
+                temporary.replace(part)
         with (self.path / _LOG).open("ab") as log:
             log.write(json.dumps(record.to_json()).encode() + b"\n")
         self.records[record.number] = record
@@ -172,12 +205,20 @@ class PartFolder:
         found: Lines = np.load(self._part(number), mmap_mode="r")
         return found
 
+    def pieces(self, number: int) -> Lines:
+        """Return the pieces of an image, mapped into memory. It has some."""
+        found: Lines = np.load(self._pieces(number), mmap_mode="r")
+        return found
+
     def remove(self) -> None:
         """Remove the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _part(self, number: int) -> Path:
         return self.path / f"{number}.npy"
+
+    def _pieces(self, number: int) -> Path:
+        return self.path / f"{number}.pieces.npy"
 
     def _logged(self) -> Iterator[ImageRecord]:
         """Yield the records. A last line that was cut off, when the process was killed, is dropped."""

@@ -8,7 +8,10 @@ from typing import Any, Final
 from pixel_gather.core.errors import StoreError
 from pixel_gather.tables.table_receipt import side_path
 
-_FIXED: Final = ("id", "time", "feature_time", "days_apart", "scene", "href", "valid", "status", "reason")
+_FIXED: Final = (
+    *("id", "time", "feature_time", "days_apart", "scene", "href", "images", "other_hrefs"),
+    *("valid", "status", "reason"),
+)
 
 
 def write_wide(table: Path, to: Path) -> None:

@@ -13,7 +13,8 @@ import xxhash
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.tables.base_table import BaseTable
-from pixel_gather.tables.features import LONLAT, NO_TIME, Features
+from pixel_gather.tables.features import LONLAT, NO_TIME, Features, Integers
+from pixel_gather.tables.merge_lines import Combine, LineMerger
 from pixel_gather.tables.parts import (
     NO_LINES,
     ImageRecord,
@@ -21,6 +22,7 @@ from pixel_gather.tables.parts import (
     LineStatus,
     PartFolder,
     line_dtype,
+    piece_columns,
     units_of,
 )
 from pixel_gather.tables.table_receipt import (
@@ -43,7 +45,7 @@ _US_PER_DAY: Final = 86_400_000_000
 _NO_IMAGE: Final = -1
 
 
-def write_table(
+def write_table(  # noqa: PLR0913 # what a table is made of
     path: Path,
     parts: PartFolder,
     features: Features,
@@ -52,6 +54,7 @@ def write_table(
     about: Mapping[str, Any],
     features_digest: Mapping[str, Any],
     is_matched: bool = False,
+    combine: Combine | None = None,
     base: BaseTable | None = None,
 ) -> Written:
     """Write the lines of all images, and the table of images.
@@ -68,6 +71,7 @@ def write_table(
             all of it.
         features_digest: What `write_features` has returned.
         is_matched: Whether images were matched in time, so that lines tell both times.
+        combine: What merges lines of one acquisition; None if nothing does.
         base: A table whose lines are put among them. It may lie at the same path.
 
     Raises:
@@ -79,8 +83,9 @@ def write_table(
         key=lambda each: (NO_TIME if each.time_us is None else each.time_us, each.number),
     )
     temporary = staged_path(path)
+    beside = side_path(path, "pieces")
     try:
-        writer = _Writer(parts, features, columns, records, is_matched=is_matched, base=base)
+        writer = _Writer(parts, features, columns, records, is_matched=is_matched, combine=combine, base=base)
         _write(writer.schema(about), writer.batches(), temporary)
         # Known only now, so the whole receipt is in the table of images. When it is there, the table counts
         # as written: an append that finds the table not yet in its place puts it there.
@@ -89,8 +94,15 @@ def write_table(
         receipt["digest"] = written.digest
         receipt["units"] = _units(columns, new, base)
         receipt["files"] = {"features": features_digest, "table": digest_of_path(temporary)}
+        if (pieces := writer.pieces()) is not None:
+            _write(*pieces, staged_path(beside))
+            receipt["files"]["pieces"] = digest_of_path(staged_path(beside))
         images = _images_table(records, receipt)
         _write_side(images.schema, iter(images.to_batches()), side_path(path, "images"))
+        if pieces is not None:
+            staged_path(beside).replace(beside)
+        elif base is None:  # of another table that was there
+            beside.unlink(missing_ok=True)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -141,6 +153,7 @@ class _Writer:
         records: Sequence[ImageRecord],
         *,
         is_matched: bool,
+        combine: Combine | None,
         base: BaseTable | None,
     ) -> None:
         from arro3.core import Array, DataType  # noqa: PLC0415 # 0.1 s, for Parquet alone
@@ -166,10 +179,16 @@ class _Writer:
         for record in records:
             own = [*record.reasons, *([record.reason] if record.reason else [])]
             self._reason_of.append([reasons.setdefault(each, len(reasons)) for each in own])
-        self._base = NO_LINES
+        self._base, self._base_pieces = NO_LINES, dict[int, Lines]()
         if base is not None:
             at = {each.number: index for index, each in enumerate(records) if each.number < 0}
-            self._base = base.lines(parts.path / "base", features.ids, at=at, reasons=reasons)
+            self._base_pieces = base.pieces(parts.path / "base.pieces", at=at)
+            self._base = base.lines(
+                parts.path / "base", features.ids, at=at, reasons=reasons, pieces=self._base_pieces
+            )
+        self._merger = None
+        if combine is not None:
+            self._merger = LineMerger(combine=combine, records=records, pieces=self._pieces_of)
         self._reasons = Array(list(reasons) or [""], DataType.utf8())
         self._counts = np.zeros(len(LineStatus), np.int64)
         self._hash = xxhash.xxh3_128()
@@ -195,6 +214,7 @@ class _Writer:
 
         text = DataType.dictionary(DataType.int32(), DataType.utf8())
         moment = DataType.timestamp("us", tz="UTC")
+        merged = [Field("images", DataType.int32()), Field("other_hrefs", text)]
         is_text = self._features.ids.dtype == object
         matched = (
             [Field("feature_time", moment), Field("days_apart", DataType.float64())]
@@ -208,6 +228,7 @@ class _Writer:
                 *matched,
                 Field("scene", text),
                 Field("href", text),
+                *([] if self._merger is None else merged),
                 *(Field(name, DataType.float64()) for name in self._columns),
                 Field("valid", DataType.float32()),
                 Field("status", text),
@@ -221,9 +242,42 @@ class _Writer:
         schema = self.schema({})
         for start, stop in self._ranges():
             image, lines = self._of_range(start, stop)
+            merged = np.zeros((2, len(lines)), np.int64) - 1
+            if self._merger is not None:
+                image, lines, *more = self._merger.merged(start, stop, image, lines)
+                merged = np.stack(more)
             order = np.lexsort((image, lines["feature"]))  # the images are in the order of time
-            yield from self._in_groups(image[order], lines[order], schema)
-        yield from self._in_groups(*self._of_failed(), schema)
+            yield from self._in_groups(image[order], lines[order], merged[:, order], schema)
+        image, lines = self._of_failed()
+        merged = np.stack([np.ones(len(lines), np.int64), np.full(len(lines), -1)])
+        yield from self._in_groups(image, lines, merged, schema)
+
+    def _pieces_of(self, index: int) -> Lines:
+        """Return the pieces of a record that has some."""
+        found = self._base_pieces.get(index)
+        return self._parts.pieces(self._records[index].number) if found is None else found
+
+    def pieces(self) -> "tuple[Schema, Iterator[RecordBatch]] | None":
+        """Return the table of pieces: those of all images, which the next append may merge."""
+        having = [index for index, each in enumerate(self._records) if each.n_pieces]
+        if not having:
+            return None
+        from arro3.core import Array, RecordBatch  # noqa: PLC0415 # as above
+
+        def batch(index: int, pieces: Lines) -> "RecordBatch":
+            columns = {"image": np.full(len(pieces), index, np.int32)}
+            columns |= {name: pieces[name] for name in piece_columns(pieces)}
+            return RecordBatch.from_pydict(
+                {name: Array.from_numpy(np.ascontiguousarray(each)) for name, each in columns.items()}
+            )
+
+        def batches() -> "Iterator[RecordBatch]":
+            for index in having:
+                pieces = self._pieces_of(index)
+                for start in range(0, len(pieces), _LINES_IN_GROUP):
+                    yield batch(index, pieces[start : start + _LINES_IN_GROUP])
+
+        return batch(0, self._pieces_of(having[0])[:0]).schema, batches()
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of features of about so many lines."""
@@ -231,6 +285,8 @@ class _Writer:
         for record in self._records:
             if record.n_lines and record.number >= 0:
                 np.add.at(counts, self._parts.lines(record.number)["feature"], 1)
+        for pieces in self._base_pieces.values():
+            counts[np.unique(pieces["feature"])] += 1
         if len(self._base):
             np.add.at(counts, self._base["feature"], 1)
         self._lacking = counts == 0
@@ -297,13 +353,21 @@ class _Writer:
         return lines
 
     def _in_groups(
-        self, image: np.ndarray[Any, Any], lines: Lines, schema: "Schema"
+        self, image: Integers, lines: Lines, merged: Integers, schema: "Schema"
     ) -> Iterator["RecordBatch"]:
         for start in range(0, len(lines), _LINES_IN_GROUP):
             part = slice(start, start + _LINES_IN_GROUP)
-            yield self._batch(image[part], lines[part], schema)
+            yield self._batch(image[part], lines[part], merged[:, part], schema)
 
-    def _batch(self, image: np.ndarray[Any, Any], lines: Lines, schema: "Schema") -> "RecordBatch":
+    def _batch(self, image: Integers, lines: Lines, merged: Integers, schema: "Schema") -> "RecordBatch":
+        """Return lines as a batch.
+
+        Args:
+            image: The record of each line; -1 for none.
+            lines: The lines.
+            merged: How many images each line is of, and which are the others: (2, line).
+            schema: Of the table.
+        """
         from arro3.core import Array, DataType, RecordBatch  # noqa: PLC0415 # as above
 
         feature = lines["feature"]
@@ -319,12 +383,18 @@ class _Writer:
             own = np.where(feature < 0, NO_TIME, self._features.times_us[feature])
             apart = np.where((own == NO_TIME) | (times == NO_TIME), np.nan, (times - own) / _US_PER_DAY)
             matched = [_moments(own), _floats(apart)]
+        of_merger = []
+        if self._merger is not None:
+            others = Array(self._merger.others or [""], DataType.utf8())
+            n_images = Array.from_numpy(np.ascontiguousarray(merged[0], np.int32))
+            of_merger = [n_images, others.take(_at(merged[1])).cast(text)]
         arrays = [
             _ids(self._features.ids, feature),
             _moments(times),
             *matched,
             self._scenes.take(_at(image)).cast(text),
             self._hrefs.take(_at(image)).cast(text),
+            *of_merger,
             *(_floats(lines[f"v{number}"]) for number in range(len(self._columns))),
             Array.from_numpy(np.ascontiguousarray(lines["valid"])),
             self._statuses.take(_at(codes)).cast(text),
@@ -389,6 +459,9 @@ def _images_table(records: Sequence[ImageRecord], receipt: Mapping[str, Any]) ->
         ("unread", DataType.int64(), [each.n_unread for each in records]),
         ("tries", DataType.int64(), [each.tries for each in records]),
         ("row", DataType.utf8(), [each.row for each in records]),
+        ("acquisition", DataType.utf8(), [each.acquisition for each in records]),
+        ("place", DataType.utf8(), [json.dumps(each.place) for each in records]),
+        ("pieces", DataType.int64(), [each.n_pieces for each in records]),
     ]
     times = _moments(
         np.array([NO_TIME if each.time_us is None else each.time_us for each in records], np.int64)

@@ -25,6 +25,7 @@ from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import LONLAT, Features, Floats, Integers
 from pixel_gather.tables.grid_fractions import Fractions, grid_fractions
 from pixel_gather.tables.parts import LineStatus
+from pixel_gather.tables.read_bands import Mask
 from pixel_gather.tables.sample import Indexes, TileRun, cut_runs
 
 if TYPE_CHECKING:
@@ -69,6 +70,9 @@ class ZoneCells:
 
     whole: Floats
     """Of each zone, its size in cells, also beyond the image."""
+
+    is_cut: Mask
+    """Whether each zone reaches the edge of the image."""
 
     refused: Integers
     """Features that have too many cells."""
@@ -233,7 +237,7 @@ class ZonePlaces:
         import shapely  # noqa: PLC0415 # as above
 
         wkbs, areas = shapely.to_wkb(shapes), shapely.area(shapes) / abs(transform.a * transform.e)
-        zones, refused, whole, counts = [], [], [], []
+        zones, refused, whole, cut, counts = [], [], [], [], []
         cols, rows, covered = [], [], []
         for member, shape, wkb, area, box in zip(members, shapes, wkbs, areas, boxes.tolist(), strict=True):
             first_col, first_row, stop_col, stop_row = box
@@ -251,6 +255,7 @@ class ZonePlaces:
             beyond = first_col == 0 or first_row == 0 or stop_col == header.width or stop_row == header.height
             total = share.sum(dtype=np.float64)
             whole.append(max(area, total) if beyond else total)
+            cut.append(beyond)
             cols.append(across + np.int32(first_col))
             rows.append(down + np.int32(first_row))
             covered.append(share)
@@ -261,6 +266,7 @@ class ZonePlaces:
             "rows": np.concatenate([*rows, np.zeros(0, np.int32)]),
             "coverage": np.concatenate([*covered, np.zeros(0, np.float32)]),
             "whole": np.array(whole, np.float64),
+            "is_cut": np.array(cut, np.bool_),
             "refused": np.array(refused, np.int64),
         }
 

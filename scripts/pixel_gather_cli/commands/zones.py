@@ -31,6 +31,12 @@ _RULE = (
         show_default=True,
         help="Which pixels count: each by its covered share, those whose middle is covered, or all touched.",
     ),
+    click.option(
+        "--merge/--no-merge",
+        default=True,
+        show_default=True,
+        help="Make one line of images of one acquisition that share a polygon: same platform, near in time.",
+    ),
 )
 
 
@@ -53,4 +59,5 @@ def zones_command(*, features: str, **options: Any) -> int:
     pixel-gather zones fields.parquet --sources list.csv --by ndvi --id field --to fields-2024.parquet
     pixel-gather zones fields.geojson --sources scl.csv --statistics majority,frac_4 --to classes.parquet
     """
-    return run_table(ZoneTable.of(options.pop("statistics"), options.pop("coverage")), features, options)
+    kind = ZoneTable.of(options.pop("statistics"), options.pop("coverage"), options.pop("merge"))
+    return run_table(kind, features, options)

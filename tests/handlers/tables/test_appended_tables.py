@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import rasterio
 
 from pixel_gather import verify_table
 from pixel_gather.io.store.object_store import StoreSettings
@@ -177,3 +178,53 @@ def test_an_append_of_other_things_is_refused(service: Service, changes: dict[st
 
     assert code == 422, problem
     assert says in problem["detail"]
+
+
+@pytest.fixture(scope="module")
+def halves(opened: Service, cogs: list[Path]) -> dict[str, str]:
+    """Two halves of a scene, which overlap and are of one pass, and a list of each on S3."""
+    lists = {}
+    with rasterio.open(cogs[0]) as scene:
+        for n, (name, col) in enumerate((("left", 0), ("right", 250))):
+            window = rasterio.windows.Window(col, 0, 262, scene.height)
+            profile = scene.profile | {
+                "driver": "GTiff",
+                "width": 262,
+                "transform": scene.window_transform(window),
+            }
+            with rasterio.MemoryFile() as memory:
+                with memory.open(**profile) as half:
+                    half.write(scene.read(window=window))
+                opened.machine.s3.put_object(Bucket="sources", Key=f"passes/{name}.tif", Body=memory.read())
+            line = f"s3://sources/passes/{name}.tif,2024-06-01T10:00:{5 * n:02d}Z,s2a"
+            content = f"href,time,platform\n{line}\n"
+            opened.machine.s3.put_object(Bucket="sources", Key=f"{name}.csv", Body=content.encode())
+            lists[name] = line
+    both = "\n".join(["href,time,platform", *lists.values()])
+    opened.machine.s3.put_object(Bucket="sources", Key="both.csv", Body=both.encode())
+    return {name: f"s3://sources/{name}.csv" for name in ("left", "right", "both")}
+
+
+def test_tiles_of_one_pass_are_merged_in_any_order(
+    service: Service, halves: dict[str, str], tmp_path: Path
+) -> None:
+    """By tasks of one image each, and by appends of one image each: as in this process."""
+    body = {"zones": FIELDS, "id": "field", "crs": service.crs}
+    expected = service.here(body | {"sources": halves["both"]}, tmp_path)
+    at_once = service.made(body | {"sources": halves["both"]})
+    service.made(body | {"sources": halves["right"], "append_to": "passes"})
+    later = service.made(body | {"sources": halves["left"], "append_to": "passes"})
+
+    assert max(expected["images"].to_pylist()) == 2
+    assert service.table(at_once).to_pylist() == expected.to_pylist()
+    assert service.table(later).to_pylist() == expected.to_pylist()
+    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
+    assert verify_table(later["links"]["table"], stores=stores).is_same
+
+
+def test_a_table_may_be_left_unmerged(service: Service, halves: dict[str, str]) -> None:
+    """It has a line for each tile."""
+    body = {"zones": FIELDS, "id": "field", "crs": service.crs, "sources": halves["both"]}
+    document = service.made(body | {"merge": False})
+
+    assert "images" not in service.table(document).column_names

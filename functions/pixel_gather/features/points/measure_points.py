@@ -22,7 +22,7 @@ from pixel_gather.tables.open_scene import (
     plan_scene,
     read_scene,
 )
-from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, line_dtype
+from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, Measured, line_dtype
 from pixel_gather.tables.pixel_gate import PixelGate
 from pixel_gather.tables.place_points import Placed, PointPlaces
 from pixel_gather.tables.sample import Sampler
@@ -45,6 +45,10 @@ class PointTable:
     def about(self) -> Mapping[str, Any]:
         """What decides the table; see `TableKind`."""
         return {"kind": "points", "method": self.method.kind, "square": self.method.square}
+
+    @property
+    def combine(self) -> None:
+        """Nothing: a point has one pixel, which is the same in all images of an acquisition."""
 
     def checked(self, features: Features) -> Features:
         """Return the points; see `TableKind`."""
@@ -81,9 +85,7 @@ class PointWork:
         """The values, and how many pixels make one of them if that may differ."""
         return (*self.values.columns, *([COUNT] if self.method.square > 1 else []))
 
-    async def measure(
-        self, row: CubeRow, members: Integers | None, *, cost: Cost
-    ) -> tuple[ImageRecord, Lines]:
+    async def measure(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> Measured:
         """Return the lines of an image; see `ImageWork`."""
         scene = await self._open(row, cost)
         placed = self._placed(scene, members)
@@ -100,7 +102,7 @@ class PointWork:
             n_lines=len(lines),
             units=(*map(scene.unit_of, self.values.values), *([""] if self.method.square > 1 else [])),
         )
-        return record, lines
+        return Measured(record, lines)
 
     async def plan(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> ImagePlan:
         """Return what an image would take; see `ImageWork`."""

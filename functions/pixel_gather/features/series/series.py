@@ -73,7 +73,7 @@ async def series_async(
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> PlaceSeries:
     """Return the values; see `series`."""
-    kind = PointTable(Method()) if is_point else ZoneTable.of(_MEAN)
+    kind = PointTable(Method()) if is_point else ZoneTable.of(_MEAN, merge=False)
     columns, images = await measure_images(kind, request, settings=settings, on_progress=on_progress)
     return PlaceSeries.of(images, columns)
 

@@ -46,9 +46,10 @@ def check_table(href: str, objects: Objects) -> VerifiedTable:
     differences = []
     if digest_of_images(columns) != receipt["images"]:
         differences.append("the table of images is not that of the receipt")
-    for name, place in (("table", href), ("features", f"{beside}.features.parquet")):
+    for name, expected in receipt["files"].items():
+        place = href if name == "table" else f"{beside}.{name}.parquet"
         file = PurePosixPath(place).name
-        found, expected = _digest(place, objects), receipt["files"][name]
+        found = _digest(place, objects)
         if found is None:
             differences.append(f"{file} is missing")
         elif found["nbytes"] != expected["nbytes"]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast, get_args
 
 import numpy as np
@@ -20,8 +21,10 @@ from pixel_gather.features.zones.zone_statistics import (
     parse_statistics,
     zone_statistics,
 )
+from pixel_gather.tables.acquisitions import find_acquisition
 from pixel_gather.tables.features import Features, Floats, Integers
 from pixel_gather.tables.image_access import ImageAccess
+from pixel_gather.tables.merge_lines import Combine
 from pixel_gather.tables.open_scene import (
     ImagePlan,
     OpenedScene,
@@ -32,7 +35,7 @@ from pixel_gather.tables.open_scene import (
     plan_scene,
     read_scene,
 )
-from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, line_dtype
+from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, Measured, line_dtype, piece_dtype
 from pixel_gather.tables.pixel_gate import PixelGate
 from pixel_gather.tables.read_bands import Mask
 from pixel_gather.tables.sample import Sampler, cut_runs
@@ -41,6 +44,9 @@ from pixel_gather.tables.zone_cells import Coverage, ZoneCells, ZonePlaces, chec
 
 _MOST_CELLS: Final = 16_000_000
 """Cells of zones that are read at one time. Each takes some 4 bytes for every band."""
+
+_MOST_PIECES: Final = 1_000_000
+"""Cells of a zone that are kept to be merged. The lines of a larger one are not merged."""
 
 _TOO_LARGE: Final = "the zone has too many pixels on this image; read it by rank or gather"
 
@@ -71,9 +77,16 @@ class ZoneTable:
 
     statistics: tuple[ZoneStatistic, ...]
     coverage: Coverage
+    merge: bool = True
+    """Whether images of one acquisition that share a zone make one line."""
 
     @classmethod
-    def of(cls, statistics: str | Sequence[str] = DEFAULT, coverage: str = "fraction") -> "ZoneTable":
+    def of(
+        cls,
+        statistics: str | Sequence[str] = DEFAULT,
+        coverage: str = "fraction",
+        merge: bool = True,  # noqa: FBT001, FBT002 # as the field of a request
+    ) -> "ZoneTable":
         """Check them.
 
         Raises:
@@ -82,13 +95,20 @@ class ZoneTable:
         known = get_args(Coverage.__value__)
         if coverage not in known:
             raise RequestError(f"it is {coverage!r}; write {', '.join(known)}", field="coverage")
-        return cls(statistics=parse_statistics(statistics), coverage=cast("Coverage", coverage))
+        if not isinstance(merge, bool):
+            raise RequestError(f"it is {merge!r}; write true or false", field="merge")
+        return cls(statistics=parse_statistics(statistics), coverage=cast("Coverage", coverage), merge=merge)
 
     @property
     def about(self) -> Mapping[str, Any]:
         """What decides the table; see `TableKind`."""
         names = [each.name for each in self.statistics]
-        return {"kind": "zones", "coverage": self.coverage, "statistics": names}
+        return {"kind": "zones", "coverage": self.coverage, "statistics": names, "merge": self.merge}
+
+    @property
+    def combine(self) -> Combine | None:
+        """What computes a line of several images; see `TableKind`."""
+        return partial(zone_statistics, statistics=self.statistics) if self.merge else None
 
     def checked(self, features: Features) -> Features:
         """Return polygons that are valid; see `TableKind`."""
@@ -107,6 +127,7 @@ class ZoneTable:
                 places=places,
                 sampler=Sampler(limiter=access.limiter, timeout_s=access.timeout_s),
                 gate=PixelGate(_MOST_CELLS),
+                merge=self.merge,
             )
 
 
@@ -120,25 +141,27 @@ class ZoneWork:
     places: ZonePlaces
     sampler: Sampler
     gate: PixelGate
+    merge: bool
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The statistics of each value."""
         return column_names(self.values.columns, self.statistics)
 
-    async def measure(
-        self, row: CubeRow, members: Integers | None, *, cost: Cost
-    ) -> tuple[ImageRecord, Lines]:
+    async def measure(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> Measured:
         """Return the lines of an image; see `pixel_gather.tables.image_work.ImageWork`."""
         scene = await self._open(row, cost)
+        acquisition, place = find_acquisition(row, scene.finest) if self.merge else ("", ())
         parts: list[Lines] = []
+        pieces = [np.zeros(0, piece_dtype(len(self.values.values)))]
         reasons: list[str] = []
         found = self._cells(scene, members)
         while (cells := await asyncio.to_thread(next, found, None)) is not None:
             async with self.gate.hold(len(cells.cols)):
-                lines, said = await self._lines(scene, cells, cost)
+                lines, said, kept = await self._lines(scene, cells, cost, place)
             lines["reason"] = np.where(lines["reason"] >= 0, lines["reason"] + len(reasons), -1)
             parts.append(lines)
+            pieces += kept
             reasons += said
         lines = np.concatenate([*parts, np.zeros(0, line_dtype(self.columns))])
         lines = lines[np.argsort(lines["feature"], kind="stable")]
@@ -149,14 +172,18 @@ class ZoneWork:
             hrefs=tuple(dict.fromkeys(each.of.source.href for each in scene.bands.values())),
             etags=scene.etags,
             reasons=tuple(reasons),
+            acquisition=acquisition,
+            place=place,
             n_lines=len(lines),
             units=tuple(
                 scene.unit_of(value) if statistic.keeps_unit else ""
                 for value in self.values.values
                 for statistic in self.statistics
             ),
+            n_pieces=sum(map(len, pieces)),
         )
-        return record, lines
+        whole = np.concatenate(pieces)
+        return Measured(record, lines, whole[np.argsort(whole["feature"], kind="stable")])
 
     async def plan(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> ImagePlan:
         """Return what an image would take; see `pixel_gather.tables.image_work.ImageWork`."""
@@ -176,7 +203,9 @@ class ZoneWork:
     async def _open(self, row: CubeRow, cost: Cost) -> OpenedScene:
         return await open_scene(row, values=self.values, access=self.access, cost=cost)
 
-    async def _lines(self, scene: OpenedScene, cells: ZoneCells, cost: Cost) -> tuple[Lines, Sequence[str]]:
+    async def _lines(
+        self, scene: OpenedScene, cells: ZoneCells, cost: Cost, place: tuple[int, ...]
+    ) -> tuple[Lines, Sequence[str], list[Lines]]:
         read = await read_scene(
             scene,
             _CellPixels(cells, scene.finest),
@@ -185,11 +214,20 @@ class ZoneWork:
             sampler=self.sampler,
             cost=cost,
         )
-        return await asyncio.to_thread(self._computed, cells, read)
+        return await asyncio.to_thread(self._computed, cells, read, place)
 
-    def _computed(self, cells: ZoneCells, read: SceneValues) -> tuple[Lines, Sequence[str]]:
-        """Return the lines of some zones, and what their reasons are."""
+    def _computed(
+        self, cells: ZoneCells, read: SceneValues, place: tuple[int, ...]
+    ) -> tuple[Lines, Sequence[str], list[Lines]]:
+        """Return the lines of some zones, what their reasons are, and pieces that may be merged.
+
+        Args:
+            cells: Of the zones.
+            read: Their values.
+            place: Of the image among those of its acquisition; empty if no pieces are wanted.
+        """
         n = len(cells.zones)
+        pieces: list[Lines] = []
         lines = np.zeros(n + len(cells.refused), line_dtype(self.columns))
         lines["feature"] = np.concatenate([cells.zones, cells.refused])
         lines["reason"] = -1
@@ -198,8 +236,10 @@ class ZoneWork:
         for some, part in cells.blocks():
             starts, coverage = cells.starts[some] - part.start, cells.coverage[part].astype(np.float64)
             bands = read.bands(part)
+            of_values: list[Floats] = []
             for number, value in enumerate(self.values.values):
                 computed: Floats = value.expression.evaluate(bands).astype(np.float64, copy=False)
+                of_values.append(computed)
                 counts: Mask = np.isfinite(computed)
                 if read.is_kept is not None:
                     has_data[some] |= np.logical_or.reduceat(counts, starts)
@@ -208,6 +248,9 @@ class ZoneWork:
                 valid[some] = np.minimum(valid[some], total / cells.whole[some])
                 for index, column in enumerate(columns, number * len(columns)):
                     lines[f"v{index}"][some] = column
+            if place:
+                kept = None if read.is_kept is None else read.is_kept[part]
+                pieces.append(_pieces(cells, some, part, of_values, kept, place))
         failed = np.zeros(n, np.int64)
         if read.reasons:
             status = np.where(read.status == Status.OUTSIDE, 0, read.status)
@@ -226,7 +269,49 @@ class ZoneWork:
         for number in range(len(self.columns)):
             lines[f"v{number}"][:n][failed > 0] = np.nan
             lines[f"v{number}"][n:] = np.nan
-        return lines, reasons
+        unread = cells.zones[failed > 0]
+        return lines, reasons, [each[~np.isin(each["feature"], unread)] for each in pieces]
+
+
+def _pieces(  # what a block of zones is cut from
+    cells: ZoneCells,
+    some: slice,
+    part: slice,
+    values: Sequence[Floats],
+    is_kept: Mask | None,
+    place: tuple[int, ...],
+) -> Lines:
+    """Return the cells of zones of which an image shows a part, or lacks pixels, but shows some.
+
+    Args:
+        cells: Of all zones.
+        some: Which zones.
+        part: Their cells.
+        values: Each value of these cells; not finite where there is no data.
+        is_kept: Whether the mask keeps them; None without a mask.
+        place: The first column and row of the image, counted from the origin of the CRS.
+    """
+    starts = cells.starts[some] - part.start
+    sizes = np.diff(np.append(starts, part.stop - part.start))
+    is_known = np.isfinite(values)
+    is_partial = cells.is_cut[some]
+    if not is_known.all():
+        is_partial = is_partial | ~np.logical_and.reduceat(is_known.all(axis=0), starts)
+        is_partial &= np.logical_or.reduceat(is_known.any(axis=0), starts)
+    is_large = sizes > _MOST_PIECES
+    which = np.flatnonzero(np.repeat(is_partial & ~is_large, sizes)) + part.start
+    large = np.flatnonzero(is_partial & is_large)
+    found = np.zeros(len(which) + len(large), piece_dtype(len(values)))
+    at = slice(0, len(which))
+    zone = np.repeat(np.arange(some.start, some.stop), sizes)[which - part.start]
+    found["feature"][at], found["whole"][at] = cells.zones[zone], cells.whole[zone]
+    found["col"][at], found["row"][at] = cells.cols[which] + place[0], cells.rows[which] + place[1]
+    found["coverage"][at] = cells.coverage[which]
+    found["is_kept"][at] = True if is_kept is None else is_kept[which - part.start]
+    for number, each in enumerate(values):
+        found[f"v{number}"][at] = each[which - part.start]
+    found["feature"][len(which) :], found["whole"][len(which) :] = cells.zones[some][large], -1.0
+    return found
 
 
 def _only(cells: ZoneCells, members: Integers, header: Header) -> ZoneCells:
@@ -242,6 +327,7 @@ def _only(cells: ZoneCells, members: Integers, header: Header) -> ZoneCells:
         rows=rows,
         coverage=cells.coverage[which],
         whole=cells.whole[wanted],
+        is_cut=cells.is_cut[wanted],
         refused=cells.refused[np.isin(cells.refused, members)],
         runs=tuple(cut_runs(cols, rows, header)) if len(cols) else (),
     )

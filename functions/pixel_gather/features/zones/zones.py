@@ -25,6 +25,7 @@ def zones(  # noqa: PLR0913 # each option of the command has a name of its own h
     by: str | Sequence[str] | None = None,
     statistics: str | Sequence[str] = DEFAULT,
     coverage: str = "fraction",
+    merge: bool = True,
     mask: Mapping[str, Any] | None = None,
     bands: Mapping[str, str] | None = None,
     raw: bool = False,
@@ -53,6 +54,8 @@ def zones(  # noqa: PLR0913 # each option of the command has a name of its own h
             and ``frac_4``, the share of class 4. As exactextract defines them.
         coverage: ``fraction``: a pixel counts by the share of it that is covered. ``centre``: it counts if
             its middle is. ``touched``: it counts if it is touched.
+        merge: Whether images of one acquisition that share a polygon make one line, as if they were one
+            image. They are known by ``platform`` and time, so only for catalogs, and lists with these.
         mask: As in `points`.
         bands: As in `points`.
         raw: As in `points`.
@@ -80,5 +83,11 @@ def zones(  # noqa: PLR0913 # each option of the command has a name of its own h
         limits=limits,
     )
     return run(
-        make_table(ZoneTable.of(statistics, coverage), request, to=to, append_to=append_to, settings=settings)
+        make_table(
+            ZoneTable.of(statistics, coverage, merge),
+            request,
+            to=to,
+            append_to=append_to,
+            settings=settings,
+        )
     )

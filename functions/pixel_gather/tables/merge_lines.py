@@ -1,0 +1,184 @@
+"""Merges the lines of a zone on several images of one acquisition, as if they were one image.
+
+Of each zone of which an image shows a part, or lacks pixels, the image's pieces tell the cells and their
+values. A cell that two images show counts once: the first image with a value there has it, as in a mosaic.
+An image that shows the whole zone has its line alone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from pixel_gather.tables.acquisitions import group_images
+from pixel_gather.tables.features import Floats, Integers
+from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, piece_columns, piece_dtype
+from pixel_gather.tables.read_bands import Mask
+
+type Combine = Callable[[Floats, Mask, Floats, Integers], tuple[Floats, list[Floats]]]
+"""Takes values, whether they count, their coverage, and the first cell of each zone. Returns the size that
+counts, and each column."""
+
+_MOST_TOGETHER: Final = 1_000_000
+"""Pieces in memory at one time, unless one zone has more. Each takes some 150 bytes while it is sorted."""
+
+_HAS_NO_REASON: Final = (LineStatus.OK, LineStatus.NODATA, LineStatus.MASKED)
+
+
+_NO_PIECES: Final = np.zeros(0, piece_dtype(0))
+
+
+class MergedLines(NamedTuple):
+    """Lines of some features, in any order."""
+
+    image: Integers
+    """Of each line: the first image that has a part in it; -1 for none."""
+
+    lines: Lines
+    n_images: Integers
+    others: Integers
+    """The images besides the first, a number of `LineMerger.others`; -1 for none."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LineMerger:
+    """Merges lines of one table."""
+
+    combine: Combine
+    records: Sequence[ImageRecord]
+    pieces: Callable[[int], Lines]
+    """Returns the pieces of a record that has some, in the order of features."""
+
+    others: list[str] = field(default_factory=list)
+    """Their addresses."""
+
+    _groups: Integers = field(init=False)
+    _ranks: Integers = field(init=False)
+    _numbers: dict[bytes, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find the acquisitions."""
+        self._groups, self._ranks = group_images(self.records)
+
+    def merged(self, start: int, stop: int, image: Integers, lines: Lines) -> MergedLines:
+        """Return the lines of some features.
+
+        Args:
+            start: The first feature.
+            stop: After the last one.
+            image: The record of each line; -1 for none.
+            lines: Of these features. Those that have pieces need not be among them.
+        """
+        order = np.argsort(lines["feature"], kind="stable")
+        image, lines = image[order], lines[order]
+        parts = []
+        for first, last in self._spans(start, stop):
+            some = slice(*np.searchsorted(lines["feature"], [first, last]))
+            parts.append(self._of_span(first, last, image[some], lines[some]))
+        return MergedLines(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+    def _spans(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield ranges of features with so many pieces."""
+        n = sum(last - first for _, first, last in self._pieces_of(start, stop))
+        if n <= _MOST_TOGETHER or stop - start == 1:
+            yield start, stop
+            return
+        middle = (start + stop) // 2
+        yield from self._spans(start, middle)
+        yield from self._spans(middle, stop)
+
+    def _pieces_of(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Yield where pieces of some features are: the record, the first piece, and after the last one."""
+        for index, record in enumerate(self.records):
+            if record.n_pieces:
+                first, last = np.searchsorted(self.pieces(index)["feature"], [start, stop]).tolist()
+                if last > first:
+                    yield index, first, last
+
+    def _of_span(self, start: int, stop: int, image: Integers, lines: Lines) -> MergedLines:
+        places = list(self._pieces_of(start, stop))
+        n = len(self.records)
+        of = np.repeat([each[0] for each in places], [last - first for _, first, last in places]).astype(int)
+        pieces = np.concatenate(
+            [self.pieces(index)[first:last] for index, first, last in places] or [_NO_PIECES]
+        )
+        # Which lines have no pieces, and may stand for the whole zone?
+        pair = pieces["feature"] * n + of
+        is_alone = pieces["whole"] < 0
+        line_pair = np.where(image >= 0, lines["feature"] * n + image, -1)
+        has_pieces = np.isin(line_pair, pair[~is_alone])
+        is_merged = (image >= 0) & ~has_pieces & ~np.isin(line_pair, pair[is_alone])
+        is_merged &= np.isin(lines["status"], _HAS_NO_REASON)
+        line_key = lines["feature"] * n + self._groups[image]
+        best = _first_of(line_key, lines["status"] == LineStatus.NODATA, self._ranks[image], among=is_merged)
+        is_whole = lines["status"][best] != LineStatus.NODATA
+        # Pieces of other zones make a line; a line without data is needed only where nothing else is.
+        key = pieces["feature"] * n + self._groups[of]
+        wanted = ~is_alone & ~np.isin(key, line_key[best][is_whole])
+        stays = ~has_pieces & ~is_merged
+        stays[best[is_whole | ~np.isin(line_key[best], key[wanted])]] = True
+        there = MergedLines(
+            image[stays], lines[stays], (image[stays] >= 0).astype(np.int64), np.full(int(stays.sum()), -1)
+        )
+        if not wanted.any():
+            return there
+        made = self._combined(pieces[wanted], key[wanted], of[wanted], lines.dtype)
+        return MergedLines(*(np.concatenate(pair) for pair in zip(there, made, strict=True)))
+
+    def _combined(self, pieces: Lines, key: Integers, of: Integers, dtype: np.dtype[np.void]) -> MergedLines:
+        """Return a line for each key. Of a cell that is there twice, the first one with a value counts."""
+        keys, at = np.unique(key, return_inverse=True)
+        lines = np.zeros(len(keys), dtype)
+        lines["feature"], lines["reason"] = keys // len(self.records), -1
+        whole = np.zeros(len(keys))
+        np.maximum.at(whole, at, pieces["whole"])
+        valid, has_data = np.full(len(keys), np.inf), np.zeros(len(keys), np.bool_)
+        used: list[Integers] = []
+        n_values = sum(name.startswith("v") for name in piece_columns(pieces))
+        for number in range(n_values):
+            values = pieces[f"v{number}"]
+            is_known = np.isfinite(values)
+            order = np.lexsort((self._ranks[of], ~is_known, pieces["col"], pieces["row"], at))
+            cells = np.stack([at, pieces["row"], pieces["col"]])[:, order]
+            chosen = order[np.append(True, (cells[:, 1:] != cells[:, :-1]).any(axis=0))]
+            starts = np.searchsorted(at[chosen], np.arange(len(keys)))
+            known, coverage = is_known[chosen], pieces["coverage"][chosen].astype(np.float64)
+            total, columns = self.combine(values[chosen], known & pieces["is_kept"][chosen], coverage, starts)
+            whole = np.maximum(whole, np.add.reduceat(coverage, starts))
+            valid = np.minimum(valid, total / whole)
+            has_data |= np.logical_or.reduceat(known, starts)
+            used.append(at[chosen][known] * len(self.records) + self._ranks[of[chosen]][known])
+            for index, column in enumerate(columns, number * len(columns)):
+                lines[f"v{index}"] = column
+        status = np.where(has_data, LineStatus.MASKED, LineStatus.NODATA)
+        lines["status"] = np.where(valid > 0, LineStatus.OK, status)
+        lines["valid"] = np.minimum(valid, 1.0)
+        return MergedLines(*self._images_of(np.unique(np.concatenate(used)), lines))
+
+    def _images_of(self, used: Integers, lines: Lines) -> tuple[Integers, Lines, Integers, Integers]:
+        """Return the first image of each line, the lines, how many images they are of, and the others.
+
+        Args:
+            used: The line times the number of records, and the rank of an image in it. Each line has one.
+            lines: The lines.
+        """
+        images = np.argsort(self._ranks)[used % len(self.records)]
+        starts = np.searchsorted(used // len(self.records), np.arange(len(lines) + 1))
+        n_images, others = np.diff(starts), np.full(len(lines), -1)
+        for line in np.flatnonzero(n_images > 1).tolist():
+            some = images[starts[line] + 1 : starts[line + 1]]
+            number = self._numbers.setdefault(some.tobytes(), len(self.others))
+            if number == len(self.others):
+                self.others.append(" ".join(self.records[each].hrefs[0] for each in some.tolist()))
+            others[line] = number
+        return images[starts[:-1]], lines, n_images, others
+
+
+def _first_of(key: Integers, is_last: Mask, ranks: Integers, *, among: Mask) -> Integers:
+    """Return the first of each key: those that come last only if there is no other, then by rank."""
+    which = np.flatnonzero(among)
+    order = which[np.lexsort((ranks[which], is_last[which], key[which]))]
+    is_first = np.append(True, np.diff(key[order]) != 0)[: len(order)]
+    found: Integers = order[is_first]
+    return found

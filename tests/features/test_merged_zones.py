@@ -1,0 +1,260 @@
+"""Tiles of one acquisition that share a polygon make one line: the judge is exactextract on their mosaic."""
+
+import random
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import rasterio
+import shapely
+from rasterio.windows import Window, transform
+
+from pixel_gather import verify_table, zones
+from pixel_gather.core.errors import RequestError
+from pixel_gather.tables.acquisitions import group_images
+from pixel_gather.tables.parts import ImageRecord
+from rank.rasters import landscape
+from support.dependency_groups import module_of_group
+
+_CRS: Final = "EPSG:32633"
+_LEFT, _TOP, _SIDE = 500_000.0, 5_000_000.0, 384
+_NAMES: Final = "mean,stdev,count,sum,min,max,median,p90,majority,variety"
+_TILES: Final = {"a": (0, 0), "b": (160, 0), "c": (0, 160), "d": (160, 160)}
+"""First column and row of tiles of 224 x 224 pixels, which overlap by 64."""
+
+type Rows = list[dict[str, Any]]
+
+
+def write(path: Path, pixels: np.ndarray[Any, Any], col: int, row: int, *, nodata: float | None = 0) -> None:
+    """Write a tile of a larger image."""
+    affine = rasterio.Affine(10, 0, _LEFT, 0, -10, _TOP)
+    height, width = pixels.shape
+    with rasterio.open(
+        path,
+        "w",
+        driver="GTiff",
+        width=width,
+        height=height,
+        count=1,
+        dtype=pixels.dtype,
+        crs=_CRS,
+        transform=transform(Window(col, row, width, height), affine),
+        nodata=nodata,
+        tiled=True,
+        blockxsize=64,
+        blockysize=64,
+        compress="deflate",
+    ) as dataset:
+        dataset.write(pixels, 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four tiles of one pass, which is without data in a corner, and the whole of it."""
+    folder = tmp_path_factory.mktemp("tiles")
+    whole = landscape(3)[:_SIDE, :_SIDE].copy()
+    whole[np.add.outer(np.arange(_SIDE), np.arange(_SIDE)) < 120] = 0
+    write(folder / "whole.tif", whole, 0, 0)
+    scl = np.random.default_rng(2).choice([4, 9], whole.shape, p=[0.7, 0.3]).astype("uint8")
+    write(folder / "whole-scl.tif", scl, 0, 0, nodata=None)
+    shown = np.where(scl == 9, 0, whole)
+    write(folder / "shown.tif", shown, 0, 0)
+    for name, (col, row) in _TILES.items():
+        part = slice(row, row + 224), slice(col, col + 224)
+        write(folder / f"{name}.tif", whole[part], col, row)
+        write(folder / f"{name}-scl.tif", scl[part], col, row, nodata=None)
+    return folder
+
+
+def shapes() -> list[shapely.Polygon]:
+    """Return polygons on one tile, on two, on four, over the edge, and in the overlap."""
+    rng = np.random.default_rng(4)
+    found = [shapely.box(_LEFT + 1_000, _TOP - 3_000, _LEFT + 3_000, _TOP - 1_000)]
+    for _ in range(60):
+        x, y = _LEFT + rng.uniform(0, 3_900), _TOP - rng.uniform(0, 3_900)
+        angles = np.sort(rng.uniform(0, 2 * np.pi, 7))
+        radius = rng.choice([15.0, 500.0, 900.0])
+        shape = shapely.Polygon(np.stack([x + np.cos(angles) * radius, y + np.sin(angles) * radius], axis=1))
+        if shape.is_valid and shape.area > 0:
+            found.append(shape)
+    return found
+
+
+def listed(folder: Path, *names: str, minutes: int = 0, **more: Any) -> dict[str, Any]:
+    """Return a list of tiles, three seconds after each other."""
+    rows = []
+    for name in names:
+        seconds = 3 * sorted(_TILES).index(name)
+        row = {"scene": name, "time": f"2024-06-01T10:{minutes:02d}:{seconds:02d}Z", "platform": "s2a"} | more
+        rows += [
+            row | {"href": str(folder / f"{name}.tif"), "band": "red"},
+            row | {"href": str(folder / f"{name}-scl.tif"), "band": "scl"},
+        ]
+    return {"rows": rows}
+
+
+def given() -> list[dict[str, Any]]:
+    """Return the polygons."""
+    return [{"n": n, "wkb": shape.wkb} for n, shape in enumerate(shapes())]
+
+
+def made(to: Path, sources: dict[str, Any], **options: Any) -> Rows:
+    """Make a table, and return its lines."""
+    place = "append_to" if options.pop("append", False) else "to"
+    asked: dict[str, Any] = {"id": "n", "crs": _CRS, "by": "red", "statistics": _NAMES, place: to} | options
+    zones(given(), sources, **asked)
+    rows: Rows = pq.read_table(to).to_pylist()
+    return rows
+
+
+def extracted(path: Path) -> Rows:
+    """Return what exactextract computes of the mosaic."""
+    exactextract = module_of_group("exactextract", "rank-anchors")
+    names = [{"p90": "quantile(q=0.9)"}.get(name, name) for name in _NAMES.split(",")]
+    features = [
+        {"type": "Feature", "properties": {}, "geometry": shapely.geometry.mapping(s)} for s in shapes()
+    ]
+    # Of float pixels it does not cut off quantiles
+    with rasterio.open(path) as dataset:
+        values = dataset.read(1).astype("float64")
+        source = path.with_name(f"{path.stem}-float.tif")
+        write(source, np.where(values == 0, -1.0, values), 0, 0, nodata=-1.0)
+    return [each["properties"] for each in exactextract.exact_extract(str(source), features, names)]
+
+
+@pytest.mark.parametrize(
+    ("mosaic", "mask"), [("whole.tif", None), ("shown.tif", {"band": "scl", "drop": [9]})]
+)
+def test_merged_lines_are_exactextracts_of_the_mosaic(
+    folder: Path, tmp_path: Path, mosaic: str, mask: dict[str, Any] | None
+) -> None:
+    """All statistics, also of pixels that two tiles show, beside pixels without data, and under a mask."""
+    rows = made(tmp_path / "t.parquet", listed(folder, *_TILES), mask=mask)
+    wanted = extracted(folder / mosaic)
+    with_image = {row["id"]: row for row in rows if row["href"] is not None}
+
+    assert len(with_image) == sum(row["href"] is not None for row in rows)  # one line for each polygon
+    assert sum(row["images"] > 1 for row in rows) > 15
+    assert max(row["images"] for row in rows) == 4
+    for n, expected in enumerate(wanted):
+        if not expected["count"]:
+            assert n not in with_image or with_image[n]["mean"] is None
+            continue
+        found = with_image[n]
+        for name in _NAMES.split(","):
+            theirs = expected["quantile_90" if name == "p90" else name]
+            assert found[name] == pytest.approx(theirs, rel=1e-12, abs=1e-9 if name == "stdev" else 0), (
+                n,
+                name,
+            )
+        assert found["status"] == "ok"
+        others = (found["other_hrefs"] or "").split()
+        assert len({found["href"], *others}) == found["images"]
+
+
+@pytest.mark.parametrize("coverage", ["centre", "touched"])
+def test_other_coverages_merge_as_well(folder: Path, tmp_path: Path, coverage: str) -> None:
+    """To what one image of the whole has."""
+    rows = made(tmp_path / "t.parquet", listed(folder, *_TILES), coverage=coverage)
+    alone = {"rows": [{"href": str(folder / "whole.tif"), "time": "2024-06-01"}]}
+    expected = made(tmp_path / "u.parquet", alone, coverage=coverage, by="red=b1")
+
+    assert any(row["images"] > 1 for row in rows)
+    for name in _NAMES.split(","):
+        found, wanted = ([row[name] or 0.0 for row in each] for each in (rows, expected))
+        assert found == pytest.approx(wanted, rel=1e-12), name
+
+
+def test_an_order_of_the_list_changes_nothing(folder: Path, tmp_path: Path) -> None:
+    """Nor the number of tiles in one append, nor what came first."""
+    expected = made(tmp_path / "t.parquet", listed(folder, *_TILES))
+    for seed in range(4):
+        rng = random.Random(seed)  # noqa: S311 # no secret
+        names, to = rng.sample(sorted(_TILES), 4), tmp_path / f"{seed}.parquet"
+        cuts = sorted(rng.sample(range(1, 4), rng.randint(1, 3)))
+        for start, stop in zip([0, *cuts], [*cuts, 4], strict=True):
+            rows = made(to, listed(folder, *names[start:stop]), append=True)
+
+        assert rows == expected
+        assert verify_table(to).is_same
+
+
+@pytest.mark.parametrize(
+    ("sources", "n_merged"),
+    [
+        ({"platform": None}, 0),
+        ({"minutes": 1}, 0),
+        ({"platform": "s2b"}, 0),
+        ({"merge": False}, 0),
+        ({}, 1),
+    ],
+    ids=str,
+)
+def test_only_images_of_one_acquisition_are_merged(
+    folder: Path, tmp_path: Path, sources: dict[str, Any], n_merged: int
+) -> None:
+    """Same platform, near in time; and it can be switched off."""
+    merge = sources.pop("merge", True)
+    rows = listed(folder, "a")["rows"] + listed(folder, "b", **sources)["rows"]
+    found = made(tmp_path / "t.parquet", {"rows": rows}, merge=merge)
+
+    assert ("images" in found[0]) == merge
+    assert any(row.get("images", 1) > 1 for row in found) == bool(n_merged)
+
+
+def test_a_table_that_is_not_merged_is_not_appended_to_as_if(folder: Path, tmp_path: Path) -> None:
+    """The columns would differ."""
+    made(tmp_path / "t.parquet", listed(folder, "a"), merge=False)
+
+    with pytest.raises(RequestError, match="the table was made of other merge"):
+        made(tmp_path / "t.parquet", listed(folder, "b"), append=True)
+
+
+def test_a_tile_that_is_torn_keeps_a_line_of_its_own(folder: Path, tmp_path: Path) -> None:
+    """What could be read of the other tiles is merged, and the torn one is named."""
+    torn = tmp_path / "b.tif"
+    content = bytearray((folder / "b.tif").read_bytes())
+    content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+    torn.write_bytes(content)
+    sources = listed(folder, "a", "c")["rows"] + [
+        row | {"href": str(torn)} if row["band"] == "red" else row for row in listed(folder, "b")["rows"]
+    ]
+    rows = [row for row in made(tmp_path / "t.parquet", {"rows": sources}) if row["id"] == 0]
+
+    assert [(row["status"], row["images"]) for row in sorted(rows, key=lambda row: str(row["status"]))] == [
+        ("corrupt", 1),
+        ("ok", 2),
+    ]
+
+
+def _record(number: int, second: float, *, place: tuple[int, ...], acquisition: str = "s2a") -> ImageRecord:
+    return ImageRecord(
+        number=number,
+        scene=str(number),
+        time_us=int(second * 1e6),
+        hrefs=(f"{number}.tif",),
+        key=str(number),
+        acquisition=acquisition,
+        place=place,
+    )
+
+
+def test_processings_of_one_scene_are_not_merged() -> None:
+    """They have one place and second, as duplicates of searches; parts of a scene are seconds apart."""
+    left, right = (0, 0, 10, 10), (10, 0, 10, 10)
+    records = [
+        _record(0, 0, place=left),
+        _record(1, 0.5, place=left),
+        _record(2, 3, place=right),
+        _record(3, 3, place=right),
+        _record(4, 5, place=right),
+        _record(5, 60, place=left),
+        _record(6, 0, place=right, acquisition=""),
+    ]
+
+    groups, ranks = group_images(records)
+
+    assert groups.tolist() == [0, 1, 0, 1, 0, 5, 6]
+    assert ranks.tolist() == [0, 2, 3, 4, 5, 6, 1]
