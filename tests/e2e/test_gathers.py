@@ -256,6 +256,32 @@ def test_chips_that_are_submitted_are_those_in_process(
     assert verified.returncode == 0, verified.stdout
 
 
+def test_chips_are_added_to_a_cube_of_the_deployment(
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second table adds the chips that the cube lacks, as a new version."""
+    points = [f"p{n},{-108.5 + n * 0.7},{37.5 + n % 3},{n % 2}" for n in range(9)]
+    for name, lines in (("few", points[:4]), ("every", points)):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,lon,lat,label", *lines]))
+    (tmp_path / "list.txt").write_text("\n".join(hrefs(deployment)))
+    options = ("--sources", str(tmp_path / "list.txt"), "--size", "12,8", "--no-report", "--watch")
+    for name, place in (("few", "--name"), ("every", "--append-to")):
+        table = ("--windows", str(tmp_path / f"{name}.csv"))
+        submitted = run_cli(deployment, "submit", *options, *table, place, "grown-chips")
+        assert submitted.returncode == 0, f"{name}: {submitted.stdout} {submitted.stderr}"
+    files = [str(DATA / IN_SAMPLES / name) for name in SERIES]
+    windows = {"table": str(tmp_path / "every.csv"), "size": [12, 8]}
+    here = xr.open_zarr(gather_undrawn({"sources": files, "windows": windows}, to=tmp_path / "cube").place)
+
+    cube = opened(deployment, f"s3://{deployment.array_bucket}/grown-chips.zarr", monkeypatch)
+    assert sorted(cube.chip.values.tolist()) == sorted(here.chip.values.tolist())
+    same = cube.sel(chip=here.chip.values)
+    np.testing.assert_array_equal(same.band_1.values, here.band_1.values)
+    assert same.label.values.tolist() == here.label.values.tolist()
+    verified = run_cli(deployment, "verify", f"s3://{deployment.array_bucket}/grown-chips.zarr")
+    assert verified.returncode == 0, verified.stdout
+
+
 def test_same_request_twice_is_the_same_gather(deployment: DeployedStack) -> None:
     """The same request starts no second gather, unless it is forced. Then it makes another cube."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "twice"}}

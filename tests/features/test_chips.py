@@ -517,7 +517,7 @@ def test_a_wrong_table_is_refused_by_its_field(tmp_path: Path, content: str, mes
         ({"window": "centre"}, "windows does not go with window"),
         ({"grid": "same"}, "windows does not go with grid"),
         ({"output": {"codec": "source"}}, "windows does not go with output.codec: source"),
-        ({"output": {"append_to": "cube"}}, "windows does not go with output.append_to"),
+        ({"output": {"archive": "all"}}, "windows does not go with output.archive"),
         ({"windows": {"table": "chips.csv"}}, "windows.size: is needed"),
         ({"windows": {"table": "none.csv", "size": [4, 4]}}, "none.csv"),
         ({"windows": {"table": "chips.csv", "size": [4, 4], "id": "name"}}, "windows.id: there is no column"),

@@ -5,11 +5,13 @@ there is none, so of several first gathers at once one wins. All others plan by 
 """
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.plan.table_view import TableView
@@ -69,6 +71,8 @@ def order_bands(table: SourceTable, template: CubeTemplate | None) -> SourceTabl
     """
     if template is None:
         return table
+    if isinstance(table, ChipTable):
+        return replace(table, table=order_bands(table.table, template))
     return TableView(
         table=table,
         bands=tuple(each.name for each in template.slots if each.name is not None),

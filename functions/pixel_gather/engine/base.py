@@ -61,6 +61,7 @@ async def read_base(
     assert found.template is not None  # noqa: S101 # as above
     if found.template.codec == AS_STORED:
         raise RequestError("a cube of codec source cannot grow: gather a new cube", field=APPEND_TO)
+    _check_kind(request, found)
     metadata, batches = await cube.row_table()
     return Base(
         template=found.template,
@@ -75,6 +76,28 @@ async def read_base(
         shards=frozenset(key for key, *_ in metadata["shards"]),
         rows=batches,
     )
+
+
+def _check_kind(request: "GatherRequest", found: FoundCube) -> None:
+    """Refuse chips for a cube of one window, and one window for a cube of chips."""
+    has_chips = "windows" in found.origin.get("request", {})
+    if has_chips and request.windows is None:
+        raise RequestError(
+            f"{found.place} is a cube of chips and cannot grow by other windows: give windows, a table of "
+            "more chips of its images",
+            field=APPEND_TO,
+        )
+    if request.windows is not None and not has_chips:
+        raise RequestError(
+            f"{found.place} has one window and takes no chips: leave windows out", field="windows"
+        )
+    if has_chips and (found.template is None or found.template.chips is None):
+        raise RequestError(
+            f"an earlier version gathered the chips of {found.place}, and they cannot grow: gather new ones",
+            field=APPEND_TO,
+        )
+    if request.windows is not None and request.failed_rows == "retry_all":
+        raise RequestError("chips are not tried again: gather a new cube", field="failed_rows")
 
 
 async def find_place(request: "GatherRequest", cube: CubeStore, digest: str | None) -> FoundCube | None:
@@ -106,10 +129,6 @@ async def find_growing_cube(cube: CubeStore) -> FoundCube:
         raise RequestError(
             f"{cube.place} is a copy of joined cubes and cannot grow: append to its members and copy again",
             field=APPEND_TO,
-        )
-    if "windows" in found.origin.get("request", {}):
-        raise RequestError(
-            f"{cube.place} is a cube of chips and cannot grow: gather a new one", field=APPEND_TO
         )
     if found.template.reduce is not None and not found.template.scene_slots:
         raise RequestError(

@@ -8,12 +8,14 @@ import numpy as np
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.reduced_table import ReducedTable, reduced_table
 from pixel_gather.core.plan.table_view import TableView
 from pixel_gather.core.ports import Projector, SourceTable
 from pixel_gather.core.results.contributors import CONTRIBUTORS
 from pixel_gather.engine.base import Base
+from pixel_gather.engine.new_chips import choose_chips
 
 if TYPE_CHECKING:  # finish has no pydantic
     from pixel_gather.core.request.request import GatherRequest
@@ -36,6 +38,8 @@ def choose_rows(
     """
     if base.append.is_first:
         return reduced_table(request, whole, projector)
+    if isinstance(whole, ChipTable):
+        return choose_chips(request, whole, base)
     if request.reduce is not None:
         return _choose_groups(request, whole, base, projector)
     if request.duplicates == "again":

@@ -222,7 +222,7 @@ async def _plan_rows(
     request, table = asked.request, asked.table
     # Which rows does the cube lack, and which of its rows have failed?
     failed = None
-    if base.template is not None and not base.append.is_first:
+    if base.template is not None and not base.append.is_first and base.template.chips is None:
         asks_for_all = asked.settles or request.failed_rows == "retry_all"
         failed = FailedRows(
             template=base.template,
@@ -245,6 +245,8 @@ async def _plan_rows(
         base = await _with_failed(asked, base, failed, cube)
         if rows is None and not base.append.n_again:
             return None
+    elif rows is None:
+        return None
     again = {} if failed is None else failed.rows
 
     # Without new rows, no source is opened for the plan.
@@ -291,7 +293,7 @@ async def _with_failed(asked: _Asked, base: Base, failed: FailedRows, cube: Cube
 
 async def _has_failed_rows(request: "GatherRequest", cube: CubeStore, found: FoundCube) -> bool:
     """Return whether a cube has rows that a request tries again."""
-    if request.output.append_to is None or request.failed_rows == "keep":
+    if request.output.append_to is None or request.failed_rows == "keep" or request.windows is not None:
         return False
     base = await read_base(request, None, cube, found)
     assert base.template is not None  # noqa: S101 # the cube is there

@@ -135,6 +135,8 @@ def _chips(features: Features, windows: WindowsRequest) -> Chips:
         size=windows.size,
         kinds=kinds,
         columns={name: [values[at] for at in order] for name, values in columns.items()},
+        is_numbered=windows.id is None
+        and (features.columns is None or _ID not in features.columns.column_names),
     )
 
 

@@ -1,7 +1,7 @@
 """The first two axes of a cube of chips. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pixel_gather.core.model.source import ListColumn
 
@@ -22,6 +22,19 @@ class ChipAxis:
 
     columns: tuple[ListColumn, ...]
     """Columns of the table of chips, which become coordinates of the first axis."""
+
+    def grown_by(self, other: "ChipAxis") -> "ChipAxis":
+        """Return the axis with the chips of another table, too. Their columns have the same names."""
+        there = {each.name: each for each in other.columns}
+        columns = (
+            replace(
+                each,
+                has_gaps=each.has_gaps or there[each.name].has_gaps,
+                is_large=each.is_large or there[each.name].is_large,
+            )
+            for each in self.columns
+        )
+        return replace(self, columns=tuple(columns))
 
     def folded(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """Return lengths that begin with a number of rows, with two axes in its place."""

@@ -1,7 +1,7 @@
 """A list of sources for a list of chips: each chip has a row for each row of the list. Pure."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, repeat
 from typing import Any, Final
@@ -52,6 +52,9 @@ class Chips:
     columns: Mapping[str, Sequence[Any]]
     """The values of these columns."""
 
+    is_numbered: bool = False
+    """Whether ``ids`` are numbers from 1, as the table has none."""
+
     def __len__(self) -> int:
         """Return the number of chips."""
         return len(self.ids)
@@ -76,6 +79,15 @@ class Chips:
                 point=(float(self.xs[index]), float(self.ys[index])), size=self.size, crs=self.crs
             ),
             columns={name: values[index] for name, values in self.columns.items()},
+        )
+
+    def some(self, which: Sequence[int]) -> "Chips":
+        """Return some of the chips, by their places among all, ascending."""
+        return replace(
+            self,
+            ids=[self.ids[at] for at in which],
+            **{name: getattr(self, name)[list(which)] for name in ("xs", "ys", "lons", "lats")},
+            columns={name: [values[at] for at in which] for name, values in self.columns.items()},
         )
 
     def meets(self, box: Box) -> bool:
@@ -136,6 +148,8 @@ class ChipTable(TableOverList):
     """Implements `pixel_gather.core.ports.SourceTable`: row ``c * n_images + i`` is image i of chip c."""
 
     chips: Chips
+    whole_digest: str | None = None
+    """That of the whole table, if these chips are some of it."""
 
     def __post_init__(self) -> None:
         """Refuse columns that both have."""
@@ -161,8 +175,10 @@ class ChipTable(TableOverList):
 
     @property
     def digest(self) -> str:
-        """Changes when the list or the table of chips changes."""
-        return xxhash.xxh3_128_hexdigest(f"{self.table.digest} {self.chips.digest}".encode())
+        """Changes when the list or the whole table of chips changes."""
+        return self.whole_digest or xxhash.xxh3_128_hexdigest(
+            f"{self.table.digest} {self.chips.digest}".encode()
+        )
 
     @property
     def n_rows(self) -> int:

@@ -485,7 +485,9 @@ class CubePlan:
     @property
     def n_files(self) -> int:
         """Lines of the list. Each chip reads all of them."""
-        return self.n_sources if self.chips is None else self.n_sources * self.chips.n_images // self.n_rows
+        if self.chips is None:
+            return self.n_sources
+        return self.n_sources * self.chips.n_images // (self.n_rows - self.first_row)
 
     @property
     def n_strips(self) -> int:

@@ -17,6 +17,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.scaling import CubeValues
 from pixel_gather.core.model.source import ListColumn
 from pixel_gather.core.pixel_mask import PixelMask
+from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import (
     BANDS,
@@ -60,6 +61,9 @@ class CubeTemplate:
     values: CubeValues = "raw"
     """As `CubePlan.values`."""
 
+    chips: ChipAxis | None = None
+    """As `CubePlan.chips`. Cubes of earlier versions do not tell."""
+
     reduce: dict[str, str] | None = None
     """How scenes became rows, as in a request; None if each scene is one."""
 
@@ -92,6 +96,7 @@ class CubeTemplate:
             mask=plan.of_scenes.mask,
             bands_are_axis=plan.bands_are_axis,
             values=plan.values,
+            chips=plan.chips,
             **{} if plan.reduction is None else _told_of_scenes(plan.reduction),
         )
 

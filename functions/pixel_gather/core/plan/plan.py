@@ -28,6 +28,7 @@ from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.check_limits import check_limits, check_transfer
+from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
 from pixel_gather.core.plan.choose_layout import Layout, chip_layout, plan_layout
 from pixel_gather.core.plan.choose_template import Sample, choose_levels, draft_slot, open_sample
@@ -197,7 +198,7 @@ async def plan_cube(
         part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate,
         resolution=chosen.resolution,
-        chips=table.axis if isinstance(table, ChipTable) else None,
+        chips=_chip_axis(table, template),
         mask=chosen.mask if reduction is None else None,
         bands_are_axis=chosen.bands_are_axis,
         values=chosen.values,
@@ -537,6 +538,14 @@ def _columns(table: SourceTable, template: CubeTemplate | None, *, n_slots: int)
     if table.n_sources < table.n_rows * n_slots:  # some rows lack a source
         columns = tuple(replace(each, has_gaps=each.has_gaps or each.varies_in_row) for each in columns)
     return columns if template is None else template.columns_with(columns)
+
+
+def _chip_axis(table: SourceTable, template: CubeTemplate | None) -> ChipAxis | None:
+    """Return how rows become chips and images; None if they do not."""
+    if not isinstance(table, ChipTable):
+        return None
+    there = None if template is None else template.chips
+    return table.axis if there is None else there.grown_by(table.axis)
 
 
 def _warnings_of_template(template: CubeTemplate | None, table: SourceTable) -> Iterator[str]:

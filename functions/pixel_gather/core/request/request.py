@@ -172,7 +172,6 @@ class GatherRequest(RequestPart):
             "index": self.index is not None,
             "grid": self.grid != "any",
             "reduce": self.reduce is not None,
-            "output.append_to": output.append_to is not None,
             "output.archive": output.archive is not None,
             "output.expected_rows": output.expected_rows is not None,
             "output.layout": "layout" in output.model_fields_set,

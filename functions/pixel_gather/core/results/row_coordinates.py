@@ -180,7 +180,8 @@ def rows_together(plan: CubePlan) -> int:
     """Return the number of rows that a finish writes together: a whole number of chunks."""
     if plan.chips is None:
         return CHUNK_ROWS
-    return max(CHUNK_ROWS // plan.chips.n_images, 1) * plan.chips.n_images
+    whole = plan.append.chunk_rows or plan.chips.n_images
+    return max(CHUNK_ROWS // whole, 1) * whole
 
 
 def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:

@@ -10,10 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.model.chip import Chip
 from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.model.window import Transform
+from pixel_gather.core.model.window import Transform, WindowRule
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.contributors import CONTRIBUTORS, Scenes, scenes_from_lines
 from pixel_gather.core.results.row_coordinates import NO_BOOLEAN, NO_TIME, NOT_GATHERED, Values
@@ -96,6 +97,10 @@ class _Table:
             if plan.judges_offsets
             else {}
         )
+        of_chips = (
+            () if plan.chips is None else ("chip", "lon", "lat", *(each.name for each in plan.chips.columns))
+        )
+        self._chips = {name: values[name].tolist() for name in of_chips}
         self._first = [next(_positions(plan, slot)) for slot in range(n_slots)]
 
     def row(self, row: int) -> CubeRow:
@@ -103,7 +108,27 @@ class _Table:
         time_us = self._times[row]
         sources = tuple(self._source(row, slot) for slot in range(len(self._plan.slots)))
         members, _ = self._scenes(row)
-        return CubeRow(time_us=None if time_us == NO_TIME else time_us, sources=sources, members=members)
+        return CubeRow(
+            time_us=None if time_us == NO_TIME else time_us,
+            sources=sources,
+            members=members,
+            chip=self._chip(row),
+        )
+
+    def _chip(self, row: int) -> Chip | None:
+        """Return the chip of a row. Its place is that in degrees: nobody reads its pixels again."""
+        plan = self._plan
+        if plan.chips is None:
+            return None
+        told = {name: values[row] for name, values in self._chips.items()}
+        lon, lat = told["lon"], told["lat"]
+        return Chip(
+            id=told["chip"],
+            lon=lon,
+            lat=lat,
+            rule=WindowRule(point=(lon, lat), size=(plan.width, plan.height), crs="EPSG:4326"),
+            columns={each.name: column_value(told[each.name], each.dtype) for each in plan.chips.columns},
+        )
 
     def _scenes(self, row: int) -> Scenes:
         """Return the scenes that are reduced to a row; none if each row is one."""

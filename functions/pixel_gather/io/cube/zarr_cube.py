@@ -356,7 +356,9 @@ def found_cube(root: Mapping[str, Any], *, place: str, etag: str) -> FoundCube:
     is_complete = bool(attributes["complete"])
     template = gather.get("template") if is_complete else None
     arrays = root.get("consolidated_metadata", {}).get("metadata", {}) if is_complete else {}
-    href = arrays.get("href", {"chunk_grid": {"configuration": {"chunk_shape": [0]}}})
+    has_chips = template is not None and template.get("chips") is not None
+    of_rows = arrays.get("status" if has_chips else "href")
+    chunk = [0] if of_rows is None else of_rows["chunk_grid"]["configuration"]["chunk_shape"]
     kept = ("version", "digest", "planned_at", "request", "footprints")
     return FoundCube(
         place=place,
@@ -366,7 +368,7 @@ def found_cube(root: Mapping[str, Any], *, place: str, etag: str) -> FoundCube:
         template=None if template is None else CubeTemplate.from_json(template),
         versions=msgspec.convert(gather.get("versions", []) if is_complete else [], tuple[CubeVersion, ...]),
         origin={name: gather[name] for name in kept if name in gather},
-        chunk_rows=int(href["chunk_grid"]["configuration"]["chunk_shape"][0]),
+        chunk_rows=prod(map(int, chunk[: 2 if has_chips else 1])),
         arrays=frozenset(arrays),
         etag=etag,
     )
