@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,6 +66,12 @@ def hold_in_a_child(event, context):
     program = f"import time; held = b'x' * ({event['mib']} << 20); time.sleep({event['seconds']})"
     return subprocess.run([sys.executable, "-c", program]).returncode
 """
+
+
+@cache
+def runtime_here() -> Path:
+    """Return the folder of Lambda's own Python packages. uv is asked once for what the lock has of them."""
+    return runtime(HERE)
 
 
 class RuntimeApi:
@@ -129,7 +136,7 @@ def start(tmp_path: Path, api: RuntimeApi) -> Start:
     (tmp_path / "bootstrap").chmod(0o755)
     (tmp_path / "emulated_runtime.py").write_bytes((made / "emulated_runtime.py").read_bytes())
     (tmp_path / "probe.py").write_text(HANDLER)
-    (tmp_path / "wheels").write_text(runtime(HERE).name)
+    (tmp_path / "wheels").write_text(runtime_here().name)
 
     @contextmanager
     def start(
@@ -138,7 +145,7 @@ def start(tmp_path: Path, api: RuntimeApi) -> Start:
         environment = {
             **os.environ,
             "PIXEL_GATHER_EMULATOR_PYTHON": sys.executable,
-            "PIXEL_GATHER_EMULATOR_RUNTIME": str(runtime(HERE)),
+            "PIXEL_GATHER_EMULATOR_RUNTIME": str(runtime_here()),
             "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{api.server.server_address[1]}",
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(memory_mib),
             "LAMBDA_TASK_ROOT": str(tmp_path),
@@ -167,12 +174,12 @@ def test_bootstrap_gives_the_handler_lambdas_modules_and_no_others(start: Start,
         what, answer = api.answers.get(timeout=WAIT_S)
 
     assert (what, answer["event"], answer["id"]) == ("response", {"a": 1}, "request-1")
-    assert answer["imported"]["boto3"].startswith(str(runtime(HERE)))
+    assert answer["imported"]["boto3"].startswith(str(runtime_here()))
     assert answer["imported"]["pytest"] is answer["imported"]["ministack"] is None
     assert answer["child"] == 1
     assert answer["environment"] == {
         "AWS_EXECUTION_ENV": "AWS_Lambda_python3.13",
-        "LAMBDA_RUNTIME_DIR": str(runtime(HERE)),
+        "LAMBDA_RUNTIME_DIR": str(runtime_here()),
     }
 
 
