@@ -80,7 +80,7 @@ def test_polygons_keep_their_shape() -> None:
     )
 
     assert features.geometries is not None
-    assert features.geometries[0].area == 4
+    assert features.geometries[:1][0].area == 4
     assert (features.xs[0], features.ys[0]) == (1, 2)
     assert features.is_empty.tolist() == [False, True]
     assert features.notes == ("1 feature without coordinates: the table says empty",)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.scene_filter import SceneFilter
+from pixel_gather.tables.shapes import Shapes
 
 
 def points(*places: tuple[float, float], crs: str = "EPSG:4326") -> Features:
@@ -56,7 +57,7 @@ def test_points_without_coordinates_meet_nothing() -> None:
         xs=np.array([np.nan, 1.0]),
         ys=np.array([np.nan, 1.0]),
         crs="EPSG:4326",
-        geometries=np.array([None, shapely.box(0, 0, 2, 2)], object),
+        geometries=Shapes.of_array(np.array([None, shapely.box(0, 0, 2, 2)], object)),
     )
 
     assert not filter_of(points((np.nan, np.nan))).meets((-180, -90, 180, 90))
@@ -73,7 +74,7 @@ def test_no_scene_that_shows_a_field_is_left_out(x: float, y: float, side: float
         xs=np.array([x]),
         ys=np.array([y]),
         crs="EPSG:32633",
-        geometries=np.array([shape], object),
+        geometries=Shapes.of_array(np.array([shape], object)),
     )
     found = filter_of(field)
     shares = np.linspace(0, 1, 5)

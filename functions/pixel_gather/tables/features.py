@@ -1,6 +1,7 @@
 """Features of a table: points or polygons with an id, and columns of their own. Pure.
 
-Everything is held in arrays: a point takes 8 bytes for each of x, y, time and id, a polygon its coordinates.
+Everything is held in arrays: a feature takes 8 bytes for each of x, y, time and id. A polygon takes 48 more,
+and its corners are in a file.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,6 +14,7 @@ import xxhash
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.tables.shapes import Shapes
 
 if TYPE_CHECKING:
     from arro3.core import Table
@@ -36,8 +38,8 @@ class Features:
 
     ys: Floats
     crs: str
-    geometries: np.ndarray[Any, Any] | None = None
-    """Polygons of shapely; None for points, and None in the place of an empty one."""
+    geometries: Shapes | None = None
+    """Polygons; None for points."""
 
     times_us: Integers | None = None
     """When each feature was observed; `NO_TIME` if it does not say. None if the features have no times."""
@@ -69,10 +71,9 @@ class Features:
         texts = self.ids.dtype == object
         found.update("\n".join(self.ids.tolist()).encode() if texts else self.ids.tobytes())
         if self.geometries is not None:
-            import shapely  # noqa: PLC0415 # points need none of it
-
-            for wkb in shapely.to_wkb(self.geometries):
-                found.update(wkb or b"-")
+            for part in self.geometries.blocks():
+                for wkb in self.geometries.wkb(part):
+                    found.update(wkb or b"-")
         return found.hexdigest()
 
     def in_order(self) -> "Features":
@@ -92,7 +93,7 @@ class Features:
             ids=self.ids[order],
             xs=self.xs[order],
             ys=self.ys[order],
-            geometries=None if self.geometries is None else self.geometries[order],
+            geometries=None if self.geometries is None else self.geometries.taken(order),
             times_us=None if self.times_us is None else self.times_us[order],
             columns=columns,
         )
@@ -123,10 +124,9 @@ class Features:
         if self.geometries is None:
             xs, ys = self.xs[~self.is_empty], self.ys[~self.is_empty]
             return float(xs.min()), float(ys.min()), float(xs.max()), float(ys.max())
-        import shapely  # noqa: PLC0415 # points need none of it
-
-        west, south, east, north = (float(each) for each in shapely.total_bounds(self.geometries))
-        return west, south, east, north
+        bounds = self.geometries.bounds
+        (west, south), (east, north) = np.nanmin(bounds[:, :2], axis=0), np.nanmax(bounds[:, 2:], axis=0)
+        return float(west), float(south), float(east), float(north)
 
 
 def checked_ids(values: Callable[[], Iterable[object]], n: int, *, field: str) -> np.ndarray[Any, Any]:

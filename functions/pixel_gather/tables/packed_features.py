@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 
 from pixel_gather.tables.features import Features
+from pixel_gather.tables.shapes import Shapes
 
 
 class _Packed(msgspec.Struct, array_like=True):
@@ -22,7 +23,7 @@ class _Packed(msgspec.Struct, array_like=True):
 
 
 class _Shapes(msgspec.Struct, array_like=True):
-    wkb: bytes
+    wkb: memoryview
     sizes: bytes
 
 
@@ -73,21 +74,12 @@ def _bytes(values: np.ndarray[Any, Any], dtype: str) -> bytes:
     return np.ascontiguousarray(values, dtype).tobytes()
 
 
-def _shapes(geometries: np.ndarray[Any, Any]) -> _Shapes:
-    import shapely  # noqa: PLC0415 # points need none of it
+def _shapes(shapes: Shapes) -> _Shapes:
+    content = bytearray()
+    for part in shapes.blocks():
+        content += b"".join(each or b"" for each in shapes.wkb(part))
+    return _Shapes(memoryview(content), _bytes(shapes.sizes, "<i8"))
 
-    found = [each or b"" for each in shapely.to_wkb(geometries)]
-    return _Shapes(b"".join(found), np.array([len(each) for each in found], "<i8").tobytes())
 
-
-def _geometries(packed: _Shapes) -> np.ndarray[Any, Any]:
-    import shapely  # noqa: PLC0415 # as above
-
-    sizes = np.frombuffer(packed.sizes, "<i8")
-    stops = np.cumsum(sizes)
-    parts = [
-        packed.wkb[stop - size : stop] or None
-        for size, stop in zip(sizes.tolist(), stops.tolist(), strict=True)
-    ]
-    found: np.ndarray[Any, Any] = shapely.from_wkb(np.array(parts, object))
-    return found
+def _geometries(packed: _Shapes) -> Shapes:
+    return Shapes.of_wkb(packed.wkb, np.frombuffer(packed.sizes, "<i8"))

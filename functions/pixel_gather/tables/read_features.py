@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
+from itertools import batched
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -28,9 +29,10 @@ from pixel_gather.tables.features import (
     checked_ids,
     note_of_empty,
 )
+from pixel_gather.tables.shapes import TOGETHER, Objects, Shapes
 
 if TYPE_CHECKING:
-    from arro3.core import Table
+    from arro3.core import RecordBatch, Table
 
 _XY: Final = (
     ("lon", "lat"),
@@ -103,7 +105,7 @@ def given_features(given: Any, *, columns: FeatureColumns) -> Features:
     if isinstance(given, Mapping):
         return _of_table(*_geojson(json.dumps(given).encode(), name), columns=columns, name=name)
     if hasattr(given, "to_wkb") and hasattr(given, "geometry"):  # geopandas
-        shapes = np.asarray(given.geometry.values, dtype=object)
+        shapes = Shapes.of_array(np.asarray(given.geometry.values, dtype=object))
         others = given.drop(columns=given.geometry.name)
         crs = None if given.crs is None else given.crs.to_wkt()
         return _of_table(_of_frame(others), shapes, crs, columns=columns, name=name)
@@ -126,7 +128,7 @@ def _of_frame(frame: Any) -> "Table":
 
 def _of_table(
     table: "Table",
-    shapes: np.ndarray[Any, Any] | None,
+    shapes: Shapes | None,
     crs: str | None,
     *,
     columns: FeatureColumns,
@@ -193,7 +195,7 @@ def _xy_names(names: Sequence[str], columns: FeatureColumns) -> tuple[str, str] 
     return next(((lower[x], lower[y]) for x, y in _XY if x in lower and y in lower), None)
 
 
-def _shape_column(table: "Table", names: list[str], name: str) -> tuple[np.ndarray[Any, Any], list[str]]:
+def _shape_column(table: "Table", names: list[str], name: str) -> tuple[Shapes, list[str]]:
     """Return the shapes of a column of WKT or WKB, and the names of the others."""
     import shapely  # noqa: PLC0415 # points with coordinates need none of it
 
@@ -205,29 +207,19 @@ def _shape_column(table: "Table", names: list[str], name: str) -> tuple[np.ndarr
             f"{', '.join(names)[:500]}",
             field=name,
         )
-    values = _pylist(table, found)
-    texts = [value for value in values if isinstance(value, str) and value]
-    is_wkt = bool(texts) and not _HEX.fullmatch(texts[0])
+    first = next((value for value in _values(table, found) if isinstance(value, str) and value), None)
     with _refusing(name, f"column {found} holds no WKT or WKB"):
-        read = shapely.from_wkt if is_wkt else shapely.from_wkb
-        shapes = read(np.array([value or None for value in values], object))
-    return np.asarray(shapes, object), [each for each in names if each != found]
+        read = shapely.from_wkb if first is None or _HEX.fullmatch(first) else shapely.from_wkt
+        values = batched((value or None for value in _values(table, found)), TOGETHER, strict=False)
+        shapes = Shapes.of(read(np.array(some, object)) for some in values)
+    return shapes, [each for each in names if each != found]
 
 
-def _xy_of_shapes(shapes: np.ndarray[Any, Any]) -> tuple[Floats, Floats, np.ndarray[Any, Any] | None]:
+def _xy_of_shapes(shapes: Shapes) -> tuple[Floats, Floats, Shapes | None]:
     """Return points as coordinates; of other shapes the middles of their boxes, and the shapes."""
-    import shapely  # noqa: PLC0415 # as above
-
-    shapes = shapely.force_2d(shapes)
-    kinds = set(
-        shapely.get_type_id(shapes[~(shapely.is_missing(shapes) | shapely.is_empty(shapes))]).tolist()
-    )
-    if kinds <= {0}:
-        empty = shapely.is_missing(shapes) | shapely.is_empty(shapes)
-        xs, ys = (np.full(len(shapes), np.nan) for _ in range(2))
-        xs[~empty], ys[~empty] = shapely.get_x(shapes[~empty]), shapely.get_y(shapes[~empty])
-        return xs, ys, None
-    west, south, east, north = shapely.bounds(shapes).T
+    west, south, east, north = shapes.bounds.T
+    if shapes.kinds <= {0}:
+        return west.copy(), south.copy(), None
     return (west + east) / 2, (south + north) / 2, shapes
 
 
@@ -261,10 +253,6 @@ def _values(table: "Table", name: str) -> Iterator[Any]:
     """Yield the values of a column. Only those of one batch are Python's objects at a time."""
     for chunk in table.column(name).chunks:
         yield from chunk.to_pylist()
-
-
-def _pylist(table: "Table", name: str) -> list[Any]:
-    return cast("list[Any]", table.column(name).to_pylist())
 
 
 def _normal_crs(crs: str | None) -> str:
@@ -314,30 +302,45 @@ def _csv(file: IO[bytes], name: str, columns: FeatureColumns) -> "Table":
         return Table.from_arrow(batches)
 
 
-def _parquet(file: IO[bytes], name: str) -> tuple["Table", np.ndarray[Any, Any] | None, str | None]:
-    import shapely  # noqa: PLC0415 # points in CSV need none of it
+def _parquet(file: IO[bytes], name: str) -> tuple["Table", Shapes | None, str | None]:
     from arro3.core import Table  # noqa: PLC0415 # 0.1 s, for features alone
 
     with parquet_errors("this is not Parquet, or is damaged", field=name, check=no_deadline):
         check_pages(cast("io.BufferedReader", file), field=name, check=no_deadline)
         try:
             schema, batches = parquet_batches(file, batch_size=_N_PER_BATCH)
-            table = Table.from_batches(list(batches), schema=schema)
+            geo = {key.decode(): value for key, value in schema.metadata.items()}.get("geo")
+            if geo is None:
+                return Table.from_batches(list(batches), schema=schema), None, None
+            with _refusing(name, "its GeoParquet metadata cannot be understood"):
+                about = json.loads(geo)
+                primary = about["primary_column"]
+                column = about["columns"][primary]
+                crs = LONLAT if "crs" not in column else _crs_of_projjson(column["crs"])
+                if column.get("encoding", "WKB") != "WKB":
+                    raise RequestError(f"its geometry is {column['encoding']}; write it as WKB", field=name)
+                others = [each for each in schema.names if each not in (primary, "bbox")]
+                kept: list[RecordBatch] = []
+                shapes = Shapes.of(_shapes_of(batches, primary, others, kept))
         except ParquetError as error:
             raise RequestError(f"this is not Parquet, or is damaged: {error}", field=name) from error
-    geo = {key.decode(): value for key, value in schema.metadata.items()}.get("geo")
-    if geo is None:
-        return table, None, None
-    with _refusing(name, "its GeoParquet metadata cannot be understood"):
-        about = json.loads(geo)
-        primary = about["primary_column"]
-        column = about["columns"][primary]
-        crs = LONLAT if "crs" not in column else _crs_of_projjson(column["crs"])
-        if column.get("encoding", "WKB") != "WKB":
-            raise RequestError(f"its geometry is {column['encoding']}; write it as WKB", field=name)
-        shapes = shapely.from_wkb(np.array(_pylist(table, primary), object))
-    others = [each for each in table.column_names if each not in (primary, "bbox")]
-    return table.select(others) if others else _numbered(len(shapes)), np.asarray(shapes, object), crs
+    return Table.from_batches(kept) if others else _numbered(len(shapes)), shapes, crs
+
+
+def _shapes_of(
+    batches: "Iterator[RecordBatch]", primary: str, others: Sequence[str], kept: "list[RecordBatch]"
+) -> Iterator[Objects]:
+    """Yield the shapes of a file. Its other columns are kept meanwhile."""
+    import shapely  # noqa: PLC0415 # points in CSV need none of it
+    from arro3.core import Array  # noqa: PLC0415 # 0.1 s, for features alone
+
+    for batch in batches:
+        column = batch.column(primary)
+        for at in range(0, batch.num_rows, TOGETHER):
+            some = column.slice(at, min(TOGETHER, batch.num_rows - at)).to_pylist()
+            yield shapely.from_wkb(np.array(some, object))
+        if others:  # taken, so that they do not hold the memory of the shapes
+            kept.append(batch.select(list(others)).take(Array.from_numpy(np.arange(batch.num_rows))))
 
 
 def _crs_of_projjson(given: Any) -> str | None:
@@ -361,7 +364,7 @@ class _Collection(msgspec.Struct):
     type: str = ""
 
 
-def _geojson(content: bytes, name: str) -> tuple["Table", np.ndarray[Any, Any] | None, str | None]:
+def _geojson(content: bytes, name: str) -> tuple["Table", Shapes | None, str | None]:
     import shapely  # noqa: PLC0415 # points in CSV need none of it
 
     crs = None
@@ -381,12 +384,9 @@ def _geojson(content: bytes, name: str) -> tuple["Table", np.ndarray[Any, Any] |
             raise RequestError("write a FeatureCollection", field=name)
         if isinstance(whole.crs, Mapping):
             crs = str(whole.crs["properties"]["name"])
-        shapes = shapely.from_geojson(
-            np.array(
-                [None if bytes(each.geometry) == b"null" else bytes(each.geometry) for each in features],
-                object,
-            )
-        )
+        texts = (None if bytes(each.geometry) == b"null" else bytes(each.geometry) for each in features)
+        parts = batched(texts, TOGETHER, strict=False)
+        shapes = Shapes.of(shapely.from_geojson(np.array(some, object)) for some in parts)
     if not features:
         raise RequestError("there is no feature in it", field=name)
     rows = [each.properties or {} for each in features]
@@ -394,7 +394,7 @@ def _geojson(content: bytes, name: str) -> tuple["Table", np.ndarray[Any, Any] |
     columns = {key: [row.get(key) for row in rows] for key in names}
     if "id" not in columns and all(each.id is not None for each in features):
         columns["id"] = [each.id for each in features]
-    return _table_of(columns) if columns else _numbered(len(features)), np.asarray(shapes, object), crs
+    return _table_of(columns) if columns else _numbered(len(features)), shapes, crs
 
 
 def _numbered(n: int) -> "Table":

@@ -58,9 +58,7 @@ def _boxes(features: Features, projector: RasterioProjector) -> tuple[Floats, Fl
     if features.geometries is None:
         west, south, east, north = features.xs, features.ys, features.xs, features.ys
     else:
-        import shapely  # noqa: PLC0415 # points need none of it
-
-        west, south, east, north = shapely.bounds(features.geometries).T
+        west, south, east, north = features.geometries.bounds.T
     if features.crs != LONLAT:
         corners = [
             projector.point_arrays(xs, ys, source_crs=features.crs, target_crs=LONLAT)

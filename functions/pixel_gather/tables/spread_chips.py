@@ -67,7 +67,7 @@ def lattice_points(areas: Features, *, spacing: float, crs: str) -> Points:
     xs, ys = (each.ravel().astype(np.float64) * np.float64(spacing) for each in (cols, rows))
     at_xs, at_ys = projector.point_arrays(xs, ys, source_crs=crs, target_crs=areas.crs)
     of_area = np.full(n, -1, np.int64)
-    for at, polygon in enumerate(areas.geometries if areas.geometries is not None else ()):
+    for at, polygon in enumerate(areas.geometries[:] if areas.geometries is not None else ()):
         shapely.prepare(polygon)
         is_free = np.flatnonzero((of_area < 0) & np.isfinite(at_xs))
         of_area[is_free[shapely.contains_xy(polygon, at_xs[is_free], at_ys[is_free])]] = at
@@ -95,7 +95,8 @@ def _drawn(areas: Features, members: Integers, n: int, random: np.random.Generat
 
     described = RasterioProjector().describe(areas.crs)
     is_degrees = described is not None and described.is_geographic
-    geometries: Any = areas.geometries
+    assert areas.geometries is not None  # noqa: S101 # they are checked
+    geometries = areas.geometries[:]
     shares = np.array([_share(geometries[at], is_degrees=is_degrees) for at in members])
     counts = random.multinomial(n, shares / shares.sum()) if n else np.zeros(len(members), np.int64)
     found_xs, found_ys = [np.zeros(0)], [np.zeros(0)]

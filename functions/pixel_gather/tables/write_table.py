@@ -503,13 +503,14 @@ def _feature_batches(features: Features, schema: "Schema") -> Iterator["RecordBa
             shapes = np.full(n, None, object)
             there = ~features.is_empty[part]
             shapes[there] = shapely.points(features.xs[part][there], features.ys[part][there])
+            wkbs = list(shapely.to_wkb(shapes))
         else:
-            shapes = features.geometries[part]
+            wkbs = features.geometries.wkb(part)
         arrays = [_ids(features.ids, np.arange(start, part.stop))]
         if features.columns is not None:
             rows = features.columns.slice(start, n)
             arrays += [rows.column(name).combine_chunks() for name in own]
-        arrays.append(Array(list(shapely.to_wkb(shapes)), DataType.binary()))
+        arrays.append(Array(wkbs, DataType.binary()))
         yield RecordBatch.from_arrays(arrays, schema=schema)
 
 

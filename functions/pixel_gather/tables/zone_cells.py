@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -27,12 +28,12 @@ from pixel_gather.tables.grid_fractions import Fractions, grid_fractions
 from pixel_gather.tables.parts import LineStatus
 from pixel_gather.tables.read_bands import Mask
 from pixel_gather.tables.sample import Indexes, TileRun, cut_runs
+from pixel_gather.tables.shapes import Objects, Shapes
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 type Coverage = Literal["fraction", "centre", "touched"]
-type Shapes = np.ndarray[Any, Any]
 
 _MOST_CELLS: Final = 8_000_000
 """Of the boxes of polygons that are taken together."""
@@ -101,34 +102,41 @@ def check_zones(features: Features) -> Features:
 
     given = features.geometries
     if given is None:
-        given = np.full(len(features), None, object)
-    kinds = shapely.get_type_id(given)
-    problems = np.zeros(len(features), np.uint8)
-    has_none = shapely.is_missing(given) | shapely.is_empty(given)
-    is_area = np.isin(kinds, _POLYGONS) | (kinds == 7)  # noqa: PLR2004 # a collection
-    problems[~has_none & ~is_area] = LineStatus.NO_AREA
-    problems[features.is_empty & ~(~has_none & ~is_area)] = LineStatus.EMPTY
-    shapes = given.copy()
-    shapes[problems != 0] = None
-    is_invalid = ~shapely.is_valid(shapes) & (problems == 0)
-    shapes[is_invalid] = shapely.make_valid(shapes[is_invalid])
-    for index in np.flatnonzero((problems == 0) & (is_invalid | (kinds == 7))):  # noqa: PLR2004 # as above
-        shapes[index] = _polygons_of(shapes[index])
-    if features.crs == LONLAT:
-        west, _, east, _ = shapely.bounds(shapes).T
-        with np.errstate(invalid="ignore"):
-            wide = np.flatnonzero((east - west > 180) | (east > 180))  # noqa: PLR2004 # half a turn
-        for index in wide:
-            sides = sides_of_shape(unwrapped_shape(shapes[index]))
-            shapes[index] = _polygons_of(shapely.GeometryCollection(sides))
-    lost = (problems == 0) & (shapely.is_empty(shapes) | (shapely.area(shapes) == 0))
-    problems[lost], shapes[lost] = LineStatus.NO_AREA, None
-    n, n_not = int(is_invalid.sum()), int((problems == LineStatus.NO_AREA).sum())
+        given = Shapes.of_array(np.full(len(features), None, object))
+    problems, n = np.zeros(len(features), np.uint8), 0
+
+    def check(shapes: Objects, part: slice) -> Objects:
+        """Return some shapes as polygons, and set their problems."""
+        nonlocal n
+        kinds, wrong = shapely.get_type_id(shapes), problems[part]
+        has_none = shapely.is_missing(shapes) | shapely.is_empty(shapes)
+        is_area = np.isin(kinds, _POLYGONS) | (kinds == 7)  # noqa: PLR2004 # a collection
+        wrong[~has_none & ~is_area] = LineStatus.NO_AREA
+        wrong[features.is_empty[part] & ~(~has_none & ~is_area)] = LineStatus.EMPTY
+        shapes[wrong != 0] = None
+        is_invalid = ~shapely.is_valid(shapes) & (wrong == 0)
+        n += int(is_invalid.sum())
+        shapes[is_invalid] = shapely.make_valid(shapes[is_invalid])
+        for index in np.flatnonzero((wrong == 0) & (is_invalid | (kinds == 7))):  # noqa: PLR2004 # as above
+            shapes[index] = _polygons_of(shapes[index])
+        if features.crs == LONLAT:
+            west, _, east, _ = shapely.bounds(shapes).T
+            with np.errstate(invalid="ignore"):
+                wide = np.flatnonzero((east - west > 180) | (east > 180))  # noqa: PLR2004 # half a turn
+            for index in wide:
+                sides = sides_of_shape(unwrapped_shape(shapes[index]))
+                shapes[index] = _polygons_of(shapely.GeometryCollection(sides))
+        lost = (wrong == 0) & (shapely.is_empty(shapes) | (shapely.area(shapes) == 0))
+        wrong[lost], shapes[lost] = LineStatus.NO_AREA, None
+        return shapes
+
+    checked = given.changed(check)
+    n_not = int((problems == LineStatus.NO_AREA).sum())
     notes = [
         *([f"{counted(n, 'invalid polygon')} made valid"] if n else []),
         *([f"{counted(n_not, 'feature')} without an area: the table says no_area"] if n_not else []),
     ]
-    return replace(features, geometries=shapes, problems=problems, notes=(*features.notes, *notes))
+    return replace(features, geometries=checked, problems=problems, notes=(*features.notes, *notes))
 
 
 class ZonePlaces:
@@ -205,9 +213,10 @@ class ZonePlaces:
         shapes = self._in_crs_of(header)
         on_map = transform.is_rectilinear and transform.e < 0 < transform.a
         if not on_map:  # turned: the grid is straight in its own pixels alone
-            shapes = shapely.transform(shapes, lambda at: _to_pixels(at, transform))
+            to_pixels = partial(_to_pixels, transform=transform)
+            shapes = shapes.changed(lambda some, _: shapely.transform(some, to_pixels))
             transform = Transform(1, 0, 0, 0, -1, 0)
-        west, south, east, north = shapely.bounds(shapes).T
+        west, south, east, north = shapes.bounds.T
         with np.errstate(invalid="ignore"):
             first_col = np.clip(np.floor((west - transform.c) / transform.a), 0, header.width)
             stop_col = np.clip(np.ceil((east - transform.c) / transform.a), 0, header.width)
@@ -231,7 +240,7 @@ class ZonePlaces:
         return part
 
     def _cells(
-        self, members: Integers, shapes: Shapes, boxes: Integers, transform: Transform, header: Header
+        self, members: Integers, shapes: Objects, boxes: Integers, transform: Transform, header: Header
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Return the cells of some zones."""
         import shapely  # noqa: PLC0415 # as above
@@ -321,24 +330,26 @@ class ZonePlaces:
 
         transform = header.transform
         assert transform is not None  # noqa: S101 # of the caller
-        lengths = _edge_lengths(
-            shapes, project, abs(transform.a * transform.e - transform.b * transform.d) ** 0.5
-        )
-        dense = np.isfinite(lengths)
-        shapes = shapes.copy()
-        shapes[dense] = shapely.segmentize(shapes[dense], lengths[dense])
-        moved = shapely.transform(shapes, project)
-        with np.errstate(invalid="ignore"):
-            beyond = ~np.isfinite(shapely.bounds(moved)).all(axis=1)
-        moved[beyond] = None  # the CRS does not have all of it
-        broken = ~shapely.is_valid(moved) & ~shapely.is_missing(moved)
-        for index in np.flatnonzero(broken):
-            moved[index] = _polygons_of(shapely.make_valid(moved[index]))
-        found: Shapes = moved
-        return found
+        size = abs(transform.a * transform.e - transform.b * transform.d) ** 0.5
+
+        def move(some: Objects, _: slice) -> Objects:
+            """Return some shapes in the CRS of the image."""
+            lengths = _edge_lengths(some, project, size)
+            dense = np.isfinite(lengths)
+            some[dense] = shapely.segmentize(some[dense], lengths[dense])
+            moved: Objects = shapely.transform(some, project)
+            with np.errstate(invalid="ignore"):
+                beyond = ~np.isfinite(shapely.bounds(moved)).all(axis=1)
+            moved[beyond] = None  # the CRS does not have all of it
+            broken = ~shapely.is_valid(moved) & ~shapely.is_missing(moved)
+            for index in np.flatnonzero(broken):
+                moved[index] = _polygons_of(shapely.make_valid(moved[index]))
+            return moved
+
+        return shapes.changed(move)
 
 
-def _edge_lengths(shapes: Shapes, project: Any, pixel: float) -> Floats:
+def _edge_lengths(shapes: Objects, project: Any, pixel: float) -> Floats:
     """Return the longest edge that each shape may have; infinite where its edges are short enough."""
     import shapely  # noqa: PLC0415 # as above
 
