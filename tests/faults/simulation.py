@@ -17,7 +17,7 @@ In one run of five, executions are cancelled. Their workers end, and their users
 
 In one run of four, each row has a second source, whose values hide pixels of the first one. In three of
 eleven, versions of a source have different offsets, and values are harmonised. In two of eleven, windows are
-cut into strips, each of which is a task.
+cut into strips, each of which is a task. In one of eleven, each row is the mean of two sources.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, lru_cache, partial
 from itertools import batched
 from types import SimpleNamespace
@@ -41,7 +41,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from faults.simulated_cube import ROWS_KEY, Shard, SimulatedCube
+from faults.simulated_cube import CONTRIBUTORS_KEY, ROWS_KEY, Shard, SimulatedCube
 from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.errors import (
     AlreadyCommittedError,
@@ -54,11 +54,12 @@ from pixel_gather.core.errors import (
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.outcome import strip_digests
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
+from pixel_gather.core.plan.reduced_table import reduced_table
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.read import fill_rows
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
@@ -102,9 +103,13 @@ _HREFS: Final = tuple(f"s3://b/{n}.tif" for n in range(10))
 _HREFS_OF_MASKS: Final = tuple(f"s3://b/{n}-scl.tif" for n in range(10))
 _NUMBERS: Final = {href: number for hrefs in (_HREFS, _HREFS_OF_MASKS) for number, href in enumerate(hrefs)}
 _BITS_OF_MASK: Final = 0b11
+_N_FIRST: Final = 5
+"""Sources of the list that makes the cube."""
+
 _PRODUCTS_RECUR_AFTER: Final = 88
 """Seeds, the least common multiple of what `product_of` divides by."""
 
+_GROUP: Final = ListColumn(name="group", dtype="int64", varies_in_row=False)
 _NO_SHARD: Final = Shard({})
 _BLANKS: Final = {n_strips: np.zeros((_SIDE // n_strips, _SIDE), "uint16") for n_strips in (1, 2)}
 """Pixels of a strip that is not there, by the number of strips of a window."""
@@ -136,9 +141,12 @@ class Product:
     n_strips: int = 1
     """Into so many a window is cut. Each is in a task of its own."""
 
+    is_reduced: bool = False
+    """Whether a row is the mean of two sources. Such a cube does not grow."""
+
     @property
     def n_slots(self) -> int:
-        """Sources of a row."""
+        """Sources of a row that is not reduced."""
         return 1 + self.has_mask
 
     @property
@@ -149,6 +157,12 @@ class Product:
     def table(self, first: int, stop: int, digest: str) -> FakeTable:
         """Return the list of some rows."""
         digest = digest.ljust(64, "0")
+        if self.is_reduced:
+            scenes = [
+                CubeRow(time_us=None, sources=(Source(href=href, columns={_GROUP.name: number // 2}),))
+                for number, href in enumerate(_HREFS[first:stop])
+            ]
+            return FakeTable(scenes, columns=(_GROUP,), digest=digest)
         if not self.has_mask:
             return table_of(*_HREFS[first:stop], digest=digest)
         pairs = zip(_HREFS[first:stop], _HREFS_OF_MASKS[first:stop], strict=True)
@@ -164,8 +178,9 @@ class Product:
         window = {"pixels": [0, 0, _SIDE, _SIDE]}
         output = {**output, "bands": "axis" if self.has_axis else "arrays"}
         values = "harmonised" if self.is_harmonised else "raw"
+        reduced = {"reduce": {"by": _GROUP.name, "statistic": "mean"}} if self.is_reduced else {}
         return parse_request(
-            {"sources": "list", "window": window, "values": values, "output": output, **masks}
+            {"sources": "list", "window": window, "values": values, "output": output, **masks, **reduced}
         )
 
     def offset(self, href: str, version: int) -> int:
@@ -173,15 +188,20 @@ class Product:
         return version % 3 * 10 if self.is_harmonised and href not in _HREFS_OF_MASKS else 0
 
 
+_one_of: Final = cache(Product)
+
+
 @cache
 def product_of(seed: int) -> Product:
     """Return what the sources of some runs are."""
-    return Product(
+    is_reduced = seed % 11 == 9
+    return _one_of(
         n_bands=1 + seed % 2,
-        has_mask=seed % 4 == 2,
-        has_axis=seed % 8 in (5, 6),  # of bands of one file, and of files of their own
+        has_mask=seed % 4 == 2 and not is_reduced,
+        has_axis=seed % 8 in (5, 6) and not is_reduced,  # of bands of one file, and of files of their own
         is_harmonised=seed % 11 < 3,
         n_strips=2 if seed % 11 in (5, 6) else 1,
+        is_reduced=is_reduced,
     )
 
 
@@ -202,10 +222,10 @@ class Submitted:
 def submitted(product: Product) -> Submitted:
     """Return what users submit."""
     layout = {"chunk": [1, _SIDE // product.n_strips, _SIDE], "shard_rows": _SHARD_ROWS}
-    append = product.request({"append_to": "memory"})
+    append = _one_of(**{**asdict(product), "is_reduced": False}).request({"append_to": "memory"})
     return Submitted(
         first=product.request({"layout": layout}),
-        table=product.table(0, 5, "first"),
+        table=product.table(0, _N_FIRST, "first"),
         appends={
             failed_rows: append.model_copy(update={"failed_rows": failed_rows})
             for failed_rows in ("retry", "retry_all", "keep")
@@ -525,7 +545,8 @@ def check_promise(world: World) -> None:
         raise BrokenPromiseError("the table has other rows than the coordinates")
     if world.cube.content_now("receipt.json").version < root.versions[-1].number:
         raise BrokenPromiseError("the receipt is that of an older version")
-    n_ok = sum(_count_read(world, number, row) for number, row in enumerate(rows))
+    count_read = _count_reduced if world.product.is_reduced else _count_read
+    n_ok = sum(count_read(world, number, row) for number, row in enumerate(rows))
     told_ok = root.report["status_counts"].get("ok", 0)
     if told_ok != n_ok and (is_quiet or told_ok > n_ok):
         raise BrokenPromiseError(f"the report tells of {told_ok} that are ok, the rows of {n_ok}")
@@ -582,6 +603,37 @@ def _count_read(world: World, number: int, row: Row) -> int:
     if n_read == len(row):
         world.compared[compared] = parts
     return n_read
+
+
+def _count_reduced(world: World, number: int, row: Row) -> int:
+    """Return how many sources of a reduced row were read. Its pixels are their mean.
+
+    Raises:
+        BrokenPromiseError: A row has other pixels than it says.
+    """
+    (told,), lines = row, world.cube.content_now(CONTRIBUTORS_KEY)
+    of_row = np.flatnonzero(lines["row"] == number)
+    which, hrefs = f"reduced row {number}", lines["href"][of_row].tolist()
+    if hrefs != list(_HREFS[:_N_FIRST][2 * number : 2 * number + 2]):
+        raise BrokenPromiseError(f"{which} tells of other sources: {hrefs}")
+    used = [
+        Told(href, (Status.OK,), etag, ())
+        for href, etag, status in zip(
+            hrefs, lines["etag"][of_row], lines["status"][of_row].tolist(), strict=True
+        )
+        if status == "ok"
+    ]
+    if told.is_read != bool(used):
+        raise BrokenPromiseError(
+            f"{which} has the status {set(told.status)}, and {len(used)} sources were read"
+        )
+    if used:
+        mean = np.mean([_stored(world, each) for each in used], axis=0).astype("float32")
+        if not np.array_equal(np.stack(_parts_of(world, number)), mean):
+            raise BrokenPromiseError(f"{which} has not the mean of its sources")
+        if list(told.greatest) != mean.max(axis=(1, 2)).tolist():
+            raise BrokenPromiseError(f"{which} has the statistics of other pixels")
+    return len(used)
 
 
 def _check_unread(world: World, number: int, slot: int, told: Told, found: Pixels) -> None:
@@ -937,7 +989,8 @@ def simulate(seed: int) -> World:
             if world.chance.random() < 0.4:  # of the runs
                 await _gathered_by_two(world, until_s=world.chance.random() * 30)
                 await _remove_and_gather_anew(world)
-            await _gathered_by_two(world, grows=world.chance.random() < 0.7)
+            grows = world.chance.random() < 0.7 and not world.product.is_reduced
+            await _gathered_by_two(world, grows=grows)
             await world.all_arrived()
         finally:
             for each in others:
@@ -975,7 +1028,7 @@ def plan_of(product: Product, *, version: int = 0) -> CubePlan:
     plan = run_virtually(
         plan_cube(
             asked.first,
-            table=asked.table,
+            table=reduced_table(asked.first, asked.table, FakeProjector()),
             sources=access_to(FakeReader(images)),
             workers=workers,
             now=_STARTED_AT,
