@@ -172,7 +172,7 @@ class FeatureSteps:
         """Write what workers need, and the features' own columns beside the table to come.
 
         Returns:
-            Size and digest of the file of features.
+            Size and digest of the file of features; nothing if the table that is appended to has it.
         """
         work = {
             "request": given,
@@ -182,6 +182,8 @@ class FeatureSteps:
         }
         await files.put("features", PackedFeatures.of(opened.checked).content)
         await files.put("work.json", json.dumps(work).encode())
+        if opened.base is not None:
+            return {}
         with TemporaryDirectory() as folder:
             path = side_path(Path(folder, TABLE), "features")
             digest = await asyncio.to_thread(write_features, path, opened.features)

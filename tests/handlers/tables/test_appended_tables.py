@@ -222,6 +222,15 @@ def test_tiles_of_one_pass_are_merged_in_any_order(
     assert verify_table(later["links"]["table"], stores=stores).is_same
 
 
+def test_only_the_first_append_leaves_a_copy_of_the_features(service: Service) -> None:
+    """Later ones take those of the table, so daily appends do not fill the bucket with copies."""
+    jobs = [service.made(appending(service, number))["id"] for number in (0, 1)]
+
+    there = service.machine.s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/")["Contents"]
+    copies = [each["Key"] for each in there if each["Key"].endswith("/table.features.parquet")]
+    assert [sum(f"/{job}/" in key for key in copies) for job in jobs] == [1, 0]
+
+
 def test_a_table_may_be_left_unmerged(service: Service, halves: dict[str, str]) -> None:
     """It has a line for each tile."""
     body = {"zones": FIELDS, "id": "field", "crs": service.crs, "sources": halves["both"]}
