@@ -301,7 +301,7 @@ _MOST_SEEDS: Final = 5000
 """The rarest defect showed itself in 4 of 700 runs."""
 
 _FIRST_SEEDS: Final[dict[_PutBack, int]] = {
-    _put_back_workers_that_replace_what_may_still_be_committed: 210,
+    _put_back_workers_that_replace_what_may_still_be_committed: 1050,
     _put_back_sidecars_of_any_pixels: 30,
     _put_back_compactions_of_former_versions: 330,
     _put_back_publishing_of_committed_appends: 80,
