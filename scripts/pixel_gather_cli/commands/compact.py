@@ -1,4 +1,4 @@
-"""``pixel-gather compact``: the space of shards that appends have continued."""
+"""``pixel-gather compact``: the space of shards that appends have continued, and of old tables."""
 
 import json
 from dataclasses import asdict
@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.versions.compact_table import compact_table
 from pixel_gather.features.versions.versions import compact
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
@@ -23,10 +24,20 @@ def compact_command(*, cube: str, as_json: bool, **options: Any) -> None:
     CUBE is a folder or s3://bucket/prefix. Shards with such chunks are written again, and the cube gets a
     new version. Former versions can still be opened. What an abandoned append has left is removed.
 
+    Or it is the folder of a table of a deployment: all versions but the last two are removed.
+
     \b
     pixel-gather compact out/bolzano.zarr
+    pixel-gather compact s3://my-cubes/tables/zones-ndvi
     """
-    done = compact(cube, stores=stores_of(options))
+    stores = stores_of(options)
+    if (table := compact_table(cube, stores=stores)) is not None:
+        removed = (
+            f"{counted(table.n_removed, 'old version')} removed; the table is at version {table.version}"
+        )
+        click.echo(json.dumps(asdict(table), indent=2) if as_json else removed)
+        return
+    done = compact(cube, stores=stores)
     if as_json:
         click.echo(json.dumps(asdict(done), indent=2))
         return

@@ -10,6 +10,8 @@ import pytest
 import rasterio
 
 from pixel_gather import verify_table
+from pixel_gather.core.errors import StoreError
+from pixel_gather.features.versions.compact_table import CompactedTable, compact_table
 from pixel_gather.io.store.object_store import StoreSettings
 from support.lambda_functions import ENVIRONMENT
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
@@ -106,6 +108,8 @@ def test_appends_in_any_order_keep_every_line(service: Service, tmp_path: Path, 
             verdict, numbers = rng.choice(begun)
             assert service.ended(verdict["gather"])["verdict"] == "complete"
             wanted |= set(numbers)
+            if rng.random() < 0.5:
+                compacted(service)
     for verdict, numbers in begun:
         service.ended(verdict["gather"])
         wanted |= set(numbers)
@@ -220,6 +224,29 @@ def test_tiles_of_one_pass_are_merged_in_any_order(
     assert service.table(later).to_pylist() == expected.to_pylist()
     stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
     assert verify_table(later["links"]["table"], stores=stores).is_same
+
+
+def compacted(service: Service) -> CompactedTable:
+    """Remove old versions of the table ``grows``."""
+    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
+    done = compact_table("s3://cubes/out/tables/points-grows", stores=stores)
+    assert done is not None
+    return done
+
+
+def test_a_compaction_keeps_the_last_two_versions(service: Service, tmp_path: Path) -> None:
+    """Their files stay whole, and appends go on."""
+    documents = [service.made(appending(service, number)) for number in range(4)]
+    first, again = compacted(service), compacted(service)
+    last = service.made(appending(service, 4))
+
+    assert (first.version, first.n_removed, again.n_removed) == (4, 2, 0)
+    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
+    for document in (*documents[2:], last):
+        assert verify_table(document["links"]["table"], stores=stores).is_same
+    with pytest.raises(StoreError):
+        verify_table(documents[1]["links"]["table"], stores=stores)
+    assert lines(service) == at_once(service, tmp_path, *range(5))
 
 
 def test_only_the_first_append_leaves_a_copy_of_the_features(service: Service) -> None:

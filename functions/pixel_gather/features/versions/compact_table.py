@@ -1,0 +1,64 @@
+"""Remove old versions of a table of a deployment: all but the last one and the one before it."""
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from pixel_gather.in_process.places import open_existing
+from pixel_gather.io.cube.control_files import ObjectControlStore
+from pixel_gather.io.event_loop import run
+from pixel_gather.io.store.object_store import StoreSettings
+
+_RESULT: Final = "result.json"
+_OF_VERSION: Final = re.compile(r"v(\d+)-[0-9a-f]+/[^/]+")
+_KEPT: Final = 2
+"""Who reads the version before the last one, since before the last commit, is not disturbed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedTable:
+    """A table whose old versions were removed."""
+
+    version: int
+    """The last one when it was looked at."""
+
+    n_removed: int
+    """Versions that were removed, those among them that were written and never committed."""
+
+
+def compact_table(
+    place: str | os.PathLike[str], *, stores: StoreSettings | None = None
+) -> CompactedTable | None:
+    """Remove the files of old versions. Safe beside appends: versions are counted up, and files never change.
+
+    An append that is so late that it still reads a removed version fails, and is redriven by the next one.
+
+    Args:
+        place: The folder of a table of a deployment, such as ``s3://bucket/tables/zones-ndvi``.
+        stores: How to access S3. Removing needs the right to delete objects.
+
+    Returns:
+        What was removed; None if no such table is there.
+    """
+    store, _ = open_existing(place, stores, to_write=True)
+    return run(_compacted(ObjectControlStore(store, "")))
+
+
+async def _compacted(files: ObjectControlStore) -> CompactedTable | None:
+    content = await files.get(_RESULT)
+    result = {} if content is None else json.loads(content)
+    if "version" not in result:
+        return None
+    version, removed = int(result["version"]), set[str]()
+
+    def is_old(key: str) -> bool:
+        found = _OF_VERSION.fullmatch(key)
+        if found is None or int(found[1]) > version - _KEPT:
+            return False
+        removed.add(key.partition("/")[0])
+        return True
+
+    await files.clear(is_old)
+    return CompactedTable(version=version, n_removed=len(removed))
