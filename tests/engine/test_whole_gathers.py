@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -749,7 +750,8 @@ def test_gather_shard_writes_nothing_into_a_cube_that_was_planned_anew_while_it_
         href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> FakeOpened:
         if gather.cube.claimed == plan:
-            await asyncio.to_thread(_planned_anew, gather)
+            with ThreadPoolExecutor(1) as pool:  # the loop stands still: nobody looks when it is half done
+                pool.submit(_planned_anew, gather).result()
         return await opens(href, overview=overview, cost=cost, packed_header=packed_header)
 
     gather.reader.open_ = open_late  # type: ignore[method-assign] # the moment of it
