@@ -245,7 +245,7 @@ _PIXELS = (
         "--overview",
         type=OverviewOrAuto(),
         metavar="N",
-        help="Read this overview; 0 is the largest. With a grid also auto: the one that fits.",
+        help="Read this overview; 0 is the largest. With a grid, auto reads the one that fits.",
     ),
     click.option("--masked", is_flag=True, help="Set pixels hidden by a source's own mask to nodata."),
     click.option("--nodata", type=float, metavar="VALUE", help="Nodata if the sources declare none."),
@@ -282,7 +282,7 @@ _PIXELS = (
     click.option(
         "--like",
         metavar="PLACE",
-        help="Warp all sources onto the pixels of this cube or GeoTIFF. It is the window, too.",
+        help="Warp all sources onto the pixels of this cube or GeoTIFF. They are the window, too.",
     ),
     click.option(
         "--resampling",

@@ -76,7 +76,7 @@ def test_refused_in_words(tmp_path: Path) -> None:
     gather_undrawn(request, to=tmp_path / "own")
     for like, more, message in (
         (tmp_path / "own", {}, "do not share one grid"),
-        (files[0], {"resolution": 10}, "like says all of the grid; leave resolution out"),
+        (files[0], {"resolution": 10}, "like gives the whole grid; leave resolution out"),
         (tmp_path / "nowhere.tif", {}, "cannot be opened|no such"),
     ):
         with pytest.raises(RequestError, match=message):

@@ -191,7 +191,7 @@ def test_what_needs_shards_is_refused(
 
 def test_a_virtual_cube_has_no_objects(sources: dict[str, Any], tmp_path: Path) -> None:
     """It refers to the tiles of its sources."""
-    with pytest.raises(RequestError, match=r"output\.sharding: references need no shards"):
+    with pytest.raises(RequestError, match=r"output\.sharding: a virtual cube has no shards of its own"):
         make_virtual(
             {"sources": sources, "window": WINDOW, "output": {"sharding": False}}, to=tmp_path / "cube"
         )

@@ -503,7 +503,7 @@ def test_a_row_that_is_there_gets_no_scene(
         RequestError, match=f"row month 2023-01-01, which stays .* 1 scene of it, such as .*{late}"
     ):
         gather_undrawn(append)
-    with pytest.raises(RequestError, match="duplicates: a scene is reduced once"):
+    with pytest.raises(RequestError, match="duplicates: a scene enters a row once"):
         gather_undrawn(append | {"duplicates": "again"})
     with pytest.raises(RequestError, match="the cube already has 22 rows of this list"):
         gather_undrawn(append | {"duplicates": "fail"})

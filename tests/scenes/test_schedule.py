@@ -214,7 +214,5 @@ def test_a_schedule_refuses_rows_that_no_tick_can_complete() -> None:
     with pytest.raises(RequestError, match=r"reduce\.by: a tick cannot tell when all scenes of a orbit"):
         schedule(request=REQUEST | {"reduce": {"by": "orbit", "statistic": "median"}})
     window = {"bbox": [300_000, 4_999_520, 300_480, 5_000_000], "crs": "EPSG:32632"}
-    with pytest.raises(
-        RequestError, match=r"reduce\.by: a schedule knows the sun of a window in degrees only"
-    ):
+    with pytest.raises(RequestError, match=r"reduce\.by: solar-day in a schedule needs a window in degrees"):
         schedule(request=REQUEST | {"window": window, "reduce": {"by": "solar-day", "statistic": "median"}})

@@ -282,7 +282,7 @@ def _check_periods(request: GatherRequest) -> None:
         )
     if request.reduce.by == "solar-day" and request.rule().crs != _DEGREES:
         raise RequestError(
-            "a schedule knows the sun of a window in degrees only: write window.bbox without crs, or by: day",
+            "solar-day in a schedule needs a window in degrees: write window.bbox without crs, or by: day",
             field="request.reduce.by",
         )
 

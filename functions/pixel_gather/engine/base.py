@@ -132,7 +132,8 @@ async def find_growing_cube(cube: CubeStore) -> FoundCube:
         )
     if found.template.reduce is not None and not found.template.scene_slots:
         raise RequestError(
-            f"{cube.place} does not tell what its scenes are: gather a new cube",
+            f"{cube.place} was made by an earlier version and does not describe its scenes, so it cannot "
+            "grow: gather a new cube",
             field=APPEND_TO,
         )
     return found

@@ -125,8 +125,8 @@ def _check_images(images: SourceTable, theirs: Sequence[Sequence[str]]) -> None:
         else f"image {at + 1} of the cube is {theirs[at][0]}, and that of the list {ours[at][0]}"
     )
     raise RequestError(
-        f"{differ}. A cube of chips grows by chips of the same images, not by images: name its list again, "
-        "or gather a new cube of the new images",
+        f"{differ}. Only chips of the same images can be added: give the list of the first gather, or "
+        "gather a new cube of the new images",
         field="sources",
     )
 

@@ -60,7 +60,9 @@ def _choose_groups(
     assert isinstance(whole, TableView)  # noqa: S101 # the cube has an order of bands
     assert request.reduce is not None  # noqa: S101 # the caller's
     if request.duplicates == "again":
-        raise RequestError("a scene is reduced once: leave it out, or write skip or fail", field="duplicates")
+        raise RequestError(
+            "a scene enters a row once: leave it out, or write skip or fail", field="duplicates"
+        )
     # What has the cube?
     hrefs: set[str] = set()
     groups: set[Any] = set()

@@ -157,8 +157,8 @@ class FailedRows:
         for row in [row for row in self.rows if not _may_read(request, request_of_row(receipt, row))]:
             if settles and self.template.reduce is not None:
                 raise AppendRunningError(
-                    "an append that tried rows again was given up, and these were added by another request: "
-                    "append with that one first"
+                    "an earlier append stopped while it tried failed rows again: run an append with the "
+                    "request that first added these rows, then repeat this one"
                 )
             if settles:
                 self.rows[row] = CubeRow(time_us=None, sources=(None,) * len(self.template.slots))

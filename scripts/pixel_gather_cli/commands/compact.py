@@ -22,9 +22,10 @@ def compact_command(*, cube: str, as_json: bool, **options: Any) -> None:
     """Free the space of chunks that later appends have replaced.
 
     CUBE is a folder or s3://bucket/prefix. Shards with such chunks are written again, and the cube gets a
-    new version. Former versions can still be opened. What an abandoned append has left is removed.
+    new version. Former versions can still be opened. What an abandoned append has left is removed,
+    but for objects of a cube without shards.
 
-    Or it is the folder of a table of a deployment: all versions but the last two are removed.
+    CUBE may also be the folder of a deployment's table. Then all versions but the last two are removed.
 
     \b
     pixel-gather compact out/bolzano.zarr

@@ -25,7 +25,7 @@ def verify_command(*, cube: str, as_json: bool, **options: Any) -> int:
 
     CUBE is a folder or s3://bucket/prefix, or a table, whose name ends with .parquet. Pixels and files are
     compared with the digests in its receipt.json, coordinates with rows.parquet, metadata and pages with
-    their checksums. Of a table, its three files are compared. Every difference is one line. The exit code is
+    their checksums. Of a table, all its files are compared. Every difference is one line. The exit code is
     0 if there is none, 1 if there are some, and 2 if it cannot be read or has no receipt.
 
     \b

@@ -35,7 +35,7 @@ _RULE = (
         "--merge/--no-merge",
         default=True,
         show_default=True,
-        help="Make one line of images of one acquisition that share a polygon: same platform, near in time.",
+        help="Write one line for a polygon that lies on several images of one satellite pass.",
     ),
 )
 

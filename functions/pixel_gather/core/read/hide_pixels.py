@@ -53,7 +53,7 @@ def hide_in_row(
             continue
         if not _covers(of_mask, outcome, hidden.shape):
             outcome.status = Status.UNLIKE
-            outcome.reason = f"its mask, {mask.band}, has other pixels: larger, smaller or beside its own"
+            outcome.reason = f"its mask, {mask.band}, has pixels of another size or place"
             of_slot[...] = plan.fill_value(index)
             continue
         if outcome.nodata is None:
@@ -98,7 +98,9 @@ def _problem(mask: PixelMask, of_mask: Outcome, row: CubeRow) -> str | None:
     """Return why a row has no mask, in words; None if it has one."""
     if of_mask.status is Status.ABSENT:
         if row.chip is not None:
-            return f"its mask, {mask.band}, is absent: the list names none here, or it ends before the chip"
+            return (
+                f"its mask, {mask.band}, is absent: the list names no file, or the file ends before the chip"
+            )
         return f"the list names no source of its mask, {mask.band}"
     if of_mask.status is not Status.OK:
         return f"its mask, {mask.band}, is {of_mask.status.name.lower()}: {of_mask.reason}"

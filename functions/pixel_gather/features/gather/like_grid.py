@@ -31,7 +31,7 @@ async def fill_like(
     if isinstance(given, GatherRequest) or not isinstance(asked, Mapping) or asked.get("like") is None:
         return given
     if others := sorted(asked.keys() - {"like", "resampling"}):
-        raise RequestError(f"like says all of the grid; leave {others[0]} out", field=LIKE)
+        raise RequestError(f"like gives the whole grid; leave {others[0]} out", field=LIKE)
     if not isinstance(place := asked["like"], str):
         raise RequestError("name a cube or a GeoTIFF", field=LIKE)
     is_file = place.lower().endswith(_FILES)

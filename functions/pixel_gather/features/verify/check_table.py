@@ -32,7 +32,7 @@ class VerifiedTable:
 
 
 def check_table(href: str, objects: Objects) -> VerifiedTable:
-    """Read the three files of a table and compare them with the receipt.
+    """Read the files of a table and compare them with the receipt.
 
     Args:
         href: Of the table.

@@ -10,7 +10,7 @@ from pixel_gather.io.store.object_store import Objects, StoreSettings
 
 
 def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> VerifiedTable:
-    """Read the three files of a table of `points` or `zones`, and compare them with its receipt.
+    """Read the files of a table of `points` or `zones`, and compare them with its receipt.
 
     Args:
         place: The table: a Parquet file, or ``s3://bucket/key``.

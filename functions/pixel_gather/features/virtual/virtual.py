@@ -181,7 +181,7 @@ def _as_stored(request: GatherRequest) -> GatherRequest:
     if request.output.has_band_axis:
         raise RequestError("references have an array for each band: leave it out", field="output.bands")
     if not request.output.sharding:
-        raise RequestError("references need no shards: leave it out", field="output.sharding")
+        raise RequestError("a virtual cube has no shards of its own: leave it out", field="output.sharding")
     for name in ("append_to", "archive"):
         if getattr(output, name) is not None:
             raise RequestError("a virtual cube is made as a whole: leave it out", field=f"output.{name}")
