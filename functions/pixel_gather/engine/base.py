@@ -29,8 +29,8 @@ class Base:
     append: Append = field(default_factory=Append)
     """Where the new rows go."""
 
-    shards: frozenset[str] = frozenset()
-    """Keys of the shards that are stored."""
+    shards: Mapping[str, int] = field(default_factory=dict)
+    """Size in bytes of each shard that is stored, by its key."""
 
     rows: Iterator[Mapping[str, Any]] = field(default_factory=lambda: iter(()))
     """Values of the rows that are there, in batches. They can be read once."""
@@ -73,7 +73,7 @@ async def read_base(
             origin=dict(found.origin),
             place_claim=found.claim,
         ),
-        shards=frozenset(key for key, *_ in metadata["shards"]),
+        shards={key: nbytes for key, nbytes, _ in metadata["shards"]},
         rows=batches,
     )
 

@@ -167,6 +167,7 @@ async def _stage(
     # Which tasks are committed? All finishes of a plan agree on those that are not.
     control = stores.control
     _check_lost(tasks, found, max_lost_share)
+    _check_reduced(plan, tasks, found)
     agreed, list_content = await both(
         _agree_on_lost(tasks, found, control, committed), _get_found_list(plan, control)
     )
@@ -217,6 +218,16 @@ def _check_lost(tasks: Sequence[ShardTask], found: Mapping[int, str], max_lost_s
         named = ", ".join(map(str, missing[:_MOST_NAMED])) + (", ..." if len(missing) > _MOST_NAMED else "")
         raise ShardsMissingError(
             f"{len(missing):,} of {len(tasks):,} shards have not been gathered (shard {named}): run the "
+            "gather again to go on"
+        )
+
+
+def _check_reduced(plan: CubePlan, tasks: Sequence[ShardTask], found: Mapping[int, str]) -> None:
+    """Refuse to lose a task that reduces rows anew. They count as read, and it may have put other pixels."""
+    missing = [task.index for task in tasks if task.again and task.index not in found]
+    if plan.reduction is not None and missing:
+        raise ShardsMissingError(
+            f"shard {missing[0]} has rows of the cube that are reduced anew, and was not gathered: run the "
             "gather again to go on"
         )
 

@@ -228,7 +228,6 @@ async def _plan_rows(
             template=base.template,
             n_rows=base.append.first_row,
             asks_for_all=asks_for_all,
-            is_settling=asked.settles,
         )
         base = replace(base, rows=failed.watch(base.rows))
     whole = order_bands(table, None if base.template is None else base.template.of_scenes)
@@ -247,7 +246,6 @@ async def _plan_rows(
             return None
     elif rows is None:
         return None
-    again = {} if failed is None else failed.rows
 
     # Without new rows, no source is opened for the plan.
     if rows is None:
@@ -262,7 +260,7 @@ async def _plan_rows(
             workers=workers,
             now=now,
         )
-        return plan, None, again
+        return _with_sizes(plan, base), None, failed.listed(plan)
 
     # Plan new rows as the cube prescribes.
     plan = await plan_cube(
@@ -277,7 +275,14 @@ async def _plan_rows(
 
     # The first of them may continue shards.
     tails = tuple(dict.fromkeys((*plan.append.tails, *find_tails(plan, base))))
-    return replace(plan, append=replace(plan.append, tails=tails)), rows, again
+    plan = replace(plan, append=replace(plan.append, tails=tails))
+    return _with_sizes(plan, base), rows, {} if failed is None else failed.listed(plan)
+
+
+def _with_sizes(plan: CubePlan, base: Base) -> CubePlan:
+    """Return the plan of an append with the sizes of the objects that it goes on from."""
+    sizes = tuple(base.shards[key] for key in plan.append.tails)
+    return replace(plan, append=replace(plan.append, tail_nbytes=sizes))
 
 
 async def _with_failed(asked: _Asked, base: Base, failed: FailedRows, cube: CubeStore) -> Base:

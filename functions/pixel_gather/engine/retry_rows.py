@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 
 from pixel_gather.core.errors import AppendRunningError
@@ -18,11 +19,11 @@ from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.scaling import SCALING_COLUMNS
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.plan.cube_plan import Append, slot_of_mask
+from pixel_gather.core.plan.cube_plan import Append, CubePlan, slot_of_mask
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.plan.plan_again import Again
 from pixel_gather.core.results.contributors import CONTRIBUTORS, scenes_from_lines
-from pixel_gather.core.results.row_evidence import column_value
+from pixel_gather.core.results.row_evidence import column_value, rows_from_values
 
 if TYPE_CHECKING:  # not needed to run
     from pixel_gather.core.results.receipt import Receipt
@@ -84,8 +85,8 @@ class FailedRows:
     n_tries: dict[int, int] = field(default_factory=dict)
     """How often the sources of these rows were tried."""
 
-    is_settling: bool = False
-    """Whether reduced rows are written whatever can be read of them; see `RowClaim.settles`."""
+    _told: "dict[int, Mapping[str, Values]]" = field(default_factory=dict)
+    """What the table tells of each of these rows that is reduced."""
 
     _sizes: "np.ndarray[Any, np.dtype[np.float64]]" = field(default_factory=lambda: np.zeros(3))
     """Of the sources that were read: their number, their bytes, and the bytes of their headers."""
@@ -117,6 +118,15 @@ class FailedRows:
             scenes_again=tuple(len(self.rows[row].members) for row in rows) if reduces else (),
             tails=tuple(sorted(keys.intersection(stored))),
         )
+
+    def listed(self, plan: CubePlan) -> Mapping[int, CubeRow]:
+        """Return the rows for the list of a plan. Those that are reduced anew have their outcomes so far."""
+        packed = {
+            row: msgspec.msgpack.encode(rows_from_values(plan, values)[0][1])
+            for row, values in self._told.items()
+            if row in self.rows
+        }
+        return {row: replace(each, packed_outcomes=packed.get(row)) for row, each in self.rows.items()}
 
     @property
     def n_sources(self) -> int:
@@ -199,6 +209,8 @@ class FailedRows:
         template = self.template
         if template.n_strips > 1:  # each strip would decide by itself
             return
+        if not template.layout.is_sharded:  # an object that is replaced keeps no former pixels
+            return
         names = [each.name for each in template.of_scenes.slots]
         n = min(len(batch["href"]), max(self.n_rows - start, 0))
         n_failed = batch["sources_failed"][:n].reshape(n, -1).max(axis=1, initial=0)
@@ -210,6 +222,7 @@ class FailedRows:
                 failed = [each for each in failed if each.status in PASSING and each.tries < MOST_TRIES]
             if failed or (self.asks_for_all and n_failed[row]):
                 self.rows[start + row] = self._row_anew(batch, row, members, outcomes)
+                self._told[start + row] = {name: values[row : row + 1] for name, values in batch.items()}
                 self.n_tries[start + row] = max((each.tries for each in failed), default=1)
             was_read = [each.cost for each in known if each.status is Status.OK]
             nbytes = np.array([(1, each.nbytes, each.header_nbytes) for each in was_read])
@@ -227,8 +240,6 @@ class FailedRows:
             tuple((each.etag or "") if each.status is Status.OK else None for each in of_scene)
             for of_scene in outcomes
         ]
-        if self.is_settling:
-            etags = [()] * len(members)
         there = {each.band for scene in members for each in scene.sources if each is not None}
         time_us = int(batch["time"][row]) if self.template.has_time else None
         columns = {

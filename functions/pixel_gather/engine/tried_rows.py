@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.read.reduce_row import may_replace
 from pixel_gather.core.results.row_evidence import Rows, rows_from_values
 
 if TYPE_CHECKING:  # not needed to run
@@ -39,31 +39,28 @@ async def with_tried(
         while next_one is not None and next_one[0] < start + len(rows):
             number, read, outcomes = next_one
             row, former = rows[number - start]
-            put = _reduce_over if read.members else _put_over
-            rows[number - start] = row, put(read, former, outcomes, n_tries[number])
+            put = partial(_put_over, former) if read.packed_outcomes is None else _count_tries
+            rows[number - start] = row, put(read, outcomes, n_tries[number])
             next_one = await anext(tried, None)
         yield rows
         start += len(rows)
 
 
-def _reduce_over(
-    read: CubeRow, former: Sequence[Outcome], outcomes: Sequence[Outcome], n_tries: int
-) -> list[Outcome]:
-    """Return the outcomes of a row that was reduced anew, or those that it had, if it was not replaced."""
-    is_replaced = may_replace(read, outcomes[0].members)
-    found = [replace(each, tries=n_tries + 1) for each in (outcomes if is_replaced else former)]
+def _count_tries(read: CubeRow, outcomes: Sequence[Outcome], n_tries: int) -> list[Outcome]:
+    """Return the outcomes of a row that was reduced anew, or has stayed, as its worker has decided."""
+    found = [replace(each, tries=n_tries + 1) for each in outcomes]
     found[0].members = [
         [
-            replace(each, tries=n_tries + 1) if was.status.is_failure else each
-            for was, each in zip(before, now, strict=True)
+            replace(each, tries=n_tries + 1) if etag is None else each
+            for etag, each in zip(scene.etags, of_scene, strict=True)
         ]
-        for before, now in zip(former[0].members, found[0].members, strict=True)
+        for scene, of_scene in zip(read.members, outcomes[0].members, strict=True)
     ]
     return found
 
 
 def _put_over(
-    read: CubeRow, former: Sequence[Outcome], outcomes: Sequence[Outcome], n_tries: int
+    former: Sequence[Outcome], read: CubeRow, outcomes: Sequence[Outcome], n_tries: int
 ) -> list[Outcome]:
     """Return the outcomes of a row: the new ones of the sources that were read again."""
     return [

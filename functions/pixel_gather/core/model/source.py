@@ -101,6 +101,9 @@ class CubeRow:
     None for those that were not, and empty for files without versions.
     """
 
+    packed_outcomes: bytes | None = None
+    """Of a row that is reduced anew: its outcomes as they are, packed. They stay if its pixels stay."""
+
     def sources_to_read(self, mask_slot: int | None) -> tuple[Source | None, ...]:
         """Return the sources, with that of the mask where only others are stored again."""
         if self.mask is None or mask_slot is None:

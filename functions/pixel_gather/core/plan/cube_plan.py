@@ -252,6 +252,9 @@ class Append:
     """Keys of the stored shards that rows are put into: the last ones if they are not full, and those of the
     rows in ``again``."""
 
+    tail_nbytes: tuple[int, ...] = ()
+    """Size of each of these in the version before. Objects begin with it, whatever tries have put behind."""
+
     again: tuple[int, ...] = ()
     """Rows of the cube that are tried again, ascending. Some of their sources could not be read before."""
 
@@ -267,6 +270,10 @@ class Append:
 
     scenes_again: tuple[int, ...] = ()
     """How many scenes each of the rows in ``again`` is reduced of. Empty if each row is one."""
+
+    def nbytes_of(self, key: str) -> int:
+        """Return the size of a shard's object in the version before; 0 if there was none."""
+        return dict(zip(self.tails, self.tail_nbytes, strict=True)).get(key, 0)
 
     def n_places_again(self, shard_rows: int) -> int:
         """Return at how many places along the rows there are shards with the rows in ``again``."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 
+import msgspec
 import numpy as np
 
 from pixel_gather.core.in_thread import in_thread
@@ -121,8 +122,11 @@ class ShardFilling:
             for top, bottom in pairwise(edges)
             if top < bottom
         )
-        if not may_replace(self._rows[at], outcomes):
+        row = self._rows[at]
+        if row.packed_outcomes is not None and not may_replace(row, outcomes):
             self.kept.append(at)
+            self.outcomes[at] = msgspec.msgpack.decode(row.packed_outcomes, type=list[Outcome])
+            return
         self.outcomes[at] = outcomes_of_row(self._plan, scenes, np.sum(counts, axis=0), height=height)
         await in_thread(partial(self._measure, at, self.outcomes[at]), goes_first=True)
 

@@ -238,9 +238,8 @@ def may_replace(row: CubeRow, outcomes: Sequence[Sequence[Outcome]]) -> bool:
         for etag, outcome in before
         if etag is not None
     )
-    return stays and (
-        not before or any(etag is None and outcome.status is Status.OK for etag, outcome in before)
-    )
+    gains = any(etag is None and outcome.status is Status.OK for etag, outcome in before)
+    return stays and (gains or not before)
 
 
 def outcomes_of_row(plan: CubePlan, scenes: Scenes, counts: Pixels, *, height: int) -> list[Outcome]:

@@ -61,18 +61,27 @@ class GrownShard:
         """Return whether the shard of this key has chunks with rows of the cube."""
         return path in self._plan.append.tails
 
+    def committed_nbytes(self, path: str, former: bytes) -> int:
+        """Return up to where the present object holds what its rows are; see `parts_with`.
+
+        A reduced row counts as read, though it lacks sources. So another try may have put other pixels.
+        """
+        return len(former) if self._plan.reduction is None else self._plan.append.nbytes_of(path)
+
     async def encode_rows(self, start: int, stop: int) -> None:
         """Do nothing: see the class."""
 
     def close(self) -> None:
         """Do nothing: nothing is held."""
 
-    async def parts_with(self, former: bytes) -> list[Part]:
+    async def parts_with(self, former: bytes, *, committed_nbytes: int | None = None) -> list[Part]:
         """Return the new object: the former one, the new chunks, and the index of all; or one chunk.
 
         Args:
             former: The shard's object. It has the rows before, and perhaps others of an append that was given
                 up. Empty if there is none.
+            committed_nbytes: With so many bytes it begins that are the object of the version before. Its rows
+                are in the new one again, but for those that are put. None if all bytes are.
 
         Raises:
             StoreError: The object is damaged.
@@ -83,7 +92,7 @@ class GrownShard:
         rows, *others = (
             whole // part for whole, part in zip(plan.layout.shard, plan.layout.chunk, strict=True)
         )
-        index = read_index(former, (rows, n_bands, *others))
+        index = read_index(former[:committed_nbytes], (rows, n_bands, *others))
         is_new = np.zeros((rows, n_bands), dtype=bool)
         parts: list[Part] = []
         for band in range(n_bands):

@@ -257,7 +257,8 @@ class ZarrCube:
         if there is not None and there.etag != replaces:
             return None
         former = b"" if there is None else there.content
-        parts = await rows.parts_with(former)
+        committed_nbytes = rows.committed_nbytes(path, former)
+        parts = await rows.parts_with(former, committed_nbytes=committed_nbytes)
         etag = await self.put_object(path, parts, replaces=replaces)
         return None if etag is None else StoredShard(nbytes=sum(map(len, parts)) - len(former), etag=etag)
 

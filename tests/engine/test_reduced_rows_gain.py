@@ -1,0 +1,140 @@
+"""A row that is reduced of several scenes never loses one that it has, whatever became of tries before."""
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixel_gather.core.errors import ShardsMissingError
+from pixel_gather.core.model.source import CubeRow, ListColumn, Source
+from pixel_gather.engine import row_claim
+from pixel_gather.features.verify.check_cube import check_cube
+from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, read_row_table
+from support.appends import GrownPlace
+from support.fakes import FakeImage, FakeTable
+
+RNG = np.random.default_rng(52)
+PIXELS = {f"s3://b/{n}": RNG.integers(1, 999, (1, 20, 20), "uint16") for n in range(8)}
+IMAGES = {href: FakeImage(pixels=each, header={"etag": f'"{href}"'}) for href, each in PIXELS.items()}
+GROUP = ListColumn(name="group", dtype="int64", varies_in_row=False)
+WINDOW = np.s_[:, 3:9, 2:10]
+LAYOUTS = [(1, 1), (1, 4), (2, 4)]
+
+
+def scenes(*numbers: int) -> FakeTable:
+    """Return a list of images by their number. Two at a time are a group."""
+    rows = [
+        CubeRow(time_us=None, sources=(Source(href=f"s3://b/{n}", columns={GROUP.name: n // 2}),))
+        for n in numbers
+    ]
+    return FakeTable(rows, columns=(GROUP,), digest="-".join(map(str, numbers)).ljust(64, "0"))
+
+
+def place(chunk_rows: int, shard_rows: int, *, is_sharded: bool = True) -> GrownPlace:
+    """Return a place with a cube of two means. The first one lacks its second source, which comes then."""
+    chunk = [chunk_rows, 4, 4] if is_sharded else [shard_rows, 6, 8]  # no strips
+    layout = {"chunk": chunk} | ({"shard_rows": shard_rows} if is_sharded else {})
+    request = {
+        "reduce": {"by": GROUP.name, "statistic": "mean"},
+        "output": {"layout": layout, "sharding": is_sharded},
+    }
+    grown = GrownPlace(
+        images={href: each for href, each in IMAGES.items() if href[-1] != "1"}, request=request
+    )
+    grown.gather(scenes(0, 1, 2, 3))
+    images: Any = grown.reader.images
+    images["s3://b/1"] = IMAGES["s3://b/1"]
+    return grown
+
+
+def let_go(grown: GrownPlace, fate: str) -> None:
+    """Take the source away that the first row has, or give it other pixels."""
+    images: Any = grown.reader.images
+    if fate == "gone":
+        del images["s3://b/0"]
+    else:
+        images["s3://b/0"] = FakeImage(pixels=PIXELS["s3://b/7"], header={"etag": '"other"'})
+
+
+def come_back(grown: GrownPlace) -> None:
+    """Let it be there as it was."""
+    images: Any = grown.reader.images
+    images["s3://b/0"] = IMAGES["s3://b/0"]
+
+
+def check(grown: GrownPlace, *rows: tuple[int, ...]) -> None:
+    """Check that rows are the means of some images, and that the table of sources tells of these."""
+    found = grown.open()["band_1"].values
+    for row, numbers in zip(found, rows, strict=True):
+        mean = np.mean([PIXELS[f"s3://b/{n}"][WINDOW][0] for n in numbers], axis=0)
+        assert np.array_equal(row, mean.astype("float32")), numbers
+    (lines,) = read_row_table(grown.contents()[CONTRIBUTORS_KEY])[1]
+    used = lines["status"] == "ok"
+    assert lines["etag"][used].tolist() == [f'"s3://b/{n}"' for row in rows for n in row]
+    assert lines["row"][used].tolist() == [at for at, row in enumerate(rows) for _ in row]
+    assert check_cube(grown.store, place="grown").differences == ()
+
+
+@pytest.mark.parametrize("fate", ["gone", "replaced"])
+@pytest.mark.parametrize(("chunk_rows", "shard_rows"), LAYOUTS)
+def test_a_row_keeps_its_sources_after_a_try_that_was_given_up(
+    monkeypatch: pytest.MonkeyPatch, chunk_rows: int, shard_rows: int, fate: str
+) -> None:
+    """That try has put a row of more sources. The next append can read none of the row's own."""
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+    grown = place(chunk_rows, shard_rows)
+    given_up = asyncio.run(grown.planned(scenes(4)))
+    assert given_up is not None
+    asyncio.run(grown.fill(*given_up))
+    let_go(grown, fate)
+
+    grown.append(scenes(6))
+
+    check(grown, (0,), (2, 3), (6,))
+    come_back(grown)
+    grown.append(scenes(4))
+    check(grown, (0, 1), (2, 3), (6,), (4,))
+
+
+@pytest.mark.parametrize("fate", ["gone", "replaced"])
+@pytest.mark.parametrize(("chunk_rows", "shard_rows"), LAYOUTS)
+def test_a_row_keeps_its_sources_after_a_worker_that_was_stopped(
+    chunk_rows: int, shard_rows: int, fate: str
+) -> None:
+    """It has put the row of more sources, and no sidecar. The next worker cannot read the row's own."""
+    grown = place(chunk_rows, shard_rows)
+    planned = asyncio.run(grown.planned(scenes(4)))
+    assert planned is not None
+    before = set(grown.control.files)
+    asyncio.run(grown.fill(*planned))
+    for sidecar in set(grown.control.files) - before:
+        del grown.control.files[sidecar]
+    let_go(grown, fate)
+
+    asyncio.run(grown.fill(*planned))
+    asyncio.run(grown.finished(*planned))
+
+    check(grown, (0,), (2, 3), (4,))
+
+
+def test_a_task_that_makes_rows_anew_is_not_lost() -> None:
+    """It may have put the row of more sources, and nobody would know of which."""
+    grown = place(1, 1)
+    plan, tasks = asyncio.run(grown.planned(scenes(4))) or (None, ())
+    assert plan is not None
+    new = [task for task in tasks if not task.again]
+    assert len(new) == 1
+    with pytest.raises(ShardsMissingError, match="shard 0 has rows of the cube that are reduced anew"):
+        asyncio.run(grown.finished(plan, tasks, max_lost_share=1.0))
+    asyncio.run(grown.fill(plan, [task for task in tasks if task.again]))
+    asyncio.run(grown.finished(plan, tasks, max_lost_share=1.0))
+    assert grown.open()["status"].values.ravel().tolist()[:2] == [0, 0]
+
+
+def test_objects_that_are_one_chunk_are_not_tried() -> None:
+    """Their former pixels would be gone."""
+    grown = place(1, 1, is_sharded=False)
+    grown.append(scenes(4))
+    check(grown, (0,), (2, 3), (4,))
+    assert grown.append(scenes(4)) is None
