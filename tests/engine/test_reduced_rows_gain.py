@@ -1,16 +1,20 @@
 """A row that is reduced of several scenes never loses one that it has, whatever became of tries before."""
 
 import asyncio
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, override
 
 import numpy as np
 import pytest
 
-from pixel_gather.core.errors import ShardsMissingError
+from pixel_gather.core.errors import ShardsMissingError, StoreError
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
+from pixel_gather.core.stores import Content
 from pixel_gather.engine import row_claim
+from pixel_gather.engine.compact import compact_cube
 from pixel_gather.features.verify.check_cube import check_cube
-from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, read_row_table
+from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, ROWS_KEY, read_row_table
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace
 from support.fakes import FakeImage, FakeTable
 
@@ -138,3 +142,41 @@ def test_objects_that_are_one_chunk_are_not_tried() -> None:
     grown.append(scenes(4))
     check(grown, (0,), (2, 3), (4,))
     assert grown.append(scenes(4)) is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedCube(ZarrCube):
+    """A cube whose writer is stopped before a file is put."""
+
+    stops_at: str
+
+    @override
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
+        if key == self.stops_at:
+            raise StoreError("stopped")
+        return await ZarrCube.put_object(self, key, content, replaces=replaces)
+
+
+def test_a_row_keeps_its_sources_after_a_compaction_that_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table tells the sizes of objects that are shorter now. A try was given up, too."""
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+    grown = place(1, 4)
+    let_go(grown, "gone")
+    grown.append(scenes(6))  # the row is tried again, and stays
+    grown.watch = lambda store: StoppedCube(store=store, place="place", stops_at=ROWS_KEY)
+    with pytest.raises(StoreError, match="stopped"):
+        asyncio.run(compact_cube(grown.cube))
+    grown.watch = lambda store: ZarrCube(store, "place")
+    come_back(grown)
+    for _ in range(2):  # twice: another worker puts its object behind
+        given_up = asyncio.run(grown.planned(scenes(4)))
+        assert given_up is not None
+        before = set(grown.control.files)
+        asyncio.run(grown.fill(*given_up))
+        for sidecar in set(grown.control.files) - before:
+            del grown.control.files[sidecar]
+    let_go(grown, "gone")
+
+    grown.append(scenes(5))
+
+    check(grown, (0,), (2, 3), (6,), (5,))

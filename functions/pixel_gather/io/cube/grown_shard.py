@@ -6,6 +6,7 @@ encoded again. An object that is one chunk is such a chunk as a whole.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -92,7 +93,7 @@ class GrownShard:
         rows, *others = (
             whole // part for whole, part in zip(plan.layout.shard, plan.layout.chunk, strict=True)
         )
-        index = read_index(former[:committed_nbytes], (rows, n_bands, *others))
+        index = _committed_index(former, committed_nbytes, (rows, n_bands, *others))
         is_new = np.zeros((rows, n_bands), dtype=bool)
         parts: list[Part] = []
         for band in range(n_bands):
@@ -197,6 +198,25 @@ def read_index(content: bytes, grid: tuple[int, ...]) -> _Index:
     if len(stored) != n or google_crc32c.value(stored).to_bytes(4, "little") != checksum:
         raise StoreError("a shard of the cube is damaged: its index has another checksum")
     return np.frombuffer(stored, "<u8").reshape(*grid, 2).copy()
+
+
+def _committed_index(content: bytes, nbytes: int | None, grid: tuple[int, ...]) -> _Index:
+    """Return the index of a former object, with whose bytes this one begins.
+
+    A compaction that was stopped has left a shorter one. It begins with no other: it is the first.
+    """
+    with suppress(StoreError):
+        return read_index(content[:nbytes], grid)
+    return _first_index(content, grid)
+
+
+def _first_index(content: bytes, grid: tuple[int, ...]) -> _Index:
+    """Return the index of the first of the objects that follow one another. Each ends where chunks begin."""
+    index = read_index(content, grid)
+    for end in sorted(set(index[..., 0].ravel().tolist()) - {0, int(_EMPTY)}):
+        with suppress(StoreError):
+            return _first_index(content[:end], grid)
+    return index
 
 
 def index_nbytes(n_chunks: int) -> int:
