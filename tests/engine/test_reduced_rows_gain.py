@@ -180,3 +180,20 @@ def test_a_row_keeps_its_sources_after_a_compaction_that_was_stopped(monkeypatch
     grown.append(scenes(5))
 
     check(grown, (0,), (2, 3), (6,), (5,))
+
+
+def test_sources_of_one_row_that_come_back_one_after_the_other_are_counted_once() -> None:
+    """The second try reads the first of them again, too, which was recovered before."""
+    grown = place(1, 4)
+    images: Any = grown.reader.images
+    for href in ("s3://b/4", "s3://b/5"):
+        del images[href]
+    grown.append(scenes(4, 5, 6))
+    recovered = []
+    for href in ("s3://b/4", "s3://b/5"):
+        images[href] = IMAGES[href]
+        report = grown.append(scenes(4, 5, 6))
+        assert report is not None
+        recovered.append(report.n_recovered)
+    assert recovered == [2, 3]  # with that of the first row
+    check(grown, (0, 1), (2, 3), (4, 5), (6,))

@@ -27,6 +27,7 @@ from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.quicklook import Quicklooks
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.read.stored_tiles import BandTiles
+from pixel_gather.core.results.contributors import CONTRIBUTORS, lines_by_row
 from pixel_gather.core.results.receipt import Receipt, WrittenFile
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import Coordinate, Values
@@ -76,8 +77,26 @@ class Shard:
     n_stale: int = 0
     """Chunks that only the indexes of former objects name."""
 
+    nbytes: int = 0
+    """No two objects with other rows have the same size."""
+
+    former: Mapping[int, Mapping[tuple[int, int], Pixels]] = field(default_factory=dict)
+    """Rows of the objects with which this one begins, by their size."""
+
+    def rows_of(self, nbytes: int) -> Mapping[tuple[int, int], Pixels]:
+        """Return the rows of the first so many bytes; of the first object if none has this size."""
+        sizes = {0: {}, **self.former, self.nbytes: self.rows}
+        first = next(iter(self.former.values()), self.rows)
+        return sizes.get(nbytes, first)
+
     def __len__(self) -> int:
         return len(self.rows) + self.n_stale
+
+
+class Table(dict[str, Any]):
+    """The columns of the table of rows, and key and size of each shard."""
+
+    shards: Sequence[tuple[str, int, str]] = ()
 
 
 class Access(Protocol):
@@ -253,8 +272,13 @@ class SimulatedCube:
             if there.etag != replaces:
                 return None
         former: Any = Shard({}) if there is None else there.content
-        kept = {row: former.rows[row] for row in former.rows if row[0] < n_before}
-        shard = Shard({**kept, **added}, former.n_stale + len(former.rows))
+        plan = encoder.plan
+        rows = former.rows if plan.reduction is None else former.rows_of(plan.append.nbytes_of(path))
+        kept = {row: rows[row] for row in rows if row[0] < n_before}
+        sizes = {**former.former, former.nbytes: former.rows} if former.nbytes else {}
+        shard = Shard(
+            {**kept, **added}, former.n_stale + len(former.rows), nbytes=former.nbytes + 1, former=sizes
+        )
         etag = await self.put_object(path, shard, replaces=replaces)
         return None if etag is None else StoredShard(nbytes=1, etag=etag)
 
@@ -277,8 +301,14 @@ class SimulatedCube:
     async def row_table(self) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Values]]]:
         """Return the table of rows."""
         values: Any = (await self._needed(ROWS_KEY)).content
-        keys = [key for key, each in self.objects.items() if isinstance(each.content, Shard)]
-        return {"shards": [(key, 1, "") for key in keys]}, iter([values])
+        contributors = await self.read_object(CONTRIBUTORS_KEY)
+        return {"shards": values.shards}, iter([_with_contributors(values, contributors)])
+
+    def shards_now(self) -> Sequence[tuple[str, int, str]]:
+        """Return key and size of each shard."""
+        contents = ((key, each.content) for key, each in self.objects.items())
+        shards: Sequence[tuple[str, Any]] = [each for each in contents if isinstance(each[1], Shard)]
+        return [(key, shard.nbytes, "") for key, shard in shards]
 
     async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
         """Return what is known of the rows before an append."""
@@ -290,7 +320,8 @@ class SimulatedCube:
         report = None if found is None else found.complete_report()
         if report is None:
             raise ArrayExistsError("the cube was removed")
-        values: Any = table.content
+        rows: Any = table.content
+        values = _with_contributors(rows, await self.read_object(CONTRIBUTORS_KEY))
         told: Any = receipt.content
         return EarlierRows(
             report=report,
@@ -324,7 +355,8 @@ class SimulatedCube:
     def compacted_shard(self, content: Any, grid: tuple[int, ...]) -> Any:
         """Return a shard without what is stale."""
         del grid
-        return Shard({}) if content is None else replace(content, n_stale=0)
+        size = {} if content is None else {"nbytes": content.nbytes + 1000, "former": {}}
+        return Shard({}, nbytes=1000) if content is None else replace(content, n_stale=0, **size)
 
     async def compaction_files(self, found: FoundCube) -> Mapping[str, Any]:
         """Return the files of a compacted cube."""
@@ -332,6 +364,8 @@ class SimulatedCube:
         root, rows, receipt = contents
         arrays: Any = (await self._needed(f"arrays/{ROOT_KEY}")).content
         check_files(found, n_rows=(len(rows["href"]), receipt.shape[0], arrays))
+        rows = Table(rows)
+        rows.shards = self.shards_now()
         last = found.versions[-1]
         added = replace(
             last, number=last.number + 1, kind="compact", n_sources=0, n_failed=0, n_retried=0, n_recovered=0
@@ -346,6 +380,17 @@ class SimulatedCube:
     def staged(self) -> Iterator["SimulatedStage"]:
         """Open an empty stage."""
         yield SimulatedStage(self)
+
+
+def _with_contributors(values: Table, table: StoredObject | None) -> Mapping[str, Values]:
+    """Return the columns of rows with what is known of the sources that each was reduced of."""
+    if table is None:
+        return values
+    columns: Any = table.content
+    lines = lines_by_row(columns)
+    told = np.empty(len(values["href"]), dtype=object)
+    told[:] = [lines.get(row, []) for row in range(len(told))]
+    return {**values, CONTRIBUTORS: told}
 
 
 @dataclass
@@ -385,7 +430,10 @@ class SimulatedStage:
         """Keep the columns."""
         assert plan.n_rows
         parts = [batch async for batch in batches]
-        (self.objects[ROWS_KEY],) = parts  # a cube of few rows is one batch
+        (values,) = parts  # a cube of few rows is one batch
+        table = Table(values)
+        table.shards = self.cube.shards_now()
+        self.objects[ROWS_KEY] = table
         return WrittenFile(key=ROWS_KEY, nbytes=1, sha256="")
 
     async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> WrittenFile | None:
@@ -429,7 +477,8 @@ class SimulatedStage:
             return [sorted(self.objects.keys() - {ROOT_KEY})]
         chunks = sorted(key for key in self.objects if "/c/" in key)
         last = [key for key in chunks if key.startswith("status/")]
-        return [sorted(set(chunks) - set(last)), last, [f"arrays/{ROOT_KEY}"], [ROWS_KEY], [RECEIPT_KEY]]
+        files = sorted({ROWS_KEY, CONTRIBUTORS_KEY} & self.objects.keys())
+        return [sorted(set(chunks) - set(last)), last, [f"arrays/{ROOT_KEY}"], files, [RECEIPT_KEY]]
 
     def chunk_keys(self, name: str) -> Mapping[int, str]:
         """Return the key of the one chunk."""

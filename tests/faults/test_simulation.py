@@ -3,14 +3,14 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from faults import simulation
+from faults import simulated_cube, simulation
 from faults.simulated_cube import SimulatedCube
 from faults.simulation import BrokenPromiseError, Product, simulate
 from pixel_gather.core.claim import check_uncommitted
@@ -280,6 +280,29 @@ def _put_back_means_of_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fill_rows, "reduce_lines", of_all)
 
 
+def _put_back_rows_made_anew_of_other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a row that is tried again have what can be read now, in whatever version."""
+
+    def if_it_gains(row: CubeRow, outcomes: Sequence[Sequence[Outcome]]) -> bool:
+        told = [
+            zip(scene.etags, of_scene, strict=True)
+            for scene, of_scene in zip(row.members, outcomes, strict=True)
+        ]
+        return any(etag is None and each.status is Status.OK for of_scene in told for etag, each in of_scene)
+
+    monkeypatch.setattr(fill_rows, "may_replace", if_it_gains)
+
+
+def _put_back_rows_as_former_tries_left_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a row that stays have the pixels that a worker has put who was stopped."""
+    monkeypatch.setattr(simulated_cube.Shard, "rows_of", lambda shard, _: shard.rows)
+
+
+def _put_back_rows_made_anew_that_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a finish do without a task that reduces rows anew."""
+    monkeypatch.setattr(finish_gather, "_check_reduced", lambda *_: None)
+
+
 type _PutBack = Callable[[pytest.MonkeyPatch], None]
 
 _DEFECTS: Final[tuple[_PutBack, ...]] = (
@@ -298,6 +321,9 @@ _DEFECTS: Final[tuple[_PutBack, ...]] = (
     _put_back_tries_beside_any_version_of_the_mask,
     _put_back_tries_of_raw_values,
     _put_back_means_of_what_failed,
+    _put_back_rows_made_anew_of_other_versions,
+    _put_back_rows_as_former_tries_left_them,
+    _put_back_rows_made_anew_that_are_lost,
 )
 _MOST_SEEDS: Final = 5000
 """The rarest defect showed itself in 4 of 700 runs."""
@@ -309,6 +335,8 @@ _FIRST_SEEDS: Final[dict[_PutBack, int]] = {
     _put_back_publishing_of_committed_appends: 80,
     _put_back_finishes_of_committed_gathers: 60,
     _put_back_finishes_that_each_decide_what_is_lost: 350,
+    _put_back_rows_as_former_tries_left_them: 2410,
+    _put_back_rows_made_anew_that_are_lost: 530,
 }
 """A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""
 

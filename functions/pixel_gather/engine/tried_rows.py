@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.source import CubeRow
@@ -39,28 +40,37 @@ async def with_tried(
         while next_one is not None and next_one[0] < start + len(rows):
             number, read, outcomes = next_one
             row, former = rows[number - start]
-            put = partial(_put_over, former) if read.packed_outcomes is None else _count_tries
-            rows[number - start] = row, put(read, outcomes, n_tries[number])
+            packed = read.packed_outcomes
+            rows[number - start] = (
+                row,
+                (
+                    _put_over(read, former, outcomes, n_tries[number])
+                    if packed is None
+                    else _count_tries(
+                        msgspec.msgpack.decode(packed, type=list[Outcome]), outcomes, n_tries[number]
+                    )
+                ),
+            )
             next_one = await anext(tried, None)
         yield rows
         start += len(rows)
 
 
-def _count_tries(read: CubeRow, outcomes: Sequence[Outcome], n_tries: int) -> list[Outcome]:
+def _count_tries(former: Sequence[Outcome], outcomes: Sequence[Outcome], n_tries: int) -> list[Outcome]:
     """Return the outcomes of a row that was reduced anew, or has stayed, as its worker has decided."""
     found = [replace(each, tries=n_tries + 1) for each in outcomes]
     found[0].members = [
         [
-            replace(each, tries=n_tries + 1) if etag is None else each
-            for etag, each in zip(scene.etags, of_scene, strict=True)
+            replace(each, tries=n_tries + 1 if was.status.is_failure else was.tries)
+            for was, each in zip(before, of_scene, strict=True)
         ]
-        for scene, of_scene in zip(read.members, outcomes[0].members, strict=True)
+        for before, of_scene in zip(former[0].members, outcomes[0].members, strict=True)
     ]
     return found
 
 
 def _put_over(
-    former: Sequence[Outcome], read: CubeRow, outcomes: Sequence[Outcome], n_tries: int
+    read: CubeRow, former: Sequence[Outcome], outcomes: Sequence[Outcome], n_tries: int
 ) -> list[Outcome]:
     """Return the outcomes of a row: the new ones of the sources that were read again."""
     return [
