@@ -663,10 +663,10 @@ def test_plan_cube_refuses_to_pay_for_much_transfer(
 @pytest.mark.parametrize(
     ("per_s", "seconds", "n_workers"),
     [
-        ({}, 10, None),
+        ({}, 5.5, None),
         ({"s3://b": 20.0}, 100, 5),
         ({"s3://b": 20.0, "https://h": 4.0}, 100, 5),
-        ({"s3://other": 1.0}, 10, None),
+        ({"s3://other": 1.0}, 5.5, None),
         ({"s3://b": 1.0}, 2000, 1),
     ],
 )
