@@ -27,7 +27,7 @@ from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.quicklook import Quicklooks
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.read.stored_tiles import BandTiles
-from pixel_gather.core.results.contributors import CONTRIBUTORS, lines_by_row
+from pixel_gather.core.results.contributors import CONTRIBUTORS, unpacked_lines
 from pixel_gather.core.results.receipt import Receipt, WrittenFile
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import Coordinate, Values
@@ -301,8 +301,7 @@ class SimulatedCube:
     async def row_table(self) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Values]]]:
         """Return the table of rows."""
         values: Any = (await self._needed(ROWS_KEY)).content
-        contributors = await self.read_object(CONTRIBUTORS_KEY)
-        return {"shards": values.shards}, iter([_with_contributors(values, contributors)])
+        return {"shards": values.shards}, iter([_with_contributors(values)])
 
     def shards_now(self) -> Sequence[tuple[str, int, str]]:
         """Return key and size of each shard."""
@@ -321,7 +320,7 @@ class SimulatedCube:
         if report is None:
             raise ArrayExistsError("the cube was removed")
         rows: Any = table.content
-        values = _with_contributors(rows, await self.read_object(CONTRIBUTORS_KEY))
+        values = _with_contributors(rows)
         told: Any = receipt.content
         return EarlierRows(
             report=report,
@@ -382,15 +381,10 @@ class SimulatedCube:
         yield SimulatedStage(self)
 
 
-def _with_contributors(values: Table, table: StoredObject | None) -> Mapping[str, Values]:
+def _with_contributors(values: Table) -> Mapping[str, Values]:
     """Return the columns of rows with what is known of the sources that each was reduced of."""
-    if table is None:
-        return values
-    columns: Any = table.content
-    lines = lines_by_row(columns)
-    told = np.empty(len(values["href"]), dtype=object)
-    told[:] = [lines.get(row, []) for row in range(len(told))]
-    return {**values, CONTRIBUTORS: told}
+    told = {CONTRIBUTORS: unpacked_lines(values[CONTRIBUTORS])} if CONTRIBUTORS in values else {}
+    return {**values, **told}
 
 
 @dataclass

@@ -24,7 +24,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.hide_pixels import merge_strips
 from pixel_gather.core.read.quicklook import QuicklookAlbum
-from pixel_gather.core.results.contributors import contributor_values
+from pixel_gather.core.results.contributors import CONTRIBUTORS, contributor_values, packed_lines
 from pixel_gather.core.results.receipt import WrittenFile, digests_of_shard, receipt_of, shard_digests
 from pixel_gather.core.results.report import Report, Tally
 from pixel_gather.core.results.row_coordinates import (
@@ -180,7 +180,7 @@ async def _stage(
     await staged.create_coordinates(plan, coordinates)
     counts = _Counts(Tally(plan=plan), QuicklookAlbum(plan))
     rows = _count_rows(plan, tasks, sidecars, counts, earlier)
-    writing = _write_rows(staged, plan, coordinates, rows, partial(table_values, plan))
+    writing = _write_rows(staged, plan, coordinates, rows, partial(_table_of, plan))
     async with aclosing(writing) as batches:
         table = await staged.write_row_table(plan, batches)
     report = counts.tally.report()
@@ -401,6 +401,16 @@ async def _read_all_headers(
 
 async def _get_found_list(plan: CubePlan, control: ControlStore) -> bytes | None:
     return await control.get(FOUND_LIST_KEY) if plan.was_searched else None
+
+
+def _table_of(
+    plan: CubePlan, rows: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]
+) -> Mapping[str, Values]:
+    """Return the columns of a batch of rows. An append must not need a second file beside this table."""
+    values = table_values(plan, rows, outcomes)
+    if plan.reduction is None:
+        return values
+    return {**values, CONTRIBUTORS: packed_lines(plan, zip(rows, outcomes, strict=True))}
 
 
 async def _write_contributors(

@@ -1,8 +1,9 @@
 """What became of each source of the rows that are reduced: the columns of ``contributors.parquet``. Pure."""
 
+import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.row_coordinates import NO_TIME, Values
 
 CONTRIBUTORS: Final = "contributors"
-"""Name under which batches of a cube's rows have the lines of each row, where its rows are reduced."""
+"""Column of the table of rows that has the lines of each row, where these are reduced."""
 
 _LISTED: Final = "listed_"
 """Start of the columns that say what the list said of a source's values."""
@@ -40,41 +41,59 @@ def contributor_values(
         rows: Some rows, with their outcomes.
         first_row: The number of the first one.
     """
-    names = [each.name for each in plan.of_scenes.slots]
-    claimed = [each for each in SCALING_COLUMNS if plan.values != "raw"]
-    lines: list[dict[str, Any]] = []
-    for number, (row, outcomes) in enumerate(rows, start=first_row):
-        for order, (scene, of_scene) in enumerate(zip(row.members, outcomes[0].members, strict=True)):
-            for slot, (source, outcome) in enumerate(zip(scene.sources, of_scene, strict=True)):
-                if source is None:
-                    continue
-                lines.append(
-                    {
-                        "row": number,
-                        "order": order,
-                        "tries": outcome.tries,
-                        "time": NO_TIME if scene.time_us is None else scene.time_us,
-                        "href": source.href,
-                        "band": names[slot] or "",
-                        "etag": outcome.etag or "",
-                        "status": outcome.status.name.lower(),
-                        "reason": outcome.reason or "",
-                        "pixels": outcome.bands[0].n_valid or 0,
-                        "masked": -1 if outcome.n_masked is None else outcome.n_masked,
-                        "offset": "; ".join(outcome.offset_reasons),
-                        "requests": outcome.cost.requests,
-                        "bytes": outcome.cost.nbytes,
-                        "header_bytes": outcome.cost.header_nbytes,
-                        "start": outcome.start_s,
-                        "end": outcome.end_s,
-                        "open": outcome.cost.open_s,
-                        "reading": outcome.reading_s,
-                    }
-                    | {_LISTED + name: _or_nan(source.columns.get(name)) for name in claimed}
-                )
+    lines = [
+        {"row": number} | line
+        for number, (row, outcomes) in enumerate(rows, start=first_row)
+        for line in _lines_of(plan, row, outcomes)
+    ]
     if not lines:
         return {}
     return {name: np.array([line[name] for line in lines], dtype=_dtype(name)) for name in lines[0]}
+
+
+def packed_lines(plan: CubePlan, rows: Iterable[tuple[CubeRow, Sequence[Outcome]]]) -> Values:
+    """Return the lines of each row as JSON, for the table of rows. An append goes on from that one file."""
+    return np.array([json.dumps([*_lines_of(plan, *each)]) for each in rows], dtype=object)
+
+
+def unpacked_lines(packed: Values) -> Values:
+    """Return the lines of each row; the inverse of `packed_lines`."""
+    found = np.empty(len(packed), dtype=object)
+    found[:] = [json.loads(each) for each in packed]
+    return found
+
+
+def _lines_of(plan: CubePlan, row: CubeRow, outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
+    """Yield a line for each source of a row."""
+    names = [each.name for each in plan.of_scenes.slots]
+    claimed = [each for each in SCALING_COLUMNS if plan.values != "raw"]
+    for order, (scene, of_scene) in enumerate(zip(row.members, outcomes[0].members, strict=True)):
+        for slot, (source, outcome) in enumerate(zip(scene.sources, of_scene, strict=True)):
+            if source is None:
+                continue
+            yield (
+                {
+                    "order": order,
+                    "tries": outcome.tries,
+                    "time": NO_TIME if scene.time_us is None else scene.time_us,
+                    "href": source.href,
+                    "band": names[slot] or "",
+                    "etag": outcome.etag or "",
+                    "status": outcome.status.name.lower(),
+                    "reason": outcome.reason or "",
+                    "pixels": outcome.bands[0].n_valid or 0,
+                    "masked": -1 if outcome.n_masked is None else outcome.n_masked,
+                    "offset": "; ".join(outcome.offset_reasons),
+                    "requests": outcome.cost.requests,
+                    "bytes": outcome.cost.nbytes,
+                    "header_bytes": outcome.cost.header_nbytes,
+                    "start": outcome.start_s,
+                    "end": outcome.end_s,
+                    "open": outcome.cost.open_s,
+                    "reading": outcome.reading_s,
+                }
+                | {_LISTED + name: _or_nan(source.columns.get(name)) for name in claimed}
+            )
 
 
 def _dtype(name: str) -> Any:

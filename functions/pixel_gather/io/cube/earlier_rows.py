@@ -8,7 +8,7 @@ import numpy as np
 
 from pixel_gather.core.errors import ArrayExistsError
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.results.contributors import CONTRIBUTORS, lines_by_row
+from pixel_gather.core.results.contributors import CONTRIBUTORS, lines_by_row, unpacked_lines
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.stores import EarlierRows, StoredObject
 from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, ROWS_KEY, read_row_table
@@ -35,19 +35,28 @@ async def read_table_of_rows(cube: ZarrCube) -> tuple[Mapping[str, Any], Iterato
 def _with_contributors(
     cube: ZarrCube, batches: Iterator[Mapping[str, Values]], table: StoredObject | None
 ) -> Iterator[Mapping[str, Values]]:
-    """Yield batches of rows with what is known of the sources that each was reduced of."""
-    if table is None:
-        yield from batches
-        return
+    """Yield batches of rows with what is known of the sources that each was reduced of.
+
+    Tables of earlier versions do not tell of them. Then the file beside them does.
+    """
+    lines, start = None, 0
+    for batch in batches:
+        if CONTRIBUTORS in batch:
+            yield {**batch, CONTRIBUTORS: unpacked_lines(batch[CONTRIBUTORS])}
+        elif table is None:
+            yield batch
+        else:
+            lines = _read_lines(cube, table) if lines is None else lines
+            told = np.empty(len(batch["href"]), dtype=object)
+            told[:] = [lines.get(row, []) for row in range(start, start + len(told))]
+            yield {**batch, CONTRIBUTORS: told}
+        start += len(batch["href"])
+
+
+def _read_lines(cube: ZarrCube, table: StoredObject) -> Mapping[int, Sequence[Mapping[str, Any]]]:
     with blame_file(f"{cube.place}: {CONTRIBUTORS_KEY}"):
         parts = [*read_row_table(table.content)[1]]
-        lines = lines_by_row({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
-    start = 0
-    for batch in batches:
-        told = np.empty(len(batch["href"]), dtype=object)
-        told[:] = [lines.get(row, []) for row in range(start, start + len(told))]
-        yield {**batch, CONTRIBUTORS: told}
-        start += len(told)
+        return lines_by_row({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 async def read_earlier_rows(cube: ZarrCube, plan: CubePlan) -> EarlierRows:
