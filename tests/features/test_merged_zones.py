@@ -1,20 +1,24 @@
 """Tiles of one acquisition that share a polygon make one line: the judge is exactextract on their mosaic."""
 
 import random
+import shutil
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import rasterio
 import shapely
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from rasterio.windows import Window, transform
 
 from pixel_gather import verify_table, zones
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.tables.acquisitions import group_images
 from pixel_gather.tables.parts import ImageRecord
+from pixel_gather.tables.table_receipt import side_path
 from rank.rasters import landscape
 from support.dependency_groups import module_of_group
 
@@ -95,7 +99,7 @@ def listed(folder: Path, *names: str, minutes: int = 0, **more: Any) -> dict[str
     return {"rows": rows}
 
 
-def given() -> list[dict[str, Any]]:
+def polygons() -> list[dict[str, Any]]:
     """Return the polygons."""
     return [{"n": n, "wkb": shape.wkb} for n, shape in enumerate(shapes())]
 
@@ -104,7 +108,7 @@ def made(to: Path, sources: dict[str, Any], **options: Any) -> Rows:
     """Make a table, and return its lines."""
     place = "append_to" if options.pop("append", False) else "to"
     asked: dict[str, Any] = {"id": "n", "crs": _CRS, "by": "red", "statistics": _NAMES, place: to} | options
-    zones(given(), sources, **asked)
+    zones(polygons(), sources, **asked)
     rows: Rows = pq.read_table(to).to_pylist()
     return rows
 
@@ -229,6 +233,138 @@ def test_a_tile_that_is_torn_keeps_a_line_of_its_own(folder: Path, tmp_path: Pat
     ]
 
 
+class Killed(BaseException):
+    """The process was ended."""
+
+
+def fail_at(monkeypatch: pytest.MonkeyPatch, at: int, error: BaseException) -> list[str]:
+    """Raise an error at a write or rename: a file that was begun stays empty. Return those before it."""
+    done: list[str] = []
+    replaced, opened = Path.replace, Path.open
+
+    def count(what: str) -> None:
+        if len(done) >= at:
+            raise error
+        done.append(what)
+
+    def replace_or_die(self: Path, target: Path) -> Path:
+        count(f"replace {target.name}")
+        return replaced(self, target)
+
+    def open_or_die(self: Path, mode: str = "r", *args: Any, **options: Any) -> IO[Any]:
+        file = opened(self, mode, *args, **options)
+        if mode[0] in "wa":
+            try:
+                count(f"write {self.name}")
+            except BaseException:
+                file.close()
+                raise
+        return file
+
+    monkeypatch.setattr(Path, "replace", replace_or_die)
+    monkeypatch.setattr(Path, "open", open_or_die)
+    return done
+
+
+def content_of(table: Path) -> list[Any]:
+    """Return the lines of a table, and its pieces bit for bit."""
+    return [pq.read_table(table), side_path(table, "pieces").read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("n_before", "error"), [(0, Killed()), (2, Killed()), (2, OSError(28, "No space left on device"))]
+)
+def test_an_append_that_is_killed_is_done_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_before: int, error: BaseException
+) -> None:
+    """Or fails, at each write and rename, of the first table and of one that is there."""
+    names = sorted(_TILES)
+    at_once, base = tmp_path / "u.parquet", tmp_path / "base"
+    made(at_once, listed(folder, *names))
+    base.mkdir()
+    if n_before:
+        made(base / "t.parquet", listed(folder, *names[:n_before]), append=True)
+    expected, at, is_done = content_of(at_once), 0, False
+    while not is_done:
+        to = shutil.copytree(base, tmp_path / str(at)) / "t.parquet"
+        with monkeypatch.context() as patch:
+            done = fail_at(patch, at, error)
+            try:
+                made(to, listed(folder, *names[n_before:]), append=True)
+                is_done = True
+            except (Killed, StoreError):
+                at += 1
+        made(to, listed(folder, *names[n_before:]), append=True)
+
+        assert content_of(to) == expected, done
+        assert verify_table(to).is_same
+        assert sorted(each.name for each in to.parent.iterdir()) == [
+            "t.features.parquet",
+            "t.images.parquet",
+            "t.parquet",
+            "t.pieces.parquet",
+        ], done
+        shutil.rmtree(to.parent)
+
+    assert done[-3:] == ["replace t.images.parquet", "replace t.pieces.parquet", "replace t.parquet"]
+
+
+@pytest.fixture(scope="module")
+def versions(folder: Path) -> Path:
+    """Three processings of each tile, which differ."""
+    for name, (col, row) in _TILES.items():
+        with rasterio.open(folder / f"{name}.tif") as dataset:
+            pixels = dataset.read(1)
+        for version in range(3):
+            write(folder / f"{name}{version}.tif", np.where(pixels > 0, pixels + version, 0), col, row)
+    return folder
+
+
+type Image = tuple[str, int, float]
+"""A tile, its version, and its second."""
+
+
+def rows_of(folder: Path, images: list[Image]) -> dict[str, Any]:
+    """Return a list of images of one platform."""
+    rows = []
+    for name, version, second in images:
+        time = f"2024-06-01T10:{int(second // 60):02d}:{second % 60:04.1f}Z"
+        href = str(folder / f"{name}{version}.tif")
+        rows.append({"href": href, "scene": f"{name}{version}", "time": time, "platform": "s2a"})
+    return {"rows": rows}
+
+
+_IMAGES: Final = st.lists(
+    st.tuples(
+        st.sampled_from(sorted(_TILES)),
+        st.integers(0, 2),
+        st.sampled_from([0.0, 0.5, 1.2, 3.0, 40.0, 46.0, 80.0, 130.0]),
+    ),
+    min_size=2,
+    max_size=5,
+    unique_by=lambda image: image[:2],
+)
+
+
+@given(images=_IMAGES, cuts=st.sets(st.integers(1, 4)))
+@example(images=[("a", 0, 0.0), ("b", 0, 1.2), ("b", 1, 0.5)], cuts={2})  # another processing, late
+@example(images=[("a", 0, 0.0), ("b", 0, 80.0), ("c", 0, 40.0)], cuts={2})  # what joins two
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_images_of_a_pass_come_in_any_order(
+    versions: Path, tmp_path_factory: pytest.TempPathFactory, images: list[Image], cuts: set[int]
+) -> None:
+    """Near and far in time, and several processings of a tile."""
+    place = tmp_path_factory.mktemp("orders")
+    to, at_once = place / "t.parquet", place / "u.parquet"
+    stops = sorted(each for each in cuts if each < len(images))
+    for start, stop in zip([0, *stops], [*stops, len(images)], strict=True):
+        made(to, rows_of(versions, images[start:stop]), append=True, by="red=b1", statistics="mean,p90")
+    made(at_once, rows_of(versions, images), by="red=b1", statistics="mean,p90")
+
+    assert pq.read_table(to).to_pylist() == pq.read_table(at_once).to_pylist()
+    assert verify_table(to).is_same
+
+
 def _record(number: int, second: float, *, place: tuple[int, ...], acquisition: str = "s2a") -> ImageRecord:
     return ImageRecord(
         number=number,
@@ -254,7 +390,8 @@ def test_processings_of_one_scene_are_not_merged() -> None:
         _record(6, 0, place=right, acquisition=""),
     ]
 
-    groups, ranks = group_images(records)
+    passes, groups, ranks = group_images(records)
 
+    assert passes.tolist() == [0, 0, 0, 0, 0, 5, 6]
     assert groups.tolist() == [0, 1, 0, 1, 0, 5, 6]
     assert ranks.tolist() == [0, 2, 3, 4, 5, 6, 1]

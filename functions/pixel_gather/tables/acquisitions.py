@@ -8,7 +8,7 @@ one grid. Images of one place and second are processings of one scene, as in
 import json
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import xxhash
@@ -53,21 +53,31 @@ def find_acquisition(row: CubeRow, header: Header) -> tuple[str, tuple[int, ...]
     return xxhash.xxh3_64(json.dumps(shared).encode()).hexdigest(), (*first, header.width, header.height)
 
 
-def group_images(records: Sequence[ImageRecord]) -> tuple[Integers, Integers]:
-    """Return the acquisition of each image, a number from 0, and the rank of each image among all.
+class Groups(NamedTuple):
+    """How images belong together. An image of no known acquisition is alone."""
 
-    Ranks do not depend on the order of the list. An image that is known to be of no acquisition has one of
-    its own.
-    """
+    passes: Integers
+    """The pass of each image, a number from 0. More images may join two passes, and part none."""
+
+    acquisitions: Integers
+    """The acquisition of each image, a number from 0: its pass without other processings of its scenes. One
+    more image may change which of two processings belongs to the others."""
+
+    ranks: Integers
+    """Of each image among all. They do not depend on the order of the list."""
+
+
+def group_images(records: Sequence[ImageRecord]) -> Groups:
+    """Return the pass, the acquisition and the rank of each image."""
     order = sorted(range(len(records)), key=lambda at: (records[at].time_us or 0, records[at].key, at))
-    ranks, groups = np.zeros(len(records), np.int64), np.arange(len(records))
+    ranks, groups, passes = np.zeros(len(records), np.int64), np.arange(len(records)), np.arange(len(records))
     ranks[order] = np.arange(len(records))
-    passes: dict[str, tuple[list[int], list[int]]] = {}
+    found: dict[str, tuple[list[int], list[int]]] = {}
     for at in order:
         record = records[at]
         if not record.acquisition or record.time_us is None:
             continue
-        members, numbers = passes.setdefault(record.acquisition, ([], []))
+        members, numbers = found.setdefault(record.acquisition, ([], []))
         if members and record.time_us - (records[members[-1]].time_us or 0) > _LONGEST_GAP_US:
             members.clear()
             numbers.clear()
@@ -75,8 +85,8 @@ def group_images(records: Sequence[ImageRecord]) -> tuple[Integers, Integers]:
         members.append(at)
         if n_before == len(numbers):
             numbers.append(at)
-        groups[at] = numbers[n_before]
-    return groups, ranks
+        groups[at], passes[at] = numbers[n_before], members[0]
+    return Groups(passes, groups, ranks)
 
 
 def _is_same_scene(one: ImageRecord, other: ImageRecord) -> bool:

@@ -2,7 +2,9 @@
 
 Of each zone of which an image shows a part, or lacks pixels, the image's pieces tell the cells and their
 values. A cell that two images show counts once: the first image with a value there has it, as in a mosaic.
-An image that shows the whole zone has its line alone.
+If an image shows the whole zone, its line stands for the pass: that of the tile furthest west, then north,
+and those of its other processings. More images may take its place, but never bring back a line that was left
+out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +13,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from pixel_gather.tables.acquisitions import group_images
+from pixel_gather.core.scenes.duplicates import SAME_TIME_US
+from pixel_gather.tables.acquisitions import Groups, group_images
 from pixel_gather.tables.features import Floats, Integers
 from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, piece_columns, piece_dtype
 from pixel_gather.tables.read_bands import Mask
@@ -53,13 +56,19 @@ class LineMerger:
     others: list[str] = field(default_factory=list)
     """Their addresses."""
 
-    _groups: Integers = field(init=False)
-    _ranks: Integers = field(init=False)
+    _groups: Groups = field(init=False)
+    _tiles: Integers = field(init=False)
+    """The tile of each image: a number in the order of places."""
+
+    _times: Integers = field(init=False)
     _numbers: dict[bytes, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Find the acquisitions."""
-        self._groups, self._ranks = group_images(self.records)
+        self._groups = group_images(self.records)
+        tiles = {place: at for at, place in enumerate(sorted({each.place for each in self.records}))}
+        self._tiles = np.array([tiles[each.place] for each in self.records], np.int64)
+        self._times = np.array([each.time_us or 0 for each in self.records], np.int64)
 
     def merged(self, start: int, stop: int, image: Integers, lines: Lines) -> MergedLines:
         """Return the lines of some features.
@@ -110,21 +119,40 @@ class LineMerger:
         has_pieces = np.isin(line_pair, pair[~is_alone])
         is_merged = (image >= 0) & ~has_pieces & ~np.isin(line_pair, pair[is_alone])
         is_merged &= np.isin(lines["status"], _HAS_NO_REASON)
-        line_key = lines["feature"] * n + self._groups[image]
-        best = _first_of(line_key, lines["status"] == LineStatus.NODATA, self._ranks[image], among=is_merged)
+        line_pass = lines["feature"] * n + self._groups.passes[image]
+        best = self._best_of(line_pass, lines["status"] == LineStatus.NODATA, image, among=is_merged)
         is_whole = lines["status"][best] != LineStatus.NODATA
         # Pieces of other zones make a line; a line without data is needed only where nothing else is.
-        key = pieces["feature"] * n + self._groups[of]
-        wanted = ~is_alone & ~np.isin(key, line_key[best][is_whole])
+        piece_pass = pieces["feature"] * n + self._groups.passes[of]
+        wanted = ~is_alone & ~np.isin(piece_pass, line_pass[best][is_whole])
         stays = ~has_pieces & ~is_merged
-        stays[best[is_whole | ~np.isin(line_key[best], key[wanted])]] = True
+        stays[best[is_whole | ~np.isin(line_pass[best], piece_pass[wanted])]] = True
         there = MergedLines(
             image[stays], lines[stays], (image[stays] >= 0).astype(np.int64), np.full(int(stays.sum()), -1)
         )
         if not wanted.any():
             return there
+        key = pieces["feature"] * n + self._groups.acquisitions[of]
         made = self._combined(pieces[wanted], key[wanted], of[wanted], lines.dtype)
         return MergedLines(*(np.concatenate(pair) for pair in zip(there, made, strict=True)))
+
+    def _best_of(self, key: Integers, is_last: Mask, image: Integers, *, among: Mask) -> Integers:
+        """Return which lines stand for each key: of its first tile, the first scene in all its processings.
+
+        Args:
+            key: Of each line.
+            is_last: Lines that stand for a key only if it has no others.
+            image: Of each line.
+            among: The lines to choose from.
+        """
+        which = np.flatnonzero(among)
+        tiles, times = self._tiles[image], self._times[image]
+        order = which[np.lexsort((times[which], tiles[which], is_last[which], key[which]))]
+        is_first = np.append(True, np.diff(key[order]) != 0)[: len(order)]
+        first = order[is_first][np.cumsum(is_first) - 1]
+        is_best = (is_last[order] == is_last[first]) & (tiles[order] == tiles[first])
+        best: Integers = order[is_best & (times[order] - times[first] < SAME_TIME_US)]
+        return best
 
     def _combined(self, pieces: Lines, key: Integers, of: Integers, dtype: np.dtype[np.void]) -> MergedLines:
         """Return a line for each key. Of a cell that is there twice, the first one with a value counts."""
@@ -139,7 +167,7 @@ class LineMerger:
         for number in range(n_values):
             values = pieces[f"v{number}"]
             is_known = np.isfinite(values)
-            order = np.lexsort((self._ranks[of], ~is_known, pieces["col"], pieces["row"], at))
+            order = np.lexsort((self._groups.ranks[of], ~is_known, pieces["col"], pieces["row"], at))
             cells = np.stack([at, pieces["row"], pieces["col"]])[:, order]
             chosen = order[np.append(True, (cells[:, 1:] != cells[:, :-1]).any(axis=0))]
             starts = np.searchsorted(at[chosen], np.arange(len(keys)))
@@ -148,7 +176,7 @@ class LineMerger:
             whole = np.maximum(whole, np.add.reduceat(coverage, starts))
             valid = np.minimum(valid, total / whole)
             has_data |= np.logical_or.reduceat(known, starts)
-            used.append(at[chosen][known] * len(self.records) + self._ranks[of[chosen]][known])
+            used.append(at[chosen][known] * len(self.records) + self._groups.ranks[of[chosen]][known])
             for index, column in enumerate(columns, number * len(columns)):
                 lines[f"v{index}"] = column
         status = np.where(has_data, LineStatus.MASKED, LineStatus.NODATA)
@@ -163,7 +191,7 @@ class LineMerger:
             used: The line times the number of records, and the rank of an image in it. Each line has one.
             lines: The lines.
         """
-        images = np.argsort(self._ranks)[used % len(self.records)]
+        images = np.argsort(self._groups.ranks)[used % len(self.records)]
         starts = np.searchsorted(used // len(self.records), np.arange(len(lines) + 1))
         n_images, others = np.diff(starts), np.full(len(lines), -1)
         for line in np.flatnonzero(n_images > 1).tolist():
@@ -173,12 +201,3 @@ class LineMerger:
                 self.others.append(" ".join(self.records[each].hrefs[0] for each in some.tolist()))
             others[line] = number
         return images[starts[:-1]], lines, n_images, others
-
-
-def _first_of(key: Integers, is_last: Mask, ranks: Integers, *, among: Mask) -> Integers:
-    """Return the first of each key: those that come last only if there is no other, then by rank."""
-    which = np.flatnonzero(among)
-    order = which[np.lexsort((ranks[which], is_last[which], key[which]))]
-    is_first = np.append(True, np.diff(key[order]) != 0)[: len(order)]
-    found: Integers = order[is_first]
-    return found
