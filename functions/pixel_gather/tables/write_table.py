@@ -82,7 +82,7 @@ def write_table(  # noqa: PLR0913 # what a table is made of
         new if base is None else base.merged(new),
         key=lambda each: (NO_TIME if each.time_us is None else each.time_us, each.number),
     )
-    temporary = staged_path(path)
+    temporary, is_committed = staged_path(path), False
     beside = side_path(path, "pieces")
     try:
         writer = _Writer(parts, features, columns, records, is_matched=is_matched, combine=combine, base=base)
@@ -99,13 +99,16 @@ def write_table(  # noqa: PLR0913 # what a table is made of
             receipt["files"]["pieces"] = digest_of_path(staged_path(beside))
         images = _images_table(records, receipt)
         _write_side(images.schema, iter(images.to_batches()), side_path(path, "images"))
+        is_committed = True
         if pieces is not None:
             staged_path(beside).replace(beside)
         elif base is None:  # of another table that was there
             beside.unlink(missing_ok=True)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        if not is_committed:  # else the next append puts them in their places
+            for each in (temporary, staged_path(beside)):
+                each.unlink(missing_ok=True)
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
     return written
 
