@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
 from e2e.api import UNDRAWN, call, gathered, wait_for
-from pixel_gather import gather, open_cube
+from pixel_gather import gather, open_cube, retry_failed
 from pixel_gather.core.plan.cube_plan import claim_of
 from pixel_gather.engine.retry_rows import digest_again
 from pixel_gather.engine.row_claim import RowClaim
@@ -159,5 +159,45 @@ def test_an_append_reads_what_had_failed_in_its_own_row(
     assert cube["status"].values.tolist() == [0, 0, 0]
     files = [str(DATA / IN_SAMPLES / SERIES[n]) for n in range(3)]
     gather_undrawn({"sources": files, "window": WINDOW, "output": layout}, to=tmp_path)
+    np.testing.assert_array_equal(cube["band_1"].values, xr.open_zarr(tmp_path)["band_1"].values)
+    assert verify(first["cube"]).is_same
+
+
+def test_a_reduced_cube_grows_and_its_rows_gain(
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row of three sources lacks two. An append reads one of them beside a new row, `retry` the other."""
+    for variable, value in deployment.variables.items():
+        monkeypatch.setenv(variable, value)
+    s3, bucket = deployment.client("s3"), deployment.samples.bucket
+    late = {n: f"{IN_SAMPLES}/late-mean-{SERIES[n]}" for n in (1, 2)}
+    keys = [late.get(n, f"{IN_SAMPLES}/{SERIES[n]}") for n in range(5)]
+    scenes = [{"href": f"s3://{bucket}/{key}", "season": n // 3} for n, key in enumerate(keys)]
+    asked = {"window": WINDOW, "reduce": {"by": "season", "statistic": "mean"}}
+    for n in (3, 5):
+        lines = ["href,season", *(f"{each['href']},{each['season']}" for each in scenes[:n])]
+        s3.put_object(Bucket=bucket, Key=f"means-{n}.csv", Body="\n".join(lines).encode())
+    first = gathered(
+        deployment,
+        asked
+        | {"sources": f"s3://{bucket}/means-3.csv", "output": {"name": "means-grow", **LAYOUT, **UNDRAWN}},
+    )
+    assert first["state"] == "succeeded", first
+
+    s3.upload_file(str(DATA / IN_SAMPLES / SERIES[1]), bucket, late[1])
+    added = gathered(
+        deployment, asked | {"sources": f"s3://{bucket}/means-5.csv", "output": {"append_to": "means-grow"}}
+    )
+    there = open_cube(first["cube"])["sources_used"].values.tolist()
+    s3.upload_file(str(DATA / IN_SAMPLES / SERIES[2]), bucket, late[2])
+    tried = retry_failed(first["cube"], settings=Settings(stores=StoreSettings(), draws_report=False))
+
+    assert added["state"] == "succeeded", added
+    assert (added["result"]["n_appended"], there) == (1, [2, 2])
+    assert tried is not None
+    files = [each | {"href": str(DATA / IN_SAMPLES / SERIES[n])} for n, each in enumerate(scenes)]
+    gather_undrawn(asked | {"sources": {"rows": files}, "output": LAYOUT}, to=tmp_path)
+    cube = open_cube(first["cube"])
+    assert cube["sources_used"].values.tolist() == [3, 2]
     np.testing.assert_array_equal(cube["band_1"].values, xr.open_zarr(tmp_path)["band_1"].values)
     assert verify(first["cube"]).is_same
