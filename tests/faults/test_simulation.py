@@ -335,8 +335,8 @@ _FIRST_SEEDS: Final[dict[_PutBack, int]] = {
     _put_back_publishing_of_committed_appends: 80,
     _put_back_finishes_of_committed_gathers: 60,
     _put_back_finishes_that_each_decide_what_is_lost: 350,
-    _put_back_rows_as_former_tries_left_them: 2410,
-    _put_back_rows_made_anew_that_are_lost: 530,
+    _put_back_rows_as_former_tries_left_them: 1870,
+    _put_back_rows_made_anew_that_are_lost: 200,
 }
 """A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""
 
