@@ -85,9 +85,13 @@ def test_map_that_runs_obeys_another_concurrency(machine: Machine) -> None:
 
 def test_map_fails_and_aborts_the_rest_when_too_much_has_failed(machine: Machine) -> None:
     """By default, one failure aborts the running children, and the waiting ones never start."""
-    found = machine.run([fails_until("a", "never"), *tasks(3, waits_for="go/2")], workers=2)
+    bad = fails_until("a", "never") | {"waits_for": "go/bad"}
+    arn = machine.start([bad, *tasks(3, waits_for="go/2")], workers=2)
+    while running_of(machine, arn) != {"running": 2, "pending": 2}:
+        time.sleep(0.05)
+    machine.mark("go/bad")
+    found = machine.ended(arn)
     machine.mark("go/2")
-    arn = found["executionArn"]
 
     assert (found["status"], found["error"]) == ("FAILED", "States.ExceedToleratedFailureThreshold")
     assert found["redriveStatus"] == "REDRIVABLE"

@@ -17,7 +17,7 @@ def test_the_example_trains_a_model_that_holds_at_other_places(tmp_path: Path) -
     is_cloud = trained["held_out"][1]
     commoner = max(is_cloud.mean(), 1 - is_cloud.mean())
     said = re.search(
-        r"right for (\d+) % of the (\d+) chips.*?commoner label would be right for (\d+) %",
+        r"right for (\d+) % of the (\d+) held-out chips.*?commoner label would be right for (\d+) %",
         PAGE.read_text(encoding="utf-8"),
         re.DOTALL,
     )

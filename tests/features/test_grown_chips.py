@@ -129,9 +129,12 @@ def test_what_cannot_be_added_is_refused(tmp_path: Path) -> None:
             grown(changed, table, cube, **request)
 
     some = dict(list(files.items())[:2])
-    refused("sources: the cube has 3 images, and the list 2. A cube", changed=listed(tmp_path, some))
+    refused("sources: the cube has 3 images, and the list 2. Only chips", changed=listed(tmp_path, some))
     later = {**some, "2024-05-01": files["2024-03-01"], "2024-06-01": files["2024-01-01"]}
-    refused("grows by chips of the same images, not by images", changed=listed(tmp_path, later))
+    refused(
+        "Only chips of the same images can be added: give the list of the first gather",
+        changed=listed(tmp_path, later),
+    )
     sources = listed(tmp_path, files)
     table = Path(every).read_text(encoding="utf-8")
     header, line, *_ = table.splitlines()
