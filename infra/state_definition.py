@@ -78,6 +78,15 @@ _TRANSIENT: Final = [
 ]
 """Errors that another try can mend. All others would fail again."""
 
+_ITEM: Final = {
+    "gather": sfn.JsonPath.string_at("$.gather"),
+    "execution": sfn.JsonPath.string_at("$.execution"),  # a child's own name is another
+    "tasks": sfn.JsonPath.object_at("$$.Map.Item.Value"),
+    "size": sfn.JsonPath.number_at("$.worker_size"),
+    "limit_s": sfn.JsonPath.number_at("$.shard_limit_s"),
+}
+"""The input of a worker, in both Maps."""
+
 _FIRST_TRY: Final = {
     "gather": sfn.JsonPath.string_at("$.gather"),
     "execution": sfn.JsonPath.string_at("$.execution"),
@@ -227,13 +236,7 @@ class StateDefinition(Construct):
             self._names.inline_map,
             comment="A worker for each item, all at once; there is no Map Run",
             items_path="$.items",
-            item_selector={
-                "gather": sfn.JsonPath.string_at("$.gather"),
-                "execution": sfn.JsonPath.string_at("$.execution"),
-                "tasks": sfn.JsonPath.object_at("$$.Map.Item.Value"),
-                "size": sfn.JsonPath.number_at("$.worker_size"),
-                "limit_s": sfn.JsonPath.number_at("$.shard_limit_s"),
-            },
+            item_selector=_ITEM,
             result_path=sfn.JsonPath.DISCARD,
         ).item_processor(
             self._task(
@@ -280,14 +283,7 @@ class StateDefinition(Construct):
                 bucket_name_path=sfn.JsonPath.string_at("$.manifest.bucket"),
                 key=sfn.JsonPath.string_at("$.manifest.key"),
             ),
-            item_selector={
-                "gather": sfn.JsonPath.string_at("$.gather"),
-                "execution": sfn.JsonPath.string_at("$.execution"),  # a child's own name is another
-                "tasks": sfn.JsonPath.object_at("$$.Map.Item.Value"),
-                "size": sfn.JsonPath.number_at("$.worker_size"),
-                "limit_s": sfn.JsonPath.number_at("$.shard_limit_s"),
-                "late_s": sfn.JsonPath.number_at("$.late_shard_s"),
-            },
+            item_selector=_ITEM | {"late_s": sfn.JsonPath.number_at("$.late_shard_s")},
             max_concurrency_path="$.workers",
             tolerated_failure_percentage_path="$.tolerated_failure_percentage",
             result_path=sfn.JsonPath.DISCARD,
