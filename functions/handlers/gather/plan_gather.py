@@ -53,7 +53,7 @@ _TOLERATED_PERCENT: Final = 10
 
 
 class _Answers:
-    """What a plan asks when it begins, and needs only later."""
+    """Questions that are asked when a plan begins, and whose answers it needs later."""
 
     def __init__(
         self, *, not_halted: Coroutine[Any, Any, None], register: Coroutine[Any, Any, Content]
@@ -76,7 +76,7 @@ class _Answers:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Wait for no answer any more."""
+        """Cancel what has not been answered."""
         asked = (self._not_halted, self.register)
         for each in asked:
             each.cancel()

@@ -266,7 +266,7 @@ def _none_there(path: Path, error: OSError) -> StoreError:
 
 
 def _end_commit(path: Path, expected: Mapping[str, Any]) -> None:
-    """Put the table in its place, if a process was ended between the two files of a commit."""
+    """Put a file in its place, if a process was ended in the middle of a commit."""
     staged = staged_path(path)
     if staged.exists() and digest_of_path(staged) == expected:
         staged.replace(path)

@@ -19,6 +19,9 @@ from pixel_gather.tables.features import Floats, Integers
 from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, piece_columns, piece_dtype
 from pixel_gather.tables.read_bands import Mask
 
+type _Place = tuple[int, int, int]
+"""Where pieces are: the record, the first piece, and after the last one."""
+
 type Combine = Callable[[Floats, Mask, Floats, Integers], tuple[Floats, list[Floats]]]
 """Takes values, whether they count, their coverage, and the first cell of each zone. Returns the size that
 counts, and each column."""
@@ -82,35 +85,34 @@ class LineMerger:
         order = np.argsort(lines["feature"], kind="stable")
         image, lines = image[order], lines[order]
         parts = []
-        for first, last in self._spans(start, stop):
+        for first, last, places in self._spans(start, stop):
             some = slice(*np.searchsorted(lines["feature"], [first, last]))
-            parts.append(self._of_span(first, last, image[some], lines[some]))
+            parts.append(self._of_span(places, image[some], lines[some]))
         return MergedLines(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
-    def _spans(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges of features with so many pieces."""
-        n = sum(last - first for _, first, last in self._pieces_of(start, stop))
-        if n <= _MOST_TOGETHER or stop - start == 1:
-            yield start, stop
+    def _spans(self, start: int, stop: int) -> Iterator[tuple[int, int, list[_Place]]]:
+        """Yield ranges of features with so many pieces, and where these are."""
+        places = list(self._pieces_of(start, stop))
+        if sum(last - first for _, first, last in places) <= _MOST_TOGETHER or stop - start == 1:
+            yield start, stop, places
             return
         middle = (start + stop) // 2
         yield from self._spans(start, middle)
         yield from self._spans(middle, stop)
 
-    def _pieces_of(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Yield where pieces of some features are: the record, the first piece, and after the last one."""
+    def _pieces_of(self, start: int, stop: int) -> Iterator[_Place]:
+        """Yield where pieces of some features are."""
         for index, record in enumerate(self.records):
             if record.n_pieces:
                 first, last = np.searchsorted(self.pieces(index)["feature"], [start, stop]).tolist()
                 if last > first:
                     yield index, first, last
 
-    def _of_span(self, start: int, stop: int, image: Integers, lines: Lines) -> MergedLines:
-        places = list(self._pieces_of(start, stop))
+    def _of_span(self, places: Sequence[_Place], image: Integers, lines: Lines) -> MergedLines:
         n = len(self.records)
         of = np.repeat([each[0] for each in places], [last - first for _, first, last in places]).astype(int)
         pieces = np.concatenate(
-            [self.pieces(index)[first:last] for index, first, last in places] or [_NO_PIECES]
+            [np.array(self.pieces(index)[first:last]) for index, first, last in places] or [_NO_PIECES]
         )
         # Which lines have no pieces, and may stand for the whole zone?
         pair = pieces["feature"] * n + of

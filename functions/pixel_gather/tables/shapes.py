@@ -1,4 +1,6 @@
-"""Shapes of features: their WKB in a file, their boxes in memory. So a million polygons take 56 MB.
+"""Shapes of features: their WKB in a file or one buffer, their boxes in memory.
+
+A million of them take 48 MB besides the WKB.
 
 They are parsed some at a time, where they are needed. Objects of shapely would take a kilobyte each.
 """
@@ -26,7 +28,7 @@ class Shapes:
     """Shapes in two dimensions, in a fixed order. Safe to read from several threads."""
 
     read: Callable[[int, int], bytes]
-    """Returns bytes of the file: how many, and from where."""
+    """Returns so many bytes of the WKB of all shapes, from a position on."""
 
     starts: Integers
     """Of the WKB of each shape."""
@@ -38,7 +40,7 @@ class Shapes:
     """(shape, 4): west, south, east, north; NaN for none and for empty ones."""
 
     kinds: frozenset[int]
-    """shapely's type ids of shapes that are not empty."""
+    """shapely's type ids of shapes that are not empty; unknown, so empty, after `of_wkb`."""
 
     @classmethod
     def of(cls, blocks: Iterable[Objects]) -> "Shapes":

@@ -96,7 +96,7 @@ def _drawn(areas: Features, members: Integers, n: int, random: np.random.Generat
     described = RasterioProjector().describe(areas.crs)
     is_degrees = described is not None and described.is_geographic
     assert areas.geometries is not None  # noqa: S101 # they are checked
-    geometries = areas.geometries[:]
+    geometries = dict(zip(members.tolist(), areas.geometries[members], strict=True))
     shares = np.array([_share(geometries[at], is_degrees=is_degrees) for at in members])
     counts = random.multinomial(n, shares / shares.sum()) if n else np.zeros(len(members), np.int64)
     found_xs, found_ys = [np.zeros(0)], [np.zeros(0)]

@@ -88,7 +88,7 @@ def write_table(  # noqa: PLR0913 # what a table is made of
         writer = _Writer(parts, features, columns, records, is_matched=is_matched, combine=combine, base=base)
         _write(writer.schema(about), writer.batches(), temporary)
         # Known only now, so the whole receipt is in the table of images. When it is there, the table counts
-        # as written: an append that finds the table not yet in its place puts it there.
+        # as written: an append that finds the table or the pieces not yet in place puts them there.
         written = writer.written
         receipt = {**about, "lines": written.n_lines, "statuses": dict(written.n_by_status)}
         receipt["digest"] = written.digest
@@ -102,7 +102,7 @@ def write_table(  # noqa: PLR0913 # what a table is made of
         is_committed = True
         if pieces is not None:
             staged_path(beside).replace(beside)
-        elif base is None:  # of another table that was there
+        else:  # what is there is of a table that is replaced now
             beside.unlink(missing_ok=True)
         temporary.replace(path)
     except OSError as error:

@@ -53,10 +53,11 @@ class ReplacedError(StoreError):
 MOST_IN_MEMORY: Final = 4_000_000
 _BLOCKS_KEPT_NBYTES: Final = 40 << 20
 _GROUPS_KEPT_NBYTES: Final = 24 << 20
+"""A group of 64 items of Sentinel-2 takes 700 kB."""
+
 _FOOTPRINTS_KEPT_NBYTES: Final = 8 << 20
 _NBYTES_OF_A_SHAPE: Final = 1_000
 _NBYTES_OF_A_POSITION: Final = 32
-"""A group of 64 items of Sentinel-2 takes 700 kB."""
 
 _N_AT_A_TIME: Final = 16
 _N_LOOKED_AT: Final = 256
