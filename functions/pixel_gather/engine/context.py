@@ -34,4 +34,4 @@ class GatherContext(GatherStores):
 
 
 async def always() -> None:
-    """Say that nothing forbids to write."""
+    """Raise no error: nothing forbids writing."""

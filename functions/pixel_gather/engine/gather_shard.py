@@ -198,7 +198,8 @@ async def gather_shard(
             of_scenes = await reading
             read = time.perf_counter()
             await work.ended()
-        for of_measurement in places:  # rows are put when the shard is stored
+        # Encoders look at places when the shard is stored. Rows that stay as they are have none.
+        for of_measurement in places:
             for at in filling.kept:
                 of_measurement[at] = None
         outcomes = of_scenes if plan.reduction is None else filling.outcomes

@@ -63,9 +63,10 @@ class GrownShard:
         return path in self._plan.append.tails
 
     def committed_nbytes(self, path: str, former: bytes) -> int:
-        """Return up to where the present object holds what its rows are; see `parts_with`.
+        """Return how many of the former object's first bytes hold rows that are committed; see `parts_with`.
 
-        A reduced row counts as read, though it lacks sources. So another try may have put other pixels.
+        A reduced row counts as read though it lacks sources. So a try that was not committed may have put
+        other pixels behind.
         """
         return len(former) if self._plan.reduction is None else self._plan.append.nbytes_of(path)
 
@@ -81,8 +82,8 @@ class GrownShard:
         Args:
             former: The shard's object. It has the rows before, and perhaps others of an append that was given
                 up. Empty if there is none.
-            committed_nbytes: With so many bytes it begins that are the object of the version before. Its rows
-                are in the new one again, but for those that are put. None if all bytes are.
+            committed_nbytes: How many of its first bytes are the object of the version before. The new object
+                has the rows of that one, but for those that are put. None if all bytes are.
 
         Raises:
             StoreError: The object is damaged.
@@ -201,9 +202,10 @@ def read_index(content: bytes, grid: tuple[int, ...]) -> _Index:
 
 
 def _committed_index(content: bytes, nbytes: int | None, grid: tuple[int, ...]) -> _Index:
-    """Return the index of a former object, with whose bytes this one begins.
+    """Return the index of the version before, with whose object a former one begins.
 
-    A compaction that was stopped has left a shorter one. It begins with no other: it is the first.
+    A compaction that was stopped has left an object that is shorter and begins with no other. Then it is the
+    first.
     """
     with suppress(StoreError):
         return read_index(content[:nbytes], grid)

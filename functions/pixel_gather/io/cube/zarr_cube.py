@@ -139,7 +139,7 @@ class ZarrCube:
             ) from error
 
     async def _is_empty(self) -> bool:
-        """Tell whether nothing is there. If not, a cube is."""
+        """Return whether nothing is there; False if a cube is."""
         try:
             async for page in obstore.list(self.store, chunk_size=2):
                 others = [item["path"] for item in page if not item["path"].startswith(CONTROL_FOLDER)]
