@@ -92,7 +92,7 @@ async def redrive(
     await gather_shards(
         tasks,
         gather=f"place/{plan.claim}",
-        last_plan=LastPlan(),
+        last_plan=LastPlan(2**20),
         sources_of=lambda _: access_to(grown.reader),
         stores=grown.context().of_plan(plan.claim),
         times=ShardTimes(left_s=800, limit_s=None, late_s=100),

@@ -485,6 +485,8 @@ class FakeEncoder:
     """Of each band: place in the shard of each row; None if it is not put."""
 
     rows: set[int] = field(default_factory=set)
+    nbytes: int | None = None
+    """None, as the pixels are needed until they are stored."""
 
     async def encode_rows(self, start: int, stop: int) -> None:
         """Note the rows."""

@@ -1,4 +1,4 @@
-"""Lambda entry point: fill the shards of one child of the map, one after another.
+"""Lambda entry point: fill the shards of one child of the map in their order.
 
 The event has the gather's name and claim (``gather``), the name of the execution (``execution``) and an item
 of the manifest (``tasks``). Nothing more is filled once the execution is cancelled. A first try
@@ -20,6 +20,7 @@ from handlers.deployment.stores import Deployment, cube_name
 from handlers.gather.readers import Readers
 from handlers.gather.shard_metrics import metrics_of_shard, summarize_shard
 from pixel_gather.core.errors import GatherCancelledError
+from pixel_gather.core.estimate.worker_limits import room_nbytes
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import SourceAccess
@@ -38,7 +39,7 @@ class ShardWorker:
         self.deployment = deployment
         self._readers = Readers(deployment, holds_a_shard=True)
         self._projector = RasterioProjector()
-        self._last_plan = LastPlan()
+        self._last_plan = LastPlan(room_nbytes(deployment.settings.memory_mib))
 
     async def gather(
         self, gather: str, tasks: Sequence[ShardTask], *, execution: str, times: ShardTimes, done: OnShard

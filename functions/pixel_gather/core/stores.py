@@ -101,6 +101,10 @@ type Content = bytes | Sequence[bytes | bytearray | memoryview]
 class RowEncoder(Protocol):
     """Compresses the pixels of one shard, some rows at a time."""
 
+    @property
+    def nbytes(self) -> int | None:
+        """Bytes of the rows that are compressed. None if the pixels are needed until the shard is stored."""
+
     async def encode_rows(self, start: int, stop: int) -> None:
         """Compress rows [start, stop) of the pixels: those of one or several chunks."""
 

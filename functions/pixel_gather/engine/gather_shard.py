@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -55,6 +56,14 @@ _LOOKS_BEFORE_LAST: Final = 32
 """Sources that are left when the worker looks at its objects. They take longer than the answers."""
 
 
+type OnRead = Callable[[int], None]
+"""Called when a shard is read and the buffers are free for the next one, with the bytes of it, compressed."""
+
+
+def _ignore(_: int) -> None:
+    """Do nothing when a shard is read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilledShard:
     """A committed shard."""
@@ -99,6 +108,7 @@ async def gather_shard(
     on_source: OnSource = ignore,
     loaded: LoadedShard | None = None,
     read_until: float = inf,
+    on_read: OnRead = _ignore,
 ) -> FilledShard:
     """Fill one shard of every measurement, then commit it by writing its sidecar.
 
@@ -113,6 +123,7 @@ async def gather_shard(
         on_source: Called after each source.
         loaded: Result of `load_shard`, if the caller has it already.
         read_until: Time of the event loop. Sources not read by then time out.
+        on_read: Called before the shard is stored, unless that needs the buffers.
 
     Raises:
         AlreadyCommittedError: The cube has reached this plan's version. Nothing was written.
@@ -129,11 +140,10 @@ async def gather_shard(
     scenes = scenes_of(plan, rows)
 
     # Where do the pixels go? Rows are measured and compressed while others are still read.
-    with (
-        buffers.borrowed(task, len(scenes)) as arrays,
-        buffers.borrowed_values(task, arrays) as values,
-        buffers.borrowed_rows(task, values) as of_cube,
-    ):
+    with ExitStack() as borrowed:
+        arrays = borrowed.enter_context(buffers.borrowed(task, len(scenes)))
+        values = borrowed.enter_context(buffers.borrowed_values(task, arrays))
+        of_cube = borrowed.enter_context(buffers.borrowed_rows(task, values))
         pixels: list[Pixels | BandTiles] = [band for slot in of_cube for band in slot]
         keys, of_arrays = task.object_keys(plan), iter(pixels)
         places = [_places(task, plan, rows, each.slot) for each in plan.measurements]
@@ -206,6 +216,10 @@ async def gather_shard(
         # The pictures of a cube are those of its first gather.
         pictures = _take_pictures(pixels, outcomes, plan=plan, task=task) if plan.append.is_first else []
         measured = time.perf_counter()
+        compressed = [nbytes for each in encoders if (nbytes := each.nbytes) is not None]
+        if len(compressed) == len(encoders):
+            borrowed.close()
+            on_read(sum(compressed))
 
         # Store and commit, unless another worker has done so meanwhile.
         def result_of(stored: Sequence[StoredShard]) -> ShardResult:

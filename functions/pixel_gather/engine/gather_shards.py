@@ -1,10 +1,13 @@
-"""Fill several shards of one gather, one after another, within a worker's time limits."""
+"""Fill several shards of one gather within a worker's time limits. One is stored while the next is read."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.errors import AlreadyCommittedError, StoreError
@@ -14,12 +17,16 @@ from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.read.read_shard import ShardBuffers
 from pixel_gather.core.read.time_limits import ShardTimes, reading_s
 from pixel_gather.core.stores import ControlStore, FoundCube
+from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
 from pixel_gather.engine.step_files import load_plan
 from pixel_gather.engine.stop_if_cancelled import IsCancelled, unless_cancelled
 
 _log: Final = logging.getLogger(__name__)
+
+type _Fill = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
+"""Fills a shard. Calls its argument when the next one may be read."""
 
 type OnShard = Callable[[CubePlan, ShardTask, FilledShard], None]
 """Called when a shard is committed."""
@@ -35,7 +42,13 @@ class _Prepared:
 class LastPlan:
     """Keeps the plan of the last gather, and the memory that its shards are read into, for the next tasks."""
 
-    def __init__(self) -> None:
+    def __init__(self, room_nbytes: int) -> None:
+        """Keep nothing yet.
+
+        Args:
+            room_nbytes: Memory for shards, decoded and compressed.
+        """
+        self._room_nbytes = room_nbytes
         self._prepared: _Prepared | None = None
 
     async def load(self, gather: str, control: ControlStore) -> tuple[CubePlan, ShardBuffers]:
@@ -52,6 +65,10 @@ class LastPlan:
             self._prepared = prepared = _Prepared(gather, plan, ShardBuffers(plan))
         return prepared.plan, prepared.buffers
 
+    def has_room_for(self, nbytes: int) -> bool:
+        """Return whether shards may take so many bytes together, decoded and compressed."""
+        return nbytes <= self._room_nbytes
+
 
 async def gather_shards(
     tasks: Sequence[ShardTask],
@@ -64,10 +81,11 @@ async def gather_shards(
     on_shard: OnShard,
     is_cancelled: IsCancelled,
 ) -> None:
-    """Fill and commit shards of a plan, one after another. Safe to run twice.
+    """Fill and commit shards of a plan in their order. Safe to run twice.
 
-    If a store refuses one shard, the others are filled first, and then the error is raised. Nothing is read
-    or written if the cube has reached the plan's version.
+    A shard is stored while the next one is read, if there is room. If a store refuses one shard, the others
+    are filled first, and then the error is raised. If anything else ends the reading, the shard that is being
+    stored is stored first. Nothing is read or written if the cube has reached the plan's version.
 
     Args:
         tasks: Which shards; at least one.
@@ -80,7 +98,7 @@ async def gather_shards(
         is_cancelled: Asked once for each shard, while its first sources are read.
 
     Raises:
-        GatherCancelledError: The execution was cancelled. The shard before may be committed.
+        GatherCancelledError: The execution was cancelled. The shards before may be committed.
         StoreError: A store refused.
         BusyError: This machine lacks a resource at the moment.
         ArrayExistsError: The cube was removed and planned again.
@@ -104,37 +122,124 @@ async def gather_shards(
 
     preparing = asyncio.ensure_future(last_plan.load(gather, stores.control))
     asked = ask(tasks[0])
-    refused: StoreError | None = None
+    work = _Work(last_plan, stores, sources_of, times, on_shard, is_cancelled)
     try:
-        for task, next_one in zip(tasks, (*tasks[1:], None), strict=True):
-            left_s = times.begin()
-            await asyncio.gather(*asked, preparing, return_exceptions=True)
-            finding, loading = asked
-            plan, buffers = preparing.result()
-            # first: where the cube is another gather's, the other errors mislead
-            check_uncommitted(finding.result(), plan)
-            loaded = loading.result()
-            if next_one is not None:  # fetched while this shard is read
-                asked = ask(next_one)
-            try:
-                filling = gather_shard(
-                    task,
-                    plan=plan,
-                    context=GatherContext(cube=stores.cube, control=stores.control, sources=sources_of(plan)),
-                    buffers=buffers,
-                    loaded=loaded,
-                    read_until=asyncio.get_running_loop().time() + reading_s(left_s),
-                )
-                filled = await unless_cancelled(filling, is_cancelled)
-            except StoreError as error:
-                refused = refused or error
-            else:
-                on_shard(plan, task, filled)
-        if refused is not None:
-            raise refused
+        async with _in_turn() as begin:
+            for task, next_one in zip(tasks, (*tasks[1:], None), strict=True):
+                left_s = times.begin()
+                await asyncio.gather(*asked, preparing, return_exceptions=True)
+                finding, loading = asked
+                plan, buffers = preparing.result()
+                # first: where the cube is another gather's, the other errors mislead
+                check_uncommitted(finding.result(), plan)
+                loaded = loading.result()
+                if next_one is not None:  # fetched while this shard is read
+                    asked = ask(next_one)
+                await begin(partial(work.fill, task, plan, buffers, loaded, left_s))
+        if work.refused is not None:
+            raise work.refused
     except AlreadyCommittedError as error:
         _log.info("%s", error)  # nothing is left to do for any of these shards
     finally:
         for each in (*asked, preparing):
             each.cancel()
         await asyncio.gather(*asked, preparing, return_exceptions=True)
+
+
+@dataclass(slots=True)
+class _Work:
+    """What the shards of one call share."""
+
+    last_plan: LastPlan
+    stores: GatherStores
+    sources_of: Callable[[CubePlan], SourceAccess]
+    times: ShardTimes
+    on_shard: OnShard
+    is_cancelled: IsCancelled
+    refused: StoreError | None = None
+    """The first error of a store. The other shards are filled all the same."""
+
+    async def fill(
+        self,
+        task: ShardTask,
+        plan: CubePlan,
+        buffers: ShardBuffers,
+        loaded: LoadedShard,
+        left_s: float,
+        let_next: Callable[[], None],
+    ) -> None:
+        """Read a shard, store it and tell of it.
+
+        Args:
+            task: The shard.
+            plan: The cube.
+            buffers: Memory for the pixels.
+            loaded: What the control files contain for the task.
+            left_s: How long this may take.
+            let_next: Called when the next shard may be read.
+        """
+        began_s = time.monotonic()
+
+        def on_read(nbytes: int) -> None:
+            # the next one is compressed to about as many bytes
+            if self.last_plan.has_room_for(buffers.nbytes + 2 * nbytes):
+                let_next()
+
+        filling = gather_shard(
+            task,
+            plan=plan,
+            context=GatherContext(
+                cube=self.stores.cube, control=self.stores.control, sources=self.sources_of(plan)
+            ),
+            buffers=buffers,
+            loaded=loaded,
+            read_until=asyncio.get_running_loop().time() + reading_s(left_s),
+            on_read=on_read,
+        )
+        try:
+            filled = await unless_cancelled(filling, self.is_cancelled)
+        except StoreError as error:
+            self.refused = self.refused or error
+        else:
+            self.on_shard(plan, task, filled)
+        self.times.note(time.monotonic() - began_s)
+
+
+@asynccontextmanager
+async def _in_turn() -> AsyncIterator[Callable[[_Fill], Awaitable[None]]]:
+    """Yield a function that fills a shard. It returns when that one is read and the one before is stored.
+
+    At the end, and after an error of the caller or of a shard that is read, the last one is stored first. An
+    error of a shard that is stored ends the reading of the next one.
+    """
+    stored: asyncio.Task[None] | None = None
+
+    async def before() -> None:
+        if stored is not None:
+            await stored
+
+    async def begin(fill: _Fill) -> None:
+        nonlocal stored
+        is_read = asyncio.Event()
+        filling = asyncio.create_task(fill(is_read.set))
+        filling.add_done_callback(lambda _: is_read.set())
+        try:
+            await all_of((is_read.wait(), before()))
+        except BaseException:
+            filling.cancel()
+            await asyncio.gather(filling, return_exceptions=True)
+            raise
+        stored = filling
+        if filling.done():
+            filling.result()
+
+    try:
+        yield begin
+        await before()
+    except asyncio.CancelledError:
+        if stored is not None:
+            stored.cancel()
+        raise
+    finally:
+        with suppress(Exception):
+            await before()

@@ -3,8 +3,9 @@
 Workers import this module. So it imports nothing that only planning needs.
 
 A worker holds one shard decoded. While it stores that shard, it holds at most as much again of one
-measurement compressed. It also needs room for three other things. Python with its imports takes some 120 MiB.
-64 tiles of 0.4 to 1 MB are under way, compressed and decoded. One child process per vCPU runs GDAL.
+measurement compressed. If there is room, it reads the next one meanwhile. It also needs room for three other
+things. Python with its imports takes some 120 MiB. 64 tiles of 0.4 to 1 MB are under way, compressed and
+decoded. One child process per vCPU runs GDAL.
 """
 
 from typing import Final
@@ -52,5 +53,10 @@ def is_inline(*, n_children: int, n_workers: int, seconds: float) -> bool:
 def max_task_nbytes(memory_mib: int) -> int:
     """Return how large one decoded shard may be in a worker of this memory."""
     by_size = memory_mib * _SHARD_MIB // ONE_VCPU_MIB
-    left = (memory_mib - PYTHON_MIB - _GDAL_MIB) // 2  # the shard, and as much again while it is stored
+    left = room_nbytes(memory_mib) // 2**21  # the shard, and as much again while it is stored
     return max(min(by_size, left, _LARGEST_SHARD_MIB), 1) * 2**20
+
+
+def room_nbytes(memory_mib: int) -> int:
+    """Return how much memory a worker has for shards, decoded and compressed."""
+    return (memory_mib - PYTHON_MIB - _GDAL_MIB) * 2**20

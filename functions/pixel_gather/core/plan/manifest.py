@@ -1,6 +1,6 @@
 """Encode the manifest: the tasks that are not committed yet, as items of the state machine's map. Pure.
 
-Each item is for one child of the map. It has a few tasks, which one worker does one after another.
+Each item is for one child of the map. It has a few tasks, which one worker does in their order.
 """
 
 from collections.abc import Sequence

@@ -61,6 +61,14 @@ class ShardTimes:
         self._last_began_s = now_s
         return left_s if self.late_s is None else min(left_s, self.late_s)
 
+    def note(self, took_s: float) -> None:
+        """Take note of a shard that is stored, perhaps after the next one has begun.
+
+        Args:
+            took_s: From its begin until then.
+        """
+        self._longest_s = max(self._longest_s, took_s)
+
 
 async def in_time[T](work: Coroutine[Any, Any, T], *, limit_s: float | None) -> T:
     """Wait for the work of a try. Cancel it where a first try takes too long.

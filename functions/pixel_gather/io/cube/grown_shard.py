@@ -8,7 +8,7 @@ encoded again. An object that is one chunk is such a chunk as a whole.
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import google_crc32c
 import imagecodecs
@@ -34,6 +34,8 @@ class GrownShard:
     They are compressed when the shard is stored. Only then the former object is known, and a chunk with old
     and new rows is encoded from both.
     """
+
+    nbytes: ClassVar = None
 
     def __init__(
         self,

@@ -208,6 +208,13 @@ class ShardEncoder:
             in_thread(partial(encode_some, first, n_threads), goes_first=True) for first in range(n_threads)
         )
 
+    @property
+    def nbytes(self) -> int | None:
+        """Bytes of the compressed chunks. None if they are the pixels themselves, which are not copied."""
+        if self._encode is as_it_is:
+            return None
+        return sum(len(part) for part in self._encoded.values() if part is not None)
+
     def parts(self, *, is_unique: bool = False) -> list[Part]:
         """Return the stored chunks, then the index with its checksum. Chunks that have no rows are absent.
 
@@ -299,6 +306,12 @@ class TileShard:
 
     async def encode_rows(self, start: int, stop: int) -> None:
         """Do nothing."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tiles."""
+        tiles = (self._tiles.of_row(row) for row in range(len(self._tiles)))
+        return sum(len(tile) for row in tiles for tile in row if tile is not None)
 
     def parts(self, *, is_unique: bool = False) -> list[Part]:
         """Return the tiles, then the index with its checksum; see `ShardEncoder.parts`.

@@ -1,0 +1,377 @@
+"""A worker stores one shard while it reads the next one, and loses neither by what happens to the other."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from pixel_gather.core.errors import (
+    ArrayExistsError,
+    BusyError,
+    GatherCancelledError,
+    ShardLateError,
+    StoreError,
+)
+from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.cut_tasks import ShardTask
+from pixel_gather.core.read.time_limits import ShardTimes
+from pixel_gather.engine.gather_shards import LastPlan, gather_shards
+from pixel_gather.engine.step_files import find_committed
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from support.appends import GrownPlace, cut
+from support.fakes import FakeReader, FakeTable, access_to
+
+_RNG: Final = np.random.default_rng(31)
+_IMAGES: Final = {f"s3://b/{n}": _RNG.integers(1, 999, (1, 20, 20), "uint16") for n in range(8)}
+_LONGEST_S: Final = 20.0
+"""A test that waits for what never happens fails then."""
+
+
+def rows(*numbers: int) -> FakeTable:
+    """Return a list of one source a row."""
+    made = tuple(
+        CubeRow(time_us=n * 1_000_000, sources=(Source(href=f"s3://b/{n}", time_us=n * 1_000_000),))
+        for n in numbers
+    )
+    return FakeTable(made, has_time=True, digest="-".join(map(str, numbers)).ljust(64, "0"))
+
+
+@dataclass
+class Events:
+    """What has begun or ended, in order. Anything may wait for a part of it."""
+
+    seen: list[str] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, event: str) -> None:
+        """Note an event."""
+        self.seen.append(event)
+        self._changed.set()
+
+    async def wait_for(self, event: str) -> None:
+        """Wait until it is noted."""
+        async with asyncio.timeout(_LONGEST_S):
+            while event not in self.seen:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@dataclass
+class Watched:
+    """A place of two shards of two rows, whose reads and PUTs are noted and may be delayed or refused."""
+
+    codec: str = "zstd"
+    events: Events = field(default_factory=Events)
+    before_read: Callable[[int], Awaitable[None]] | None = None
+    """Called with the row's number before its source is read."""
+
+    before_put: Callable[[int], Awaitable[None]] | None = None
+    """Called with the shard's number before its object is put."""
+
+    n_committed: list[int] = field(default_factory=list)
+    has_begun: bool = False
+    """False while a gather is planned, which opens a few sources."""
+
+    def place(self) -> GrownPlace:
+        """Return the place."""
+        watched = self
+
+        class Reader(FakeReader):
+            async def open_(self, href: str, **options: Any) -> Any:
+                number = int(href.rsplit("/", 1)[1])
+                if watched.has_begun:
+                    watched.events.add(f"read {number}")
+                    if watched.before_read is not None:
+                        await watched.before_read(number)
+                return await super().open_(href, **options)
+
+        class Cube(ZarrCube):
+            async def write_shard(self, key: str, *args: Any, **options: Any) -> Any:
+                number = int(key.split("/")[2])
+                watched.events.add(f"put {number}")
+                if watched.before_put is not None:
+                    await watched.before_put(number)
+                stored = await super().write_shard(key, *args, **options)
+                watched.events.add(f"stored {number}")
+                return stored
+
+        request = {"output": cut(1, 2) | {"codec": self.codec}}
+        grown = GrownPlace(images=_IMAGES, request=request, watch=lambda store: Cube(store, "place"))
+        grown.reader = Reader(_IMAGES)
+        return grown
+
+    async def work(
+        self,
+        grown: GrownPlace,
+        plan: CubePlan,
+        tasks: Sequence[ShardTask],
+        *,
+        times: ShardTimes | None = None,
+        room_nbytes: int = 2**20,
+        is_cancelled: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        """Fill shards as a Lambda worker does."""
+
+        async def never() -> bool:
+            return False
+
+        self.has_begun = True
+        try:
+            await gather_shards(
+                tasks,
+                gather=f"place/{plan.claim}",
+                last_plan=LastPlan(room_nbytes),
+                sources_of=lambda _: access_to(grown.reader),
+                stores=grown.context().of_plan(plan.claim),
+                times=times or ShardTimes(left_s=800, limit_s=None, late_s=100),
+                on_shard=lambda _, task, __: self.n_committed.append(task.index),
+                is_cancelled=is_cancelled or never,
+            )
+        finally:
+            self.has_begun = False
+
+
+async def committed(grown: GrownPlace, plan: CubePlan, tasks: Sequence[ShardTask]) -> set[int]:
+    """Return which tasks are committed."""
+    return set(await find_committed(plan, tasks, stores=grown.context().of_plan(plan.claim)))
+
+
+def check_pixels(grown: GrownPlace, *numbers: int) -> None:
+    """Assert that the cube has the pixels of these images."""
+    wanted = np.stack([_IMAGES[f"s3://b/{n}"][0, 3:9, 2:10] for n in numbers])
+    np.testing.assert_array_equal(grown.open()["band_1"].values, wanted)
+
+
+def test_shard_is_stored_while_the_next_is_read() -> None:
+    """Otherwise its PUT would wait for ever. The last one has nothing to wait for."""
+    watched = Watched()
+
+    async def wait(number: int) -> None:
+        if number < 2:
+            await watched.events.wait_for(f"read {2 * number + 2}")
+
+    watched.before_put = wait
+    grown = watched.place()
+
+    async def run() -> None:
+        plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5))
+        await watched.work(grown, plan, tasks)
+        await grown.finished(plan, tasks)
+
+    asyncio.run(run())
+
+    check_pixels(grown, 0, 1, 2, 3, 4, 5)
+    assert watched.n_committed == [0, 1, 2]
+
+
+def test_at_most_two_shards_are_in_hand() -> None:
+    """The third one begins when the first one is stored."""
+    watched = Watched()
+
+    async def wait(number: int) -> None:
+        if number == 0:
+            await watched.events.wait_for("put 1")
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert "read 4" not in watched.events.seen
+
+    watched.before_put = wait
+    grown = watched.place()
+
+    async def run() -> None:
+        plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5))
+        await watched.work(grown, plan, tasks)
+
+    asyncio.run(run())
+
+    assert watched.events.seen.index("stored 0") < watched.events.seen.index("read 4")
+
+
+@pytest.mark.parametrize("why", ["large", "plain", "grown"])
+def test_next_shard_is_read_later_where_the_pixels_are_still_needed(
+    why: str,
+) -> None:
+    """A large shard leaves no room, plain pixels are not copied, and a grown shard is compressed late."""
+    room_nbytes = 2 * 2 * 6 * 8 * 2 if why == "large" else 2**20  # two shards of two rows, decoded
+    watched = Watched(codec="none" if why == "plain" else "zstd")
+    grown = watched.place()
+
+    async def run() -> None:
+        first = (0, 1, 2) if why == "grown" else (0, 1, 2, 3)
+        plan, tasks = await grown.planned_first(rows(*first))
+        await watched.work(grown, plan, tasks, room_nbytes=room_nbytes)
+        await grown.finished(plan, tasks)
+        if why == "grown":
+            watched.events.seen.clear()
+            planned = await grown.planned(rows(3, 4))
+            assert planned is not None
+            await watched.work(grown, *planned)
+            await grown.finished(*planned)
+
+    asyncio.run(run())
+
+    seen = watched.events.seen
+    if why == "grown":
+        assert seen.index("stored 1") < seen.index("read 4")
+        check_pixels(grown, 0, 1, 2, 3, 4)
+    else:
+        assert seen.index("stored 0") < seen.index("read 2")
+        check_pixels(grown, 0, 1, 2, 3)
+
+
+@asynccontextmanager
+async def two_shards(watched: Watched) -> AsyncIterator[tuple[GrownPlace, CubePlan, Sequence[ShardTask]]]:
+    """Plan a cube of two shards, the first of which is stored when the second one is read or has failed."""
+    grown = watched.place()
+    plan, tasks = await grown.planned_first(rows(0, 1, 2, 3))
+    yield grown, plan, tasks
+
+
+def test_shard_is_stored_though_the_next_cannot_be_read() -> None:
+    """It is paid for."""
+    watched = Watched()
+    gives_up = asyncio.Event()
+
+    async def no_room(number: int) -> None:
+        if number == 2:
+            gives_up.set()
+            raise BusyError("no room")
+
+    async def later(_: int) -> None:
+        await gives_up.wait()
+        await asyncio.sleep(0.05)
+
+    watched.before_read, watched.before_put = no_room, later
+
+    async def run() -> None:
+        async with two_shards(watched) as (grown, plan, tasks):
+            with pytest.raises(BusyError):
+                await watched.work(grown, plan, tasks)
+            assert await committed(grown, plan, tasks) == {0}
+
+    asyncio.run(run())
+
+    assert watched.n_committed == [0]
+
+
+def test_shard_is_stored_though_there_is_no_time_for_the_next() -> None:
+    """The first try ends then."""
+    watched = Watched()
+
+    async def later(_: int) -> None:
+        await asyncio.sleep(0.05)
+
+    watched.before_put = later
+    times = ShardTimes(left_s=800, limit_s=1e-6, late_s=None)
+
+    async def run() -> None:
+        async with two_shards(watched) as (grown, plan, tasks):
+            with pytest.raises(ShardLateError):
+                await watched.work(grown, plan, tasks, times=times)
+            assert await committed(grown, plan, tasks) == {0}
+
+    asyncio.run(run())
+
+
+def test_shard_is_stored_though_the_gather_was_cancelled_before_the_next() -> None:
+    """Nothing of the next one is stored."""
+    watched = Watched()
+    asked: list[int] = []
+
+    async def later(_: int) -> None:
+        await asyncio.sleep(0.05)
+
+    async def cancelled() -> bool:
+        asked.append(1)
+        return len(asked) > 1
+
+    watched.before_put = later
+
+    async def run() -> None:
+        async with two_shards(watched) as (grown, plan, tasks):
+            with pytest.raises(GatherCancelledError):
+                await watched.work(grown, plan, tasks, is_cancelled=cancelled)
+            assert await committed(grown, plan, tasks) == {0}
+
+    asyncio.run(run())
+
+
+def test_next_shard_is_not_read_on_where_the_place_belongs_to_another_gather() -> None:
+    """The error of the shard that is stored is raised by its name."""
+    watched = Watched()
+    ended: list[str] = []
+
+    async def slowly(number: int) -> None:
+        if number == 2:
+            try:
+                await asyncio.sleep(_LONGEST_S)
+            except asyncio.CancelledError:
+                ended.append("not read")
+                raise
+
+    async def gone(_: int) -> None:
+        await watched.events.wait_for("read 2")
+        raise ArrayExistsError("another gather's")
+
+    watched.before_read, watched.before_put = slowly, gone
+
+    async def run() -> None:
+        async with two_shards(watched) as (grown, plan, tasks):
+            with pytest.raises(ArrayExistsError):
+                await watched.work(grown, plan, tasks)
+            assert await committed(grown, plan, tasks) == set()
+
+    asyncio.run(run())
+
+    assert ended
+
+
+def test_store_that_refuses_a_shard_costs_not_the_next() -> None:
+    """The error is raised at the end."""
+    watched = Watched()
+
+    async def refusing(number: int) -> None:
+        if number == 0:
+            raise StoreError("no")
+
+    watched.before_put = refusing
+
+    async def run() -> None:
+        async with two_shards(watched) as (grown, plan, tasks):
+            with pytest.raises(StoreError, match="no"):
+                await watched.work(grown, plan, tasks)
+            assert await committed(grown, plan, tasks) == {1}
+
+    asyncio.run(run())
+
+    assert watched.n_committed == [1]
+
+
+def test_worker_that_is_ended_ends_both_shards() -> None:
+    """Nothing of it goes on in the background."""
+    watched = Watched()
+
+    async def forever(_: int) -> None:
+        await asyncio.sleep(_LONGEST_S)
+
+    async def second(number: int) -> None:
+        if number == 2:
+            await forever(number)
+
+    watched.before_read, watched.before_put = second, forever
+
+    async def run() -> None:
+        async with two_shards(watched) as (grown, plan, tasks):
+            work = asyncio.create_task(watched.work(grown, plan, tasks))
+            await watched.events.wait_for("read 2")
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
