@@ -3,10 +3,11 @@
 import json
 import time
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
-from e2e.api import call, execution_arn, wait_for
+from e2e.api import Answered, call, execution_arn, wait_for
 from e2e.principals import handled, user_of
 from pixel_gather.core.halt import HALTED_KEY
 from pixel_gather.core.samples import N_SAMPLES, key_of, request_of, sample
@@ -72,6 +73,36 @@ def test_spent_budget_halts_all_until_somebody_resumes(deployment: DeployedStack
     assert "has spent its budget of the month" in shown["halted"]
     assert (resumed["halted"], resumed["changed"]) == (None, [id_])
     assert again["state"] == "succeeded"
+
+
+def test_answers_at_once_obey_a_spent_budget(deployment: DeployedStack) -> None:
+    """Rankings, series and pixels are refused in the same words, under the roles of their functions."""
+    sources = quote(deployment.samples.list_href)
+    ranking = {
+        "sources": deployment.samples.list_href,
+        "by": "b1 + 17",
+        "area": {"bbox": [-105.5, 38.5, -104.5, 39.5]},
+    }
+
+    def answers() -> list[Answered]:
+        return [
+            call(deployment, "POST", "/rankings", ranking),
+            call(deployment, "GET", f"/series?point=-105,39&list={sources}"),
+            call(deployment, "GET", f"/drill?point=-105,39&list={sources}"),
+        ]
+
+    try:
+        handled({"halt": user_of(deployment, "halt")}, "halt", {"Records": []})
+        refused = answers()
+        shown = budget(deployment)
+    finally:
+        budget(deployment, "--resume")
+    afterwards = answers()
+
+    assert {(each.status, each.body["type"], each.body["detail"]) for each in refused} == {
+        (422, "urn:pixel-gather:problem:budget_error", shown["halted"])
+    }
+    assert [each.status for each in afterwards] == [200, 200, 200]
 
 
 def test_topic_of_the_budget_calls_the_function(deployment: DeployedStack) -> None:
