@@ -95,6 +95,8 @@ def test_every_option_of_a_request_needs_no_more_than_the_roles(users: dict[str,
     files, item = hrefs(deployment), json.dumps(_item(hrefs(deployment)[0]))
     users["submit"].client("s3").put_object(Bucket=control, Key="lists/items.json", Body=item.encode())
     users["submit"].client("s3").put_object(Bucket=control, Key="lists/a.txt", Body="\n".join(files).encode())
+    chips = b"id,lon,lat\nhere,-105,39\nthere,-104,40\n"
+    users["submit"].client("s3").put_object(Bucket=control, Key="lists/chips.csv", Body=chips)
     in_folder = {"prefix": f"s3://{samples}/{IN_SAMPLES}/", "glob": "nclimgrid-prcp-*.tif"}
     in_archive = {"sources": files[:2], "window": WINDOW}
     options: dict[str, dict[str, Any]] = {
@@ -135,6 +137,18 @@ def test_every_option_of_a_request_needs_no_more_than_the_roles(users: dict[str,
             "window": WINDOW,
             "index": f"s3://{arrays}/roles-source-codec.zarr/headers.parquet",
         },
+        "chips": {
+            "sources": files[:2],
+            "windows": {"table": f"s3://{control}/lists/chips.csv", "size": [8, 8]},
+        },
+        "warped": {
+            "sources": files[:2],
+            "window": {"bbox": [-106, 38, -104, 40]},
+            "grid": {"crs": "EPSG:3857", "resolution": 5000},
+            "values": "scaled",
+            "output": {"bands": "axis"},
+        },
+        "plain": {"sources": files[:2], "window": WINDOW, "output": {"sharding": False}},
         "drawn": {"sources": files[:1], "window": WINDOW, "output": {"report": True}},
     }
     for name, given in options.items():
