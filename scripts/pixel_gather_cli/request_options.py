@@ -323,7 +323,7 @@ _OUTPUT = (
         "--band-axis", is_flag=True, help="One array with an axis of bands, instead of one for each band."
     ),
     click.option(
-        "--no-sharding", is_flag=True, help="Objects of one chunk each, for QGIS and GDAL before 3.13."
+        "--no-sharding", is_flag=True, help="Objects of one chunk each, for GDAL 3.12."
     ),
     click.option("--archive", metavar="NAME", help="Make a cube like the others of this archive."),
     click.option("--zfp-tolerance", type=float, metavar="ERROR", help="Largest error with --codec zfp."),

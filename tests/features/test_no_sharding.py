@@ -1,4 +1,4 @@
-"""Cubes without shards have the pixels of those with shards, and GDAL before 3.13 reads them."""
+"""Cubes without shards have the pixels of those with shards, and GDAL 3.12 reads them."""
 
 from pathlib import Path
 from typing import Any

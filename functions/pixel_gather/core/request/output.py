@@ -72,7 +72,7 @@ class Output(RequestPart):
     )
     sharding: bool = Field(
         default=True,
-        description="false: each object is one chunk, so QGIS and GDAL before 3.13 read the cube. A gather "
+        description="false: each object is one chunk, so GDAL 3.12 reads the cube. A gather "
         "then writes more objects, and readers fetch whole ones.",
     )
     report: bool = Field(

@@ -50,7 +50,7 @@ def export(
     ``.webp``, ``.gif`` and ``.apng`` are animations, ``.png`` is a sheet of all rows. In all of them the time
     stands below each row's picture, and all rows have one stretch. ``.tif`` is a Cloud Optimized GeoTIFF for
     each row, ``.nc`` is netCDF-4 with values and attributes of the cube. ``.zarr`` is a folder of Zarr
-    without shards, for GDAL and QGIS before GDAL 3.13. ``.json`` is a STAC item that describes the cube.
+    without shards, for GDAL 3.12. ``.json`` is a STAC item that describes the cube.
     ``.csv`` and ``.parquet`` are tables with the coordinates, statistics and timings of each row.
 
     Args:

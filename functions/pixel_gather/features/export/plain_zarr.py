@@ -1,4 +1,4 @@
-"""Writes rows of a cube as Zarr v3 without shards, for programs that know none, such as GDAL before 3.13."""
+"""Writes rows of a cube as Zarr v3 without shards, for programs that know none, such as GDAL 3.12."""
 
 import os
 import shutil
