@@ -28,6 +28,7 @@ from pixel_gather.features.drill.drill import drill as drill
 from pixel_gather.features.drill.drill import drill_async as drill_async
 from pixel_gather.features.drill.read_pixels import DrilledPixel as DrilledPixel
 from pixel_gather.features.export.export import export as export
+from pixel_gather.features.export.picture_style import PictureStyle as PictureStyle
 from pixel_gather.features.gather.gather import gather as gather
 from pixel_gather.features.gather.gather import gather_async as gather_async
 from pixel_gather.features.gather.gather import make_plan as make_plan

@@ -322,9 +322,7 @@ _OUTPUT = (
     click.option(
         "--band-axis", is_flag=True, help="One array with an axis of bands, instead of one for each band."
     ),
-    click.option(
-        "--no-sharding", is_flag=True, help="Objects of one chunk each, for GDAL 3.12."
-    ),
+    click.option("--no-sharding", is_flag=True, help="Objects of one chunk each, for GDAL 3.12."),
     click.option("--archive", metavar="NAME", help="Make a cube like the others of this archive."),
     click.option("--zfp-tolerance", type=float, metavar="ERROR", help="Largest error with --codec zfp."),
     click.option(

@@ -16,6 +16,7 @@ from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Final, cast
+from urllib.parse import unquote
 
 import msgspec
 import uvloop
@@ -43,6 +44,7 @@ class _Folder:
 
     def find(self, address: str) -> StoredFile | None:
         name = address.rpartition("/")[2] if self._is_flat else address[1:]
+        name = unquote(name) if "%" in name else name  # as clients of Google's stores ask
         path = f"{self._folder}/{name}"
         try:
             stat = os.stat(path)  # noqa: PTH116 # at every request: pathlib doubles its cost

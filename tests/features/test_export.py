@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from PIL import Image
 from rasterio.transform import from_origin
 
-from pixel_gather import RequestError, StoreError, export, join
+from pixel_gather import PictureStyle, RequestError, StoreError, export, join
 from pixel_gather_cli.main import command
 from support.undrawn import gather_undrawn
 
@@ -301,7 +301,12 @@ def test_tables_have_a_line_for_each_row(cube: Path, tmp_path: Path) -> None:
 
 def test_animation_shows_each_row_with_one_stretch(cube: Path, tmp_path: Path) -> None:
     """White is the given value in every picture, pixels without data are light grey."""
-    export(cube, to=tmp_path / "x.gif", measurements=["red"], stretch=(0, 47), frames_per_second=10)
+    export(
+        cube,
+        to=tmp_path / "x.gif",
+        measurements=["red"],
+        style=PictureStyle(stretch=(0, 47), frames_per_second=10),
+    )
 
     with Image.open(tmp_path / "x.gif") as film:
         assert getattr(film, "n_frames") == DAYS  # noqa: B009 # not in the types
@@ -327,8 +332,14 @@ def test_animation_shows_each_row_with_one_stretch(cube: Path, tmp_path: Path) -
 def test_film_has_a_frame_for_each_row(cube: Path, tmp_path: Path, suffix: str) -> None:
     """Three measurements are red, green and blue. APNG has the same pixels as the sheet."""
     film_path, sheet_path = tmp_path / f"x{suffix}", tmp_path / "x.png"
-    export(cube, to=film_path, measurements=BANDS, stretch=(0, 2047), frames_per_second=2)
-    export(cube, to=sheet_path, measurements=BANDS, stretch=(0, 2047), where="cloud_cover == 10")
+    export(cube, to=film_path, measurements=BANDS, style=PictureStyle(stretch=(0, 2047), frames_per_second=2))
+    export(
+        cube,
+        to=sheet_path,
+        measurements=BANDS,
+        style=PictureStyle(stretch=(0, 2047)),
+        where="cloud_cover == 10",
+    )
 
     with Image.open(film_path) as film, Image.open(sheet_path) as sheet:
         assert getattr(film, "n_frames") == DAYS  # noqa: B009 # not in the types
@@ -363,12 +374,39 @@ def test_long_films_are_webp(
 
 def test_sheet_has_a_picture_of_each_row(cube: Path, tmp_path: Path) -> None:
     """Colours are those of matplotlib's colour map."""
-    export(cube, to=tmp_path / "x.png", measurements=["red"], colormap="viridis", stretch=(1, 2))
+    export(
+        cube,
+        to=tmp_path / "x.png",
+        measurements=["red"],
+        style=PictureStyle(colormap="viridis", stretch=(1, 2)),
+    )
 
     with Image.open(tmp_path / "x.png") as sheet:
         width, height = sheet.size
         assert width > height / 2
         assert sheet.convert("RGB").getpixel((300, 200)) == (253, 231, 36)  # the last colour of viridis
+
+
+@pytest.mark.parametrize("name", ["x.png", "x.apng"])
+def test_dark_pictures_have_the_same_pixels_and_light_letters(cube: Path, tmp_path: Path, name: str) -> None:
+    """Ground, letters and what has no data are those of the dark pages."""
+    shown = {}
+    for is_dark in (False, True):
+        style = PictureStyle(stretch=(0, 2047), is_dark=is_dark)
+        export(cube, to=tmp_path / name, measurements=["red"], where="cloud_cover == 10", style=style)
+        with Image.open(tmp_path / name) as picture:
+            shown[is_dark] = np.asarray(picture.convert("RGB")).astype(int)
+
+    pixels = _pixels(1, 0)
+    zoom = shown[True].shape[1] // 8
+    inside = (slice(zoom // 2, 6 * zoom, zoom), slice(zoom // 2, 8 * zoom, zoom))
+    is_valid = pixels != NODATA
+    light, dark = shown[False], shown[True]
+    assert (light[inside][is_valid] == dark[inside][is_valid]).all()
+    assert {tuple(each) for each in dark[inside][~is_valid].tolist()} <= {(59, 67, 77)}
+    captions = [each[6 * zoom :].reshape(-1, 3) for each in (light, dark)]
+    assert [tuple(np.median(each, axis=0)) for each in captions] == [(255, 255, 255), (21, 25, 30)]
+    assert captions[1].max() >= 230
 
 
 @pytest.mark.parametrize(
@@ -378,10 +416,16 @@ def test_sheet_has_a_picture_of_each_row(cube: Path, tmp_path: Path) -> None:
         ({"to": "x.gif"}, "measurement: the cube has 3 measurements|red, green and blue"),
         ({"to": "x.gif", "measurements": ["nir"]}, "no measurement 'nir'; it has red, green, blue"),
         ({"to": "x.gif", "measurements": ["red", "blue"]}, "choose one by its name, or three"),
-        ({"to": "x.png", "measurements": ["red"], "colormap": "rainbows"}, "no colour map 'rainbows'"),
-        ({"to": "x.png", "measurements": ["red"], "stretch": (3, 3)}, "black .3. must be less than white"),
         (
-            {"to": "x.webp", "measurements": ["red"], "frames_per_second": 0},
+            {"to": "x.png", "measurements": ["red"], "style": {"colormap": "rainbows"}},
+            "no colour map 'rainbows'",
+        ),
+        (
+            {"to": "x.png", "measurements": ["red"], "style": {"stretch": (3, 3)}},
+            "black .3. must be less than white",
+        ),
+        (
+            {"to": "x.webp", "measurements": ["red"], "style": {"frames_per_second": 0}},
             "frames_per_second is more than 0",
         ),
         ({"to": "x.csv", "where": "clouds < 1"}, "no coordinate 'clouds'"),
@@ -392,11 +436,12 @@ def test_what_does_not_fit_is_refused(cube: Path, tmp_path: Path, options: dict[
     """The message names the field. No file is written or replaced."""
     to = tmp_path / options.pop("to")
     to.write_text("earlier")
+    style = options.pop("style", {})
     if said.startswith("measurement"):
         options["measurements"] = ["red", "green"]
 
     with pytest.raises(RequestError, match=said.rpartition("|")[2]):
-        export(cube, to=to, **options)
+        export(cube, to=to, **options, style=PictureStyle(**style))
 
     assert [each.name for each in tmp_path.iterdir()] == [to.name]
     assert to.read_text() == "earlier"
@@ -440,7 +485,7 @@ def test_large_windows_are_thinned_and_read_in_blocks(tmp_path: Path) -> None:
     status = group.create_array("status", shape=(2,), dtype="uint8", dimension_names=("source",))
     status[:] = 0
 
-    export(tmp_path / "cube.zarr", to=tmp_path / "x.gif", stretch=(0, 29))
+    export(tmp_path / "cube.zarr", to=tmp_path / "x.gif", style=PictureStyle(stretch=(0, 29)))
 
     with Image.open(tmp_path / "x.gif") as film:
         assert film.size == (240, 700 + 2 * 18)  # the caption needs room

@@ -10,7 +10,7 @@ import rasterio
 from PIL import Image
 from rasterio.enums import ColorInterp
 
-from pixel_gather import export
+from pixel_gather import PictureStyle, export
 from support.viewed_cubes import COVER, SIDE, cover, gathered_bgr, gathered_cover
 
 
@@ -35,7 +35,7 @@ def test_pictures_have_the_colours_of_classes_and_a_legend(place: str, tmp_path:
 
 def test_a_stretch_is_obeyed(place: str, tmp_path: Path) -> None:
     """Whoever asks for greys gets them."""
-    (file,) = export(place, to=tmp_path / "x.png", stretch=(0, 80))
+    (file,) = export(place, to=tmp_path / "x.png", style=PictureStyle(stretch=(0, 80)))
 
     shown = np.asarray(Image.open(file).convert("RGB"))
     assert (shown[:SIDE, :SIDE][cover(0) == 80] == 255).all()

@@ -8,6 +8,7 @@ import click
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.chips.chip_dataset import open_chips
 from pixel_gather.features.export.export import export
+from pixel_gather.features.export.picture_style import PictureStyle
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 
@@ -33,6 +34,7 @@ from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 )
 @click.option("--colormap", metavar="NAME", help="Of matplotlib, such as viridis.  [default: greys]")
 @click.option("--fps", type=float, default=4, show_default=True, metavar="N", help="Pictures per second.")
+@click.option("--dark", is_flag=True, help="Captions of pictures are light on a dark ground.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_options
 @with_progress("exporting")
@@ -74,9 +76,12 @@ def export_command(
             to=to,
             measurements=measurements if rgb is None else rgb.split(","),
             where=options["where"],
-            stretch=None if stretch is None else (stretch[0], stretch[1]),
-            colormap=options["colormap"],
-            frames_per_second=options["fps"],
+            style=PictureStyle(
+                stretch=None if stretch is None else (stretch[0], stretch[1]),
+                colormap=options["colormap"],
+                frames_per_second=options["fps"],
+                is_dark=options["dark"],
+            ),
             stores=stores_of(options),
         )
     if as_json:

@@ -10,9 +10,11 @@ import numpy as np
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.evidence import Image, Mask, Scaling
 from pixel_gather.features.export.cube_rows import CubeRows, RowPixels, open_array
+from pixel_gather.features.export.picture_style import PictureStyle
 from pixel_gather.io.cube.scaling import read_scaling
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
+from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -35,7 +37,7 @@ _LEAST_WIDTH_PX: Final = 240
 
 _LEAST_FONT: Final = 11
 _CHANNELS: Final = ("#ff0000", "#00ff00", "#0000ff")
-_NO_DATA: Final = (214, 214, 214)
+_NO_DATA: Final = {LIGHT: "#d6d6d6", DARK: "#3b434d"}
 _N_COLOURS: Final = 3
 
 type _Entry = tuple[str, str]
@@ -58,9 +60,7 @@ class Drawing:
     classes: tuple[PixelClass, ...]
     """The classes of the one measurement, the most frequent first. Empty if its values are quantities."""
 
-    colormap: str | None
-    """Name of a colour map of matplotlib; None for greys."""
-
+    style: PictureStyle
     title: str
     """Name of the cube, for the captions."""
 
@@ -68,17 +68,13 @@ class Drawing:
     """A picture has one in so many pixels of the window, along each side."""
 
     @classmethod
-    def of(
-        cls, rows: CubeRows, *, title: str, limits: tuple[float, float] | None, colormap: str | None
-    ) -> "Drawing":
+    def of(cls, rows: CubeRows, *, title: str, style: PictureStyle) -> "Drawing":
         """Choose the stretch: one for all rows, so that pictures can be compared. Classes have none.
 
         Args:
             rows: What is drawn: one measurement, or three.
             title: Name of the cube.
-            limits: Values of black and white; None for percentiles of up to 64 rows; see `common_stretches`.
-                With them, classes are drawn as quantities.
-            colormap: A colour map of matplotlib, for one measurement. It does the same.
+            style: How the pictures look. Without a stretch, `common_stretches` chooses.
 
         Raises:
             RequestError: There is no such colour map, or neither one nor three measurements are chosen.
@@ -89,14 +85,15 @@ class Drawing:
                 f"the cube has {n} measurements; choose one by its name, or three for red, green and blue",
                 field="measurement",
             )
-        if colormap is not None and n != 1:
+        if style.colormap is not None and n != 1:
             raise RequestError("a colour map is for one measurement", field="colormap")
-        _colours(colormap)
+        _colours(style.colormap)
         step = ceil(max(rows.shape) / _MOST_PX)
-        sample = _sampled(rows, step) if limits is None else []
-        classes = _classes(rows, sample[0]) if n == 1 and sample and colormap is None else ()
-        if limits is not None:
-            stretches = (_fixed_stretch(*limits),) * n
+        sample = _sampled(rows, step) if style.stretch is None else []
+        classes = _classes(rows, sample[0]) if n == 1 and sample and style.colormap is None else ()
+        if style.stretch is not None:
+            low, high = style.stretch
+            stretches = (Stretch(low=low, high=high, words="as given"),) * n
         else:
             stretches = () if classes else common_stretches(*zip(*sample, strict=True))
         return cls(
@@ -105,7 +102,7 @@ class Drawing:
             stretches=stretches,
             scalings=tuple(read_scaling(open_array(rows.group, name)) for name in rows.measurements),
             classes=classes,
-            colormap=colormap,
+            style=style,
             step=step,
         )
 
@@ -122,6 +119,11 @@ class Drawing:
             yield self._add_caption(self._colour_row(row), name, failure)
 
     @property
+    def theme(self) -> Theme:
+        """Colours of captions and of what lies between pictures."""
+        return DARK if self.style.is_dark else LIGHT
+
+    @property
     def _picture_size(self) -> tuple[int, int]:
         height, width = (ceil(side / self.step) * self._zoom for side in self.rows.shape)
         return width, height
@@ -136,7 +138,7 @@ class Drawing:
         return max(1, _FEWEST_PX // longest)
 
     def _colour_row(self, row: RowPixels) -> "Picture":
-        from PIL import Image  # noqa: PLC0415 # an extra
+        from PIL import Image, ImageColor  # noqa: PLC0415 # an extra
 
         if self.classes:
             colours = painted_classes(row.pixels[0], row.is_valid[0], self.classes)[..., :_N_COLOURS]
@@ -144,31 +146,35 @@ class Drawing:
             bands = [
                 stretch.applied(pixels) for stretch, pixels in zip(self.stretches, row.pixels, strict=True)
             ]
-            colours = _colours(self.colormap)[bands[0]] if len(bands) == 1 else np.stack(bands, axis=-1)
-        colours[~np.logical_and.reduce(row.is_valid)] = _NO_DATA
+            colours = _colours(self.style.colormap)[bands[0]] if len(bands) == 1 else np.stack(bands, axis=-1)
+        colours[~np.logical_and.reduce(row.is_valid)] = ImageColor.getrgb(_NO_DATA[self.theme])
         return Image.fromarray(np.repeat(np.repeat(colours, self._zoom, axis=0), self._zoom, axis=1))
 
     def _add_caption(self, picture: "Picture", time: str, failure: str) -> "Picture":
         """Return a picture with its caption. Where nothing was read, the reason stands in the middle."""
         from PIL import Image, ImageDraw  # noqa: PLC0415 # an extra
 
-        whole = Image.new("RGB", self.size, "white")
+        whole = Image.new("RGB", self.size, self.theme.background)
         whole.paste(picture, (0, 0))
         canvas = ImageDraw.Draw(whole)
         line, top = self._line_px, picture.height
         if failure:
             middle = (picture.width / 2, picture.height / 2)
-            canvas.text(middle, failure, fill="black", font=_font(failure, picture.width, line), anchor="mm")
+            canvas.text(
+                middle, failure, fill=self.theme.text, font=_font(failure, picture.width, line), anchor="mm"
+            )
         name = self.rows.measurements[0] if len(self.rows.measurements) == 1 else ""
         title = _shortened(self.title, "   ".join(filter(None, (time, name))), whole.width, line)
-        canvas.text((2, top + 1), title, fill="black", font=_font(title, whole.width, line))
+        canvas.text((2, top + 1), title, fill=self.theme.text, font=_font(title, whole.width, line))
         if self._legend_entries:
             self._draw_legend(whole, top + line)
         elif not self.stretches[0].is_constant:
             self._draw_bar(whole, top + line)
         else:
             value = self._scale_stretches()[0].in_words()
-            canvas.text((2, top + line + 1), value, fill="black", font=_font(value, whole.width, line))
+            canvas.text(
+                (2, top + line + 1), value, fill=self.theme.text, font=_font(value, whole.width, line)
+            )
         return whole
 
     def _draw_bar(self, whole: "Picture", top: int) -> None:
@@ -180,11 +186,11 @@ class Drawing:
         last = f"{high} {self.scalings[0].unit}".strip()
         font = _font(low + last, whole.width - width - 10, line)
         canvas = ImageDraw.Draw(whole)
-        canvas.text((2, top + 1), low, fill="black", font=font)
+        canvas.text((2, top + 1), low, fill=self.theme.text, font=font)
         left = int(font.getlength(low)) + 6
-        colours = _colours(self.colormap)[np.linspace(0, 255, width).astype(int)]
+        colours = _colours(self.style.colormap)[np.linspace(0, 255, width).astype(int)]
         whole.paste(Image.fromarray(np.repeat(colours[None], line - 6, axis=0)), (left, top + 3))
-        canvas.text((left + width + 4, top + 1), last, fill="black", font=font)
+        canvas.text((left + width + 4, top + 1), last, fill=self.theme.text, font=font)
 
     @property
     def _legend_entries(self) -> list["_Entry"]:
@@ -224,9 +230,9 @@ class Drawing:
             for each in entries:
                 box = (left, upper + 4, left + line - 8, upper + line - 4)
                 colour, name = each
-                canvas.rectangle(box, fill=colour, outline="black")
+                canvas.rectangle(box, fill=colour, outline=self.theme.text)
                 font = _font(name, whole.width - line, line)
-                canvas.text((left + line - 4, upper + 1), name, fill="black", font=font)
+                canvas.text((left + line - 4, upper + 1), name, fill=self.theme.text, font=font)
                 left += self._entry_px(each)
 
     def _scale_stretches(self) -> list[Stretch]:
@@ -271,12 +277,6 @@ def _classes(rows: CubeRows, sample: tuple[Image, Mask]) -> tuple[PixelClass, ..
     return count_classes(name, *sample, meaning=rows.meaning(name))
 
 
-def _fixed_stretch(low: float, high: float) -> Stretch:
-    if not low < high:
-        raise RequestError(f"black ({low}) must be less than white ({high})", field="stretch")
-    return Stretch(low=low, high=high, words="as given")
-
-
 def _colours(colormap: str | None) -> "np.ndarray[Any, np.dtype[np.uint8]]":
     """Return the colour of each grey, shape (256, 3)."""
     if colormap is None:
@@ -296,7 +296,7 @@ def _colours(colormap: str | None) -> "np.ndarray[Any, np.dtype[np.uint8]]":
     return colours
 
 
-def make_sheet(pictures: Sequence["Picture"]) -> "Picture":
+def make_sheet(pictures: Sequence["Picture"], *, background: str) -> "Picture":
     """Return one picture with all of them, in about as many lines as columns."""
     from PIL import Image  # noqa: PLC0415 # an extra
 
@@ -304,7 +304,7 @@ def make_sheet(pictures: Sequence["Picture"]) -> "Picture":
     n_columns = ceil(len(pictures) ** 0.5 * (height / width) ** 0.5)
     gap = 4
     n_lines = ceil(len(pictures) / n_columns)
-    sheet = Image.new("RGB", (n_columns * (width + gap) - gap, n_lines * (height + gap) - gap), "white")
+    sheet = Image.new("RGB", (n_columns * (width + gap) - gap, n_lines * (height + gap) - gap), background)
     for index, picture in enumerate(pictures):
         sheet.paste(picture, (index % n_columns * (width + gap), index // n_columns * (height + gap)))
     return sheet

@@ -13,6 +13,7 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.band_meaning import true_colour
 from pixel_gather.features.export.cube_rows import CubeRows
+from pixel_gather.features.export.picture_style import PictureStyle
 from pixel_gather.features.rows.rows import rows_where
 from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
@@ -40,9 +41,7 @@ def export(
     to: str | os.PathLike[str],
     measurements: Sequence[str] = (),
     where: str = "",
-    stretch: tuple[float, float] | None = None,
-    colormap: str | None = None,
-    frames_per_second: float = 4,
+    style: PictureStyle | None = None,
     stores: StoreSettings | None = None,
 ) -> list[Path]:
     """Write a finished cube in another format. The suffix of ``to`` chooses it.
@@ -59,10 +58,7 @@ def export(
         measurements: Names; empty for all. Pictures show one, or three as red, green and blue; if empty,
             those that the files or the names say.
         where: Which rows, such as ``cloud_cover < 20``. See `rows_where`. Empty for all.
-        stretch: Values of black and white in pictures. Default: percentiles 2 to 98 of up to 64 rows, without
-            clouds in colour and in whole numbers.
-        colormap: A colour map of matplotlib for one measurement, such as ``viridis``. Default: greys.
-        frames_per_second: Frames per second of animations.
+        style: How pictures look. Default: see `PictureStyle`.
         stores: How to access S3.
 
     Returns:
@@ -79,8 +75,6 @@ def export(
     path = Path(to).expanduser()
     if path.suffix.lower() not in _SUFFIXES:
         raise RequestError(f"{path.name}: end the name with {', '.join(_SUFFIXES)}", field="to")
-    if not 0 < frames_per_second <= 60:  # noqa: PLR2004 # what screens show
-        raise RequestError("frames_per_second is more than 0 and at most 60", field="frames_per_second")
     if packages := _PACKAGES.get(path.suffix.lower()):
         check_extra("export", f"{path.suffix} files", packages=packages)
     if not path.parent.is_dir():
@@ -105,17 +99,10 @@ def export(
         if not measurements and path.suffix.lower() in _PICTURES:
             in_colour = true_colour({name: chosen.meaning(name) for name in chosen.measurements})
             chosen = replace(chosen, measurements=in_colour or chosen.measurements)
-        return list(_write_pictures(chosen, path, place, stretch, colormap, frames_per_second))
+        return list(_write_files(chosen, path, place, style or PictureStyle()))
 
 
-def _write_pictures(
-    rows: CubeRows,
-    path: Path,
-    place: str,
-    stretch: tuple[float, float] | None,
-    colormap: str | None,
-    frames_per_second: float,
-) -> Iterator[Path]:
+def _write_files(rows: CubeRows, path: Path, place: str, style: PictureStyle) -> Iterator[Path]:
     suffix = path.suffix.lower()
     if suffix == ".zarr":
         from pixel_gather.features.export.plain_zarr import write_plain_zarr  # noqa: PLC0415 # as below
@@ -129,20 +116,13 @@ def _write_pictures(
 
         yield from write_geotiffs(rows, path, _replacing)
         return
-    write = _writer(rows, path, place, stretch, colormap, frames_per_second)
+    write = _writer(rows, path, place, style)
     with _replacing(path) as partial:
         write(partial)
     yield path
 
 
-def _writer(
-    rows: CubeRows,
-    to: Path,
-    place: str,
-    stretch: tuple[float, float] | None,
-    colormap: str | None,
-    frames_per_second: float,
-) -> Callable[[Path], None]:
+def _writer(rows: CubeRows, to: Path, place: str, style: PictureStyle) -> Callable[[Path], None]:
     """Return what writes the one file of this suffix."""
     suffix = to.suffix.lower()
     if suffix == ".json":
@@ -164,10 +144,12 @@ def _writer(
     from pixel_gather.features.export.draw_pictures import Drawing  # noqa: PLC0415 # as above
 
     title = place.rstrip("/").rpartition("/")[2]
-    drawing = Drawing.of(rows, title=title, limits=stretch, colormap=colormap)
+    drawing = Drawing.of(rows, title=title, style=style)
     if suffix == ".png":
         return lambda path: write_pictures.write_png(drawing, path)
-    return lambda path: write_pictures.write_animation(drawing, path, frames_per_second=frames_per_second)
+    return lambda path: write_pictures.write_animation(
+        drawing, path, frames_per_second=style.frames_per_second
+    )
 
 
 @contextmanager

@@ -84,4 +84,5 @@ def write_png(drawing: Drawing, path: Path) -> None:
             f"choose at most {n_fit:,} rows by where, or write .webp",
             field="to",
         )
-    make_sheet(list(islice(drawing.pictures(), n_rows))).save(path, format="PNG", optimize=True)
+    pictures = list(islice(drawing.pictures(), n_rows))
+    make_sheet(pictures, background=drawing.theme.background).save(path, format="PNG", optimize=True)

@@ -1,0 +1,34 @@
+"""How the pictures of an export look."""
+
+from dataclasses import dataclass
+
+from pixel_gather.core.errors import RequestError
+
+_MOST_FRAMES_PER_SECOND = 60  # what screens show
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureStyle:
+    """How `export` draws animations and sheets. Nothing of it changes other formats."""
+
+    stretch: tuple[float, float] | None = None
+    """Values of black and white. None: percentiles 2 to 98 of up to 64 rows, without clouds in colour and in
+    whole numbers. If given, classes are drawn as quantities."""
+
+    colormap: str | None = None
+    """A colour map of matplotlib for one measurement, such as ``viridis``. None: greys. If given, classes are
+    drawn as quantities."""
+
+    frames_per_second: float = 4
+    """Of animations; more than 0, at most 60."""
+
+    is_dark: bool = False
+    """Whether captions are light on a dark ground."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be drawn."""
+        if self.stretch is not None and not self.stretch[0] < self.stretch[1]:
+            low, high = self.stretch
+            raise RequestError(f"black ({low}) must be less than white ({high})", field="stretch")
+        if not 0 < self.frames_per_second <= _MOST_FRAMES_PER_SECOND:
+            raise RequestError("frames_per_second is more than 0 and at most 60", field="frames_per_second")
