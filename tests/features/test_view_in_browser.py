@@ -782,6 +782,55 @@ def test_link_says_where_its_first_picture_is(page: Page, tmp_path: Path, show: 
     assert told != parse_qs(link[1:])["quick"][0]
 
 
+def test_formula_begins_with_that_of_averaged_pixels(page: Page, tmp_path: Path) -> None:
+    """Its link says where the pictures of both bands lie."""
+    place = gathered_valley(tmp_path, n_rows=3).place
+    slow = {"offline": False, "latency": 100, "downloadThroughput": 3e5, "uploadThroughput": 3e5}
+    fixed = "show=nir-red&map=grey&stretch=fixed&limits=-1000,1000"
+    with serving_cube(place) as server, _running(server) as (url, asked):
+        page.open_(f"{url}#row=1&{fixed}")
+        page.wait("location.hash.includes('quick=')")
+        link = page.run("location.hash")
+        asked.clear()
+        page.send("Network.emulateNetworkConditions", **slow)
+        page.open_(f"{url}{link}", until="document.documentElement?.dataset.preview")
+        ranges = [str(range_) for key, range_ in asked if key == "quicklooks.npz"]
+        state = page.run("document.documentElement.dataset.state")
+        height, width, data = page.run(_CANVAS.replace("pixels", "preview"))
+        page.send("Network.emulateNetworkConditions", **slow | {"latency": 0, "downloadThroughput": -1})
+        page.wait("document.documentElement.dataset.state === 'drawn'")
+
+    shown = np.array(data, dtype="uint8").reshape(height, width, 4)
+    with np.load(Path(place) / "quicklooks.npz") as stored:
+        nir, red = (stored[f"pixels/{band}"][stored[f"rows/{band}"] == 1][0] for band in ("nir", "red"))
+    is_valid = (nir != NODATA) & (red != NODATA)
+    assert state == "reading"
+    assert [each.startswith("bytes=-") for each in ranges[:2]] == [False, False]
+    assert is_valid.mean() > 0.8
+    assert (shown[..., 3] == 255 * is_valid)[is_valid].all()
+    levels = _levels(nir.astype(float) - red, (-1000, 1000))
+    assert (shown[is_valid][:, 0] == levels[is_valid]).all()
+
+
+def test_classes_begin_with_their_colours(page: Page, tmp_path: Path) -> None:
+    """Those of the palette. No grey ramp is shown before."""
+    place = gathered_cover(tmp_path).place
+    slow = {"offline": False, "latency": 100, "downloadThroughput": 3e5, "uploadThroughput": 3e5}
+    with serving_cube(place) as server, _running(server) as (url, _):
+        page.send("Network.emulateNetworkConditions", **slow)
+        page.open_(f"{url}#row=1", until="document.documentElement?.dataset.preview")
+        state = page.run("document.documentElement.dataset.state")
+        height, width, data = page.run(_CANVAS.replace("pixels", "preview"))
+        page.send("Network.emulateNetworkConditions", **slow | {"latency": 0, "downloadThroughput": -1})
+        page.wait("document.documentElement.dataset.state === 'drawn'")
+
+    shown = np.array(data, dtype="uint8").reshape(height, width, 4)
+    pixels = cover(1)[::2, ::2]
+    assert state == "reading"
+    for value, colour in (COVER | {30: "#000000"}).items():
+        assert (shown[pixels == value][:, :3] == tuple(bytes.fromhex(colour[1:]))).all()
+
+
 def test_busy_store_is_asked_again_and_a_lost_object_is_told(page: Page, tmp_path: Path) -> None:
     """503 is no answer. An object that is not there is not shown as nodata."""
     place = gathered_valley(tmp_path, n_rows=2).place

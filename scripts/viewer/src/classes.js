@@ -21,6 +21,13 @@ export function classesOf(cube, band, layers) {
   }));
 }
 
+// Whether the attributes say the colour of each class that is there.
+export function haveColours(cube, band, layers) {
+  const { attributes } = cube.arrays[band];
+  const said = saidClasses(attributes, band);
+  return attributes.color_interpretation === "palette" || (valuesIn(layers, 256)?.every((value) => said.get(value)?.colour) ?? false);
+}
+
 // What the attributes say of each value, or else Sentinel-2's scene classification.
 function saidClasses({ flag_values: values, flag_meanings: meanings = "", flag_colors: colours = "" }, band) {
   if (!Array.isArray(values)) return new Map(commonName(band) === "scl" ? SCENE_CLASSES.map(([name, colour], value) => [value, { name, colour }]) : []);

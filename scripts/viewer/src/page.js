@@ -1,6 +1,6 @@
 // The page of a cube. One object, `view`, says what is shown; `show` draws it.
 import { nameOf } from "./bands.js";
-import { classesOf } from "./classes.js";
+import { classesOf, haveColours } from "./classes.js";
 import { MAPS } from "./colours.js";
 import { fillControls, fillKey, fillLimits } from "./controls.js";
 import { pictureWith, save } from "./download.js";
@@ -10,8 +10,8 @@ import { geotiffOf } from "./geotiff.js";
 import { fromLink, toLink } from "./link.js";
 import { Probe } from "./probe.js";
 import { Selection } from "./selection.js";
-import { limitsOf, maskOf, paint, sampleOf } from "./stretch.js";
-import { readRow } from "./values.js";
+import { limitsOf, paint, sampleOf } from "./stretch.js";
+import { readQuicklook, readRow } from "./values.js";
 import { partAfter, Viewport } from "./viewport.js";
 import { northInWords, number, reason, toldApart, withUnit } from "./words.js";
 
@@ -284,21 +284,19 @@ export class Page {
   // The averaged picture of a row, until its pixels are here.
   async preview(row, bands, map, isWanted) {
     const { cube } = this;
-    if ($("first")?.naturalWidth || bands.some((band) => cube.formula(band) || this.classes.get(band))) return;
-    const pictures = await Promise.all(bands.map((band) => this.quicklooks.picture(cube, band, row)));
-    if (!pictures.every(Boolean) || !isWanted()) return;
-    const layers = bands.map((band, index) => {
-      const { pixels, width, step } = pictures[index];
-      return { pixels, mask: maskOf(pixels, cube.likelyValidity(band), { x: 0, y: 0, width, step }), status: "ok" };
-    });
-    const limits = this.view.limits ?? layers.map((layer) => limitsOf(sampleOf([layer]), { inColour: bands.length === 3 }));
-    if (!isWanted() || !limits.every(Boolean)) return;
-    const [{ width, height, step }] = pictures;
+    if ($("first")?.naturalWidth) return;
+    const layers = await Promise.all(bands.map((band) => readQuicklook(cube, band, row, this.quicklooks)));
+    if (!layers.every(Boolean) || !isWanted()) return;
+    const classes = bands.length === 1 ? this.classes.get(bands[0]) ?? classesOf(cube, bands[0], layers) : null;
+    if (classes && !haveColours(cube, bands[0], layers)) return; // the colours of others depend on what else is there
+    const limits = classes ? null : this.view.limits ?? layers.map((layer) => limitsOf(sampleOf([layer]), { inColour: bands.length === 3 }));
+    if (!isWanted() || !(limits ?? []).every(Boolean)) return;
+    const [{ width, height, step }] = layers;
     const canvas = Object.assign($("preview"), { width, height, hidden: false });
     Object.assign(canvas.style, { width: `${(100 * width * step) / cube.width}%`, height: `${(100 * height * step) / cube.height}%` });
     const context = canvas.getContext("2d");
     const image = context.createImageData(width, height);
-    paint(image.data, layers, limits, MAPS[map], null);
+    paint(image.data, layers, limits ?? [[0, 1]], MAPS[map], classes);
     context.putImageData(image, 0, 0);
     $("pixels").style.visibility = "hidden";
     $("why").hidden = true;

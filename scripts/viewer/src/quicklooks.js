@@ -2,6 +2,7 @@
 // only the directory at the end and the pictures on display are read.
 const DESCRIPTOR_BYTES = 24;
 const MOST_PICTURE_BYTES = 2 ** 20;
+const MOST_PICTURES = 6; // of a link, as in first.js
 
 const ARRAYS = { int8: Int8Array, uint8: Uint8Array, int16: Int16Array, uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array, float32: Float32Array, float64: Float64Array };
 
@@ -58,8 +59,9 @@ export class Quicklooks {
   // The pictures of a link's row, which first.js has asked for because the link says where they are.
   take(cube, { row, bands }) {
     const { digest, pictures } = window.early;
-    if (digest !== digestOf(cube) || pictures.length !== bands.length) return;
-    bands.forEach((name, index) => {
+    const names = namesOf(cube, bands);
+    if (digest !== digestOf(cube) || pictures.length !== names.length) return;
+    names.forEach((name, index) => {
       const found = partIn(pictures[index]).then(({ bytes }) => pictureOf(cube, name, bytes));
       this.pictures.set(`${name}/${row}`, found.catch(() => this.unpacked(cube, name, row)).catch(() => null));
     });
@@ -68,8 +70,9 @@ export class Quicklooks {
   // What a link says of the pictures of a row: the digest of the cube's pixels, and the place of each. Null if one has none.
   async link(cube, bands, row) {
     const digest = digestOf(cube);
-    if (!digest || bands.some((each) => !cube.arrays[each])) return null;
-    const places = await Promise.all(bands.map((each) => this.place(cube, each, row).catch(() => null)));
+    const names = namesOf(cube, bands);
+    if (!digest || names.length > MOST_PICTURES || names.some((each) => !cube.arrays[each])) return null;
+    const places = await Promise.all(names.map((each) => this.place(cube, each, row).catch(() => null)));
     if (!places.every(Boolean)) return null;
     return `${digest}:${places.map(({ pixels, from, to }) => this.at(pixels, from, to)).map(({ first, last }) => `${first}-${last - 1}`).join(",")}`;
   }
@@ -100,6 +103,9 @@ export class Quicklooks {
     return index < 0 ? null : { pixels, from, to: from + shape.size };
   }
 }
+
+// The measurements of bands, each once.
+const namesOf = (cube, bands) => [...new Set(bands.flatMap((band) => cube.namesOf(band)))];
 
 function shapeOf(cube, name) {
   const Numbers = ARRAYS[cube.arrays[name].data_type];

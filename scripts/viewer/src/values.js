@@ -22,6 +22,18 @@ export async function readPart(cube, band, part, start, stop) {
   })));
 }
 
+// The averaged picture of a row; null if there is none. A formula is computed of averages.
+export async function readQuicklook(cube, band, row, quicklooks) {
+  const pictures = new Map(await Promise.all(cube.namesOf(band).map(async (name) => [name, await quicklooks.picture(cube, name, row)])));
+  if (![...pictures.values()].every(Boolean)) return null;
+  const [{ width, height, step }] = pictures.values();
+  const layer = await combined(cube, band, (name) => {
+    const { pixels } = pictures.get(name);
+    return { pixels, mask: maskOf(pixels, cube.likelyValidity(name), { x: 0, y: 0, width, step }), status: "ok" };
+  });
+  return { ...layer, width, height, step };
+}
+
 async function combined(cube, band, read) {
   const formula = cube.formula(band);
   if (!formula) return read(band);
