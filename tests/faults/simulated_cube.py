@@ -172,7 +172,7 @@ class SimulatedCube:
             report=root.report,
             template=None if root.report is None else CubeTemplate.of(root.plan, is_aligned=True),
             versions=root.versions,
-            origin={"planned_at": root.origin_at},
+            origin={"planned_at": root.origin_at, "request": {"windows": {}} if root.plan.chips else {}},
             chunk_rows=_CHUNK_ROWS,
             etag=etag,
         )

@@ -18,7 +18,8 @@ In one run of five, executions are cancelled. Their workers end, and their users
 In one run of four, each row has a second source, whose values hide pixels of the first one. In three of
 eleven, versions of a source have different offsets, and values are harmonised. In two of eleven, windows are
 cut into strips, each of which is a task. In one of eleven, each row is the mean of one source or two: it may
-only gain sources, and keeps the versions of those that it has.
+only gain sources, and keeps the versions of those that it has. In one of eleven, the cube has chips: windows
+of the same two sources, to which further windows are added.
 """
 
 import asyncio
@@ -58,6 +59,7 @@ from pixel_gather.core.model.outcome import strip_digests
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.chip_table import Chips, ChipTable
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.inherit import CubeTemplate
@@ -75,6 +77,7 @@ from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.row_claim import claim_key
 from pixel_gather.engine.stop_if_cancelled import check_not_cancelled, unless_cancelled
 from support.fakes import (
+    UTM,
     FakeControl,
     FakeImage,
     FakeProjector,
@@ -114,6 +117,12 @@ _N_FIRST: Final = 5
 _PRODUCTS_RECUR_AFTER: Final = 88
 """Seeds, the least common multiple of what `product_of` divides by."""
 
+_N_IMAGES: Final = 2
+"""Sources of a cube of chips."""
+
+_MOST_CHIPS: Final = 10
+"""Windows that lie side by side on each of them."""
+
 _GROUPS: Final = (0, 0, 1, 1, 2, 3, 3, 4, 5, 5)
 """Of the sources. No group is in one list and in part in another one."""
 
@@ -152,6 +161,9 @@ class Product:
     is_reduced: bool = False
     """Whether a row is the mean of one source or two."""
 
+    has_chips: bool = False
+    """Whether the rows are windows of the same two sources."""
+
     @property
     def n_slots(self) -> int:
         """Sources of a row that is not reduced."""
@@ -160,11 +172,22 @@ class Product:
     @property
     def hrefs(self) -> tuple[str, ...]:
         """Addresses of all sources."""
+        if self.has_chips:
+            return _HREFS[:_N_IMAGES]
         return _HREFS + _HREFS_OF_MASKS if self.has_mask else _HREFS
 
-    def table(self, first: int, stop: int, digest: str) -> FakeTable:
-        """Return the list of some rows."""
+    @property
+    def width(self) -> int:
+        """Of the sources, in pixels."""
+        return _SIDE * _MOST_CHIPS if self.has_chips else _SIDE
+
+    def table(self, first: int, stop: int, digest: str) -> "Table":
+        """Return the list of some rows, or of some chips."""
         digest = digest.ljust(64, "0")
+        if self.has_chips:
+            return ChipTable(
+                table=table_of(*self.hrefs, digest="images".ljust(64, "0")), chips=_chips(first, stop)
+            )
         if self.is_reduced:
             scenes = [
                 CubeRow(time_us=None, sources=(Source(href=href, columns={_GROUP.name: _group_of(href)}),))
@@ -183,17 +206,39 @@ class Product:
     def request(self, output: Mapping[str, Any]) -> GatherRequest:
         """Return a request for the same pixels."""
         masks = {"nodata": 0, "mask": {"band": "scl", "bits": [0, 1]}} if self.has_mask else {}
-        window = {"pixels": [0, 0, _SIDE, _SIDE]}
+        window: dict[str, Any] = {"window": {"pixels": [0, 0, _SIDE, _SIDE]}}
+        if self.has_chips:
+            window = {"windows": {"table": "chips.csv", "size": [_SIDE, _SIDE]}}
         output = {**output, "bands": "axis" if self.has_axis else "arrays"}
         values = "harmonised" if self.is_harmonised else "raw"
         reduced = {"reduce": {"by": _GROUP.name, "statistic": "mean"}} if self.is_reduced else {}
         return parse_request(
-            {"sources": "list", "window": window, "values": values, "output": output, **masks, **reduced}
+            {"sources": "list", **window, "values": values, "output": output, **masks, **reduced}
         )
 
     def offset(self, href: str, version: int) -> int:
         """Return the offset that a version of a source declares. Masks have none."""
         return version % 3 * 10 if self.is_harmonised and href not in _HREFS_OF_MASKS else 0
+
+
+type Table = FakeTable | ChipTable
+
+
+def _chips(first: int, stop: int) -> Chips:
+    """Return some of the windows that lie side by side."""
+    numbers = np.arange(first, stop)
+    (width, _, west), (_, height, north) = np.reshape(UTM, (2, 3))
+    return Chips(
+        ids=numbers.tolist(),
+        xs=west + width * _SIDE * (numbers + 0.5),
+        ys=np.full(len(numbers), north + height * _SIDE / 2),
+        crs="EPSG:32631",
+        lons=numbers / 10.0,
+        lats=np.zeros(len(numbers)),
+        size=(_SIDE, _SIDE),
+        kinds=(),
+        columns={},
+    )
 
 
 def _group_of(href: str) -> int:
@@ -206,14 +251,16 @@ _one_of: Final = cache(Product)
 @cache
 def product_of(seed: int) -> Product:
     """Return what the sources of some runs are."""
-    is_reduced = seed % 11 == 9
+    is_reduced, has_chips = seed % 11 == 9, seed % 11 == 4
+    is_plain = not is_reduced and not has_chips
     return _one_of(
         n_bands=1 + seed % 2,
-        has_mask=seed % 4 == 2 and not is_reduced,
-        has_axis=seed % 8 in (5, 6) and not is_reduced,  # of bands of one file, and of files of their own
+        has_mask=seed % 4 == 2 and is_plain,
+        has_axis=seed % 8 in (5, 6) and is_plain,  # of bands of one file, and of files of their own
         is_harmonised=seed % 11 < 3,
         n_strips=2 if seed % 11 in (5, 6) else 1,
         is_reduced=is_reduced,
+        has_chips=has_chips,
     )
 
 
@@ -222,11 +269,11 @@ class Submitted:
     """What users submit in a run."""
 
     first: GatherRequest
-    table: FakeTable
+    table: Table
     appends: Mapping[str, GatherRequest]
     """By what becomes of failed rows."""
 
-    appended: tuple[FakeTable, FakeTable]
+    appended: tuple[Table, Table]
     """The lists of the appends. One row is in both, so the later append leaves it out."""
 
 
@@ -234,9 +281,10 @@ class Submitted:
 def submitted(product: Product) -> Submitted:
     """Return what users submit."""
     layout = {"chunk": [1, _SIDE // product.n_strips, _SIDE], "shard_rows": _SHARD_ROWS}
+    output = {} if product.has_chips else {"layout": layout}
     append = product.request({"append_to": "memory"})
     return Submitted(
-        first=product.request({"layout": layout}),
+        first=product.request(output),
         table=product.table(0, _N_FIRST, "first"),
         appends={
             failed_rows: append.model_copy(update={"failed_rows": failed_rows})
@@ -398,16 +446,16 @@ def _image_of(product: Product, href: str, version: int) -> FakeImage:
     """Return a version of a source, with its header."""
     offsets = (float(product.offset(href, version)),) * product.n_bands
     header = {"etag": f'"{version}"', "offsets": offsets}
-    image = FakeImage(pixels=_pixels_of(href, version, product.n_bands), header=header)
+    image = FakeImage(pixels=_pixels_of(href, version, product.n_bands, product.width), header=header)
     image.header_at(href)
     return image
 
 
 @cache
-def _pixels_of(href: str, version: int, n_bands: int) -> Pixels:
+def _pixels_of(href: str, version: int, n_bands: int, width: int = _SIDE) -> Pixels:
     """Return the pixels of a version of a source, shape (band, y, x). No two versions are the same."""
     level = _NUMBERS[href] * 1000 + version * 21 + 1  # an odd step: each mask hides other pixels
-    one = np.arange(level, level + _SIDE * _SIDE, dtype="uint16").reshape(1, _SIDE, _SIDE)
+    one = np.arange(level, level + _SIDE * width, dtype="uint16").reshape(1, _SIDE, width)
     return np.concatenate([one + 7 * band for band in range(n_bands)])
 
 
@@ -492,10 +540,11 @@ def _check_receipt(world: World) -> None:
         -1, len(plan_of(world.product).measurements)
     )
     digests = digests[: root.versions[-1].n_rows]  # an append that was given up may have left more
-    n_places = -(-len(digests) // _SHARD_ROWS)
+    shard_rows = root.plan.layout.shard[0]
+    n_places = -(-len(digests) // shard_rows)
     places = [(place, strip) for place in range(n_places) for strip in range(world.product.n_strips)]
     for place, strip in places:
-        rows = digests[place * _SHARD_ROWS : (place + 1) * _SHARD_ROWS]
+        rows = digests[place * shard_rows : (place + 1) * shard_rows]
         of_strip = [[strip_digests(each)[strip] for each in row] for row in rows]
         for key, digest in digests_of_shard(root.plan, place, of_strip, strip=strip).items():
             if receipt.shards[key] != digest:
@@ -519,6 +568,9 @@ class Told:
     etag: str
     greatest: tuple[float | None, ...]
     """Value of each band."""
+
+    chip: int = 0
+    """Which window of the source."""
 
     @property
     def is_read(self) -> bool:
@@ -557,9 +609,15 @@ def check_promise(world: World) -> None:
         raise BrokenPromiseError("the coordinates of committed rows have changed")
     if world.cube.content_now(f"arrays/{ROOT_KEY}") < len(rows):
         raise BrokenPromiseError("an array is shorter than the version")
-    hrefs = world.cube.content_now(ROWS_KEY)["href"][: len(rows)].reshape(len(rows), -1).tolist()
+    table = world.cube.content_now(ROWS_KEY)["href"][: len(rows)]
+    if len(table) < len(rows):
+        raise BrokenPromiseError("the table has fewer rows than are committed")
+    hrefs = table.reshape(len(rows), -1).tolist()
     if hrefs != [[told.href for told in row[: world.product.n_slots]] for row in rows]:
         raise BrokenPromiseError("the table has other rows than the coordinates")
+    windows = [(told.href, told.chip) for row in rows for told in row if world.product.has_chips]
+    if len(set(windows)) < len(windows):
+        raise BrokenPromiseError("a window of a source is there twice")
     if world.cube.content_now("receipt.json").version < root.versions[-1].number:
         raise BrokenPromiseError("the receipt is that of an older version")
     count_read = _count_reduced if world.product.is_reduced else _count_read
@@ -582,10 +640,11 @@ def _rows_of(world: World) -> tuple[Row, ...]:
     if len({len(each) for each in columns}) > 1:
         raise BrokenPromiseError("one coordinate has fewer rows than another")
     n_slots = world.product.n_slots
+    chips = values["chip"][:n_rows].tolist() if world.product.has_chips else [0] * n_rows * n_slots
     of_sources = [each.reshape(len(each) * n_slots, -1).tolist() for each in columns]
     told = [
-        Told(href, tuple(status), etag, tuple(None if value != value else value for value in greatest))  # noqa: PLR0124 # NaN
-        for (href,), status, (etag,), greatest in zip(*of_sources, strict=True)
+        Told(href, tuple(status), etag, tuple(None if value != value else value for value in greatest), chip)  # noqa: PLR0124 # NaN
+        for (href,), status, (etag,), greatest, chip in zip(*of_sources, chips, strict=True)
     ]
     if world.product.is_reduced:
         return tuple((each, *_used(world, row)) for row, each in enumerate(told))
@@ -677,8 +736,8 @@ def _check_unread(world: World, number: int, slot: int, told: Told, found: Pixel
 
 def _parts_of(world: World, number: int) -> list[Pixels]:
     """Return the pixels of a row: those of each measurement in the first strip, then in the next."""
-    place, within = divmod(number, _SHARD_ROWS)
     plan, n_strips = plan_of(world.product), world.product.n_strips
+    place, within = divmod(number, plan.layout.shard[0])
     return [
         (world.cube.content_now(key) or _NO_SHARD).rows.get((within, band), _BLANKS[n_strips])
         for strip in range(n_strips)
@@ -691,7 +750,8 @@ def _stored(world: World, told: Told) -> Pixels:
     """Return the pixels of a version of a source, shape (band, y, x)."""
     version = int(told.etag.strip('"'))
     offset = np.uint16(world.product.offset(told.href, version))
-    return _pixels_of(told.href, version, world.product.n_bands) + offset
+    pixels = _pixels_of(told.href, version, world.product.n_bands, world.product.width)
+    return pixels[..., told.chip * _SIDE : (told.chip + 1) * _SIDE] + offset
 
 
 def _shown(world: World, row: Row) -> Pixels:
@@ -737,7 +797,7 @@ class Run:
         if planned is not None:
             await self._work(*planned)
 
-    async def append(self, table: FakeTable, failed_rows: str = "retry") -> None:
+    async def append(self, table: Table, failed_rows: str = "retry") -> None:
         """Add rows in the same way. Some appends are given up half-way."""
         self._begin()
         request = submitted(self.world.product).appends[failed_rows]
@@ -794,7 +854,7 @@ class Run:
             await asyncio.sleep(self.world.chance.random())
         raise StoreError("the step failed again and again")
 
-    async def _plan(self, request: GatherRequest, table: FakeTable) -> plan_gather.Planned | None:
+    async def _plan(self, request: GatherRequest, table: Table) -> plan_gather.Planned | None:
         world = self.world
         planned = await plan_gather.plan_gather(
             request,
@@ -851,7 +911,7 @@ async def _user(run: Run) -> None:
             await asyncio.sleep(world.chance.random())
 
 
-async def _appender(run: Run, table: FakeTable) -> None:
+async def _appender(run: Run, table: Table) -> None:
     """Submit an append until its rows are there."""
     world, digest = run.world, _digest_of(submitted(run.world.product).appends["retry"], table)
     while digest not in _versions(world):
@@ -1044,9 +1104,10 @@ async def _here[T](work: Callable[..., T], *arguments: Any) -> T:
 @cache
 def plan_of(product: Product, *, version: int = 0) -> CubePlan:
     """Return the plan of every run with such sources, but for its time. It waits for no store."""
-    images = {href: _pixels_of(href, version, product.n_bands) for href in product.hrefs}
+    images = {href: _pixels_of(href, version, product.n_bands, product.width) for href in product.hrefs}
     asked = submitted(product)
-    workers = _WORKERS if product.n_strips == 1 else WorkerPool(max_task_nbytes=_nbytes_of_strip(product))
+    is_cut = product.n_strips > 1 or product.has_chips
+    workers = WorkerPool(max_task_nbytes=_nbytes_of_task(product)) if is_cut else _WORKERS
     plan = run_virtually(
         plan_cube(
             asked.first,
@@ -1059,10 +1120,11 @@ def plan_of(product: Product, *, version: int = 0) -> CubePlan:
     return plan_gather.describe_place(plan, FakeProjector())
 
 
-def _nbytes_of_strip(product: Product) -> int:
-    """Return the size of a task, so that a whole window does not fit."""
+def _nbytes_of_task(product: Product) -> int:
+    """Return the size of a task, so that a whole window does not fit, or three chips."""
     n_measurements = product.n_bands * product.n_slots
-    return _SHARD_ROWS * (_SIDE // product.n_strips) * _SIDE * n_measurements * np.dtype("uint16").itemsize
+    n_rows = 2 * _N_IMAGES if product.has_chips else _SHARD_ROWS
+    return n_rows * (_SIDE // product.n_strips) * _SIDE * n_measurements * np.dtype("uint16").itemsize
 
 
 _digests: Final[dict[tuple[int, str], str]] = {}

@@ -26,7 +26,15 @@ from pixel_gather.core.read import complete_row, fill_rows, hide_pixels
 from pixel_gather.core.read.harmonise_row import harmonise_row
 from pixel_gather.core.read.reduce_row import Scenes, reduce_lines
 from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, unpacked
-from pixel_gather.engine import commit_shard, compact, finish_gather, gather_shard, publish, step_files
+from pixel_gather.engine import (
+    commit_shard,
+    compact,
+    finish_gather,
+    gather_shard,
+    new_chips,
+    publish,
+    step_files,
+)
 from pixel_gather.engine.publish import Check
 from pixel_gather.engine.row_claim import check_row_claim
 
@@ -75,6 +83,7 @@ _PRODUCTS: Final = (
     Product(n_bands=2, has_axis=True, n_strips=2),
     Product(has_mask=True, n_strips=2),
     Product(n_bands=2, is_reduced=True),
+    Product(n_bands=2, has_chips=True),
 )
 
 
@@ -303,6 +312,11 @@ def _put_back_rows_made_anew_that_are_lost(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(finish_gather, "_check_reduced", lambda *_: None)
 
 
+def _put_back_chips_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an append add chips that the cube has."""
+    monkeypatch.setattr(new_chips._Known, "has", lambda *_: False)
+
+
 type _PutBack = Callable[[pytest.MonkeyPatch], None]
 
 _DEFECTS: Final[tuple[_PutBack, ...]] = (
@@ -324,6 +338,7 @@ _DEFECTS: Final[tuple[_PutBack, ...]] = (
     _put_back_rows_made_anew_of_other_versions,
     _put_back_rows_as_former_tries_left_them,
     _put_back_rows_made_anew_that_are_lost,
+    _put_back_chips_that_are_there,
 )
 _MOST_SEEDS: Final = 5000
 """The rarest defect showed itself in 4 of 700 runs."""
