@@ -1,15 +1,18 @@
 """What does a grid in another CRS take, beside odc-stac? Interleaved rounds of whole gathers of made files.
 
 ``PYTHONPATH=tests uv run --group peers python -m benchmarks.bench_warp``; README.md beside this file says
-what came out.
+what came out. Files come by S3's protocol from another process. odc-stac runs with several sizes of its pool.
 """
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
+from unittest.mock import patch
 
 import numpy as np
 import odc.stac
@@ -20,8 +23,11 @@ from odc.geo.geobox import GeoBox
 from rasterio.warp import transform_bounds
 
 from benchmarks.bench_grid import tables
+from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from benchmarks.output import Taken, parser_of, put, take_turns, timed
 from benchmarks.peers.careful_threads import ENCODING
+from benchmarks.peers.scenes import unsigned_s3
+from faults.chaos import variables
 from pixel_gather import gather
 from pixel_gather.in_process.settings import Settings
 
@@ -32,10 +38,6 @@ _GRID: Final = rasterio.Affine(10, 0, 267_000, 0, -10, 5_158_000)
 """Of the files, in UTM zone 32, and of the cube, in zone 33."""
 
 _WAYS: Final = ("nearest", "bilinear")
-_COMPARED: Final = (
-    *((f"pixel-gather, {way}", f"odc-stac, {way}") for way in _WAYS),
-    ("pixel-gather, no grid", "pixel-gather, nearest"),
-)
 
 
 def write_scenes(folder: Path, n: int) -> tuple[list[dict[str, Any]], list[pystac.Item]]:
@@ -63,9 +65,17 @@ def write_scenes(folder: Path, n: int) -> tuple[list[dict[str, Any]], list[pysta
         with rasterio.open(file, "w", compress="deflate", predictor=2, **profile) as target:
             target.write(pixels.astype("uint16"), 1)
         when = f"2024-01-{1 + at // 24:02}T{at % 24:02}:00:00Z"
-        rows.append({"href": str(file), "time": when})
+        rows.append({"href": f"s3://archive/{file.name}", "time": when})
         items.append(_item(file, when))
     return rows, items
+
+
+@contextmanager
+def _serving(folder: str, n: int) -> Iterator[tuple[LoopbackServer, list[dict[str, Any]], list[pystac.Item]]]:
+    """Write scenes and serve them. Yields the server, the rows of a list, and the items of a catalog."""
+    rows, items = write_scenes(Path(folder), n)
+    with run_server(Path(folder)) as server:
+        yield server, rows, items
 
 
 def _item(file: Path, when: str) -> pystac.Item:
@@ -83,7 +93,7 @@ def _item(file: Path, when: str) -> pystac.Item:
             "bbox": [west, south, east, north],
             "properties": {"datetime": when, **projection},
             "links": [],
-            "assets": {"band_1": {"href": str(file), "roles": ["data"], **projection}},
+            "assets": {"band_1": {"href": f"s3://archive/{file.name}", "roles": ["data"], **projection}},
         }
     )
 
@@ -94,8 +104,9 @@ def _gather(rows: list[dict[str, Any]], way: str | None, to: Path) -> None:
     gather({"sources": {"rows": rows}, **place}, to=to, settings=Settings(draws_report=False))
 
 
-def _load(items: list[pystac.Item], way: str, to: Path) -> None:
+def _load(items: list[pystac.Item], way: str, pool: int, to: Path) -> None:
     """Load all files into memory, and write them with our chunks and codec."""
+    odc.stac.configure_rio(cloud_defaults=True)  # as its notebooks begin
     geobox = GeoBox(_SHAPE, _GRID, "EPSG:32633")
     loaded = odc.stac.load(
         items,
@@ -104,7 +115,7 @@ def _load(items: list[pystac.Item], way: str, to: Path) -> None:
         resampling=way,
         groupby="id",
         nodata=0,
-        pool=os.process_cpu_count(),
+        pool=pool,
     )
     loaded.to_zarr(to, encoding={"band_1": ENCODING})
 
@@ -114,15 +125,29 @@ def main() -> None:
     parser = parser_of(main)
     parser.add_argument("--scenes", type=int, default=96)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ttfb", type=float, default=30.0, help="milliseconds to the first byte")
+    parser.add_argument("--pools", type=int, nargs="+", default=[2, 16, 32], help="threads of odc-stac")
     options = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        rows, items = write_scenes(Path(folder), options.scenes)
-        to = Path(folder) / "cube"
+    with (
+        TemporaryDirectory() as folder,
+        TemporaryDirectory() as written,
+        patch.dict(os.environ),
+        _serving(folder, options.scenes) as (server, rows, items),
+    ):
+        os.environ |= variables("s3", server.url) | unsigned_s3([f"{server.url}/archive"])
+        server.behave(Behaviour(ttfb_s=options.ttfb / 1e3))
+        to = Path(written) / "cube"
+        ours = {way: f"pixel-gather, {way}" for way in _WAYS}
+        theirs = {(way, n): f"odc-stac, {way}, {n} threads" for way in _WAYS for n in options.pools}
         cases = {
             "pixel-gather, no grid": partial(_gather, rows, None, to),
-            **{f"pixel-gather, {way}": partial(_gather, rows, way, to) for way in _WAYS},
-            **{f"odc-stac, {way}": partial(_load, items, way, to) for way in _WAYS},
+            **{name: partial(_gather, rows, way, to) for way, name in ours.items()},
+            **{name: partial(_load, items, way, n, to) for (way, n), name in theirs.items()},
         }
+        compared = [
+            *((ours[way], name) for (way, _), name in theirs.items()),
+            ("pixel-gather, no grid", ours["nearest"]),
+        ]
         pixels = {}
 
         def measured(name: str) -> Taken:
@@ -133,9 +158,10 @@ def main() -> None:
             return taken
 
         seen = take_turns({name: partial(measured, name) for name in cases}, options.rounds, warm_ups=1)
-    shares = ((pixels[f"odc-stac, {way}"] != pixels[f"pixel-gather, {way}"]).mean() for way in _WAYS)
+    n = options.pools[0]
+    shares = ((pixels[theirs[way, n]] != pixels[ours[way]]).mean() for way in _WAYS)
     differ = (f"{way}: {share:.2%} of the pixels differ" for way, share in zip(_WAYS, shares, strict=True))
-    put([*tables(seen, _COMPARED), "", *differ], [seen], options.json)
+    put([*tables(seen, compared), "", *differ], [seen], options.json)
 
 
 if __name__ == "__main__":
