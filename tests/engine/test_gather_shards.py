@@ -16,10 +16,12 @@ from pixel_gather.core.errors import (
     ShardLateError,
     StoreError,
 )
+from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.time_limits import ShardTimes
+from pixel_gather.engine.gather_shard import FilledShard
 from pixel_gather.engine.gather_shards import LastPlan, gather_shards
 from pixel_gather.engine.step_files import find_committed
 from pixel_gather.io.cube.zarr_cube import ZarrCube
@@ -74,6 +76,7 @@ class Watched:
     """Called with the shard's number before its object is put."""
 
     n_committed: list[int] = field(default_factory=list)
+    results: list[ShardResult] = field(default_factory=list)
     has_begun: bool = False
     """False while a gather is planned, which opens a few sources."""
 
@@ -105,6 +108,10 @@ class Watched:
         grown.reader = Reader(_IMAGES)
         return grown
 
+    def _note(self, _: CubePlan, task: ShardTask, filled: FilledShard) -> None:
+        self.n_committed.append(task.index)
+        self.results.append(filled.result)
+
     async def work(
         self,
         grown: GrownPlace,
@@ -129,7 +136,7 @@ class Watched:
                 sources_of=lambda _: access_to(grown.reader),
                 stores=grown.context().of_plan(plan.claim),
                 times=times or ShardTimes(left_s=800, limit_s=None, late_s=100),
-                on_shard=lambda _, task, __: self.n_committed.append(task.index),
+                on_shard=self._note,
                 is_cancelled=is_cancelled or never,
             )
         finally:
@@ -167,6 +174,9 @@ def test_shard_is_stored_while_the_next_is_read() -> None:
 
     check_pixels(grown, 0, 1, 2, 3, 4, 5)
     assert watched.n_committed == [0, 1, 2]
+    assert [each.reads_on for each in watched.results] == [True, True, False]
+    for each in watched.results:
+        assert each.worker_s == each.read_s + each.measure_s + each.write_s * (not each.reads_on)
 
 
 def test_at_most_two_shards_are_in_hand() -> None:

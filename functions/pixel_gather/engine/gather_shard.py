@@ -56,12 +56,14 @@ _LOOKS_BEFORE_LAST: Final = 32
 """Sources that are left when the worker looks at its objects. They take longer than the answers."""
 
 
-type OnRead = Callable[[int], None]
-"""Called when a shard is read and the buffers are free for the next one, with the bytes of it, compressed."""
+type OnRead = Callable[[int], bool]
+"""Called when a shard is read and the buffers are free for the next one. Takes its bytes, compressed, and
+returns whether the next one is read now."""
 
 
-def _ignore(_: int) -> None:
-    """Do nothing when a shard is read."""
+def _no_next(_: int) -> bool:
+    """Read no other shard."""
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,7 @@ async def gather_shard(
     on_source: OnSource = ignore,
     loaded: LoadedShard | None = None,
     read_until: float = inf,
-    on_read: OnRead = _ignore,
+    on_read: OnRead = _no_next,
 ) -> FilledShard:
     """Fill one shard of every measurement, then commit it by writing its sidecar.
 
@@ -216,10 +218,11 @@ async def gather_shard(
         # The pictures of a cube are those of its first gather.
         pictures = _take_pictures(pixels, outcomes, plan=plan, task=task) if plan.append.is_first else []
         measured = time.perf_counter()
+        reads_on = False
         compressed = [nbytes for each in encoders if (nbytes := each.nbytes) is not None]
         if len(compressed) == len(encoders):
             borrowed.close()
-            on_read(sum(compressed))
+            reads_on = on_read(sum(compressed))
 
         # Store and commit, unless another worker has done so meanwhile.
         def result_of(stored: Sequence[StoredShard]) -> ShardResult:
@@ -233,6 +236,7 @@ async def gather_shard(
                 peak_rss_mib=peak_rss_mib(),
                 machine=machine(),
                 pictures=pictures,
+                reads_on=reads_on,
             )
 
         async def put(index: int, replaces: str | None) -> StoredShard | None:

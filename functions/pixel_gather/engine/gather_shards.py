@@ -135,7 +135,8 @@ async def gather_shards(
                 loaded = loading.result()
                 if next_one is not None:  # fetched while this shard is read
                     asked = ask(next_one)
-                await begin(partial(work.fill, task, plan, buffers, loaded, left_s))
+                has_next = next_one is not None
+                await begin(partial(work.fill, task, plan, buffers, loaded, left_s, has_next))
         if work.refused is not None:
             raise work.refused
     except AlreadyCommittedError as error:
@@ -166,6 +167,7 @@ class _Work:
         buffers: ShardBuffers,
         loaded: LoadedShard,
         left_s: float,
+        has_next: bool,  # noqa: FBT001 # `partial` gives it
         let_next: Callable[[], None],
     ) -> None:
         """Read a shard, store it and tell of it.
@@ -176,14 +178,17 @@ class _Work:
             buffers: Memory for the pixels.
             loaded: What the control files contain for the task.
             left_s: How long this may take.
+            has_next: Whether another shard follows.
             let_next: Called when the next shard may be read.
         """
         began_s = time.monotonic()
 
-        def on_read(nbytes: int) -> None:
+        def on_read(nbytes: int) -> bool:
             # the next one is compressed to about as many bytes
-            if self.last_plan.has_room_for(buffers.nbytes + 2 * nbytes):
+            reads_on = has_next and self.last_plan.has_room_for(buffers.nbytes + 2 * nbytes)
+            if reads_on:
                 let_next()
+            return reads_on
 
         filling = gather_shard(
             task,

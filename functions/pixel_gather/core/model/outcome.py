@@ -163,10 +163,13 @@ class ShardResult:
     Empty if windows are too small for pictures. See `read.quicklook`.
     """
 
+    reads_on: bool = False
+    """Whether the worker read its next shard while it stored this one."""
+
     @property
     def worker_s(self) -> float:
-        """Wall time of the whole task."""
-        return self.read_s + self.measure_s + self.write_s
+        """Wall time of the task, until the worker read its next shard. So the sum of all is what was paid."""
+        return self.read_s + self.measure_s + (0.0 if self.reads_on else self.write_s)
 
 
 def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outcome]:
