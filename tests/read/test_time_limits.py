@@ -136,3 +136,18 @@ def test_second_try_goes_on_to_the_end_of_its_life_while_shards_take_no_time(clo
     times = ShardTimes(left_s=0.5, limit_s=None, late_s=None, _began_s=clock.now)
 
     assert [times.begin() for _ in range(2)] == [0.5, 0.5]
+
+
+def test_shard_that_is_stored_while_the_next_is_read_counts_until_it_is_stored(
+    clock: SimpleNamespace,
+) -> None:
+    """The last shard is stored alone, so it takes as long as the longest one in all."""
+    times = ShardTimes(left_s=900, limit_s=100, late_s=None, _began_s=clock.now)
+    times.begin()
+    clock.now += 20.0
+    times.begin()  # the first one is read
+    clock.now += 20.0
+    times.note(40.0)  # and stored
+
+    with pytest.raises(ShardLateError):
+        times.begin()
