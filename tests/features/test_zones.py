@@ -2,7 +2,10 @@
 
 import re
 import shlex
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Final
@@ -325,6 +328,32 @@ def test_each_grid_and_polygon_is_computed_once(folder: Path) -> None:
     places.close()
 
     assert places.n_computed <= 40
+
+
+def test_places_are_closed_while_a_thread_computes_more_of_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller of the thread was cancelled. Nothing stays on disk, and the thread ends."""
+    features = given_features(_given(_fields(40)), columns=FeatureColumns(id="n", crs=_CRS))
+    places = ZonePlaces(check_zones(features), RasterioProjector(), coverage="fraction")
+    computes = threading.Event()
+    cells_of = places._cells
+
+    def slowly(*arguments: Any) -> Any:
+        computes.set()
+        until_s = time.monotonic() + 10
+        while not places._is_closed and time.monotonic() < until_s:
+            time.sleep(0.001)
+        return cells_of(*arguments)
+
+    monkeypatch.setattr(places, "_cells", slowly)
+    with ThreadPoolExecutor() as threads:
+        found = threads.submit(list, places.on(_header(folder / "0.tif")))
+        computes.wait(10)
+        places.close()
+
+    assert found.result() == []
+    assert not Path(places._folder.name).exists()
 
 
 def test_expressions_masks_and_grids_of_other_sizes(tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ class ZonePlaces:
         self._projector = projector
         self._folder = tempfile.TemporaryDirectory(prefix="pixel-gather-")
         self._lock = threading.Lock()
+        self._is_closed = False
         self._grids: dict[Grid, int] = {}
         self._shapes: OrderedDict[str, Shapes] = OrderedDict()
         self._kept: OrderedDict[tuple[int, int], ZoneCells] = OrderedDict()
@@ -163,8 +164,13 @@ class ZonePlaces:
         """Pairs of grid and polygon whose cells were computed."""
 
     def close(self) -> None:
-        """Remove what was kept on disk."""
-        self._folder.cleanup()
+        """Remove what was kept on disk, when the thread has ended that computes more of it.
+
+        A caller that is cancelled does not wait for its thread.
+        """
+        self._is_closed = True
+        with self._lock:
+            self._folder.cleanup()
 
     def on(self, header: Header) -> Iterator[ZoneCells]:
         """Yield the cells of the zones on an image, some zones at a time. May take long.
@@ -178,10 +184,14 @@ class ZonePlaces:
             raise SourceError(f"it has no {what}", href=header.href, status=Status.UNSUPPORTED)
         with self._lock:
             grid = self._grids.setdefault(Grid.of(header), len(self._grids))
+            if self._is_closed:
+                return
             if grid not in self._n_parts:
                 self._n_parts[grid] = self._compute(grid, header, transform)
         for part in range(self._n_parts[grid]):
             with self._lock:
+                if self._is_closed:
+                    return
                 cells = self._part(grid, part, header)
             yield cells
 
@@ -231,6 +241,8 @@ class ZonePlaces:
         part, first, total = 0, 0, 0.0
         for at in range(len(members) + 1):
             size = sizes[members[at]] if at < len(members) else np.inf
+            if self._is_closed:
+                break
             if total + size > _MOST_CELLS and at > first:
                 some = members[first:at]
                 arrays = self._cells(some, shapes[some], boxes[some].astype(np.int64), transform, header)
