@@ -587,7 +587,7 @@ def _may_become(before: Row, after: Row) -> bool:
     if before[0].href == "":  # it was reduced
         return before == after or set(before[1:]) < set(after[1:])
     return all(
-        was == told or (was.href == told.href and not was.is_read)
+        was == told or ((was.href, was.chip) == (told.href, told.chip) and not was.is_read)
         for was, told in zip(before, after, strict=True)
     )
 

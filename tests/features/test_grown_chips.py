@@ -7,9 +7,23 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from features.test_chips import N_CHIPS, SIZE, by_rasterio, chips_at, listed, raw, three_images
-from pixel_gather import Gathered, Settings, gather, open_chips, open_cube, verify, versions
-from pixel_gather.core.errors import RequestError
+from features.test_chips import (
+    CRS,
+    N_CHIPS,
+    NORTH,
+    SIZE,
+    WEST,
+    by_rasterio,
+    chips_at,
+    image,
+    listed,
+    raw,
+    three_images,
+)
+from pixel_gather import Gathered, Settings, gather, open_chips, open_cube, retry_failed, verify, versions
+from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.results import row_coordinates
 from pixel_gather.features.rows.rows import rows_where
 from support.command_line import run
 
@@ -146,7 +160,6 @@ def test_what_cannot_be_added_is_refused(tmp_path: Path) -> None:
     refused(r"chips of the cube have the columns label \(string\), weight \(int64\)", table=str(moved))
     moved.write_text("id,lon,lat\n7,11.3,46.5")
     refused("ids of chips are string in the cube, and int64 in this table", table=str(moved))
-    refused("failed_rows: chips are not tried again", failed_rows="retry_all")
     refused("the cube has 40 x 24 pixels", windows={"table": every, "size": [20, 24]})
     assert len(versions(cube)) == 1
 
@@ -195,3 +208,139 @@ def test_many_chips_are_added_to_few(tmp_path: Path) -> None:
     assert cube["label"].values.tolist() == [n % 5 for n in range(1600)]
     np.testing.assert_allclose(cube["lon"].values, 11.3 + np.arange(1600) * 1e-6, rtol=0, atol=1e-9)
     assert not np.isnan(cube["transform"].values[:, :2]).any()
+
+
+def hide(file: Path) -> Path:
+    """Take a file away. Return where it is now."""
+    return file.rename(file.with_suffix(".hidden"))
+
+
+def check_same(cube: Path, whole: Path) -> None:
+    """Check that a cube has the pixels of another one, and what is told of its sources."""
+    one, other = (xr.open_zarr(each, mask_and_scale=False, decode_times=False) for each in (cube, whole))
+    assert one["chip"].values.tolist() == other["chip"].values.tolist()
+    for same in ("band_1", "band_2", "status", "transform", "crs", "etag", "max", "valid_fraction"):
+        np.testing.assert_array_equal(one[same], other[same], err_msg=same)
+    assert verify(cube).is_same
+
+
+def test_failed_chips_are_tried_again_by_an_append(tmp_path: Path) -> None:
+    """Chips of an image that was missing get its pixels, beside new chips. Other images are not opened."""
+    files = three_images(tmp_path)
+    sources = listed(tmp_path, files)
+    (few, every), _ = tables(tmp_path, 6, N_CHIPS)
+    hidden = hide(files["2024-02-01"])
+    first(sources, few, tmp_path / "cube")
+    before = raw(first(sources, few, tmp_path / "other"))
+    assert (before["status"].isel(time=1) == Status.MISSING).all()
+    hidden.rename(files["2024-02-01"])
+    done = grown(sources, every, tmp_path / "cube")
+
+    grown(sources, every, tmp_path / "other", failed_rows="keep")
+    assert (done.n_appended, done.n_retried, done.n_recovered) == (5 * 3, 6, 6)
+    assert done.report.n_failed == 0
+    assert (raw(done)["status"] != Status.MISSING).all()
+    retried = retry_failed(tmp_path / "other", settings=FOUR_IN_A_TASK)
+    assert retried is not None
+    assert (retried.n_appended, retried.n_retried, retried.n_recovered) == (0, 6, 6)
+    check_same(tmp_path / "other", tmp_path / "cube")
+    cube, (_, points) = raw(done), tables(tmp_path)
+    for name, (lon, lat) in points.items():
+        cell = cube.sel(chip=name).isel(time=1)
+        expected = by_rasterio(files["2024-02-01"], lon, lat)
+        np.testing.assert_array_equal(np.stack([cell["band_1"], cell["band_2"]]), expected)
+    assert [each.kind for each in versions(tmp_path / "other")] == ["gather", "append", "retry"]
+    assert dict(open_cube(tmp_path / "cube", version=1).sizes)["chip"] == 6
+
+
+def test_failed_chips_are_tried_again_without_their_table(tmp_path: Path) -> None:
+    """The cube knows each middle to the last bit: here they lie on corners of pixels, in the images' CRS."""
+    files = {"2024-01-01": image(tmp_path / "a.tif", seed=1), "2024-02-01": image(tmp_path / "b.tif", seed=2)}
+    table = tmp_path / "corners.csv"
+    points = [f"{n},{WEST + 10 * n},{NORTH - 10 * n},{'ab'[n % 2]}" for n in range(3, 190, 11)]
+    table.write_text("\n".join(["id,x,y,label", *points]))
+    request = {
+        "sources": listed(tmp_path, files),
+        "windows": {"table": str(table), "size": [10, 10], "crs": CRS},
+    }
+    gather(request, to=tmp_path / "whole", settings=FOUR_IN_A_TASK)
+    hidden = hide(files["2024-02-01"])
+    gather(request, to=tmp_path / "cube", settings=FOUR_IN_A_TASK)
+    table.unlink()
+    assert retry_failed(tmp_path / "cube", settings=FOUR_IN_A_TASK) is not None
+    hidden.rename(files["2024-02-01"])
+
+    done = retry_failed(tmp_path / "cube", settings=FOUR_IN_A_TASK)
+
+    assert done is not None
+    assert done.report.n_failed == 0
+    check_same(tmp_path / "cube", tmp_path / "whole")
+    assert retry_failed(tmp_path / "cube", settings=FOUR_IN_A_TASK) is None
+
+
+def test_chips_of_an_earlier_version_are_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their middles are known in degrees alone. Chips that are added later can be tried again."""
+    files = three_images(tmp_path)
+    sources = listed(tmp_path, files)
+    (few, every), _ = tables(tmp_path, 6, N_CHIPS)
+    hidden = hide(files["2024-02-01"])
+    with monkeypatch.context() as earlier:
+        earlier.setattr(row_coordinates, "_exact_middles", lambda _: {})
+        first(sources, few, tmp_path / "cube")
+    grown(sources, every, tmp_path / "cube")
+    hidden.rename(files["2024-02-01"])
+    done = retry_failed(tmp_path / "cube", settings=FOUR_IN_A_TASK)
+
+    assert done is not None
+    assert (done.n_retried, done.n_recovered) == (5, 5)
+    status = raw(done)["status"].isel(time=1).values
+    assert (status[:6] == Status.MISSING).all()
+    assert (status[6:] != Status.MISSING).all()
+    assert verify(tmp_path / "cube").is_same
+
+
+@pytest.mark.parametrize("which", ["the mask", "what it hides"])
+def test_chips_are_tried_again_with_their_mask(tmp_path: Path, which: str) -> None:
+    """Either may have been missing. The other one is read beside it, and nothing of it is stored anew."""
+    red, later = (image(tmp_path / f"{name}.tif", seed=at) for at, name in enumerate("ab"))
+    clouds, missing = (image(tmp_path / f"clouds-{name}.tif", seed=5 + at) for at, name in enumerate("ab"))
+    lines = [f"{red},2024-01-01,red", f"{clouds},2024-01-01,clouds"]
+    lines += [f"{later},2024-02-01,red", f"{missing},2024-02-01,clouds"]
+    (tmp_path / "l.csv").write_text("\n".join(["href,time,band", *lines]), encoding="utf-8")
+    request = {
+        "sources": str(tmp_path / "l.csv"),
+        "bands": [1],
+        "windows": {"table": chips_at(tmp_path)[0], "size": SIZE},
+        "mask": {"band": "clouds", "drop": list(range(1, 900)), "dilate": 1},
+    }
+    gather(request, to=tmp_path / "whole", settings=FOUR_IN_A_TASK)
+    gone = missing if which == "the mask" else later
+    hidden = hide(gone)
+    before = raw(gather(request, to=tmp_path / "cube", settings=FOUR_IN_A_TASK))
+    told = [Status.UNMASKED, Status.MISSING] if gone == missing else [Status.MISSING, Status.OK]
+    assert (before["status"].isel(time=1) == told).all(axis=1).any()
+    hidden.rename(gone)
+    done = retry_failed(tmp_path / "cube", settings=FOUR_IN_A_TASK)
+
+    assert done is not None
+    assert done.report.n_failed == 0
+    one, other = (raw(done), xr.open_zarr(tmp_path / "whole", mask_and_scale=False, decode_times=False))
+    for same in ("red", "clouds", "status", "masked", "etag"):
+        np.testing.assert_array_equal(one[same], other[same], err_msg=same)
+    assert verify(tmp_path / "cube").is_same
+
+
+def test_a_shard_that_was_removed_is_not_replaced_by_a_try(tmp_path: Path) -> None:
+    """The new object would have the chips that are tried again alone."""
+    files = three_images(tmp_path)
+    hidden = hide(files["2024-02-01"])
+    first(listed(tmp_path, files), tables(tmp_path, 6)[0][0], tmp_path / "cube")
+    hidden.rename(files["2024-02-01"])
+    (tmp_path / "cube/band_1/c/0/0/0/0").unlink()
+
+    with pytest.raises(StoreError, match="band_1/c/0/0/0/0 is missing"):
+        retry_failed(tmp_path / "cube", settings=FOUR_IN_A_TASK)
+
+    assert not (tmp_path / "cube/band_1/c/0/0/0/0").exists()

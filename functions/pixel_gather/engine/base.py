@@ -96,8 +96,6 @@ def _check_kind(request: "GatherRequest", found: FoundCube) -> None:
             f"an earlier version gathered the chips of {found.place}, and they cannot grow: gather new ones",
             field=APPEND_TO,
         )
-    if request.windows is not None and request.failed_rows == "retry_all":
-        raise RequestError("chips are not tried again: gather a new cube", field="failed_rows")
 
 
 async def find_place(request: "GatherRequest", cube: CubeStore, digest: str | None) -> FoundCube | None:

@@ -222,7 +222,7 @@ async def _plan_rows(
     request, table = asked.request, asked.table
     # Which rows does the cube lack, and which of its rows have failed?
     failed = None
-    if base.template is not None and not base.append.is_first and base.template.chips is None:
+    if base.template is not None and not base.append.is_first:
         asks_for_all = asked.settles or request.failed_rows == "retry_all"
         failed = FailedRows(
             template=base.template,
@@ -298,7 +298,7 @@ async def _with_failed(asked: _Asked, base: Base, failed: FailedRows, cube: Cube
 
 async def _has_failed_rows(request: "GatherRequest", cube: CubeStore, found: FoundCube) -> bool:
     """Return whether a cube has rows that a request tries again."""
-    if request.output.append_to is None or request.failed_rows == "keep" or request.windows is not None:
+    if request.output.append_to is None or request.failed_rows == "keep":
         return False
     base = await read_base(request, None, cube, found)
     assert base.template is not None  # noqa: S101 # the cube is there
@@ -436,7 +436,7 @@ def _part_of_list(
     plan: CubePlan, table: SourceTable | None, again: Mapping[int, CubeRow], shard: ShardRows
 ) -> list[CubeRow] | ChipRows:
     start, stop = shard.start - plan.first_row, shard.stop - plan.first_row
-    if isinstance(table, ChipTable):
+    if isinstance(table, ChipTable) and not shard.again:
         return table.part(start, stop)
     rows = [again[row] for row in shard.again]
     if table is not None and start < stop:

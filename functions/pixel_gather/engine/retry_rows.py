@@ -23,7 +23,7 @@ from pixel_gather.core.plan.cube_plan import Append, CubePlan, slot_of_mask
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.plan.plan_again import Again
 from pixel_gather.core.results.contributors import CONTRIBUTORS, scenes_from_lines
-from pixel_gather.core.results.row_evidence import column_value, rows_from_values
+from pixel_gather.core.results.row_evidence import ChipValues, column_value, rows_from_values
 
 if TYPE_CHECKING:  # not needed to run
     from pixel_gather.core.results.receipt import Receipt
@@ -189,7 +189,9 @@ class FailedRows:
         n_tries = told[:n].reshape(n, len(slots))
         if not self.asks_for_all:
             wanted &= np.isin(status, tuple(PASSING)) & (n_tries < MOST_TRIES)
-        for row in np.flatnonzero(wanted.any(axis=1)).tolist():
+        failed: list[int] = np.flatnonzero(wanted.any(axis=1)).tolist()
+        chips = self._chips(batch) if failed else None
+        for row in failed:
             sources = tuple(
                 Source(href=hrefs[row, at], band=slot.name, columns=self._claims(batch, row, at))
                 if wanted[row, at]
@@ -197,12 +199,21 @@ class FailedRows:
                 for at, slot in enumerate(slots)
             )
             mask, etag = self._mask_beside(sources, hrefs[row], status[row], etags[row])
-            self.rows[start + row] = CubeRow(time_us=None, sources=sources, mask=mask, mask_etag=etag)
+            chip = None if chips is None else chips[row]
+            if chip is not None and not chip.is_exact:
+                continue
+            self.rows[start + row] = CubeRow(
+                time_us=None, sources=sources, chip=chip, mask=mask, mask_etag=etag
+            )
             self.n_tries[start + row] = int(n_tries[row][wanted[row]].max())
         is_read = (status == Status.OK).ravel()
         for at, name in enumerate(("object_bytes", "header_bytes"), start=1):
             self._sizes[at] += batch[name][:n].ravel()[is_read].sum()
         self._sizes[0] += is_read.sum()
+
+    def _chips(self, batch: Mapping[str, "Values"]) -> ChipValues | None:
+        axis, window = self.template.chips, self.template.slots[0].window
+        return None if axis is None else ChipValues(axis, (window.width, window.height), batch)
 
     def _note_reduced(self, start: int, batch: Mapping[str, "Values"]) -> None:
         """Note the rows that lack sources. All sources of such a row are read again."""

@@ -114,7 +114,7 @@ async def opened_job(
     found: SqliteSourceTable | None = None
     chips: Chips | None = None
     async with AsyncExitStack() as stack:
-        if request is not None and request.windows is not None:
+        if request is not None and request.windows is not None and table is None:
             windows = request.windows
             chips = await _in_thread(lambda check: _open_chips(windows, objects, policy, check))
         window = None if request is None else request.rule() if chips is None else chips.rule_of_all()

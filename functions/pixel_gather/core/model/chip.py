@@ -16,4 +16,8 @@ class Chip:
 
     lat: float
     rule: WindowRule
+    is_exact: bool = True
+    """Whether the rule has the point as the table of chips had it. Cubes of earlier versions only tell it in
+    degrees, and a window around that may lie a pixel beside. So nobody reads by it."""
+
     columns: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)

@@ -494,7 +494,8 @@ class CubePlan:
         """Lines of the list. Each chip reads all of them."""
         if self.chips is None:
             return self.n_sources
-        return self.n_sources * self.chips.n_images // (self.n_rows - self.first_row)
+        n_new = self.n_rows - self.first_row
+        return self.n_sources * self.chips.n_images // n_new if n_new else 0
 
     @property
     def n_strips(self) -> int:

@@ -126,10 +126,11 @@ class CubeTemplate:
 
     def object_keys(self, row: int) -> list[str]:
         """Return the keys of the objects at one place along the rows, of all strips."""
+        is_folded = self.bands_are_axis or self.chips is not None
         return [
             key
             for strip in range(self.n_strips)
-            for key in object_keys(self.arrays, row=row, strip=strip, is_folded=self.bands_are_axis)
+            for key in object_keys(self.arrays, row=row, strip=strip, is_folded=is_folded)
         ]
 
     @property

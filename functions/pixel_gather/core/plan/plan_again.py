@@ -108,6 +108,7 @@ def plan_again(
         bands_are_axis=template.bands_are_axis,
         values=template.values,
         reduction=reduction,
+        chips=template.chips,
     )
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)

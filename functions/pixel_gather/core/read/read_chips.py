@@ -94,7 +94,7 @@ def _images(
         wanted: dict[str, list[int]] = defaultdict(list)
         named: dict[str, Source] = {}
         for index, row in enumerate(rows):
-            source = row.sources[slot]
+            source = row.sources_to_read(plan.mask_slot)[slot]
             if source is not None and row.is_asked:
                 wanted[source.href].append(index)
                 named[source.href] = source

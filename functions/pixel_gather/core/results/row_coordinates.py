@@ -158,6 +158,9 @@ RESERVED_NAMES: Final = frozenset(
         "failure",
         "tries",
         "pixel_digest",
+        "chip_x",
+        "chip_y",
+        "chip_crs",
     }
 )
 """Names that a column of the list must not have."""
@@ -290,7 +293,8 @@ def table_values(
     They are `coordinate_values`, and all `difference_values`, whether the cube has those or not. There are
     four further columns, which an append needs. ``object_bytes`` is the size of each source in bytes, 0 if
     unknown. ``failure`` is why it was not read, ``tries`` how often it was tried. ``pixel_digest`` is the
-    digest of the row's pixels of each measurement.
+    digest of the row's pixels of each measurement. Of chips there are three more: ``chip_x``, ``chip_y`` and
+    ``chip_crs``, the middle as the table of chips had it. ``chip_crs`` is empty if that is not known.
     """
     sizes = np.array([[each.object_nbytes for each in row] for row in outcomes], dtype="int64")
     tries = np.array([[each.tries for each in row] for row in outcomes], dtype="int64")
@@ -306,11 +310,19 @@ def table_values(
     return {
         **coordinate_values(plan, rows, outcomes),
         **difference_values(plan, outcomes),
+        **({} if plan.chips is None else _exact_middles(rows)),
         "object_bytes": sizes if slots else sizes[:, 0],
         "failure": failures if slots else failures[:, 0],
         "tries": tries if slots else tries[:, 0],
         "pixel_digest": digests if measurements else digests[:, 0],
     }
+
+
+def _exact_middles(rows: Sequence[CubeRow]) -> dict[str, Values]:
+    chips = [row.chip for row in rows if row.chip is not None]
+    points = _table((each.rule.point or _NO_POINT for each in chips), 2, "float64")
+    crs = np.array([each.rule.crs if each.is_exact else "" for each in chips], dtype=object)
+    return {"chip_x": points[:, 0], "chip_y": points[:, 1], "chip_crs": crs}
 
 
 def coordinate_values(
@@ -483,6 +495,7 @@ _GAPS: Final = {"int64": ("int64", NO_INTEGER), "bool": ("uint8", NO_BOOLEAN)}
 1, so chunks of earlier rows stay as they are."""
 
 _NO_TRANSFORM: Final = (float("nan"),) * 6
+_NO_POINT: Final = (float("nan"),) * 2
 _TIME: Final = _Kind(
     name="time",
     dtype="int64",

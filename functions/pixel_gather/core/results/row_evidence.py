@@ -15,6 +15,7 @@ from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform, WindowRule
+from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.contributors import CONTRIBUTORS, Scenes, scenes_from_lines
 from pixel_gather.core.results.row_coordinates import NO_BOOLEAN, NO_TIME, NOT_GATHERED, Values
@@ -53,6 +54,37 @@ def stored_status(value: int, *, place: str) -> Status:
         raise StoreError(
             f"{place}: no status has the number {value}: the cube is damaged, or a newer version wrote it"
         ) from error
+
+
+class ChipValues:
+    """The chips of consecutive rows, from the columns of their table."""
+
+    def __init__(self, axis: ChipAxis, size: tuple[int, int], values: Mapping[str, Values]) -> None:
+        """Take the columns.
+
+        Args:
+            axis: The cube's.
+            size: (width, height) of its chips in pixels.
+            values: The columns of `table_values` of these rows.
+        """
+        self._axis, self._size = axis, size
+        names = ("chip", *_MIDDLE_IN_DEGREES, *_MIDDLE, "chip_crs", *(each.name for each in axis.columns))
+        # earlier tables tell the middles in degrees alone
+        self._told = {name: values[name].tolist() for name in names if name in values}
+
+    def __getitem__(self, row: int) -> Chip:
+        """Return the chip of a row."""
+        told = {name: values[row] for name, values in self._told.items()}
+        is_exact = bool(told.get("chip_crs"))
+        middle = tuple(told[name] for name in (_MIDDLE if is_exact else _MIDDLE_IN_DEGREES))
+        return Chip(
+            id=told["chip"],
+            lon=told["lon"],
+            lat=told["lat"],
+            rule=WindowRule(point=middle, size=self._size, crs=told["chip_crs"] if is_exact else "EPSG:4326"),
+            is_exact=is_exact,
+            columns={each.name: column_value(told[each.name], each.dtype) for each in self._axis.columns},
+        )
 
 
 class _Table:
@@ -97,10 +129,9 @@ class _Table:
             if plan.judges_offsets
             else {}
         )
-        of_chips = (
-            () if plan.chips is None else ("chip", "lon", "lat", *(each.name for each in plan.chips.columns))
+        self._chips = (
+            None if plan.chips is None else ChipValues(plan.chips, (plan.width, plan.height), values)
         )
-        self._chips = {name: values[name].tolist() for name in of_chips}
         self._first = [next(_positions(plan, slot)) for slot in range(n_slots)]
 
     def row(self, row: int) -> CubeRow:
@@ -112,22 +143,7 @@ class _Table:
             time_us=None if time_us == NO_TIME else time_us,
             sources=sources,
             members=members,
-            chip=self._chip(row),
-        )
-
-    def _chip(self, row: int) -> Chip | None:
-        """Return the chip of a row. Its place is that in degrees: nobody reads its pixels again."""
-        plan = self._plan
-        if plan.chips is None:
-            return None
-        told = {name: values[row] for name, values in self._chips.items()}
-        lon, lat = told["lon"], told["lat"]
-        return Chip(
-            id=told["chip"],
-            lon=lon,
-            lat=lat,
-            rule=WindowRule(point=(lon, lat), size=(plan.width, plan.height), crs="EPSG:4326"),
-            columns={each.name: column_value(told[each.name], each.dtype) for each in plan.chips.columns},
+            chip=None if self._chips is None else self._chips[row],
         )
 
     def _scenes(self, row: int) -> Scenes:
@@ -241,6 +257,8 @@ _PER_SLOT: Final = (
     "object_bytes",
     "failure",
 )
+_MIDDLE: Final = ("chip_x", "chip_y")
+_MIDDLE_IN_DEGREES: Final = ("lon", "lat")
 _PER_MEASUREMENT: Final = (
     "min",
     "max",

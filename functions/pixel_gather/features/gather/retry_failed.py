@@ -57,24 +57,30 @@ async def retry_failed_async(
     store, name = open_existing(place, settings.stores, to_write=True)
     gathered = None
     for request in await _requests(ZarrCube(store, name), place):
-        table = StoredTable(await asyncio.to_thread(StoredCube, store, place=name), band_numbers={})
+        table = _NoNewRows(await asyncio.to_thread(StoredCube, store, place=name), band_numbers={})
         gathered = await gather_listed(
             request, to=None, table=table, settings=settings, on_progress=on_progress
         )
     return gathered
 
 
+class _NoNewRows(StoredTable):
+    """The cube's list, without its rows: what has failed stands in the cube's table of rows."""
+
+    n_rows = 0
+
+
 async def _requests(cube: ZarrCube, place: str) -> list[GatherRequest]:
     """Return the requests that have added rows which have failed, each with this cube as its place."""
-    found = await find_growing_cube(cube)
-    base = await read_base(_request({"sources": "list", "window": "centre"}, place), None, cube, found)
+    found, receipt = await find_growing_cube(cube), await cube.receipt()
+    base = await read_base(_request(receipt.request, place), None, cube, found)
     assert base.template is not None  # noqa: S101 # the cube is there
     failed = FailedRows(template=base.template, n_rows=base.append.first_row, asks_for_all=True)
     for _ in failed.watch(base.rows):
         pass
     if not failed.rows:
         return []
-    return _own_requests(failed, await cube.receipt(), place)
+    return _own_requests(failed, receipt, place)
 
 
 def _own_requests(failed: FailedRows, receipt: Receipt, place: str) -> list[GatherRequest]:
