@@ -20,7 +20,17 @@ from features.test_chips import (
     raw,
     three_images,
 )
-from pixel_gather import Gathered, Settings, gather, open_chips, open_cube, retry_failed, verify, versions
+from pixel_gather import (
+    Gathered,
+    Settings,
+    compact,
+    gather,
+    open_chips,
+    open_cube,
+    retry_failed,
+    verify,
+    versions,
+)
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.results import row_coordinates
@@ -329,6 +339,23 @@ def test_chips_are_tried_again_with_their_mask(tmp_path: Path, which: str) -> No
     one, other = (raw(done), xr.open_zarr(tmp_path / "whole", mask_and_scale=False, decode_times=False))
     for same in ("red", "clouds", "status", "masked", "etag"):
         np.testing.assert_array_equal(one[same], other[same], err_msg=same)
+    assert verify(tmp_path / "cube").is_same
+
+
+def test_a_cube_of_chips_that_has_grown_is_compacted(tmp_path: Path) -> None:
+    """What appends and tries have put behind former chunks goes, and the chips stay."""
+    files = three_images(tmp_path)
+    sources, ((few, every), _) = listed(tmp_path, files), tables(tmp_path, 6, N_CHIPS)
+    hidden = hide(files["2024-02-01"])
+    first(sources, few, tmp_path / "cube")
+    hidden.rename(files["2024-02-01"])
+    before = raw(grown(sources, every, tmp_path / "cube")).load()
+    compacted = compact(tmp_path / "cube")
+
+    assert compacted.n_shards == 2 * 2  # of each band: one was continued, and both were tried again
+    assert compacted.freed_nbytes > 0
+    after = xr.open_zarr(tmp_path / "cube", mask_and_scale=False, decode_times=False)
+    xr.testing.assert_identical(after.load().drop_attrs(), before.drop_attrs())
     assert verify(tmp_path / "cube").is_same
 
 
