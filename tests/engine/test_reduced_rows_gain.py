@@ -37,16 +37,23 @@ def scenes(*numbers: int) -> FakeTable:
     return FakeTable(rows, columns=(GROUP,), digest="-".join(map(str, numbers)).ljust(64, "0"))
 
 
-def place(chunk_rows: int, shard_rows: int, *, is_sharded: bool = True) -> GrownPlace:
-    """Return a place with a cube of two means. The first one lacks its second source, which comes then."""
+def place(
+    chunk_rows: int,
+    shard_rows: int,
+    *,
+    is_sharded: bool = True,
+    codec: str = "blosc-lz4",
+    missing: str = "1",
+) -> GrownPlace:
+    """Return a place with a cube of two means that lack sources. The first one's second source comes then."""
     chunk = [chunk_rows, 4, 4] if is_sharded else [shard_rows, 6, 8]  # no strips
     layout = {"chunk": chunk} | ({"shard_rows": shard_rows} if is_sharded else {})
     request = {
         "reduce": {"by": GROUP.name, "statistic": "mean"},
-        "output": {"layout": layout, "sharding": is_sharded},
+        "output": {"layout": layout, "sharding": is_sharded, "codec": codec},
     }
     grown = GrownPlace(
-        images={href: each for href, each in IMAGES.items() if href[-1] != "1"}, request=request
+        images={href: each for href, each in IMAGES.items() if href[-1] not in missing}, request=request
     )
     grown.gather(scenes(0, 1, 2, 3))
     images: Any = grown.reader.images
@@ -182,6 +189,33 @@ def test_a_row_keeps_its_sources_after_a_compaction_that_was_stopped(monkeypatch
     grown.append(scenes(5))
 
     check(grown, (0,), (2, 3), (6,), (5,))
+
+
+@pytest.mark.parametrize("is_given_up", [True, False])
+def test_no_try_after_a_stopped_compaction_makes_an_object_of_the_committed_size(
+    monkeypatch: pytest.MonkeyPatch,
+    is_given_up: bool,  # noqa: FBT001 # pytest passes by name
+) -> None:
+    """Without a codec, the compaction frees as many bytes as the try adds. The size tells both apart."""
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+    grown = place(1, 4, codec="none", missing="13")
+    grown.append(scenes(4))  # the first row gains its second source
+    grown.watch = lambda store: StoppedCube(store=store, place="place", stops_at=ROWS_KEY)
+    with pytest.raises(StoreError, match="stopped"):
+        asyncio.run(compact_cube(grown.cube))
+    grown.watch = lambda store: ZarrCube(store, "place")
+    images: Any = grown.reader.images
+    images["s3://b/3"] = IMAGES["s3://b/3"]
+    planned = asyncio.run(grown.planned(scenes(0, 1, 2, 3)))
+    assert planned is not None
+    asyncio.run(grown.fill(*planned))
+    if not is_given_up:
+        asyncio.run(grown.finished(*planned))
+    del images["s3://b/2"]
+
+    grown.append(scenes(6))
+
+    check(grown, (0, 1), (2,) if is_given_up else (2, 3), (4,), (6,))
 
 
 def test_sources_of_one_row_that_come_back_one_after_the_other_are_counted_once() -> None:

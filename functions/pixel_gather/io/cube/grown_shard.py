@@ -104,7 +104,11 @@ class GrownShard:
         # The new chunks lie behind the former object.
         has_moved = is_new[:, :, None, None] & (index[..., 0] != _EMPTY)
         index[..., 0][has_moved] += np.uint64(len(former))
-        return [former, *parts, index_bytes(index)]
+        parts = [former, *parts, index_bytes(index)]
+        # The committed object is known by its size. After a stopped compaction, another could be as large.
+        if sum(map(len, parts)) == committed_nbytes:
+            parts.insert(-1, b"\0")
+        return parts
 
     def _chunk_with(self, former: bytes) -> list[Part]:
         """Return the chunk of the rows before and the given ones. It is unlike all former objects."""
