@@ -15,9 +15,16 @@ from rasterio.warp import transform as warp_points
 
 from parity.truth import SMALL, Truth, truths
 from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.features.points.measure_points import PointTable
+from pixel_gather.features.points.point_pixels import Method
 from pixel_gather.features.points.points import points
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
+from pixel_gather.in_process.table_job import MadeTable, make_table, plan_table
+from pixel_gather.io.event_loop import run
+from pixel_gather.tables import place_points
+from pixel_gather.tables.table_plan import TablePlan
+from pixel_gather.tables.table_request import TableRequest
 from rank.rasters import landscape, make_cog
 from scenes.scenes import item
 from support.dependency_groups import module_of_group
@@ -338,12 +345,6 @@ def test_scenes_of_a_search_that_no_feature_lies_on_are_never_opened(
 
 def test_a_stopped_job_goes_on(server: LocalServer, clusters: list[dict[str, Any]], tmp_path: Path) -> None:
     """What was read is not read again, and the table is the same. A torn last record is done anew."""
-    from pixel_gather.features.points.measure_points import PointTable  # noqa: PLC0415 # for this test alone
-    from pixel_gather.features.points.point_pixels import Method  # noqa: PLC0415 # as above
-    from pixel_gather.in_process.table_job import make_table  # noqa: PLC0415 # as above
-    from pixel_gather.io.event_loop import run  # noqa: PLC0415 # as above
-    from pixel_gather.tables.table_request import TableRequest  # noqa: PLC0415 # as above
-
     hrefs = [f"{server.root}/{n}.tif" for n in range(5)]
     request = TableRequest.of(features=clusters, sources=hrefs, crs="EPSG:32633", by="b1")
     to = tmp_path / "t.parquet"
@@ -414,12 +415,6 @@ def test_a_plan_reads_no_pixel_and_limits_refuse(
     server: LocalServer, clusters: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     """It tells the lines and requests that the table then takes."""
-    from pixel_gather.features.points.measure_points import PointTable  # noqa: PLC0415 # for this test alone
-    from pixel_gather.features.points.point_pixels import Method  # noqa: PLC0415 # as above
-    from pixel_gather.in_process.table_job import plan_table  # noqa: PLC0415 # as above
-    from pixel_gather.io.event_loop import run  # noqa: PLC0415 # as above
-    from pixel_gather.tables.table_request import TableRequest  # noqa: PLC0415 # as above
-
     hrefs = [f"{server.root}/{n}.tif" for n in range(5)]
     request = TableRequest.of(features=clusters, sources=hrefs, crs="EPSG:32633")
 
@@ -431,6 +426,33 @@ def test_a_plan_reads_no_pixel_and_limits_refuse(
     assert plan["requests"] == pytest.approx(made.n_requests, abs=5)
     with pytest.raises(BudgetError, match=r"limits\.usd"):
         points(clusters, hrefs, to=tmp_path / "u.parquet", crs="EPSG:32633", limits={"usd": 1e-9})
+
+
+@pytest.mark.parametrize("method", ["nearest", "bilinear"])
+def test_points_that_are_placed_some_at_a_time_change_nothing(
+    folder: Path,
+    clusters: list[dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    method: Any,
+) -> None:
+    """A plan has the requests of the job, and a table its lines, however many points are in memory."""
+    listed = str(folder / "list.csv")
+    request = TableRequest.of(features=clusters, sources=listed, crs="EPSG:32633")
+
+    def planned() -> TablePlan:
+        return run(plan_table(PointTable(Method(kind=method)), request))
+
+    def made(name: str) -> MadeTable:
+        return points(clusters, listed, to=tmp_path / name, crs="EPSG:32633", method=method)
+
+    plan, table = planned(), made("one.parquet")
+    monkeypatch.setattr(place_points, "_TOGETHER", 7)
+
+    assert planned() == plan
+    assert plan.n_lines == table.n_lines
+    assert plan.forecast.requests == pytest.approx(table.n_requests, abs=5)
+    assert made("other.parquet").digest == table.digest
 
 
 @pytest.mark.parametrize(

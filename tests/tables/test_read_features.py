@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from arro3.core import Array, DataType, RecordBatch, Table
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.tables.features import NO_TIME, Features
@@ -99,6 +100,28 @@ def test_ids_are_numbers_only_if_all_are(texts: list[object], expected: list[obj
     assert features.ids.tolist() == expected
     assert features.columns is not None
     assert features.columns["lon"].to_pylist() == features.xs.tolist()
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (Array([3, 7], DataType.int32()), [3, 7]),
+        (Array([3, 7], DataType.uint64()), [3, 7]),
+        (Array([0.5, 7.25], DataType.float32()), [0.5, 7.25]),
+        (Array([0.5, None], DataType.float64()), [0.5, np.nan]),
+        (Array(["0.5", ""], DataType.utf8()), [0.5, np.nan]),
+    ],
+)
+def test_coordinates_of_every_type_are_numbers(column: Array, expected: list[float]) -> None:
+    """Also where a table is in several pieces."""
+    piece = RecordBatch.from_arrays([column, column, Array([1, 2], DataType.int16())], names=["x", "y", "n"])
+    found = given_features(
+        Table.from_batches([piece, piece]), columns=FeatureColumns(id="n", crs="EPSG:32633")
+    )
+
+    assert found.xs.dtype == found.ys.dtype == np.float64
+    np.testing.assert_array_equal(found.xs, np.repeat(expected, 2))
+    assert (found.ids.dtype, found.ids.tolist()) == (np.int64, [1, 1, 2, 2])
 
 
 def test_times_are_read() -> None:

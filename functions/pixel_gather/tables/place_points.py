@@ -1,5 +1,6 @@
 """Where points lie on images. Images of one grid share the answer."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +15,9 @@ from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import LONLAT, Features, Floats, Integers
 
 _MOST_KEPT_NBYTES: Final = 256 << 20
+_TOGETHER: Final = 1_000_000
+"""Points that are transformed at a time. Each takes some 150 bytes meanwhile, and 24 when it is placed."""
+
 _MARGIN: Final = 0.02
 """Of the image's box in the CRS of the points, on each side: edges are curved there."""
 
@@ -52,13 +56,23 @@ class PointPlaces:
             self._kept.put(grid, found, found.members.nbytes * 3)
         return found
 
-    def _found(self, header: Header) -> Placed:
+    def parts_on(self, header: Header) -> Iterator[Placed]:
+        """Yield the points on an image, some at a time.
+
+        Raises:
+            SourceError: As from `on`.
+        """
         members = self._near(header)
-        xs, ys = self.features.xs[members], self.features.ys[members]
-        cols, rows = self.positions(xs, ys, header)
-        with np.errstate(invalid="ignore"):
-            inside = (cols >= 0) & (cols < header.width) & (rows >= 0) & (rows < header.height)
-        return Placed(members[inside], cols[inside], rows[inside])
+        for start in range(0, len(members) or 1, _TOGETHER):
+            some = members[start : start + _TOGETHER]
+            cols, rows = self.positions(self.features.xs[some], self.features.ys[some], header)
+            with np.errstate(invalid="ignore"):
+                inside = (cols >= 0) & (cols < header.width) & (rows >= 0) & (rows < header.height)
+            yield Placed(some[inside], cols[inside], rows[inside])
+
+    def _found(self, header: Header) -> Placed:
+        parts = ((each.members, each.cols, each.rows) for each in self.parts_on(header))
+        return Placed(*map(np.concatenate, zip(*parts, strict=True)))
 
     def positions(self, xs: Floats, ys: Floats, header: Header) -> tuple[Floats, Floats]:
         """Return positions in pixels of points in the CRS of the features; not finite where there is none.

@@ -1,14 +1,15 @@
 """The lines of one image: its values under the points that lie on it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.model.source import Cost, CubeRow
+from pixel_gather.core.model.source import Cost, CubeRow, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.points.point_pixels import Method, PointPixels, combined
 from pixel_gather.tables.expression import Pixels
@@ -17,6 +18,7 @@ from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.open_scene import (
     ImagePlan,
     OpenedScene,
+    PixelsAt,
     SceneValues,
     open_scene,
     plan_scene,
@@ -25,7 +27,7 @@ from pixel_gather.tables.open_scene import (
 from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, Measured, line_dtype
 from pixel_gather.tables.pixel_gate import PixelGate
 from pixel_gather.tables.place_points import Placed, PointPlaces
-from pixel_gather.tables.sample import Sampler
+from pixel_gather.tables.sample import Sampler, cut_runs
 from pixel_gather.tables.values import Values
 
 COUNT: Final = "count"
@@ -107,20 +109,21 @@ class PointWork:
     async def plan(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> ImagePlan:
         """Return what an image would take; see `ImageWork`."""
         scene = await self._open(row, cost)
-        placed = self._placed(scene, members)
-        pixels = self._pixels(scene, placed)
-        return await plan_scene(scene, pixels, n_lines=len(placed.members), cost=cost)
+        parts = partial(self._parts, scene, members)
+        n_lines = sum(len(each.placed.members) for each in parts())
+        return await plan_scene(scene, _TilesOfParts(parts), n_lines=n_lines, cost=cost)
+
+    def _parts(self, scene: OpenedScene, members: Integers | None) -> Iterator[PointPixels]:
+        """Yield the pixels of the wanted points on a scene, those of some points at a time."""
+        for placed in self.places.parts_on(scene.finest):
+            yield self._pixels(scene, _only(placed, members))
 
     async def _open(self, row: CubeRow, cost: Cost) -> OpenedScene:
         return await open_scene(row, values=self.values, access=self.access, cost=cost)
 
     def _placed(self, scene: OpenedScene, members: Integers | None) -> Placed:
         """Return the wanted points on a scene."""
-        placed = self.places.on(scene.finest)
-        if members is None:
-            return placed
-        wanted = np.isin(placed.members, members, assume_unique=True)
-        return Placed(placed.members[wanted], placed.cols[wanted], placed.rows[wanted])
+        return _only(self.places.on(scene.finest), members)
 
     def _pixels(self, scene: OpenedScene, placed: Placed) -> PointPixels:
         return PointPixels(method=self.method, places=self.places, finest=scene.finest, placed=placed)
@@ -181,6 +184,30 @@ class PointWork:
         if self.method.square > 1:
             columns.append(np.round(share * each))
         return columns, share
+
+
+def _only(placed: Placed, members: Integers | None) -> Placed:
+    if members is None:
+        return placed
+    wanted = np.isin(placed.members, members, assume_unique=True)
+    return Placed(placed.members[wanted], placed.cols[wanted], placed.rows[wanted])
+
+
+@dataclass(frozen=True, slots=True)
+class _TilesOfParts:
+    """The tiles that hold the pixels of all parts, which a plan wants to know: one pixel stands for each."""
+
+    parts: Callable[[], Iterator[PointPixels]]
+
+    def on(self, header: Header) -> PixelsAt:
+        """Return the pixels of one image; see `pixel_gather.tables.open_scene.Positions`."""
+        width, height = header.tile_width, header.tile_height
+        is_wanted = np.zeros((-(-header.height // height), -(-header.width // width)), np.bool_)
+        for part in self.parts():
+            cols, rows = part.pixels_on(header)
+            is_wanted[rows // height, cols // width] = True
+        rows, cols = np.nonzero(is_wanted)
+        return PixelsAt(None, cut_runs(cols * width, rows * height, header))
 
 
 def _statuses(

@@ -75,9 +75,18 @@ class PointPixels:
             SourceError: The points cannot be found on it, or its pixels do not fit those of the finest band.
         """
         cols, rows = self._pixels(header)
-        inside = (cols >= 0) & (cols < header.width) & (rows >= 0) & (rows < header.height)
-        which = np.flatnonzero(inside)
+        which = np.flatnonzero(_lie_on(header, cols, rows))
         return PixelsAt(which, cut_runs(cols[which], rows[which], header))
+
+    def pixels_on(self, header: Header) -> tuple[Integers, Integers]:
+        """Return columns and rows of the pixels that lie on an image.
+
+        Raises:
+            SourceError: As from `on`.
+        """
+        cols, rows = self._pixels(header)
+        inside = _lie_on(header, cols, rows)
+        return cols[inside], rows[inside]
 
     def weights(self, header: Header) -> Floats | None:
         """Return the bilinear weight of each pixel, (point, pixel); None for equal ones."""
@@ -118,6 +127,10 @@ class PointPixels:
         cols = (floored(self.placed.cols)[:, None] + across).ravel()
         rows = (floored(self.placed.rows)[:, None] + down).ravel()
         return lookup_pixels(cols, rows, of=self.finest, on=header)
+
+
+def _lie_on(header: Header, cols: Integers, rows: Integers) -> Mask:
+    return (cols >= 0) & (cols < header.width) & (rows >= 0) & (rows < header.height)
 
 
 def combined(values: Pixels, weights: Floats | None) -> tuple[Floats, Floats]:
