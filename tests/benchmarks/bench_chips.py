@@ -1,8 +1,9 @@
 """What does a cube of chips take to make, and to read for training? Interleaved rounds on made files.
 
 ``PYTHONPATH=tests uv run python -m benchmarks.bench_chips``; README.md beside this file says what came out.
-Both parts read from the loopback server. A script of rasterio makes the same cube. An epoch is read beside
-obstore, which fetches the same shards and decodes nothing.
+Both parts read from the loopback server. A script of rasterio makes the same cube. So does rasteret with
+``--rasteret``, in an environment with the group ``peers``. An epoch is read beside obstore, which fetches the
+same shards and decodes nothing.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import rasterio
 import zarr
 from obstore.store import HTTPStore
 from rasterio.transform import from_origin
+from rasterio.warp import transform_bounds
 from rasterio.windows import Window
 from zarr.codecs import BloscCodec
 
@@ -37,13 +39,17 @@ from pixel_gather.io.cube.chip_pixels import ChipPixels
 _WEST: Final = 600_000
 _NORTH: Final = 5_100_000
 _PIXEL: Final = 10
-_CRS: Final = "EPSG:32632"
+_EPSG: Final = 32632
+_CRS: Final = f"EPSG:{_EPSG}"
 _SHARD_CHIPS: Final = 17
 _FETCHES: Final = 4
 _PART_NBYTES: Final = 8 * 2**20
+_N_MADE: Final = 6
+"""Images with pixels of their own. All others are links."""
 
 OURS: Final = "pixel-gather run --windows"
 SCRIPT: Final = "rasterio in {} threads, zarr-python"
+RASTERET: Final = "rasteret, zarr-python"
 LOADER: Final = "batches"
 UNDECODED: Final = "batches, nothing decoded"
 WHOLE: Final = "obstore, whole shards"
@@ -69,6 +75,10 @@ class Job:
         """File names of the images."""
         return [f"{number}.tif" for number in range(self.n_images)]
 
+    def hrefs(self, url: str) -> list[str]:
+        """Return the images' addresses at a server, in a bucket."""
+        return [f"{url}/archive/{name}" for name in self.names]
+
     def corners(self) -> Values:
         """Return column and row of each chip's first pixel, along rows of tiles."""
         found = np.random.default_rng(1).integers(0, self.side - self.size, (self.n_chips, 2))
@@ -82,8 +92,11 @@ class Job:
         spectrum = np.exp(2j * np.pi * rng.random(shape)) / steps.clip(1 / self.side)
         relief = np.fft.irfft2(spectrum, s=(self.side, self.side))
         pixels = (3000 + 400 * relief / relief.std()).clip(1, 10_000).astype(np.uint16)
+        n_made = min(self.n_images, _N_MADE)
         with ThreadPoolExecutor(os.process_cpu_count()) as threads:
-            list(threads.map(partial(self._write_image, pixels), range(self.n_images)))
+            list(threads.map(partial(self._write_image, pixels), range(n_made)))
+        for number in range(n_made, self.n_images):
+            (self.folder / self.names[number]).hardlink_to(self.folder / self.names[number % n_made])
         half = self.size // 2
         places = [
             f"{at},{_WEST + (col + half + 0.5) * _PIXEL},{_NORTH - (row + half + 0.5) * _PIXEL}"
@@ -105,7 +118,7 @@ def gathered(job: Job, url: str, to: Path, *, codec: str) -> None:
     """Gather all chips."""
     done = gather(
         {
-            "sources": [f"{url}/{name}" for name in job.names],
+            "sources": job.hrefs(url),
             "windows": {"table": str(job.folder / "chips.csv"), "size": [job.size, job.size], "crs": _CRS},
             "output": {"codec": codec},
         },
@@ -123,26 +136,54 @@ def scripted(job: Job, url: str, to: Path, *, n_threads: int) -> None:
     """
     os.environ.update(MODERN)
     pixels = np.empty((job.n_chips, job.n_images, job.size, job.size), np.uint16)
-    corners = job.corners().tolist()
+    corners, hrefs = job.corners().tolist(), job.hrefs(url)
 
     def read(number: int) -> None:
-        path = f"/vsicurl/{url}/{job.names[number]}"
+        path = f"/vsicurl/{hrefs[number]}"
         with rasterio.Env(), rasterio.open(path, driver="GTiff", sharing=False) as source:
             for (col, row), out in zip(corners, pixels[:, number], strict=True):
                 source.read(1, window=Window(col, row, job.size, job.size), out=out)
 
     with ThreadPoolExecutor(n_threads) as threads:
         list(threads.map(read, range(job.n_images)))
+    store(pixels, to)
+
+
+def collection_of(job: Job, url: str, folder: Path) -> Any:
+    """Return a collection of rasteret, which holds all headers."""
+    from benchmarks.peers import rasteret_collection  # noqa: PLC0415 # of the group peers
+
+    extent = job.side * _PIXEL
+    bounds = transform_bounds(_CRS, "EPSG:4326", _WEST, _NORTH - extent, _WEST + extent, _NORTH)
+    hrefs = job.hrefs(url)
+    rasteret_collection.build_over(hrefs, folder, bounds=bounds, epsg=_EPSG)
+    return rasteret_collection.load_collection(hrefs, folder)
+
+
+def by_rasteret(job: Job, url: str, to: Path, *, collection: Any) -> None:
+    """Write the same array from a collection, which was made before."""
+    from benchmarks.peers import rasteret_collection  # noqa: PLC0415 # as above
+
+    size = job.size * _PIXEL
+    corners = [(_WEST + col * _PIXEL, _NORTH - row * _PIXEL) for col, row in job.corners().tolist()]
+    boxes = [(west, north - size, west + size, north) for west, north in corners]
+    pixels = rasteret_collection.read_boxes(collection, boxes, epsg=_EPSG, hrefs=job.hrefs(url))
+    store(np.swapaxes(pixels, 0, 1), to)
+
+
+def store(pixels: Values, to: Path) -> None:
+    """Write an array with our chunks, shards and codec."""
+    n_chips, *_ = pixels.shape
     array = zarr.create_array(
         to,
         shape=pixels.shape,
         dtype="uint16",
         fill_value=0,
         chunks=(1, *pixels.shape[1:]),
-        shards=(min(_SHARD_CHIPS, job.n_chips), *pixels.shape[1:]),
+        shards=(min(_SHARD_CHIPS, n_chips), *pixels.shape[1:]),
         compressors=BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),
     )
-    for start in range(0, job.n_chips, _SHARD_CHIPS):
+    for start in range(0, n_chips, _SHARD_CHIPS):
         array[start : start + _SHARD_CHIPS] = pixels[start : start + _SHARD_CHIPS]
 
 
@@ -190,7 +231,8 @@ def fetched(store: HTTPStore, sizes: Mapping[str, int], *, part_nbytes: int | No
 
 def _gathers(job: Job, options: argparse.Namespace, to: Path) -> Iterator[tuple[str, dict[str, list[Taken]]]]:
     """Yield measurements of whole gathers, without and with a delay of each answer."""
-    with run_server(job.folder) as server:
+    with run_server(job.folder) as server, TemporaryDirectory() as folder:
+        collection = collection_of(job, server.url, Path(folder)) if options.rasteret else None
 
         def making(make: Callable[..., None], **named: Any) -> Callable[[], Taken]:
             def case() -> Taken:
@@ -204,6 +246,7 @@ def _gathers(job: Job, options: argparse.Namespace, to: Path) -> Iterator[tuple[
             server.behave(Behaviour(ttfb_s=ttfb_ms / 1000))
             cases = {OURS: making(gathered, codec="blosc-lz4")}
             cases |= {SCRIPT.format(n): making(scripted, n_threads=n) for n in options.threads}
+            cases |= {RASTERET: making(by_rasteret, collection=collection)} if options.rasteret else {}
             yield f"list to cube, {ttfb_ms} ms", take_turns(cases, options.rounds, warm_ups=1)
 
 
@@ -237,6 +280,7 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, nargs="*", default=[2, 8, 16], help="of rasterio's script")
+    parser.add_argument("--rasteret", action="store_true", help="beside it, too")
     parser.add_argument("--ttfb-ms", type=int, nargs="*", default=[0, 30])
     parser.add_argument("--mb-per-s", type=int, nargs="*", default=[0, 600, 300, 150], help="0: no limit")
     parser.add_argument("--codec", nargs="*", default=["blosc-lz4", "blosc-zstd", "none"])

@@ -13,19 +13,35 @@ from benchmarks.peers.scenes import BAND, BOUNDS, EPSG, geographic_bounds, scene
 _NAME = "scenes"
 
 
+type Bounds = tuple[float, float, float, float]
+"""Left, bottom, right and top."""
+
+
 def build(hrefs: Sequence[str], folder: Path) -> None:
-    """Build the collection with its headers, as its guide "Build From Parquet And Arrow Tables" has it."""
+    """Build the collection of the workload's scenes."""
+    build_over(hrefs, folder, bounds=geographic_bounds(), epsg=EPSG)
+
+
+def build_over(hrefs: Sequence[str], folder: Path, *, bounds: Bounds, epsg: int) -> None:
+    """Build a collection with its headers, as its guide "Build From Parquet And Arrow Tables" has it.
+
+    Args:
+        hrefs: Each names a file below a bucket.
+        folder: Where to write it.
+        bounds: Of each file, in degrees.
+        epsg: Code of the files' projection.
+    """
     import pyarrow as pa  # noqa: PLC0415 # not in what reads
     from shapely import to_wkb  # noqa: PLC0415 # as above
     from shapely.geometry import box  # noqa: PLC0415 # as above
 
-    footprint = to_wkb(box(*geographic_bounds()))
+    footprint = to_wkb(box(*bounds))
     table = pa.table(
         {
             "id": [scene_id(index) for index in range(len(hrefs))],
             "datetime": [scene_time(index).replace(tzinfo=None) for index in range(len(hrefs))],
             "geometry": [footprint] * len(hrefs),
-            "proj:epsg": [EPSG] * len(hrefs),
+            "proj:epsg": [epsg] * len(hrefs),
             "assets": [{BAND: {"href": f"s3:/{urlsplit(href).path}"}} for href in hrefs],
         }
     )
@@ -61,6 +77,20 @@ def read_tiles(hrefs: Sequence[str], out: object, *, concurrency: int, prepared:
         backend=_backend(hrefs),
     )
     return pixels
+
+
+def read_boxes(collection: Any, boxes: Sequence[Bounds], *, epsg: int, hrefs: Sequence[str]) -> Any:
+    """Return the pixels of each box in each file, shape (file, box, y, x)."""
+    import pyarrow as pa  # noqa: PLC0415 # as above
+    from shapely import box, to_wkb  # noqa: PLC0415 # as above
+
+    pixels = collection.get_numpy(
+        geometries=pa.array(to_wkb([box(*each) for each in boxes])),
+        geometry_crs=epsg,
+        bands=[BAND],
+        backend=_backend(hrefs),
+    )
+    return pixels.reshape(len(hrefs), len(boxes), *pixels.shape[1:])
 
 
 def _backend(hrefs: Sequence[str]) -> Any:
