@@ -48,6 +48,22 @@ def test_an_append_reads_what_has_come_back(cube: Path, files: list[Path]) -> No
     assert verify(cube).is_same
 
 
+def test_a_plan_tells_what_is_tried_again(cube: Path, files: list[Path]) -> None:
+    """Beside new sources, or alone."""
+    listed = cube.with_name("list.txt")
+
+    def plan(*some: Path) -> str:
+        listed.write_text("\n".join(map(str, some)))
+        asked = ["plan", "--sources", str(listed), "--pixels", "160,70,40,30", "--append-to", str(cube)]
+        return CliRunner().invoke(command, asked).output
+
+    one, both = plan(*files[:3]), plan(*files)
+
+    assert " of 1 failed source in " in one
+    assert "gather by run --append-to PLACE" in one
+    assert " of 1 source and 1 failed source in " in both
+
+
 def test_all_failed_sources_are_read_again_without_a_list(
     cube: Path, tmp_path: Path, files: list[Path]
 ) -> None:

@@ -62,17 +62,28 @@ def plan_in_short(plan: CubePlan) -> str:
     names = shorten_in_middle(
         ", ".join(f"{each.name} ({each.dtype})" for each in plan.measurements), _WIDEST_NAMES
     )
-    sources, workers = counted(plan.n_sources, "source"), counted(plan.estimate.n_workers, "worker")
+    workers = counted(plan.estimate.n_workers, "worker")
+    option = "--to" if plan.append.is_first else "--append-to"
     lines = [
         ("cube", f"{shape} ({', '.join(plan.leading_dims)}, y, x), {known['bytes decoded']}"),
         ("measurements", names),
         *_grid_lines(plan),
-        ("to read", f"{known['bytes to read']} of {sources} in {known['GETs']} GETs"),
+        ("to read", f"{known['bytes to read']} of {_sources_of(plan)} in {known['GETs']} GETs"),
         ("on AWS", f"{known['dollars']} and {known['seconds']} s, with {workers}"),
         *in_few_lines([("warning", each) for each in plan.warnings], most=5),
-        ("next", "gather by run --to PLACE, or on AWS by submit; --verbose shows every number and its basis"),
+        (
+            "next",
+            f"gather by run {option} PLACE, or on AWS by submit; --verbose shows every number and its basis",
+        ),
     ]
     return "\n".join(f"{name:<14} {value}" for name, value in lines)
+
+
+def _sources_of(plan: CubePlan) -> str:
+    """Return how many sources are read: new ones, and those of the cube that had failed."""
+    n_again = plan.append.n_again
+    found = [counted(plan.n_sources, "source")] if plan.n_sources or not n_again else []
+    return " and ".join([*found, *([counted(n_again, "failed source")] if n_again else [])])
 
 
 def _grid_lines(plan: CubePlan) -> Iterator[tuple[str, str]]:
