@@ -18,6 +18,7 @@ from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.retry_rows import MOST_TRIES
 from pixel_gather.engine.withdraw_tries import withdraw_tries
 from pixel_gather.features.verify.check_cube import check_cube
+from pixel_gather.io.cube import grown_shard
 from pixel_gather.io.cube.row_table import read_row_table
 from pixel_gather.io.cube.version_store import VersionStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
@@ -96,6 +97,23 @@ def test_append_puts_what_has_come_back_in_its_own_row(chunk_rows: int, shard_ro
     assert report.status_counts == {"ok": 8, "missing": 1}
     assert (report.n_sources, report.n_recovered) == (9, 2)
     check_rows(grown, *range(9), missing=(4,))
+
+
+@pytest.mark.parametrize("most_pixels", [1, 2 * 2 * 16, 2**22])
+def test_rows_that_come_back_together_are_put_however_many_are_in_memory(
+    monkeypatch: pytest.MonkeyPatch, most_pixels: int
+) -> None:
+    """Chunks side by side are encoded some at a time, and others alone."""
+    monkeypatch.setattr(grown_shard, "_MOST_MIXED_PIXELS", most_pixels)
+    missing = (1, 2, 3, 4, 5, 8, 9)
+    grown = place(*missing, chunk_rows=2, shard_rows=12)
+    grown.gather(rows(*range(11)))
+    come_back(grown, *missing)
+
+    grown.append(rows(11))
+
+    assert statuses(grown) == [0] * 12
+    check_rows(grown, *range(12))
 
 
 def test_the_same_list_again_is_a_new_try() -> None:

@@ -5,7 +5,7 @@ follow. It only has no rows before it.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -55,6 +55,9 @@ if TYPE_CHECKING:  # finish has no pydantic
 
 type Planned = tuple[CubePlan, tuple[ShardTask, ...]]
 """A plan and its tasks."""
+
+type ListedRow = Callable[[int], CubeRow]
+"""Gives a row of the cube that is tried again, by its number, as it is written to the list."""
 
 _NOTHING_TO_APPEND: Final = "the cube has all of these sources: there is nothing to append"
 
@@ -205,7 +208,7 @@ async def _plan_rows(
     sources: SourceAccess,
     workers: WorkerPool,
     now: float,
-) -> tuple[CubePlan, SourceTable | None, Mapping[int, CubeRow]] | None:
+) -> tuple[CubePlan, SourceTable | None, ListedRow | None] | None:
     """Return the plan of the rows that a cube lacks, these rows, and those that are tried again.
 
     Args:
@@ -276,7 +279,7 @@ async def _plan_rows(
     # The first of them may continue shards.
     tails = tuple(dict.fromkeys((*plan.append.tails, *find_tails(plan, base))))
     plan = replace(plan, append=replace(plan.append, tails=tails))
-    return _with_sizes(plan, base), rows, {} if failed is None else failed.listed(plan)
+    return _with_sizes(plan, base), rows, None if failed is None else failed.listed(plan)
 
 
 def _with_sizes(plan: CubePlan, base: Base) -> CubePlan:
@@ -354,7 +357,7 @@ async def write_control_files(
     table: SourceTable | None,
     control: ControlStore,
     *,
-    again: Mapping[int, CubeRow] | None = None,
+    again: ListedRow | None = None,
 ) -> Planned:
     """Write what the workers need: the list, the tasks and the plan.
 
@@ -362,7 +365,7 @@ async def write_control_files(
         plan: The cube.
         table: The new rows; None if there are none.
         control: Control files below the plan's claim.
-        again: Rows of the cube that are tried again, by their number.
+        again: Gives rows of the cube that are tried again.
 
     Returns:
         The plan and its tasks. Those of another run, if that has written them meanwhile.
@@ -372,7 +375,7 @@ async def write_control_files(
     if table is not None and (found_list := table.found_list()) is not None:
         await control.put(FOUND_LIST_KEY, found_list)
     stops: list[int] = []
-    await control.put_stream(LIST_KEY, _encode_list(plan, table, again or {}, stops))
+    await control.put_stream(LIST_KEY, _encode_list(plan, table, again, stops))
     header_stops: list[int] = []
     if table is not None and table.n_known:
         await control.put_stream(PACKED_HEADERS_KEY, encode_headers(plan, table, header_stops))
@@ -421,7 +424,7 @@ def describe_place(plan: CubePlan, projector: Projector) -> CubePlan:
 
 
 def _encode_list(
-    plan: CubePlan, table: SourceTable | None, again: Mapping[int, CubeRow], stops: list[int]
+    plan: CubePlan, table: SourceTable | None, again: ListedRow | None, stops: list[int]
 ) -> Iterator[bytes]:
     """Yield the encoded list shard by shard. Append the end position of each part to ``stops``."""
     position = 0
@@ -433,12 +436,12 @@ def _encode_list(
 
 
 def _part_of_list(
-    plan: CubePlan, table: SourceTable | None, again: Mapping[int, CubeRow], shard: ShardRows
+    plan: CubePlan, table: SourceTable | None, again: ListedRow | None, shard: ShardRows
 ) -> list[CubeRow] | ChipRows:
     start, stop = shard.start - plan.first_row, shard.stop - plan.first_row
     if isinstance(table, ChipTable) and not shard.again:
         return table.part(start, stop)
-    rows = [again[row] for row in shard.again]
+    rows = [] if again is None else [again(row) for row in shard.again]
     if table is not None and start < stop:
         rows += table.rows(start, stop)
     return rows

@@ -5,8 +5,9 @@ coordinates in its own row; see `pixel_gather.engine.tried_rows`. The row's othe
 what was read once never changes.
 """
 
+from bisect import bisect
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ import msgspec
 import numpy as np
 
 from pixel_gather.core.errors import AppendRunningError
+from pixel_gather.core.model.chip import Chip
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.scaling import SCALING_COLUMNS
 from pixel_gather.core.model.source import CubeRow, Source
@@ -85,6 +87,12 @@ class FailedRows:
     n_tries: dict[int, int] = field(default_factory=dict)
     """How often the sources of these rows were tried."""
 
+    _alike: dict[Any, CubeRow] = field(default_factory=dict)
+    """Rows of chips. Those of one image are the same but for their chips, of which there may be a million."""
+
+    _chips: "list[tuple[Values, ChipValues]]" = field(default_factory=list)
+    """Numbers of rows of chips, ascending, and their chips."""
+
     _told: "dict[int, Mapping[str, Values]]" = field(default_factory=dict)
     """What the table tells of each of these rows that is reduced."""
 
@@ -119,14 +127,20 @@ class FailedRows:
             tails=tuple(sorted(keys.intersection(stored))),
         )
 
-    def listed(self, plan: CubePlan) -> Mapping[int, CubeRow]:
-        """Return the rows for the list of a plan. Those that are reduced anew have their outcomes so far."""
-        packed = {
-            row: msgspec.msgpack.encode(rows_from_values(plan, values)[0][1])
-            for row, values in self._told.items()
-            if row in self.rows
-        }
-        return {row: replace(each, packed_outcomes=packed.get(row)) for row, each in self.rows.items()}
+    def listed(self, plan: CubePlan) -> Callable[[int], CubeRow]:
+        """Return what gives rows for the list of a plan. Those reduced anew have their outcomes so far."""
+
+        def listed_row(row: int) -> CubeRow:
+            told = self._told.get(row)
+            return replace(
+                self.rows[row],
+                chip=self._chip_of(row),
+                packed_outcomes=None
+                if told is None
+                else msgspec.msgpack.encode(rows_from_values(plan, told)[0][1]),
+            )
+
+        return listed_row
 
     @property
     def n_sources(self) -> int:
@@ -189,9 +203,9 @@ class FailedRows:
         n_tries = told[:n].reshape(n, len(slots))
         if not self.asks_for_all:
             wanted &= np.isin(status, tuple(PASSING)) & (n_tries < MOST_TRIES)
-        failed: list[int] = np.flatnonzero(wanted.any(axis=1)).tolist()
-        chips = self._chips(batch) if failed else None
-        for row in failed:
+        if self.template.chips is not None:
+            wanted &= self._keep_chips(start, batch, wanted)
+        for row in np.flatnonzero(wanted.any(axis=1)).tolist():
             sources = tuple(
                 Source(href=hrefs[row, at], band=slot.name, columns=self._claims(batch, row, at))
                 if wanted[row, at]
@@ -199,21 +213,36 @@ class FailedRows:
                 for at, slot in enumerate(slots)
             )
             mask, etag = self._mask_beside(sources, hrefs[row], status[row], etags[row])
-            chip = None if chips is None else chips[row]
-            if chip is not None and not chip.is_exact:
-                continue
-            self.rows[start + row] = CubeRow(
-                time_us=None, sources=sources, chip=chip, mask=mask, mask_etag=etag
-            )
+            found = CubeRow(time_us=None, sources=sources, mask=mask, mask_etag=etag)
+            if self.template.chips is not None:
+                found = self._alike.setdefault((tuple(hrefs[row]), tuple(wanted[row]), etag), found)
+            self.rows[start + row] = found
             self.n_tries[start + row] = int(n_tries[row][wanted[row]].max())
         is_read = (status == Status.OK).ravel()
         for at, name in enumerate(("object_bytes", "header_bytes"), start=1):
             self._sizes[at] += batch[name][:n].ravel()[is_read].sum()
         self._sizes[0] += is_read.sum()
 
-    def _chips(self, batch: Mapping[str, "Values"]) -> ChipValues | None:
+    def _keep_chips(
+        self, start: int, batch: Mapping[str, "Values"], wanted: "np.ndarray[Any, np.dtype[np.bool_]]"
+    ) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        """Keep the chips of the wanted rows. Return, for each row, whether its chip is known exactly."""
         axis, window = self.template.chips, self.template.slots[0].window
-        return None if axis is None else ChipValues(axis, (window.width, window.height), batch)
+        assert axis is not None  # noqa: S101 # the caller's
+        told = batch.get("chip_crs", np.full(len(batch["href"]), ""))  # earlier tables have none
+        is_exact: np.ndarray[Any, np.dtype[np.bool_]] = told[: len(wanted)] != ""
+        which = np.flatnonzero(is_exact & wanted.any(axis=1))
+        if len(which):
+            chips = ChipValues(axis, (window.width, window.height), batch, which=which)
+            self._chips.append((start + which, chips))
+        return is_exact[:, None]
+
+    def _chip_of(self, row: int) -> Chip | None:
+        at = bisect(self._chips, row, key=lambda each: each[0][0]) - 1
+        if at < 0:
+            return None
+        numbers, chips = self._chips[at]
+        return chips[int(np.searchsorted(numbers, row))]
 
     def _note_reduced(self, start: int, batch: Mapping[str, "Values"]) -> None:
         """Note the rows that lack sources. All sources of such a row are read again."""

@@ -57,24 +57,33 @@ def stored_status(value: int, *, place: str) -> Status:
 
 
 class ChipValues:
-    """The chips of consecutive rows, from the columns of their table."""
+    """The chips of some rows, from the columns of their table. One is made when it is asked for."""
 
-    def __init__(self, axis: ChipAxis, size: tuple[int, int], values: Mapping[str, Values]) -> None:
+    def __init__(
+        self,
+        axis: ChipAxis,
+        size: tuple[int, int],
+        values: Mapping[str, Values],
+        *,
+        which: Values | None = None,
+    ) -> None:
         """Take the columns.
 
         Args:
             axis: The cube's.
             size: (width, height) of its chips in pixels.
-            values: The columns of `table_values` of these rows.
+            values: The columns of `table_values` of consecutive rows.
+            which: Which of these rows are kept; None for all.
         """
         self._axis, self._size = axis, size
         names = ("chip", *_MIDDLE_IN_DEGREES, *_MIDDLE, "chip_crs", *(each.name for each in axis.columns))
         # earlier tables tell the middles in degrees alone
-        self._told = {name: values[name].tolist() for name in names if name in values}
+        there = {name: values[name] for name in names if name in values}
+        self._told = there if which is None else {name: each[which] for name, each in there.items()}
 
     def __getitem__(self, row: int) -> Chip:
-        """Return the chip of a row."""
-        told = {name: values[row] for name, values in self._told.items()}
+        """Return the chip of a row that is kept."""
+        told = {name: values[row : row + 1].tolist()[0] for name, values in self._told.items()}
         is_exact = bool(told.get("chip_crs"))
         middle = tuple(told[name] for name in (_MIDDLE if is_exact else _MIDDLE_IN_DEGREES))
         return Chip(

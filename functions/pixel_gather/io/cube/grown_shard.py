@@ -5,8 +5,10 @@ hold the given rows and a new index follow. If such a chunk has other rows of th
 encoded again. An object that is one chunk is such a chunk as a whole.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -23,6 +25,8 @@ from pixel_gather.io.cube.shard_codec import Encode, Part, chunk_encoder, encode
 _EMPTY: Final = np.uint64(2**64 - 1)
 _ENTRY_NBYTES: Final = 16
 _CHECKSUM_NBYTES: Final = 4
+_MOST_MIXED_PIXELS: Final = 2**22
+"""Pixels of chunks with old and new rows that are in memory at one time, unless a single chunk has more."""
 
 type _Index = np.ndarray[Any, np.dtype[np.uint64]]
 """Shape (rows, bands, y, x, 2) of the chunks in a shard, or without bands: offset and length of each."""
@@ -98,13 +102,13 @@ class GrownShard:
         )
         index = _committed_index(former, committed_nbytes, (rows, n_bands, *others))
         is_new = np.zeros((rows, n_bands), dtype=bool)
-        parts: list[Part] = []
+        new = _NewParts()
         for band in range(n_bands):
-            is_new[:, band] = await self._put_band(band, index[:, band], parts, former)
+            is_new[:, band] = await self._put_band(band, index[:, band], new, former)
         # The new chunks lie behind the former object.
         has_moved = is_new[:, :, None, None] & (index[..., 0] != _EMPTY)
         index[..., 0][has_moved] += np.uint64(len(former))
-        parts = [former, *parts, index_bytes(index)]
+        parts = [former, *new.parts, index_bytes(index)]
         # The committed object is known by its size. After a stopped compaction, another could be as large.
         if sum(map(len, parts)) == committed_nbytes:
             parts.insert(-1, b"\0")
@@ -125,7 +129,7 @@ class GrownShard:
         return with_unique_bytes(encode(both), plan.codec)
 
     async def _put_band(
-        self, band: int, index: _Index, parts: list[Part], former: bytes
+        self, band: int, index: _Index, parts: "_NewParts", former: bytes
     ) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Add the new chunks of one band, and set their places. Return which rows of chunks are new."""
         plan, measurement, n_before = self._plan, self._array.measurements[band], self._n_before
@@ -139,16 +143,20 @@ class GrownShard:
         first_without = -(-n_before // chunk[0])
         index[first_without:] = _EMPTY  # those of an append that was given up
         of_chunks = places // chunk[0]
-        for number in np.unique(of_chunks[of_chunks < first_without]).tolist():
-            within = places[of_chunks == number] - number * chunk[0]
-            n_kept = min(n_before - number * chunk[0], chunk[0])
+        most = max(_MOST_MIXED_PIXELS // math.prod(chunk), 1)
+        for first, stop in _runs(np.unique(of_chunks[of_chunks < first_without]), most):
+            start, is_within = first * chunk[0], (of_chunks >= first) & (of_chunks < stop)
+            within = places[is_within] - start
+            n_kept = min(n_before - start, (stop - first) * chunk[0])
             n_rows = max(n_kept, int(within[-1]) + 1)
             both = np.full((n_rows, *pixels.shape[1:]), measurement.fill_value, pixels.dtype)
-            _decode_row(both[:n_kept], index[number], former, plan=plan)
-            both[within] = pixels[of_chunks == number]
+            for number in range(first, stop):
+                at = (number - first) * chunk[0]
+                _decode_row(both[at : min(at + chunk[0], n_kept)], index[number], former, plan=plan)
+            both[within] = pixels[is_within]
             # stored pixels must not change, so the mixed chunks are encoded without loss
-            await _add(index[number : number + 1], parts, both, plan, measurement, tolerance=None)
-            is_new[number] = True
+            await _add(index[first:stop], parts, both, plan, measurement, tolerance=None)
+            is_new[first:stop] = True
         # All others have new rows alone.
         pixels = pixels[of_chunks >= first_without]
         if len(pixels):
@@ -157,9 +165,30 @@ class GrownShard:
         return is_new
 
 
+@dataclass(slots=True)
+class _NewParts:
+    """Chunks that follow a former object."""
+
+    parts: list[Part] = field(default_factory=list)
+    nbytes: int = 0
+
+    def add(self, parts: Sequence[Part]) -> None:
+        """Put some more behind."""
+        self.parts += parts
+        self.nbytes += sum(map(len, parts))
+
+
+def _runs(numbers: np.ndarray[Any, np.dtype[np.int64]], most: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of numbers that follow one another, each of so many at most."""
+    ends = np.flatnonzero(np.diff(numbers) != 1) + 1
+    for run in np.split(numbers, ends) if len(numbers) else ():
+        for first in range(int(run[0]), int(run[-1]) + 1, most):
+            yield first, min(first + most, int(run[-1]) + 1)
+
+
 async def _add(
     index: _Index,
-    parts: list[Part],
+    parts: _NewParts,
     pixels: Pixels,
     plan: CubePlan,
     measurement: Measurement,
@@ -175,11 +204,10 @@ async def _add(
         fill_value=measurement.fill_value,
         encode=_encoder(plan, measurement, pixels.itemsize, tolerance),
     )
-    before = sum(len(part) for part in parts)
     found = read_index(bytes(encoded[-1]), index.shape[:3])
-    found[..., 0][found[..., 0] != _EMPTY] += np.uint64(before)
+    found[..., 0][found[..., 0] != _EMPTY] += np.uint64(parts.nbytes)
     index[...] = found
-    parts += encoded[:-1]
+    parts.add(encoded[:-1])
 
 
 def _encoder(plan: CubePlan, measurement: Measurement, itemsize: int, tolerance: float | None) -> Encode:
