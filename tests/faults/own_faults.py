@@ -135,6 +135,12 @@ FAULTS: Final = (
         "test_a_try_that_takes_over_withdraws_what_the_former_one_told",
     ),
     _fault(
+        "a compaction is stopped, then a try of a reduced row is given up, then a source of the row is lost",
+        "the row keeps the pixels of the sources that it had",
+        "engine/test_reduced_rows_gain.py",
+        "test_a_row_keeps_its_sources_though_sizes_tell_nothing",
+    ),
+    _fault(
         "a process is stopped while it replaces a file of a local folder",
         "others wait for it, or say why not",
         "faults/test_stopped.py",

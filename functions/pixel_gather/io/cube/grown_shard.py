@@ -109,8 +109,7 @@ class GrownShard:
         has_moved = is_new[:, :, None, None] & (index[..., 0] != _EMPTY)
         index[..., 0][has_moved] += np.uint64(len(former))
         parts = [former, *new.parts, index_bytes(index)]
-        # The committed object is known by its size. After a stopped compaction, another could be as large.
-        if sum(map(len, parts)) == committed_nbytes:
+        if sum(map(len, parts)) == committed_nbytes:  # it is not that object: see `_committed_index`
             parts.insert(-1, b"\0")
         return parts
 
@@ -239,10 +238,12 @@ def _committed_index(content: bytes, nbytes: int | None, grid: tuple[int, ...]) 
     """Return the index of the version before, with whose object a former one begins.
 
     A compaction that was stopped has left an object that is shorter and begins with no other. Then it is the
-    first.
+    first. Tries that follow it may make the object as long as that of the version before, or longer. None of
+    them ends where that one did, so no other index is taken for its index.
     """
-    with suppress(StoreError):
-        return read_index(content[:nbytes], grid)
+    if nbytes is None or nbytes <= len(content):
+        with suppress(StoreError):
+            return read_index(content[:nbytes], grid)
     return _first_index(content, grid)
 
 
