@@ -196,7 +196,7 @@ def test_a_row_keeps_its_sources_after_a_compaction_that_was_stopped(monkeypatch
 def test_a_row_keeps_its_sources_though_sizes_tell_nothing(
     monkeypatch: pytest.MonkeyPatch, n_gained: int
 ) -> None:
-    """A compaction was stopped, then a try was given up. Its object has the size that the table tells, or less.
+    """A compaction was stopped, then a try was given up. Its object is as large as the table tells, or less.
 
     Without compression this needs no chance: the size depends only on how often the row was put.
     """
