@@ -1,12 +1,10 @@
 """A row that is reduced of several scenes never loses one that it has, whatever became of tries before."""
 
 import asyncio
-import io
 from dataclasses import dataclass
 from typing import Any, override
 
 import numpy as np
-import obstore
 import pytest
 
 from pixel_gather.core.errors import ShardsMissingError, StoreError
@@ -15,7 +13,7 @@ from pixel_gather.core.stores import Content
 from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.features.verify.check_cube import check_cube
-from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, ROWS_KEY, read_row_table, write_row_table
+from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, ROWS_KEY, read_row_table
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace
 from support.fakes import FakeImage, FakeTable
@@ -296,17 +294,3 @@ def test_a_row_keeps_its_sources_after_a_finish_that_was_stopped(
 
     is_told = stops_at == CONTRIBUTORS_KEY  # by the table of rows, which counts
     check(grown, (0, 1) if is_told or fate == "there" else (0,), (2, 3), (6,))
-
-
-def test_a_table_of_an_earlier_version_tells_nothing_of_contributors() -> None:
-    """Then the file beside it does."""
-    grown = place(1, 4)
-    metadata, batches = read_row_table(grown.contents()[ROWS_KEY])
-    file = io.BytesIO()
-    without = ({name: each for name, each in batch.items() if name != "contributors"} for batch in batches)
-    write_row_table(without, file, metadata=metadata)
-    obstore.put(grown.store, ROWS_KEY, file.getvalue())
-
-    grown.append(scenes(4))
-
-    check(grown, (0, 1), (2, 3), (4,))

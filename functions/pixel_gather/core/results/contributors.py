@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -104,16 +103,6 @@ def _dtype(name: str) -> Any:
 
 def _or_nan(value: Any) -> float:
     return math.nan if value is None or isinstance(value, str) else float(value)
-
-
-def lines_by_row(values: Mapping[str, Values]) -> Mapping[int, Sequence[Mapping[str, Any]]]:
-    """Return the lines of the table by their row; the inverse of `contributor_values`."""
-    found: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
-    columns = {name: told.tolist() for name, told in values.items()}
-    for line in zip(*columns.values(), strict=True):
-        told = dict(zip(columns, line, strict=True))
-        found[told["row"]].append(told)
-    return found
 
 
 def scenes_from_lines(lines: Sequence[Mapping[str, Any]], names: Sequence[str | None]) -> Scenes:

@@ -4,14 +4,12 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from pixel_gather.core.errors import ArrayExistsError
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.results.contributors import CONTRIBUTORS, lines_by_row, unpacked_lines
+from pixel_gather.core.results.contributors import CONTRIBUTORS, unpacked_lines
 from pixel_gather.core.results.row_coordinates import Values
-from pixel_gather.core.stores import EarlierRows, StoredObject
-from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, ROWS_KEY, read_row_table
+from pixel_gather.core.stores import EarlierRows
+from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY, ZarrCube
 from pixel_gather.io.header_index import HEADERS_KEY, stored_entries
@@ -20,43 +18,22 @@ from pixel_gather.io.parquet.parquet_batches import blame_file
 
 async def read_table_of_rows(cube: ZarrCube) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Values]]]:
     """Return the metadata and the rows of ``rows.parquet``; see `pixel_gather.core.stores.CubeStore`."""
-    table, contributors = await asyncio.gather(cube.needed(ROWS_KEY), cube.read_object(CONTRIBUTORS_KEY))
-    content = table.content
+    content = (await cube.needed(ROWS_KEY)).content
     with blame_file(f"{cube.place}: {ROWS_KEY}"):
         metadata, batches = read_row_table(content)
 
     def rows() -> Iterator[Mapping[str, Values]]:
         with blame_file(f"{cube.place}: {ROWS_KEY}"):
-            yield from _with_contributors(cube, batches, contributors)
+            yield from _with_lines(batches)
 
     return metadata, rows()
 
 
-def _with_contributors(
-    cube: ZarrCube, batches: Iterator[Mapping[str, Values]], table: StoredObject | None
-) -> Iterator[Mapping[str, Values]]:
-    """Yield batches of rows with what is known of the sources that each was reduced of.
-
-    Tables of earlier versions do not tell of them. Then the file beside them does.
-    """
-    lines, start = None, 0
+def _with_lines(batches: Iterator[Mapping[str, Values]]) -> Iterator[Mapping[str, Values]]:
+    """Yield batches of rows, with the lines of the sources that each row was reduced of."""
     for batch in batches:
-        if CONTRIBUTORS in batch:
-            yield {**batch, CONTRIBUTORS: unpacked_lines(batch[CONTRIBUTORS])}
-        elif table is None:
-            yield batch
-        else:
-            lines = _read_lines(cube, table) if lines is None else lines
-            told = np.empty(len(batch["href"]), dtype=object)
-            told[:] = [lines.get(row, []) for row in range(start, start + len(told))]
-            yield {**batch, CONTRIBUTORS: told}
-        start += len(batch["href"])
-
-
-def _read_lines(cube: ZarrCube, table: StoredObject) -> Mapping[int, Sequence[Mapping[str, Any]]]:
-    with blame_file(f"{cube.place}: {CONTRIBUTORS_KEY}"):
-        parts = [*read_row_table(table.content)[1]]
-        return lines_by_row({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        lines = {CONTRIBUTORS: unpacked_lines(batch[CONTRIBUTORS])} if CONTRIBUTORS in batch else {}
+        yield {**batch, **lines}
 
 
 async def read_earlier_rows(cube: ZarrCube, plan: CubePlan) -> EarlierRows:
@@ -66,12 +43,11 @@ async def read_earlier_rows(cube: ZarrCube, plan: CubePlan) -> EarlierRows:
         ArrayExistsError: The cube was removed.
         StoreError: A file is missing or damaged.
     """
-    found, table, receipt, headers, contributors = await asyncio.gather(
+    found, table, receipt, headers = await asyncio.gather(
         cube.found_among_files(),
         cube.needed(ROWS_KEY),
         cube.needed(RECEIPT_KEY),
         cube.read_object(HEADERS_KEY),
-        cube.read_object(CONTRIBUTORS_KEY),
     )
     report = None if found is None else found.complete_report()
     if report is None:
@@ -81,7 +57,7 @@ async def read_earlier_rows(cube: ZarrCube, plan: CubePlan) -> EarlierRows:
         """Yield the rows of the cube. The table of an append that was not committed has more."""
         left = plan.first_row
         with blame_file(f"{cube.place}: {ROWS_KEY}"):
-            for batch in _with_contributors(cube, read_row_table(table.content)[1], contributors):
+            for batch in _with_lines(read_row_table(table.content)[1]):
                 yield {name: values[:left] for name, values in batch.items()}
                 left -= min(len(batch["href"]), left)
                 if not left:
