@@ -35,7 +35,7 @@ def rows_from_values(plan: CubePlan, values: Mapping[str, Values]) -> Rows:
         StoreError: A status is none that this version knows.
     """
     table = _Table(plan, values)
-    return [(table.row(row), table.outcomes(row)) for row in range(len(values["href"]))]
+    return [table.row(row) for row in range(len(values["href"]))]
 
 
 def stored_status(value: int, *, place: str) -> Status:
@@ -143,17 +143,19 @@ class _Table:
         )
         self._first = [next(_positions(plan, slot)) for slot in range(n_slots)]
 
-    def row(self, row: int) -> CubeRow:
-        """Return the sources of a row."""
+    def row(self, row: int) -> tuple[CubeRow, list[Outcome]]:
+        """Return the sources of a row, and the outcome of each."""
         time_us = self._times[row]
-        sources = tuple(self._source(row, slot) for slot in range(len(self._plan.slots)))
-        members, _ = self._scenes(row)
-        return CubeRow(
+        slots = range(len(self._plan.slots))
+        outcomes = [self._outcome(row, slot) for slot in slots]
+        members, outcomes[0].members = self._scenes(row)
+        sources = CubeRow(
             time_us=None if time_us == NO_TIME else time_us,
-            sources=sources,
+            sources=tuple(self._source(row, slot) for slot in slots),
             members=members,
             chip=None if self._chips is None else self._chips[row],
         )
+        return sources, outcomes
 
     def _scenes(self, row: int) -> Scenes:
         """Return the scenes that are reduced to a row; none if each row is one."""
@@ -170,12 +172,6 @@ class _Table:
         }
         time_us, scene = told.pop("time", None), told.pop("scene", None)
         return Source(href=href, band=self._plan.slots[slot].name, scene=scene, time_us=time_us, columns=told)
-
-    def outcomes(self, row: int) -> list[Outcome]:
-        """Return the outcome of each source of a row."""
-        found = [self._outcome(row, slot) for slot in range(len(self._plan.slots))]
-        _, found[0].members = self._scenes(row)
-        return found
 
     def _outcome(self, row: int, slot: int) -> Outcome:
         told = {name: values[row][slot] for name, values in self._slot.items()}
