@@ -234,7 +234,7 @@ async def _plan_rows(
         )
         base = replace(base, rows=failed.watch(base.rows))
     whole = order_bands(table, None if base.template is None else base.template.of_scenes)
-    if base.template is not None and not base.append.is_first:
+    if base.template is not None:
         check_reduces_alike(base.template, request)
     rows: SourceTable | None = (
         None if asked.is_known else choose_rows(request, whole, base, sources.projector)

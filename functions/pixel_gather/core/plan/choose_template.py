@@ -48,20 +48,17 @@ class Sample:
 
     name: str | None
     sources: tuple[Source, ...]
-    opened: tuple[Header | SourceError, ...]
-    """One for each source."""
+    opened: tuple[OpenedSource | SourceError, ...]
+    """One for each source: at full resolution, or at the overview that fits the grid."""
 
     costs: tuple[Cost, ...]
-    levelled: tuple[OpenedSource | SourceError, ...] = ()
-    """What was opened, so that overviews can be looked up."""
-
     levels: tuple[int | None, ...] = (None,)
     """Of those that could be opened: the overview that fits the grid, if overviews are chosen."""
 
     @property
     def headers(self) -> tuple[Header, ...]:
         """The headers of those that could be opened."""
-        return tuple(each for each in self.opened if isinstance(each, Header))
+        return tuple(each.header for each in self.opened if not isinstance(each, SourceError))
 
 
 async def open_sample(
@@ -80,8 +77,7 @@ async def open_sample(
             for source, cost in zip(sources, costs, strict=True)
         )
     )
-    headers = (each if isinstance(each, SourceError) else each.header for each in opened)
-    sample = Sample(name=name, sources=sources, opened=tuple(headers), costs=costs, levelled=tuple(opened))
+    sample = Sample(name=name, sources=sources, opened=tuple(opened), costs=costs)
     if not sample.headers:
         raise RequestError(
             f"none of the {len(sources)} sources that were tried can be opened; the first: {opened[0]}"
@@ -103,11 +99,11 @@ async def choose_levels(
         mask: Name of the mask's band, which has classes.
         projector: Between the CRSs.
     """
-    headers: list[Header | SourceError] = []
+    fitting: list[OpenedSource | SourceError] = []
     levels: list[int | None] = []
-    for opened in sample.levelled:
+    for opened in sample.opened:
         if isinstance(opened, SourceError):
-            headers.append(opened)
+            fitting.append(opened)
             continue
         try:
             found, level = await open_level(
@@ -120,11 +116,11 @@ async def choose_levels(
                 projector=projector,
             )
         except SourceError as error:
-            headers.append(error)
+            fitting.append(error)
         else:
-            headers.append(found.header)
+            fitting.append(found)
             levels.append(level)
-    return replace(sample, opened=tuple(headers), levels=tuple(levels))
+    return replace(sample, opened=tuple(fitting), levels=tuple(levels))
 
 
 def draft_slot(
@@ -223,7 +219,12 @@ def draft_slot(
                 if request.windows is None
                 else ()
             ),
-            *warnings_of_claims(slot, sample.sources, opened, heeds_scaling=request.values != "raw"),
+            *warnings_of_claims(
+                slot,
+                sample.sources,
+                [each if isinstance(each, SourceError) else each.header for each in opened],
+                heeds_scaling=request.values != "raw",
+            ),
         ),
     )
 
@@ -234,9 +235,9 @@ def _lowest_scaling(sample: Sample, band: int) -> tuple[float, float]:
     So pixels of the others move up, and are not lost below zero.
     """
     said = [
-        Scaling.of(header, band, source, raw=False)
-        for source, header in zip(sample.sources, sample.opened, strict=True)
-        if isinstance(header, Header) and band <= header.n_bands
+        Scaling.of(opened.header, band, source, raw=False)
+        for source, opened in zip(sample.sources, sample.opened, strict=True)
+        if not isinstance(opened, SourceError) and band <= opened.header.n_bands
     ]
     usable = [(each.scale, each.offset) for each in said if each.scale and isfinite(each.scale + each.offset)]
     if not usable:

@@ -205,7 +205,7 @@ def check_inherits(
     has_time: bool,
     columns: Sequence[ListColumn],
 ) -> None:
-    """Refuse a request, or sources, that do not fit a cube.
+    """Refuse a request, or sources, that do not fit a cube; `check_reduces_alike` looks at ``reduce``.
 
     Args:
         template: The cube's. Its scenes are compared, where these are reduced to rows.
@@ -218,7 +218,6 @@ def check_inherits(
         RequestError: The message names the field, and both values.
     """
     _check_output(template, request)
-    check_reduces_alike(template, request)
     template = template.of_scenes
     if request.overview != template.overview:
         raise _differs("overview", _overview(template.overview), _overview(request.overview))
