@@ -186,14 +186,17 @@ class Area:
         return shapely.box(west, south, east, north)
 
     def meets(self, footprint: "BaseGeometry") -> bool:
-        """Tell whether a footprint and the area share a point; both may cross the antimeridian."""
+        """Tell whether a footprint and the area share a point; both may cross the antimeridian.
+
+        Args:
+            footprint: As `unwrapped_shape` returns it.
+        """
         from shapely.affinity import translate  # noqa: PLC0415 # as above
 
-        other = unwrapped_shape(footprint)
         west, _, east, _ = unwrap_box(self.box)
-        other_west, _, other_east, _ = other.bounds
+        other_west, _, other_east, _ = footprint.bounds
         return any(
-            self.shape.intersects(translate(other, shift) if shift else other)
+            self.shape.intersects(translate(footprint, shift) if shift else footprint)
             for shift in SHIFTS
             if west <= other_east + shift and east >= other_west + shift
         )
