@@ -25,6 +25,7 @@ from pixel_gather.tables.parts import (
     Lines,
     LineStatus,
     line_dtype,
+    n_piece_values,
     piece_columns,
     piece_dtype,
 )
@@ -224,7 +225,7 @@ class BaseTable:
         path = side_path(self.path, "pieces")
         with path.open("rb") as file, to.open("wb") as out, blame_file(str(path)):
             schema, batches = parquet_batches(file, batch_size=_BATCH)
-            dtype = piece_dtype(sum(name.startswith("v") for name in schema.names))
+            dtype = piece_dtype(n_piece_values(schema.names))
             for batch in batches:
                 some = np.zeros(batch.num_rows, dtype)
                 for name in piece_columns(some):

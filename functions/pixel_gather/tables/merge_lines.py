@@ -16,7 +16,14 @@ import numpy as np
 from pixel_gather.core.scenes.duplicates import SAME_TIME_US
 from pixel_gather.tables.acquisitions import Groups, group_images
 from pixel_gather.tables.features import Floats, Integers
-from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, piece_columns, piece_dtype
+from pixel_gather.tables.parts import (
+    ImageRecord,
+    Lines,
+    LineStatus,
+    n_piece_values,
+    piece_columns,
+    piece_dtype,
+)
 from pixel_gather.tables.read_bands import Mask
 
 type _Place = tuple[int, int, int]
@@ -165,7 +172,7 @@ class LineMerger:
         np.maximum.at(whole, at, pieces["whole"])
         valid, has_data = np.full(len(keys), np.inf), np.zeros(len(keys), np.bool_)
         used: list[Integers] = []
-        n_values = sum(name.startswith("v") for name in piece_columns(pieces))
+        n_values = n_piece_values(piece_columns(pieces))
         for number in range(n_values):
             values = pieces[f"v{number}"]
             is_known = np.isfinite(values)

@@ -4,31 +4,17 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.extras import check_extra
+from pixel_gather.tables.parts import NO_VALUES
 from pixel_gather.tables.table_receipt import side_path
 
 if TYPE_CHECKING:
     import xarray as xr
-
-_NO_VALUES: Final = (
-    *(
-        "id",
-        "time",
-        "feature_time",
-        "days_apart",
-        "scene",
-        "href",
-        "images",
-        "other_hrefs",
-        "status",
-        "reason",
-    ),
-)
 
 
 def open_table(
@@ -104,7 +90,7 @@ def open_zones(table: str | os.PathLike[str], *, ids: Sequence[object] | None = 
     at_feature = at.loc[lines["id"]].to_numpy()
     order = np.lexsort((-np.arange(len(lines)), lines["status"] == "ok"))  # of one place, the last one stays
     arrays = {}
-    for name in [each for each in lines.columns if each not in _NO_VALUES]:
+    for name in [each for each in lines.columns if each not in NO_VALUES]:
         values = np.full((len(of_features), len(times)), np.nan)
         values[at_feature[order], at_time[order]] = lines[name].to_numpy()[order]
         arrays[name] = (("geometry", "time"), values)

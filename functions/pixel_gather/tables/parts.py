@@ -54,6 +54,13 @@ class LineStatus(IntEnum):
     """A point or a line among polygons."""
 
 
+NO_VALUES: Final = (
+    *("id", "time", "feature_time", "days_apart", "scene", "href", "images", "other_hrefs"),
+    *("status", "reason"),
+)
+"""Columns of a table that tell of a line, and hold none of its values."""
+
+
 def line_dtype(columns: Sequence[str]) -> np.dtype[np.void]:
     """Return the type of a line: which feature, its status, and one number for each column."""
     fields = [("feature", "<i8"), ("status", "u1"), ("reason", "<i2"), ("valid", "<f4")]
@@ -73,6 +80,11 @@ def piece_dtype(n_values: int) -> np.dtype[np.void]:
 def piece_columns(pieces: Lines) -> tuple[str, ...]:
     """Return the names of the fields of pieces."""
     return pieces.dtype.names or ()
+
+
+def n_piece_values(columns: Sequence[str]) -> int:
+    """Return how many values pieces have, from the names of their fields or columns."""
+    return len(set(columns) - {"image", *piece_columns(np.zeros(0, piece_dtype(0)))})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

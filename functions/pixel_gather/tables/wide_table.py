@@ -3,15 +3,11 @@
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pixel_gather.core.errors import StoreError
+from pixel_gather.tables.parts import NO_VALUES
 from pixel_gather.tables.table_receipt import side_path
-
-_FIXED: Final = (
-    *("id", "time", "feature_time", "days_apart", "scene", "href", "images", "other_hrefs"),
-    *("valid", "status", "reason"),
-)
 
 
 def write_wide(table: Path, to: Path) -> None:
@@ -32,7 +28,7 @@ def write_wide(table: Path, to: Path) -> None:
     for batch in read_parquet(side_path(table, "images")):
         times.update(dict.fromkeys(_text(each) for each in batch.column("time").to_pylist()))
     reader = read_parquet(table)
-    values = [name for name in reader.schema.names if name not in _FIXED]
+    values = [name for name in reader.schema.names if name not in (*NO_VALUES, "valid")]
     shorten = all(each.endswith("T00:00:00Z") for each in times if each)
     titles = {each: each.removesuffix("T00:00:00Z") if shorten else each for each in times}
     try:
