@@ -309,6 +309,20 @@ def test_an_append_that_is_killed_is_done_again(
     assert done[-3:] == ["replace t.images.parquet", "replace t.pieces.parquet", "replace t.parquet"]
 
 
+def test_a_table_without_pieces_leaves_none_of_the_table_that_it_replaces(
+    folder: Path, tmp_path: Path
+) -> None:
+    """The file of pieces goes with the table that it belongs to."""
+    table = tmp_path / "t.parquet"
+    made(table, listed(folder, *_TILES))
+    assert side_path(table, "pieces").exists()
+
+    made(table, listed(folder, *_TILES), merge=False)
+
+    assert not side_path(table, "pieces").exists()
+    assert verify_table(table).is_same
+
+
 @pytest.fixture(scope="module")
 def versions(folder: Path) -> Path:
     """Three processings of each tile, which differ."""
