@@ -104,9 +104,9 @@ async def finish_gather(
         found = check_uncommitted(there, plan)
         await check_row_claim(cube, plan)
         earlier = EarlierRows() if plan.append.is_first else await cube.earlier_rows(plan)
-        reading = begun(read_gathered_headers(tasks, stores.control))
+        first_is_read = begun(read_gathered_headers(tasks, stores.control))  # while the cube is staged
         with cube.staged() as staged:
-            async with reading as headers_of_rows:
+            async with first_is_read as headers_of_rows:
                 report = await _stage(
                     plan,
                     tasks,

@@ -135,8 +135,7 @@ async def gather_shards(
                 loaded = loading.result()
                 if next_one is not None:  # fetched while this shard is read
                     asked = ask(next_one)
-                has_next = next_one is not None
-                await begin(partial(work.fill, task, plan, buffers, loaded, left_s, has_next))
+                await begin(partial(work.fill, task, plan, buffers, loaded, left_s, next_one is not None))
         if work.refused is not None:
             raise work.refused
     except AlreadyCommittedError as error:

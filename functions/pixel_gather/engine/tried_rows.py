@@ -40,17 +40,12 @@ async def with_tried(
         while next_one is not None and next_one[0] < start + len(rows):
             number, read, outcomes = next_one
             row, former = rows[number - start]
-            packed = read.packed_outcomes
-            rows[number - start] = (
-                row,
-                (
-                    _put_over(read, former, outcomes, n_tries[number])
-                    if packed is None
-                    else _count_tries(
-                        msgspec.msgpack.decode(packed, type=list[Outcome]), outcomes, n_tries[number]
-                    )
-                ),
-            )
+            if read.packed_outcomes is None:
+                found = _put_over(read, former, outcomes, n_tries[number])
+            else:
+                decided = msgspec.msgpack.decode(read.packed_outcomes, type=list[Outcome])
+                found = _count_tries(decided, outcomes, n_tries[number])
+            rows[number - start] = row, found
             next_one = await anext(tried, None)
         yield rows
         start += len(rows)
