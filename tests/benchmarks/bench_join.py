@@ -117,10 +117,10 @@ def _measure(n: int, *, stores: StoreSettings, tell: Any, copies: bool) -> Joini
     with step("presence by day"):
         presence(to, "day", stores=stores)
     with step("add one"):
-        join([f"s3://{_BUCKET}/tiles/{n:06d}.zarr"], to=to, add=True, stores=stores)
+        join([f"s3://{_BUCKET}/tiles/{n:06d}.zarr"], to=to, mode="add", stores=stores)
     if copies:
         with step("copy"):
-            join(places, to=f"s3://{_BUCKET}/copied{n}.zarr", copy=True, stores=stores)
+            join(places, to=f"s3://{_BUCKET}/copied{n}.zarr", mode="copy", stores=stores)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Joining(n_cubes=n, n_shards=joined.n_shards, n_rows=joined.n_rows, peak_mib=peak, steps=steps)
 

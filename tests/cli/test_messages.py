@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -148,7 +149,9 @@ def test_joined_cubes_are_sent_to_what_opens_them(
 
 
 @pytest.mark.parametrize("how", ["add", "replace"])
-def test_nothing_that_is_joined_cannot_be_replaced(how: str, cube: Path, tmp_path: Path) -> None:
+def test_nothing_that_is_joined_cannot_be_replaced(
+    how: Literal["add", "replace"], cube: Path, tmp_path: Path
+) -> None:
     """The message says what to leave out."""
-    with pytest.raises(StoreError, match="leave out add and replace"):
-        join([cube], to=tmp_path / "joined", add=how == "add", replace=how == "replace")
+    with pytest.raises(StoreError, match="leave out the mode"):
+        join([cube], to=tmp_path / "joined", mode=how)

@@ -147,7 +147,7 @@ def test_odd_items_end_no_search_of_an_api(tmp_path: Path) -> None:
     with serving(answer) as server:
         urls.append(server.url)
         found = search(stac=server.url, point=place)
-        made = make_catalog(stac=server.url, to=tmp_path / "catalog.parquet")
+        made = make_catalog(server.url, kind="stac", to=tmp_path / "catalog.parquet")
 
     assert sorted(each["id"] for each in found.items) == ALL_GOOD
     assert found.n_skipped == made.n_left_out == len(found.skipped) == 6
@@ -206,7 +206,7 @@ def test_files_of_items_are_read_whole(tmp_path: Path, content: bytes, n_left_ou
     """An API's pages may be kept one a line."""
     (tmp_path / "items.ndjson").write_bytes(content)
 
-    made = make_catalog(items_file=tmp_path / "items.ndjson", to=tmp_path / "catalog.parquet")
+    made = make_catalog(tmp_path / "items.ndjson", kind="items_file", to=tmp_path / "catalog.parquet")
 
     assert ids(tmp_path / "catalog.parquet") == ALL_GOOD
     assert made.n_left_out == n_left_out
@@ -221,7 +221,7 @@ def test_an_item_that_a_static_catalog_links_to_in_vain_is_left_out(tmp_path: Pa
     (tmp_path / "catalog.json").write_text(json.dumps({"type": "Catalog", "links": links}))
     place = tmp_path / "catalog.parquet"
 
-    made = make_catalog(items_file=tmp_path / "catalog.json", to=place)
+    made = make_catalog(tmp_path / "catalog.json", kind="items_file", to=place)
 
     assert (ids(place), made.n_left_out) == (ALL_GOOD, 1)
     assert "nosuch.json" in str(made.left_out)
@@ -238,7 +238,7 @@ def test_an_item_that_was_fine_once_stays_at_a_refresh(tmp_path: Path) -> None:
     """Its provider may mend it. What is no longer named goes."""
     file, place = tmp_path / "items.json", tmp_path / "catalog.parquet"
     file.write_bytes(lines(*GOOD))
-    make_catalog(items_file=file, to=place)
+    make_catalog(file, kind="items_file", to=place)
     file.write_bytes(lines(GOOD[0], GOOD[1] | {"bbox": None, "geometry": None}))
 
     made = refresh_catalog(to=place)
@@ -257,7 +257,7 @@ def test_a_scene_stays_as_it_was_while_a_file_of_it_cannot_be_read(tmp_path: Pat
             rows.append(f"{file},2024-06-01,{band},{scene}")
     (tmp_path / "list.csv").write_text("\n".join(rows))
     place = tmp_path / "catalog.parquet"
-    make_catalog(sources={"list": str(tmp_path / "list.csv")}, to=place)
+    make_catalog({"list": str(tmp_path / "list.csv")}, kind="sources", to=place)
     before = {each["id"]: each for each in search(catalog=place).items}
     (tmp_path / "a_red.tif").write_bytes(b"")
     for band in ("red", "nir"):
@@ -292,7 +292,7 @@ def test_scenes_are_removed_by_id_and_by_condition(
         {**each, "properties": each["properties"] | {"eo:cloud_cover": 10 * n}} for n, each in enumerate(GOOD)
     ]
     file.write_bytes(lines(*clouds))
-    make_catalog(items_file=file, to=place)
+    make_catalog(file, kind="items_file", to=place)
 
     made = remove_scenes(to=place, search=wanted)
 

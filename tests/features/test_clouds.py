@@ -114,8 +114,8 @@ def test_headers_and_scenes_are_kept_there_and_used(there: There, tmp_path: Path
     indexed = index(prefix, to=headers)
     lines = [f"{there.at(f'sources/heat/{file.name}')},2021-01-0{n}" for n, file in enumerate(FILES, 1)]
     there.store.objects["sources/times.csv"] = "\n".join(["href,time", *lines]).encode()
-    made = make_catalog(sources={"list": there.at("sources/times.csv")}, to=scenes)
-    added = make_catalog(items_file=scenes, to=scenes, add=True)
+    made = make_catalog({"list": there.at("sources/times.csv")}, kind="sources", to=scenes)
+    added = make_catalog(scenes, kind="items_file", to=scenes, add=True)
     by_index = gather_undrawn({"sources": prefix, "window": "centre", "index": headers}, to=tmp_path / "a")
     catalog = {"file": scenes, "assets": ["data"], "area": "all"}
     by_catalog = gather_undrawn({"sources": {"catalog": catalog}, "window": "centre"}, to=tmp_path / "b")

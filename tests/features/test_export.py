@@ -200,7 +200,7 @@ def test_copies_of_joined_cubes_are_exported_without_their_padding(tmp_path: Pat
             },
             to=tmp_path / f"{name}.zarr",
         )  # fmt: skip
-    join([tmp_path / "a.zarr", tmp_path / "b.zarr"], to=tmp_path / "both.zarr", copy=True)
+    join([tmp_path / "a.zarr", tmp_path / "b.zarr"], to=tmp_path / "both.zarr", mode="copy")
 
     export(tmp_path / "both.zarr", to=tmp_path / "x.csv")
     export(tmp_path / "both.zarr", to=tmp_path / "x.nc")

@@ -60,7 +60,7 @@ def joined(cubes: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The three cubes: two were joined, the third was added."""
     place = tmp_path_factory.mktemp("joined") / "all.icechunk"
     join(cubes[:2], to=place, keep=["cloud", "sat"])
-    join(cubes[2:3], to=place, add=True)
+    join(cubes[2:3], to=place, mode="add")
     return place
 
 
@@ -133,7 +133,7 @@ def test_versions_are_opened_by_number_id_and_time(joined: Path) -> None:
 def test_cubes_of_another_place_become_a_group_of_their_own(cubes: list[Path], tmp_path: Path) -> None:
     """All groups are one version. A further cube is added to the group that it fits."""
     found = join([cubes[0], cubes[3], cubes[1]], to=tmp_path / "all")
-    join([cubes[2]], to=tmp_path / "all", add=True)
+    join([cubes[2]], to=tmp_path / "all", mode="add")
 
     assert found.groups == ("group_1", "group_2")
     assert found.version == 1
@@ -293,7 +293,7 @@ def test_a_member_that_changes_later_is_named_when_it_is_read(
     """
     if is_added:
         join(own[:1], to=tmp_path / "all")
-        join(own[1:2], to=tmp_path / "all", add=True)
+        join(own[1:2], to=tmp_path / "all", mode="add")
     else:
         join(own[:2], to=tmp_path / "all")
     shard = own[1] / "band_1/c/0/0/0"
@@ -304,8 +304,8 @@ def test_a_member_that_changes_later_is_named_when_it_is_read(
     with pytest.raises(StoreError, match=rf"{shard}: this shard has changed .* --replace"):
         found[4:5].load()
     with pytest.raises(StoreError, match=r"t1.zarr: it has changed"):
-        join(own[:2], to=tmp_path / "all", replace=True)
-    join(own[:2], to=tmp_path / "all", replace=True, list_shards=True)
+        join(own[:2], to=tmp_path / "all", mode="replace")
+    join(own[:2], to=tmp_path / "all", mode="replace", list_shards=True)
 
     np.testing.assert_array_equal(open_joined(tmp_path / "all").band_1.values, together(own[:2], "band_1"))
     assert len(joined_versions(tmp_path / "all")) == 2 + is_added
@@ -336,9 +336,9 @@ def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Pat
     with pytest.raises(ArrayExistsError, match="--add adds to them, --replace"):
         join(cubes[:1], to=joined)
     with pytest.raises(RequestError, match=r"t0.zarr is joined there already"):
-        join(cubes[:1], to=joined, add=True)
+        join(cubes[:1], to=joined, mode="add")
     with pytest.raises(RequestError, match="add: cubes are added as the first ones"):
-        join(cubes[3:], to=joined, add=True, keep=["sat"])
+        join(cubes[3:], to=joined, mode="add", keep=["sat"])
     with pytest.raises(RequestError, match="named twice"):
         join([cubes[0], cubes[0]], to=tmp_path / "all")
     with pytest.raises(RequestError, match="names nothing"):
@@ -347,7 +347,7 @@ def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Pat
         join(cubes[:1], to=tmp_path / "new", keep=["nosuch"])
     assert join(cubes[:1], to=tmp_path / "new").version == 1
     with pytest.raises(StoreError, match="no joined cubes are there"):
-        join(cubes[:1], to=tmp_path / "none", add=True)
+        join(cubes[:1], to=tmp_path / "none", mode="add")
     with pytest.raises(StoreError, match="no joined cubes are there"):
         open_joined(cubes[0])
     with pytest.raises(RequestError, match="group: it is for joined cubes"):
@@ -357,7 +357,7 @@ def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Pat
 
 def test_copies_make_a_plain_cube(cubes: list[Path], tmp_path: Path) -> None:
     """It needs neither the members nor icechunk. Padding has presence 0 and the status of no row."""
-    found = join(cubes[:3], to=tmp_path / "copy.zarr", copy=True)
+    found = join(cubes[:3], to=tmp_path / "copy.zarr", mode="copy")
     copy = xr.open_zarr(tmp_path / "copy.zarr")
     there = copy.presence.values == 1
 
@@ -371,12 +371,12 @@ def test_copies_make_a_plain_cube(cubes: list[Path], tmp_path: Path) -> None:
     assert rows_where(tmp_path / "copy.zarr", "cloud < 10").tolist() == [0, 4, 12]  # padding has 0
     assert presence(tmp_path / "copy.zarr", "sat").n_left_out == 3
     with pytest.raises(ArrayExistsError, match="a cube is there"):
-        join(cubes[:3], to=tmp_path / "copy.zarr", copy=True)
+        join(cubes[:3], to=tmp_path / "copy.zarr", mode="copy")
 
 
 def test_copies_of_whole_shards_need_no_padding(cubes: list[Path], tmp_path: Path) -> None:
     """Only the last cube may have a shard that is not full."""
-    join([cubes[0], cubes[1]], to=tmp_path / "copy.zarr", copy=True)
+    join([cubes[0], cubes[1]], to=tmp_path / "copy.zarr", mode="copy")
 
     copy = xr.open_zarr(tmp_path / "copy.zarr")
 
@@ -401,7 +401,7 @@ def test_a_shard_that_changes_while_it_is_copied_is_named(
     monkeypatch.setattr(os, "link", replace_and_link)
 
     with pytest.raises(StoreError, match=r"t1\.zarr: it has changed .*: band_1/c/1/0/0"):
-        join(own[:3], to=tmp_path / "copy.zarr", copy=True)
+        join(own[:3], to=tmp_path / "copy.zarr", mode="copy")
 
     assert not zarr.open_group(tmp_path / "copy.zarr", mode="r").attrs["complete"]
 
@@ -409,8 +409,8 @@ def test_a_shard_that_changes_while_it_is_copied_is_named(
 def test_a_copy_is_verified_and_joined_like_any_cube(cubes: list[Path], tmp_path: Path) -> None:
     """It has a table of its rows and a receipt. Joins and digests leave out its padding."""
     copy, more = tmp_path / "copy.zarr", tmp_path / "more.zarr"
-    join(cubes[:3], to=copy, copy=True)
-    join([copy, cubes[0]], to=more, copy=True)
+    join(cubes[:3], to=copy, mode="copy")
+    join([copy, cubes[0]], to=more, mode="copy")
     found = join([copy, cubes[0]], to=tmp_path / "all")
     whole = open_joined(tmp_path / "all")
 
@@ -433,7 +433,7 @@ def test_a_copy_is_verified_and_joined_like_any_cube(cubes: list[Path], tmp_path
 def test_verify_names_what_differs_in_a_copy(own: list[Path], tmp_path: Path) -> None:
     """Other pixels in a shard with padding, another table, another record of all pixels."""
     copy = tmp_path / "copy.zarr"
-    join(own[:3], to=copy, copy=True)
+    join(own[:3], to=copy, mode="copy")
     array: Any = zarr.open_array(copy / "band_1", mode="r+")
     array[9:12] = 7  # padding, which does not count
     assert verify(copy).is_same
@@ -452,7 +452,7 @@ def test_verify_names_what_differs_in_a_copy(own: list[Path], tmp_path: Path) ->
 
 def test_duckdb_reads_the_table_of_a_copy(cubes: list[Path], tmp_path: Path) -> None:
     """It has all columns of the members' tables."""
-    join(cubes[:3], to=tmp_path / "copy.zarr", copy=True)
+    join(cubes[:3], to=tmp_path / "copy.zarr", mode="copy")
     table = str(tmp_path / "copy.zarr/rows.parquet")
 
     counted = duckdb.execute(
@@ -465,7 +465,7 @@ def test_duckdb_reads_the_table_of_a_copy(cubes: list[Path], tmp_path: Path) -> 
 
 def test_a_copy_is_neither_replayed_nor_appended_to(cubes: list[Path], tmp_path: Path) -> None:
     """The messages say what to do."""
-    join(cubes[:2], to=tmp_path / "copy.zarr", copy=True)
+    join(cubes[:2], to=tmp_path / "copy.zarr", mode="copy")
 
     with pytest.raises(RequestError, match=r"is a copy of joined cubes.*replay its members"):
         replay(tmp_path / "copy.zarr")
@@ -482,28 +482,30 @@ def test_a_member_with_another_receipt_is_not_copied(own: list[Path], tmp_path: 
     shutil.copy(own[1] / "receipt.json", own[0] / "receipt.json")
 
     with pytest.raises(StoreError, match=r"t0.zarr: it has changed since its receipt.json was written"):
-        join(own[:2], to=tmp_path / "copy.zarr", copy=True)
+        join(own[:2], to=tmp_path / "copy.zarr", mode="copy")
 
 
 def test_a_copy_is_one_array(cubes: list[Path], tmp_path: Path) -> None:
     """Cubes of several kinds are refused, and the difference is named."""
     with pytest.raises(RequestError, match=r"other.zarr has another grid than .*t0.zarr"):
-        join(cubes, to=tmp_path / "copy.zarr", copy=True)
-    with pytest.raises(RequestError, match="add: it is not for copies"):
-        join(cubes[:1], to=tmp_path / "copy.zarr", copy=True, add=True)
+        join(cubes, to=tmp_path / "copy.zarr", mode="copy")
+    with pytest.raises(RequestError, match="keep: it is not for copies"):
+        join(cubes[:1], to=tmp_path / "copy.zarr", mode="copy", keep=["sat"])
+    with pytest.raises(RequestError, match="mode: it is 'move'; write new, add, replace or copy"):
+        join(cubes[:1], to=tmp_path / "copy.zarr", mode="move")  # type: ignore[arg-type]
     assert not (tmp_path / "copy.zarr").exists()
 
 
 def test_a_copy_that_was_stopped_is_continued(cubes: list[Path], tmp_path: Path) -> None:
     """A cube without its last object says that it is not complete."""
-    join(cubes[:2], to=tmp_path / "copy.zarr", copy=True)
+    join(cubes[:2], to=tmp_path / "copy.zarr", mode="copy")
     root = tmp_path / "copy.zarr/zarr.json"
     _incomplete(root.parent)
     (tmp_path / "copy.zarr/band_1/c/0/0/0").unlink()
 
     with pytest.raises(ArrayExistsError):
-        join(cubes[:3], to=tmp_path / "copy.zarr", copy=True)
-    join(cubes[:2], to=tmp_path / "copy.zarr", copy=True)
+        join(cubes[:3], to=tmp_path / "copy.zarr", mode="copy")
+    join(cubes[:2], to=tmp_path / "copy.zarr", mode="copy")
 
     np.testing.assert_array_equal(xr.open_zarr(root.parent).band_1.values, together(cubes[:2], "band_1"))
 

@@ -95,7 +95,7 @@ def test_one_more_cube_costs_as_much_as_one(s3: CountedS3, stores: StoreSettings
     join(PLACES[:2], to="s3://arrays/two.icechunk", stores=stores)
     s3.forget()
 
-    join(PLACES[2:], to="s3://arrays/two.icechunk", add=True, stores=stores)
+    join(PLACES[2:], to="s3://arrays/two.icechunk", mode="add", stores=stores)
     asked = list(s3.asked)
 
     assert sorted(path for _, path in asked if "/tiles/" in path) == [
@@ -119,7 +119,7 @@ def test_a_shard_that_was_put_again_is_named(s3: CountedS3, stores: StoreSetting
         with pytest.raises(
             StoreError, match=r"t1.zarr: it has changed since it was finished: band_1/c/1/0/0"
         ):
-            join(PLACES, to="s3://arrays/copied.zarr", copy=True, stores=stores)
+            join(PLACES, to="s3://arrays/copied.zarr", mode="copy", stores=stores)
     finally:
         client.put_object(Bucket="arrays", Key=key, Body=content)
     assert not [each for each in s3.asked if "copied.zarr/band_1/c" in each[1]]
@@ -143,11 +143,11 @@ def test_a_shard_that_was_put_again_while_it_was_copied_is_named(
         with monkeypatch.context() as patch:
             patch.setattr(obstore, "copy_async", put_and_copy)
             with pytest.raises(StoreError, match=r"t1.zarr: it has changed .*: band_1/c/1/0/0"):
-                join(PLACES, to="s3://arrays/torn.zarr", copy=True, stores=stores)
+                join(PLACES, to="s3://arrays/torn.zarr", mode="copy", stores=stores)
     finally:
         client.put_object(Bucket="arrays", Key=key, Body=content)
 
-    join(PLACES, to="s3://arrays/torn.zarr", copy=True, stores=stores)
+    join(PLACES, to="s3://arrays/torn.zarr", mode="copy", stores=stores)
 
     assert verify("s3://arrays/torn.zarr", stores=stores).differences == ()
 
@@ -156,7 +156,7 @@ def test_the_store_itself_copies_shards(s3: CountedS3, stores: StoreSettings) ->
     """No shard is read. The copy is a plain cube."""
     s3.forget()
 
-    join(["s3://arrays/tiles/t?.zarr"], to="s3://arrays/copy.zarr", copy=True, stores=stores)
+    join(["s3://arrays/tiles/t?.zarr"], to="s3://arrays/copy.zarr", mode="copy", stores=stores)
     asked = list(s3.asked)
 
     assert {method for method, path in asked if "/c/" in path and "band_1" in path} == {"PUT"}
@@ -173,7 +173,7 @@ def test_of_two_joins_at_once_one_fails_and_changes_nothing(s3: CountedS3, store
     def join_late() -> None:
         with late.transaction("late", {}) as transaction:
             write_groups(transaction.store, ["lost"])
-            join(PLACES[1:], to=place, add=True, stores=stores)
+            join(PLACES[1:], to=place, mode="add", stores=stores)
 
     with pytest.raises(BusyError, match="others have joined there meanwhile"):
         join_late()
@@ -203,6 +203,6 @@ def test_places_that_others_could_not_read_are_refused(stores: StoreSettings, tm
     with pytest.raises(RequestError, match="a place on S3 can only join cubes on S3"):
         join([tmp_path / "own.zarr"], to="s3://arrays/mixed.icechunk", stores=stores)
     with pytest.raises(RequestError, match="copies shards within a bucket"):
-        join(PLACES, to="s3://others/copy.zarr", copy=True, stores=stores)
+        join(PLACES, to="s3://others/copy.zarr", mode="copy", stores=stores)
     join(PLACES, to=tmp_path / "here.icechunk", stores=stores)
     assert open_joined(tmp_path / "here.icechunk", stores=stores).sizes["time"] == sum(ROWS)

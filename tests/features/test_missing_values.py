@@ -115,7 +115,7 @@ def test_joined_cubes_without_a_column_have_no_value_in_it(tmp_path: Path, *, is
     keep = ["n", "large", "good"]
     if is_added:
         join([whole], to=to, keep=keep)
-        join([bare, more], to=to, add=True)
+        join([bare, more], to=to, mode="add")
     else:
         join([whole, bare, more], to=to, keep=keep)
     found = open_joined(to).load()
@@ -130,7 +130,7 @@ def test_copies_without_a_column_have_no_value_in_it(tmp_path: Path) -> None:
     """A copy takes all columns."""
     whole = gathered(tmp_path / "a", {"n": [0, 5], "good": ["true", "false"]})
     bare = gathered(tmp_path / "b", {})
-    join([whole, bare], to=tmp_path / "copy.zarr", copy=True)
+    join([whole, bare], to=tmp_path / "copy.zarr", mode="copy")
     found = xr.open_zarr(tmp_path / "copy.zarr", chunks=None).load()
 
     np.testing.assert_array_equal(found["n"], [0, 5, np.nan, np.nan])

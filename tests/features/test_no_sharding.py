@@ -151,7 +151,7 @@ def test_other_features_know_such_cubes(sources: dict[str, Any], whole: Path, tm
 
     export(places[0], to=tmp_path / "row.tif", measurements=["red"])
     join(places, to=tmp_path / "joined")
-    join(places, to=tmp_path / "copy", copy=True)
+    join(places, to=tmp_path / "copy", mode="copy")
 
     pixels = opened(whole)["red"].values
     with rasterio.open(min(tmp_path.glob("*.tif"))) as tif:

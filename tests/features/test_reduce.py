@@ -433,7 +433,7 @@ def test_later_uses_of_a_reduced_cube(tmp_path: Path, masked: dict[str, Any]) ->
     with pytest.raises(RequestError, match="cannot be replayed: gather its request again"):
         replay(tmp_path / "median")
     with pytest.raises(RequestError, match="reduce"):
-        join([tmp_path / "median", tmp_path / "mean"], to=tmp_path / "copy", copy=True)
+        join([tmp_path / "median", tmp_path / "mean"], to=tmp_path / "copy", mode="copy")
     (tmp_path / "median" / "contributors.parquet").write_bytes(b"other")
     assert not verify(tmp_path / "median").is_same
 

@@ -99,7 +99,7 @@ def test_other_calls_take_tables(tmp_path: Path) -> None:
     """A catalog that was made of one cannot be made again without it."""
     assert len(list(drill(frame(), pixel=(3, 4)))) == 4
     assert index(arrow(), to=tmp_path / "index.parquet").n_sources == 4
-    made = make_catalog(sources=frame(), to=tmp_path / "catalog.parquet")
+    made = make_catalog(frame(), kind="sources", to=tmp_path / "catalog.parquet")
 
     assert made.n_scenes == 4
     assert len(search(catalog=tmp_path / "catalog.parquet", duplicates="all")) == 4

@@ -273,7 +273,7 @@ def test_cubes_of_other_values_are_not_copied_into_one(tmp_path: Path) -> None:
         gather_undrawn(REQUEST | {"values": values, "sources": {"rows": rows}}, to=tmp_path / values)
     for one, other in (("raw", "harmonised"), ("raw", "scaled"), ("harmonised", "scaled")):
         with pytest.raises(RequestError, match="values"):
-            join([tmp_path / one, tmp_path / other], to=tmp_path / "copy", copy=True)
+            join([tmp_path / one, tmp_path / other], to=tmp_path / "copy", mode="copy")
 
 
 def test_a_mask_in_the_file_of_other_bands_is_refused(tmp_path: Path) -> None:

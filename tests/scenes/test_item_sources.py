@@ -71,7 +71,7 @@ def as_static_catalog(folder: Path) -> Path:
 @pytest.mark.parametrize("write", [as_collection, as_lines, as_parquet, as_static_catalog])
 def test_all_kinds_of_files_give_the_same_catalog(write: Callable[[Path], Path], tmp_path: Path) -> None:
     """Properties, assets and footprints come through unchanged."""
-    made = make_catalog(items_file=write(tmp_path), to=tmp_path / "catalog.parquet")
+    made = make_catalog(write(tmp_path), kind="items_file", to=tmp_path / "catalog.parquet")
 
     found = search(catalog=tmp_path / "catalog.parquet", duplicates="all").items
     assert made.n_scenes == 4
@@ -92,7 +92,7 @@ def test_relative_addresses_start_from_the_document_that_names_them(tmp_path: Pa
     root = {"type": "Catalog", "links": [{"rel": "item", "href": "a/item.json"}]}
     (tmp_path / "catalog.json").write_text(json.dumps(root))
 
-    make_catalog(items_file=tmp_path / "catalog.json", to=tmp_path / "c.parquet")
+    make_catalog(tmp_path / "catalog.json", kind="items_file", to=tmp_path / "c.parquet")
 
     assets = search(catalog=tmp_path / "c.parquet").items[0]["assets"]
     assert assets["up"]["href"] == f"file://{tmp_path}/x.tif"
@@ -120,7 +120,7 @@ def test_a_wrong_file_is_refused_with_a_sentence(content: bytes, said: str, tmp_
     (tmp_path / "items.json").write_bytes(content)
 
     with pytest.raises(RequestError, match=said):
-        make_catalog(items_file=tmp_path / "items.json", to=tmp_path / "c.parquet")
+        make_catalog(tmp_path / "items.json", kind="items_file", to=tmp_path / "c.parquet")
 
     assert [each.name for each in tmp_path.iterdir()] == ["items.json"]
 
@@ -130,7 +130,7 @@ def test_items_without_a_box_or_with_odd_assets_are_kept(tmp_path: Path) -> None
     scene = item(assets={"red": {"href": "s3://b/r.tif"}, "odd": 5})
     del scene["bbox"]
     make_catalog([scene], to=tmp_path / "c.parquet")
-    make_catalog(items_file=tmp_path / "c.parquet", to=tmp_path / "again.parquet")
+    make_catalog(tmp_path / "c.parquet", kind="items_file", to=tmp_path / "again.parquet")
 
     found = search(catalog=tmp_path / "again.parquet", bbox=(11.5, 46.5, 11.6, 46.6)).items[0]
 
@@ -165,9 +165,9 @@ def test_adding_keeps_what_is_there_and_refreshing_asks_again(tmp_path: Path) ->
     one.write_text(json.dumps({"features": SCENES[:2]}))
     other.write_text(json.dumps({"features": SCENES[1:3]}))
     place = tmp_path / "catalog.parquet"
-    make_catalog(items_file=one, to=place)
+    make_catalog(one, kind="items_file", to=place)
 
-    added = make_catalog(items_file=other, to=place, add=True)
+    added = make_catalog(other, kind="items_file", to=place, add=True)
     assert (added.n_scenes, added.n_new) == (3, 2)
     assert ids(place) == ["s0", "s1", "s2"]
 

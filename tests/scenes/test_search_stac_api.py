@@ -485,7 +485,7 @@ def test_a_key_is_in_no_message(answer: Answer) -> None:
 def test_a_key_is_not_kept(tmp_path: Path) -> None:
     """Neither in a catalog nor in a cube's request, nor does it change the gather's digest."""
     with api(lambda _asked, _url: page(SCENES), method="GET") as server:
-        make_catalog(stac=f"{server.url}/?key=secret", to=tmp_path / "catalog.parquet")
+        make_catalog(f"{server.url}/?key=secret", kind="stac", to=tmp_path / "catalog.parquet")
         assert all(b"secret" not in file.read_bytes() for file in tmp_path.iterdir())
 
     def request(address: str) -> GatherRequest:

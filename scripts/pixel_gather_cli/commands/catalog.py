@@ -102,12 +102,13 @@ def _scenes(kind: str, place: str, of_headers: dict[str, Any], search: dict[str,
     if of_headers and kind not in ("sources", "prefix"):
         raise RequestError("use it only with --sources or --prefix", field=f"--{next(iter(of_headers))}")
     if kind in ("sources", "prefix"):
-        return {"sources": {"list" if kind == "sources" else kind: place} | of_headers}
+        source = "list" if kind == "sources" else kind
+        return {"kind": "sources", "scenes": {source: place} | of_headers}
     if kind in ("stac", "cmr"):
-        return {kind: place, "search": search}
+        return {"kind": kind, "scenes": place, "search": search}
     if search.keys() - {"most"}:
         raise RequestError("use it only with --stac or --cmr", field=f"--{min(search.keys() - {'most'})}")
-    return {"items_file" if kind == "items" else kind: place}
+    return {"kind": "items_file" if kind == "items" else kind, "scenes": place}
 
 
 def _as_text(made: MadeCatalog, *, is_removal: bool) -> str:

@@ -2,14 +2,17 @@
 
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import click
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.features.join.join import Joined, join
+from pixel_gather.features.join.join import Joined, JoinMode, join
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
+
+_MODES: Final[tuple[JoinMode, ...]] = ("add", "replace", "copy")
 
 
 @click.command("join")
@@ -38,8 +41,16 @@ def join_command(*, cubes: tuple[str, ...], as_json: bool, keep: str | None, **o
     pixel-gather join out/tiles/*.zarr --to out/world.icechunk
     pixel-gather join out/new.zarr --add --to out/world.icechunk
     """
-    stores = stores_of(options)
-    joined = join(cubes, keep=[] if keep is None else keep.split(","), stores=stores, **options)
+    modes: list[JoinMode] = [mode for mode in _MODES if options.pop(mode)]
+    if len(modes) > 1:
+        raise RequestError("give one of --add, --replace and --copy", field="join")
+    joined = join(
+        cubes,
+        mode=modes[0] if modes else "new",
+        keep=[] if keep is None else keep.split(","),
+        stores=stores_of(options),
+        **options,
+    )
     click.echo(json.dumps(asdict(joined), indent=2) if as_json else _text(joined))
 
 

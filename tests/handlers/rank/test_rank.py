@@ -68,7 +68,10 @@ def test_ranking_of_a_catalog_reads_the_assets_that_it_needs(
     (tmp_path / "list.csv").write_text("\n".join(["href,time", *lines]))
     stores = StoreSettings(endpoint=s3_url, region=ENVIRONMENT["AWS_REGION"])
     make_catalog(
-        to="s3://sources/heat.parquet", sources=tmp_path / "list.csv", settings=Settings(stores=stores)
+        tmp_path / "list.csv",
+        kind="sources",
+        to="s3://sources/heat.parquet",
+        settings=Settings(stores=stores),
     )
 
     code, found = _ask(

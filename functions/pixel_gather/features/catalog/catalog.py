@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 import obstore
@@ -48,6 +48,9 @@ from pixel_gather.io.store.opened_file import STDIN, open_list_file
 from pixel_gather.io.store.store_error_status import said_of_place
 
 _N_AT_A_TIME: Final = 1000
+
+type SceneKind = Literal["items", "stac", "cmr", "items_file", "sentinel2_index", "sources"]
+"""What scenes of a catalog are made from."""
 
 type _Mode = Literal["make", "add", "refresh"]
 
@@ -100,15 +103,11 @@ class _Tally:
         self.on_progress(self.n)
 
 
-def make_catalog(  # noqa: PLR0913 # each option of the command has a name of its own here
-    items: Iterable[Mapping[str, Any]] | None = None,
+def make_catalog(
+    scenes: Any,
     *,
     to: str | os.PathLike[str],
-    stac: str | None = None,
-    cmr: str | None = None,
-    items_file: str | os.PathLike[str] | None = None,
-    sentinel2_index: str | os.PathLike[str] | None = None,
-    sources: Any = None,
+    kind: SceneKind = "items",
     search: Mapping[str, Any] | None = None,
     collection: str = "images",
     add: bool = False,
@@ -118,13 +117,14 @@ def make_catalog(  # noqa: PLR0913 # each option of the command has a name of it
     """Make a catalog of scenes, for `search`, or add scenes to one.
 
     Args:
-        items: STAC items: dicts, or objects with ``to_dict``, such as those of `search` and pystac-client.
+        scenes: STAC items: dicts, or objects with ``to_dict``, such as those of `search` and pystac-client.
+            Or the place of scenes of another ``kind``.
         to: The STAC-GeoParquet file to write, here or on S3. Two files for searches are written beside it.
-        stac: Address of a STAC API's landing page. A query in it, such as a key, is sent along and not kept.
-        cmr: Short name of a collection in NASA's CMR.
-        items_file: A collection of items, one item a line, STAC-GeoParquet, or a static catalog.
-        sentinel2_index: The public Sentinel-2 index, CSV, gzipped or not.
-        sources: As a request's ``sources``: footprint, grid and bands are read from the headers.
+        kind: What ``scenes`` is. ``items``: STAC items. ``stac``: the address of a STAC API's landing page.
+            A query in it, such as a key, is sent along and not kept. ``cmr``: the short name of a collection
+            in NASA's CMR. ``items_file``: a collection of items, one item a line, STAC-GeoParquet, or a
+            static catalog. ``sentinel2_index``: the public Sentinel-2 index, CSV, gzipped or not.
+            ``sources``: as a request's ``sources``; footprint, grid and bands are read from the headers.
         search: What is looked for by ``stac`` and ``cmr``: the keyword arguments of `SearchCriteria.of`.
         collection: Name of the collection for scenes made from headers.
         add: Keep what the catalog holds. A new scene replaces one of the same collection and id.
@@ -132,29 +132,22 @@ def make_catalog(  # noqa: PLR0913 # each option of the command has a name of it
         on_progress: Called with the number of scenes so far.
 
     Raises:
-        RequestError: Nothing, or more than one thing, was given; or it holds no scene.
+        RequestError: ``kind`` is none of these, or it holds no scene.
         StoreError: The catalog could not be written; an earlier one is as it was.
     """
-    given = {
-        "items": items,
-        "stac": stac,
-        "cmr": cmr,
-        "items_file": items_file,
-        "sentinel2_index": sentinel2_index,
-        "sources": sources,
-    }
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) != 1:
-        raise RequestError(f"give one of {', '.join(given)}", field="catalog")
+    if kind not in get_args(SceneKind.__value__):
+        raise RequestError(
+            f"it is {kind!r}; write one of {', '.join(get_args(SceneKind.__value__))}", field="kind"
+        )
     SearchCriteria.of(**dict(search or {}))
-    place = None if items is not None else _whole_place(named[0], given[named[0]])
-    kept_place = place if stac is None else without_query(stac)
-    origin = Origin(kind=named[0], place=kept_place, search=dict(search or {}), collection=collection)
+    place = None if kind == "items" else _whole_place(kind, scenes)
+    kept_place = without_query(scenes) if kind == "stac" else place
+    origin = Origin(kind=kind, place=kept_place, search=dict(search or {}), collection=collection)
     return _made(
         [origin],
-        items=items,
-        stac=stac,
-        sources=sources,
+        items=scenes if kind == "items" else None,
+        stac=scenes if kind == "stac" else None,
+        sources=scenes if kind == "sources" else None,
         to=to,
         mode="add" if add else "make",
         settings=settings,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import zarr
@@ -43,8 +43,11 @@ from pixel_gather.io.store.object_store import StoreSettings
 if TYPE_CHECKING:
     import xarray as xr
 
+type JoinMode = Literal["new", "add", "replace", "copy"]
+"""What becomes of what is joined at a place."""
+
 _GROUP: Final = "group_{}"
-_NOTHING_THERE: Final = "leave out add and replace (--add, --replace) to join cubes there"
+_NOTHING_THERE: Final = "leave out the mode (--add, --replace) to join cubes there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +97,11 @@ class JoinedMember:
         return f"{show_place(self.place)}/rows.parquet"
 
 
-def join(  # noqa: PLR0913 # each option of the command has a name of its own here
+def join(
     cubes: Sequence[str | os.PathLike[str]],
     *,
     to: str | os.PathLike[str],
-    add: bool = False,
-    replace: bool = False,
-    copy: bool = False,
+    mode: JoinMode = "new",
     any_grid: bool = False,
     keep: Sequence[str] = (),
     list_shards: bool = False,
@@ -114,33 +115,36 @@ def join(  # noqa: PLR0913 # each option of the command has a name of its own he
     Args:
         cubes: Folders, ``s3://bucket/prefix``, or patterns such as ``s3://bucket/tiles/*.zarr``.
         to: Where to write the Icechunk repository: a folder, or ``s3://bucket/prefix``.
-        add: Add to what is joined there.
-        replace: Join anew what is joined there. Former versions stay.
-        copy: Copy the shards inside the bucket, or link them on this machine, and make ``to`` a plain Zarr
-            cube. All cubes must be of one kind.
+        mode: ``new``; ``add`` to what is joined there; ``replace`` it, so that former versions stay; or
+            ``copy`` the shards inside the bucket, or link them on this machine, and make ``to`` a plain Zarr
+            cube. For a copy, all cubes must be of one kind.
         any_grid: Join cubes whose windows have the same size although they lie at different places.
         keep: Further coordinates of the rows that become coordinates of the array.
         list_shards: Take the shards as they are now, as for cubes that were copied.
         stores: How to access S3.
 
     Raises:
-        RequestError: A place is wrong, or no cube has a coordinate of that name.
+        RequestError: A place or the mode is wrong, or no cube has a coordinate of that name.
         ArrayExistsError: Something else is at ``to``, or cubes are joined there already.
         StoreError: A cube is incomplete or has changed, or the store failed. Nothing was changed.
         BusyError: Others have joined there at the same time. Nothing was changed.
         MissingExtraError: icechunk is not installed.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    if copy:
-        _refuse_for_copy(add=add, replace=replace, keep=keep)
+    if mode not in get_args(JoinMode.__value__):
+        raise RequestError(f"it is {mode!r}; write new, add, replace or copy", field="mode")
+    if mode == "copy":
+        if keep:
+            raise RequestError(
+                "it is not for copies: a copy is a plain cube with all coordinates. Leave it out",
+                field="keep",
+            )
         return _copy(cubes, to=to, any_grid=any_grid, list_shards=list_shards, settings=stores)
-    if add and replace:
-        raise RequestError("add to what is joined there, or replace it, not both", field="add")
     check_extra("join", "joined cubes")
     settings = stores or StoreSettings()
     href = check_place(os.fspath(to))
     places = find_members(cubes, settings)
-    if add:
+    if mode == "add":
         repository = Repository.open(href, show_place(href), settings, advice=_NOTHING_THERE)
         there = read_groups(repository.at(None))
         any_grid, keep = _as_before(there, any_grid=any_grid, keep=keep)
@@ -148,20 +152,20 @@ def join(  # noqa: PLR0913 # each option of the command has a name of its own he
     reader = MemberReader(settings)
     wanted = list(dict.fromkeys([PRESENCE, *SHOWN, *keep]))
     members = run(reader.read(places, columns=wanted, lists_shards=list_shards))
-    if add or replace:
+    if mode != "new":
         repository = Repository.open(
             href, show_place(href), settings, more_folders=innermost_folders(places), advice=_NOTHING_THERE
         )
     else:
         repository = Repository.create(href, show_place(href), settings, folders=innermost_folders(places))
     n_rows = _n_existing(members)
-    said = f"{'add' if add else 'join'} {counted(len(members), 'cube')}"
+    said = f"{'add' if mode == 'add' else 'join'} {counted(len(members), 'cube')}"
     with repository.transaction(said, {"members": len(members), "rows": n_rows}) as transaction:
-        if replace:
+        if mode == "replace":
             transaction.clear()
         names = _write(
             transaction,
-            there if add else [],
+            there if mode == "add" else [],
             members,
             any_grid=any_grid,
             keep=keep,
@@ -317,16 +321,6 @@ def _copy(
     members = run(reader.read(places, columns=None, lists_shards=list_shards))
     run(copy_cubes(href, members, place=show_place(href), any_grid=any_grid, reader=reader))
     return _describe_joined(href, members, reader=reader, groups=(), version=None)
-
-
-def _refuse_for_copy(*, add: bool, replace: bool, keep: Sequence[str]) -> None:
-    given = {"add": add, "replace": replace, "keep": bool(keep)}
-    wrong = next((name for name, is_given in given.items() if is_given), None)
-    if wrong is not None:
-        raise RequestError(
-            "it is not for copies: a copy is a plain cube with all coordinates, made once. Leave it out",
-            field=wrong,
-        )
 
 
 def _describe_joined(

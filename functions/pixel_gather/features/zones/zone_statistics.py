@@ -23,7 +23,6 @@ _QUANTILE: Final = re.compile(r"p(\d{1,2}(?:\.\d+)?|100)")
 _SHARE: Final = re.compile(r"frac[_:](-?\d+(?:\.\d+)?)")
 _OF_MOMENTS: Final = frozenset({"variance", "stdev", "cv"})
 _OF_OTHER_UNITS: Final = frozenset({"count", "sum", "variance", "cv", "variety", "frac"})
-_OF_VALUES: Final = frozenset({"median", "mode", "majority", "minority", "variety"})
 DEFAULT: Final = ("mean", "stdev", "count")
 
 

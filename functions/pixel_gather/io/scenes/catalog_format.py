@@ -52,7 +52,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Where scenes of a catalog came from, so that the same can be asked again."""
 
     kind: str
-    """Argument of `make_catalog`: ``stac``, ``cmr``, ``items_file``, ``sources``, and so on."""
+    """As of `make_catalog`: ``stac``, ``cmr``, ``items_file``, ``sources``, and so on."""
 
     place: Any = None
     """Address, name, href, or a request's ``sources``."""
