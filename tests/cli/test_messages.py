@@ -148,6 +148,14 @@ def test_joined_cubes_are_sent_to_what_opens_them(
         open_(tmp_path / "joined")
 
 
+def test_a_join_is_asked_for_in_one_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """To add to joined cubes, to replace them and to copy them exclude each other."""
+    assert run("join", tmp_path, "--to", tmp_path / "joined", "--add", "--copy") != 0
+
+    assert "give one of --add, --replace and --copy" in capsys.readouterr().err
+    assert not (tmp_path / "joined").exists()
+
+
 @pytest.mark.parametrize("how", ["add", "replace"])
 def test_nothing_that_is_joined_cannot_be_replaced(
     how: Literal["add", "replace"], cube: Path, tmp_path: Path
