@@ -20,7 +20,7 @@ from pixel_gather.tables.features import LONLAT, Features
 from pixel_gather.tables.image_work import encoded_row, failed_record, key_of
 from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines, LineStatus, PartFolder, line_dtype
 from pixel_gather.tables.table_receipt import side_path
-from pixel_gather.tables.write_table import write_features, write_table
+from pixel_gather.tables.write_table import LineForm, write_features, write_table
 
 N_FEATURES = 4
 COLUMNS = ("b1",)
@@ -97,7 +97,15 @@ class Append:
             of_features = write_features(side_path(self.table, "features"), FEATURES)
         else:
             of_features = now.receipt["files"]["features"]
-        write_table(self.table, parts, FEATURES, COLUMNS, about=ABOUT, features_digest=of_features, base=now)
+        write_table(
+            self.table,
+            parts,
+            FEATURES,
+            LineForm(columns=COLUMNS),
+            about=ABOUT,
+            features_digest=of_features,
+            base=now,
+        )
         parts.remove()
 
 

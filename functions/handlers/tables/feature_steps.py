@@ -41,7 +41,7 @@ from pixel_gather.tables.packed_features import PackedFeatures
 from pixel_gather.tables.parts import NO_LINES, PartFolder
 from pixel_gather.tables.table_plan import TablePlan
 from pixel_gather.tables.table_receipt import side_path
-from pixel_gather.tables.write_table import write_features, write_table
+from pixel_gather.tables.write_table import LineForm, write_features, write_table
 from pixel_gather.version import __version__
 
 MOST_IMAGES: Final = 100_000
@@ -261,11 +261,13 @@ class FeatureSteps:
                 path,
                 parts,
                 features,
-                state.columns,
+                LineForm(
+                    columns=state.columns,
+                    is_matched=state.is_matched,
+                    combine=kind_of_receipt(state.about["request"]).combine,
+                ),
                 about=about,
                 features_digest=state.features_digest if base is None else base.receipt["files"]["features"],
-                is_matched=state.is_matched,
-                combine=kind_of_receipt(state.about["request"]).combine,
                 base=base,
             )
             of_features = side_path(path, "features")

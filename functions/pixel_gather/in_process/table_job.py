@@ -32,7 +32,7 @@ from pixel_gather.tables.scene_filter import SceneFilter
 from pixel_gather.tables.table_plan import TablePlan, plan_images
 from pixel_gather.tables.table_receipt import Written, side_path
 from pixel_gather.tables.table_request import TableRequest, about_of
-from pixel_gather.tables.write_table import write_features, write_table
+from pixel_gather.tables.write_table import LineForm, write_features, write_table
 from pixel_gather.version import __version__
 
 _INSTEAD = "take fewer features or images, or raise the limit"
@@ -199,11 +199,13 @@ class TableJob:
             to,
             parts,
             self.features,
-            self.work.columns,
+            LineForm(
+                columns=self.work.columns,
+                is_matched=self.tolerance_us is not None,
+                combine=self.combine,
+            ),
             about=about,
             features_digest=of_features,
-            is_matched=self.tolerance_us is not None,
-            combine=self.combine,
             base=base,
         )
 

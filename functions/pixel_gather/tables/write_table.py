@@ -5,6 +5,7 @@ A part of the table is put together at a time, from the parts of all images. So 
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -45,16 +46,28 @@ _US_PER_DAY: Final = 86_400_000_000
 _NO_IMAGE: Final = -1
 
 
-def write_table(  # noqa: PLR0913 # what a table is made of
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineForm:
+    """What the lines of a table tell."""
+
+    columns: Sequence[str]
+    """Names of the values."""
+
+    is_matched: bool = False
+    """Whether images were matched in time, so that lines tell both times."""
+
+    combine: Combine | None = None
+    """What merges lines of one acquisition; None if nothing does."""
+
+
+def write_table(
     path: Path,
     parts: PartFolder,
     features: Features,
-    columns: Sequence[str],
+    form: LineForm,
     *,
     about: Mapping[str, Any],
     features_digest: Mapping[str, Any],
-    is_matched: bool = False,
-    combine: Combine | None = None,
     base: BaseTable | None = None,
 ) -> Written:
     """Write the lines of all images, and the table of images.
@@ -66,12 +79,10 @@ def write_table(  # noqa: PLR0913 # what a table is made of
         path: A local file. It is replaced when all of it is there.
         parts: Of all images.
         features: In the order of their ids.
-        columns: Names of the values.
+        form: What the lines tell.
         about: The receipt so far, which is metadata ``pixel_gather`` of the table. The table of images has
             all of it.
         features_digest: What `write_features` has returned.
-        is_matched: Whether images were matched in time, so that lines tell both times.
-        combine: What merges lines of one acquisition; None if nothing does.
         base: A table whose lines are put among them. It may lie at the same path.
 
     Raises:
@@ -85,14 +96,14 @@ def write_table(  # noqa: PLR0913 # what a table is made of
     temporary, is_committed = staged_path(path), False
     beside = side_path(path, "pieces")
     try:
-        writer = _Writer(parts, features, columns, records, is_matched=is_matched, combine=combine, base=base)
+        writer = _Writer(parts, features, form, records, base=base)
         _write(writer.schema(about), writer.batches(), temporary)
         # Known only now, so the whole receipt is in the table of images. When it is there, the table counts
         # as written: an append that finds the table or the pieces not yet in place puts them there.
         written = writer.written
         receipt = {**about, "lines": written.n_lines, "statuses": dict(written.n_by_status)}
         receipt["digest"] = written.digest
-        receipt["units"] = _units(columns, new, base)
+        receipt["units"] = _units(form.columns, new, base)
         receipt["files"] = {"features": features_digest, "table": digest_of_path(temporary)}
         if (pieces := writer.pieces()) is not None:
             _write(*pieces, staged_path(beside))
@@ -152,21 +163,19 @@ class _Writer:
         self,
         parts: PartFolder,
         features: Features,
-        columns: Sequence[str],
+        form: LineForm,
         records: Sequence[ImageRecord],
         *,
-        is_matched: bool,
-        combine: Combine | None,
         base: BaseTable | None,
     ) -> None:
         from arro3.core import Array, DataType  # noqa: PLC0415 # 0.1 s, for Parquet alone
 
         self._parts = parts
         self._features = features
-        self._columns = columns
+        self._columns = form.columns
         self._records = records
-        self._is_matched = is_matched
-        self._dtype = line_dtype(columns)
+        self._is_matched = form.is_matched
+        self._dtype = line_dtype(form.columns)
         self._scenes = Array([each.scene for each in records] or [""], DataType.utf8())
         self._hrefs = Array(
             [each.hrefs[0] if each.hrefs else None for each in records] or [""], DataType.utf8()
@@ -190,8 +199,8 @@ class _Writer:
                 parts.path / "base", features.ids, at=at, reasons=reasons, pieces=self._base_pieces
             )
         self._merger = None
-        if combine is not None:
-            self._merger = LineMerger(combine=combine, records=records, pieces=self._pieces_of)
+        if form.combine is not None:
+            self._merger = LineMerger(combine=form.combine, records=records, pieces=self._pieces_of)
         self._reasons = Array(list(reasons) or [""], DataType.utf8())
         self._counts = np.zeros(len(LineStatus), np.int64)
         self._hash = xxhash.xxh3_128()
