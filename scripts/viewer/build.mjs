@@ -21,8 +21,9 @@ async function bundled(options) {
   return built.outputFiles[0].text.trim();
 }
 
-const script = await bundled({ entryPoints: ["src/main.js"], format: "iife", target: "es2022", plugins: [unused], define: { "import.meta.url": '""', BAND_TABLE: process.argv[3] } });
-const first = await bundled({ entryPoints: ["src/first.js"], format: "iife", target: "es2022" });
+const MOST_PICTURES = "6"; // of a link
+const script = await bundled({ entryPoints: ["src/main.js"], format: "iife", target: "es2022", plugins: [unused], define: { "import.meta.url": '""', BAND_TABLE: process.argv[3], MOST_PICTURES } });
+const first = await bundled({ entryPoints: ["src/first.js"], format: "iife", target: "es2022", define: { MOST_PICTURES } });
 const style = await bundled({ entryPoints: ["src/view.css"] });
 const hash = (content) => `'sha256-${createHash("sha256").update(content).digest("base64")}'`;
 

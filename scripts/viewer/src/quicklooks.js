@@ -2,7 +2,6 @@
 // only the directory at the end and the pictures on display are read.
 const DESCRIPTOR_BYTES = 24;
 const MOST_PICTURE_BYTES = 2 ** 20;
-const MOST_PICTURES = 6; // of a link, as in first.js
 
 const ARRAYS = { int8: Int8Array, uint8: Uint8Array, int16: Int16Array, uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array, float32: Float32Array, float64: Float64Array };
 
