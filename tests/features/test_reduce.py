@@ -38,7 +38,6 @@ SIDE = 48
 MAX = {"by": "month", "statistic": "max"}
 UTM = "EPSG:32632"
 BOX = [300_000, 4_999_520, 300_480, 5_000_000]
-IN_BOX: dict[str, Any] = {"window": {"bbox": BOX, "crs": UTM}}
 WINDOW: dict[str, Any] = {"window": {"pixels": [0, 0, SIDE, SIDE]}}
 
 

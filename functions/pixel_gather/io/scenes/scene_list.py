@@ -37,7 +37,6 @@ from pixel_gather.io.store.object_store import (
 from pixel_gather.io.store.opened_file import Check, no_deadline
 
 LONLAT: Final = "EPSG:4326"
-_LARGEST_DOCUMENT_NBYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
