@@ -103,12 +103,12 @@ def check_cube(store: Store, *, place: str) -> Verified:
     try:
         receipt = read_receipt(store, place)
         root = _read_root(store, receipt)
-        pixels = dict(_check_pixel_arrays(store, root, receipt))
+        group = open_group(store, is_consolidated=not root.is_behind)
+        pixels = dict(_check_pixel_arrays(store, group, root, receipt))
         arrays = {name: each for name, each in root.arrays.items() if not pixels.get(name, (0, []))[1]}
         said, table = _check_metadata_and_files(store, root, receipt, arrays)
         differences = [*root.wrong, *chain.from_iterable(each for _, each in pixels.values()), *said]
         coordinates = sorted(root.arrays.keys() - receipt.arrays.keys())
-        group = open_group(store, is_consolidated=not root.is_behind)
         if group is not None:
             begun = _BEGUN.format(root.version + 1) if root.is_claimed else None
             differing = coordinates_that_differ(store, group, coordinates, table, begun=begun)
@@ -206,10 +206,9 @@ def _is_there(store: Store, key: str) -> bool:
 
 
 def _check_pixel_arrays(
-    store: Store, root: _Root, receipt: Receipt
+    store: Store, group: "zarr.Group | None", root: _Root, receipt: Receipt
 ) -> Iterator[tuple[str, tuple[int, list[str]]]]:
     """Yield each array of pixels with the number of its shards that were compared, and what differs."""
-    group = open_group(store, is_consolidated=not root.is_behind)
     rows = _Rows(store, root, receipt)
     for name in receipt.arrays:
         array = _array(group, name)
