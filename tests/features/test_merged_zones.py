@@ -107,8 +107,9 @@ def polygons() -> list[dict[str, Any]]:
 def made(to: Path, sources: dict[str, Any], **options: Any) -> Rows:
     """Make a table, and return its lines."""
     place = "append_to" if options.pop("append", False) else "to"
+    features = options.pop("features", None) or polygons()
     asked: dict[str, Any] = {"id": "n", "crs": _CRS, "by": "red", "statistics": _NAMES, place: to} | options
-    zones(polygons(), sources, **asked)
+    zones(features, sources, **asked)
     rows: Rows = pq.read_table(to).to_pylist()
     return rows
 
@@ -280,21 +281,22 @@ def test_an_append_that_is_killed_is_done_again(
     """Or fails, at each write and rename, of the first table and of one that is there."""
     names = sorted(_TILES)
     at_once, base = tmp_path / "u.parquet", tmp_path / "base"
-    made(at_once, listed(folder, *names))
+    few = polygons()[::6]
+    assert {row["images"] for row in made(at_once, listed(folder, *names), features=few)} >= {1, 2, 4}
     base.mkdir()
     if n_before:
-        made(base / "t.parquet", listed(folder, *names[:n_before]), append=True)
+        made(base / "t.parquet", listed(folder, *names[:n_before]), append=True, features=few)
     expected, at, is_done = content_of(at_once), 0, False
     while not is_done:
         to = shutil.copytree(base, tmp_path / str(at)) / "t.parquet"
         with monkeypatch.context() as patch:
             done = fail_at(patch, at, error)
             try:
-                made(to, listed(folder, *names[n_before:]), append=True)
+                made(to, listed(folder, *names[n_before:]), append=True, features=few)
                 is_done = True
             except (Killed, StoreError):
                 at += 1
-        made(to, listed(folder, *names[n_before:]), append=True)
+        made(to, listed(folder, *names[n_before:]), append=True, features=few)
 
         assert content_of(to) == expected, done
         assert verify_table(to).is_same
@@ -371,9 +373,10 @@ def test_images_of_a_pass_come_in_any_order(
     place = tmp_path_factory.mktemp("orders")
     to, at_once = place / "t.parquet", place / "u.parquet"
     stops = sorted(each for each in cuts if each < len(images))
+    asked: dict[str, Any] = {"by": "red=b1", "statistics": "mean,p90", "features": polygons()[::3]}
     for start, stop in zip([0, *stops], [*stops, len(images)], strict=True):
-        made(to, rows_of(versions, images[start:stop]), append=True, by="red=b1", statistics="mean,p90")
-    made(at_once, rows_of(versions, images), by="red=b1", statistics="mean,p90")
+        made(to, rows_of(versions, images[start:stop]), append=True, **asked)
+    made(at_once, rows_of(versions, images), **asked)
 
     assert pq.read_table(to).to_pylist() == pq.read_table(at_once).to_pylist()
     assert verify_table(to).is_same
