@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import rasterio
 import xarray as xr
+from rasterio.shutil import copy
 from rasterio.transform import Affine
 from rasterio.warp import transform
 
@@ -18,6 +19,9 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.status import Status
 from support.projections import BOX, LAT, LON, WIDTHS, warped_by_gdal, write_projected
 from support.undrawn import gather_undrawn
+
+TURNED = "+proj=tpeqd +lat_1=46 +lon_1=11.5 +lat_2=47.2 +lon_2=12.9 +datum=WGS84"
+"""Its x axis runs to the north-east."""
 
 REQUEST: dict[str, Any] = {"window": {"bbox": BOX}, "grid": {"crs": "utm", "resolution": 10}}
 
@@ -111,6 +115,26 @@ def test_each_dtype_and_nodata_equals_gdals(
     check_equals_gdal(
         tmp_path / "cube", files, "EPSG:32632", missing=missing, resampling=resampling, rtol=exact
     )
+
+
+@pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
+def test_tiles_beside_a_slanting_window_are_not_requested(tmp_path: Path, resampling: str) -> None:
+    """The rectangle around a window that is turned by 45 degrees has corners without a wanted pixel."""
+    small = write_projected(tmp_path, "EPSG:32632", seed=1, n=1536)
+    file = str(tmp_path / "large_tiles.tif")
+    copy(small, file, driver="GTiff", compress="deflate", tiled=True, blockxsize=512, blockysize=512)
+    (x,), (y,) = transform("EPSG:4326", TURNED, [LON], [LAT])
+    window = {"bbox": [x - 3400, y - 3400, x + 3400, y + 3400], "crs": TURNED}
+    grid = {"crs": TURNED, "resolution": 20, "resampling": resampling}
+
+    gather_undrawn({"sources": {"hrefs": [file]}, "window": window, "grid": grid}, to=tmp_path / "cube")
+
+    check_equals_gdal(tmp_path / "cube", [file], TURNED, resampling=resampling)
+    cube = opened(tmp_path / "cube")
+    with rasterio.open(file) as source:
+        wanted = sum(source.block_size(1, *at) for at in ((0, 1), (1, 0), (1, 1), (1, 2), (2, 1)))
+    assert (cube.bytes - cube.header_bytes).item() == wanted
+    assert cube.requests.item() == 1 + 3  # the header, and a range of each row of tiles
 
 
 @pytest.mark.parametrize("resampling", ["nearest", "bilinear"])

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
@@ -14,6 +15,8 @@ from pixel_gather.core.read.warp_pixels import WarpedBlock, _Maps
 from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, table_of
 from support.plans import planned
 from support.read_rows import read_rows
+
+type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 GRID = {"crs": "EPSG:32630", "resolution": 10}
 BOX = {"bbox": [UTM.c + 40, UTM.f - 200, UTM.c + 160, UTM.f - 40], "crs": "EPSG:32631"}
@@ -69,6 +72,38 @@ def test_places_on_turned_pixels_are_their_columns_and_rows() -> None:
 
     for col, row, x, y in zip(cols, rows, 94 + at_cols, 710 - at_rows, strict=True):
         np.testing.assert_allclose(turned.xy(col, row), (x, y))
+
+
+def turned_image(pixels: Pixels) -> FakeImage:
+    """Return an image whose rows rise to the right, so that a window lies aslant on its tiles."""
+    transform = Transform(9.0, -5.0, UTM.c + 200, -4.0, -9.5, UTM.f + 600)
+    return FakeImage(pixels=pixels, header={"transform": transform, "nodata": 0})
+
+
+@pytest.mark.parametrize("box", [(0, 0, 900, 700), (300, -900, 640, -520), (-900, -900, 0, 0)])
+@pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
+def test_only_tiles_that_change_a_pixel_are_read(resampling: str, box: tuple[int, int, int, int]) -> None:
+    """Every other pixel of the file may be any, and the row is the same."""
+    window = {"bbox": [UTM.c + box[0], UTM.f + box[1], UTM.c + box[2], UTM.f + box[3]], "crs": "EPSG:32631"}
+    grid = {"crs": "EPSG:32630", "resolution": 10, "resampling": resampling}
+    pixels = np.random.default_rng(1).integers(1, 60_000, (1, 200, 240), "uint16")
+    reader = FakeReader({"a": turned_image(pixels)})
+    plan = planned(reader, table_of("a"), window=window, grid=grid)
+    found, (outcome,) = read_rows(plan, reader, "a")
+    assert outcome.status is Status.OK
+
+    is_read = np.zeros(pixels.shape[1:], int)
+    for _, part, _ in reader.windows:
+        is_read[part.row_off : part.row_stop, part.col_off : part.col_stop] += 1
+    assert is_read.max() == 1  # no pixel twice
+    tiles = [(slice(y, y + 16), slice(x, x + 16)) for y in range(0, 200, 16) for x in range(0, 240, 16)]
+    read_tiles = [tile for tile in tiles if is_read[tile].any()]
+    assert 3 < len(read_tiles) < len(tiles) - 20
+    for tile in tiles:
+        others = pixels.copy()
+        others[0][tile] ^= 0x0FFF
+        changed, _ = read_rows(plan, FakeReader({"a": turned_image(others)}), "a")
+        assert np.array_equal(changed, found) is (tile not in read_tiles)
 
 
 def block(n: int) -> WarpedBlock:

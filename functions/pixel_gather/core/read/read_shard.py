@@ -30,7 +30,7 @@ from pixel_gather.core.plan.warped_grid import NOWHERE, Warp, lay_warp, seen_on
 from pixel_gather.core.ports import OpenedSource, Projector, SourceAccess
 from pixel_gather.core.read.put_on_grid import put_on_grid
 from pixel_gather.core.read.stored_tiles import StoredTiles, TileRow
-from pixel_gather.core.read.warp_pixels import warp_pixels
+from pixel_gather.core.read.warp_pixels import find_parts, known_parts, warp_pixels
 from pixel_gather.core.task_group import all_of
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
@@ -553,18 +553,22 @@ async def _fill(
 
 
 async def _fill_warped(opened: OpenedSource, out: Pixels, warp: Warp, view: View, outcome: Outcome) -> None:
-    """Read what lies below the row's part of a grid, and warp it."""
-    plan, fill_value = view.plan, view.missing(outcome)
-    window = warp.window
-    if window is None:
+    """Read the tiles that lie below the row's part of a grid, and warp their pixels."""
+    plan, fill_value, window = view.plan, view.missing(outcome), warp.window
+    parts = () if window is None else await _parts_below(warp, view)
+    around = window or NOWHERE
+    if not parts:
         out[...] = fill_value
-    if window is None and not opened.from_packed_header:  # which would still have to be verified
-        return
-    read = window or NOWHERE
-    own = np.empty((len(out), read.height, read.width), dtype=out.dtype)
+        if not opened.from_packed_header:
+            return
+        parts = (NOWHERE,)  # the header has still to be verified
+    own = np.zeros((len(out), around.height, around.width), dtype=out.dtype)
     if plan.masked:
         own[...] = fill_value
-    await opened.read_into(own, read, bands=view.slot.bands, masked=plan.masked, part_nbytes=plan.part_nbytes)
+    wanted = [(_cut_out(own, around, part), part) for part in parts]
+    await opened.read_all_into(
+        wanted, bands=view.slot.bands, masked=plan.masked, part_nbytes=plan.part_nbytes
+    )
     if window is not None:
         warped = partial(
             warp_pixels,
@@ -577,6 +581,25 @@ async def _fill_warped(opened: OpenedSource, out: Pixels, warp: Warp, view: View
             projector=view.projector,
         )
         outcome.extent = await in_thread(warped)
+
+
+async def _parts_below(warp: Warp, view: View) -> tuple[Window, ...]:
+    """Return what is read of a source that is warped. Files of the same grid have the same parts."""
+    resampling, projector = view.slot.resampling, view.projector
+    known = known_parts(warp, resampling=resampling, projector=projector)
+    if known is not None:
+        return known
+    return await in_thread(
+        partial(find_parts, warp, resampling=resampling, projector=projector), goes_first=True
+    )
+
+
+def _cut_out(own: Pixels, window: Window, part: Window) -> Pixels:
+    """Return the pixels of a part of a window. Of one beside the raster, any: they are not written."""
+    if part == NOWHERE:
+        return own[:, :1, :1]
+    rows = slice(part.row_off - window.row_off, part.row_stop - window.row_off)
+    return own[:, rows, part.col_off - window.col_off : part.col_stop - window.col_off]
 
 
 def _check_likeness(header: Header, slot: SourceSlot) -> None:

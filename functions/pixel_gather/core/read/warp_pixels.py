@@ -7,6 +7,7 @@ block, and kept for all files that a process reads.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import groupby
 from threading import Lock
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.core.model.grid_step import Resampling
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
+from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.core.plan.warped_grid import Floats, Warp, lie_inside, pixels_at, places_on
 from pixel_gather.core.ports import Projector
 from pixel_gather.core.read.valid_pixels import valid_pixels
@@ -31,6 +33,9 @@ _KEPT_NBYTES: Final = 96 * 2**20
 
 _CACHED_PIXELS: Final = 2**14
 """Pixels whose means are computed at once."""
+
+_KEPT_CUTS: Final = 1024
+"""Pairs of grids, and of lines, of which a process remembers which tiles are touched."""
 
 _LEAST_WEIGHT: Final = 1e-5
 """Least weight of the pixels that are there, of 1, for a mean. GDAL's."""
@@ -102,9 +107,7 @@ def warp_pixels(
     """
     extents = []
     shown = [_shown(pixels, nodata) if resampling == "bilinear" else None for pixels in own]
-    for start, stop in _blocks(warp):
-        make = partial(_map_block, warp, start, stop, projector, with_weights=resampling == "bilinear")
-        block = _maps().get((projector, warp, resampling, start), make)
+    for (start, stop), block in _mapped(warp, resampling, projector):
         lines = slice(start - warp.lines[0], stop - warp.lines[0])
         for band, pixels, are_shown in zip(out[:, lines], own, shown, strict=True):
             if block.four is None:
@@ -118,6 +121,77 @@ def warp_pixels(
         return (0, 0, 0, 0)
     x_starts, y_starts, x_stops, y_stops = zip(*extents, strict=True)
     return min(x_starts), min(y_starts), max(x_stops), max(y_stops)
+
+
+def known_parts(warp: Warp, *, resampling: Resampling, projector: Projector) -> tuple[Window, ...] | None:
+    """Return `find_parts` if they were found before, else None."""
+    return _cuts().get((projector, warp, resampling))
+
+
+def find_parts(warp: Warp, *, resampling: Resampling, projector: Projector) -> tuple[Window, ...]:
+    """Return the parts of a source that `warp_pixels` needs: whole tiles of ``warp.window``, without others.
+
+    Only tiles that hold a wanted pixel, or a pixel of a mean, are in them. The parts do not overlap. Maps
+    are made for it.
+
+    Args:
+        warp: Its window is not None.
+        resampling: As in `warp_pixels`.
+        projector: Between the CRSs.
+
+    Returns:
+        The parts, row by row. The whole window if a place lies beyond it, so that the row fails when it is
+        warped.
+    """
+    assert warp.window is not None  # noqa: S101 # or nothing is read
+    try:
+        found = tuple(_runs(_touched_tiles(warp, resampling, projector), warp.own, warp.window))
+    except SourceError:
+        found = (warp.window,)
+    _cuts().put((projector, warp, resampling), found, 1)
+    return found
+
+
+def _touched_tiles(warp: Warp, resampling: Resampling, projector: Projector) -> Pixels:
+    """Return which tiles of a warp's window hold wanted pixels: shape (down, across)."""
+    own, window = warp.own, warp.window
+    assert window is not None  # noqa: S101 # as above
+    first_row, first_col = window.row_off // own.tile_height, window.col_off // own.tile_width
+    touched = np.zeros(
+        (
+            (window.row_stop - 1) // own.tile_height - first_row + 1,
+            (window.col_stop - 1) // own.tile_width - first_col + 1,
+        ),
+        dtype=bool,
+    )
+    for _, block in _mapped(warp, resampling, projector):
+        at = block.index if block.four is None else block.four.first
+        rows, cols = np.divmod(at if block.inside is None else at[block.inside], window.width)
+        steps = (0,) if block.four is None else (0, 1)
+        for down in steps:
+            tile_rows = (np.minimum(rows + down, window.height - 1) + window.row_off) // own.tile_height
+            for across in steps:
+                tile_cols = (np.minimum(cols + across, window.width - 1) + window.col_off) // own.tile_width
+                touched[tile_rows - first_row, tile_cols - first_col] = True
+    return touched
+
+
+def _runs(touched: Pixels, own: Grid, window: Window) -> Iterator[Window]:
+    """Yield rectangles of touched tiles, clipped to a window. Equal rows of tiles are in the same ones."""
+    for is_touched, same in groupby(enumerate(touched.tolist()), key=lambda row: row[1]):
+        down = [number for number, _ in same]
+        top, bottom = _clipped(down[0], down[-1], own.tile_height, window.row_off, window.row_stop)
+        for here, run in groupby(enumerate(is_touched), key=lambda tile: tile[1]):
+            across = [number for number, _ in run]
+            if here:
+                left, right = _clipped(across[0], across[-1], own.tile_width, window.col_off, window.col_stop)
+                yield Window(col_off=left, row_off=top, width=right - left, height=bottom - top)
+
+
+def _clipped(first: int, last: int, tile: int, start: int, stop: int) -> tuple[int, int]:
+    """Return which pixels [start, stop) lie in some tiles, counted from the one that holds the first."""
+    base = start // tile
+    return max((base + first) * tile, start), min((base + last + 1) * tile, stop)
 
 
 def _take(pixels: Pixels, out: Pixels, block: WarpedBlock, fill_value: float) -> None:
@@ -198,6 +272,15 @@ def _blocks(warp: Warp) -> Iterator[tuple[int, int]]:
     n_lines = max(_BLOCK_PIXELS // warp.target.width, 1)
     for first in range(start, stop, n_lines):
         yield first, min(first + n_lines, stop)
+
+
+def _mapped(
+    warp: Warp, resampling: Resampling, projector: Projector
+) -> Iterator[tuple[tuple[int, int], WarpedBlock]]:
+    """Yield lines [start, stop) of each block, and its map."""
+    for start, stop in _blocks(warp):
+        make = partial(_map_block, warp, start, stop, projector, with_weights=resampling == "bilinear")
+        yield (start, stop), _maps().get((projector, warp, resampling, start), make)
 
 
 def _map_block(warp: Warp, start: int, stop: int, projector: Projector, *, with_weights: bool) -> WarpedBlock:
@@ -303,3 +386,8 @@ class _Maps:
 @cache
 def _maps() -> _Maps:
     return _Maps(_KEPT_NBYTES)
+
+
+@cache
+def _cuts() -> KeptValues[object, tuple[Window, ...]]:
+    return KeptValues(_KEPT_CUTS)
