@@ -186,17 +186,14 @@ class Area:
         return shapely.box(west, south, east, north)
 
     def meets(self, footprint: "BaseGeometry") -> bool:
-        """Tell whether a footprint and the area share a point; both may cross the antimeridian.
-
-        Args:
-            footprint: As `unwrapped_shape` returns it.
-        """
+        """Tell whether a footprint and the area share a point; both may cross the antimeridian."""
         from shapely.affinity import translate  # noqa: PLC0415 # as above
 
+        other = unwrapped_shape(footprint)
         west, _, east, _ = unwrap_box(self.box)
-        other_west, _, other_east, _ = footprint.bounds
+        other_west, _, other_east, _ = other.bounds
         return any(
-            self.shape.intersects(translate(footprint, shift) if shift else footprint)
+            self.shape.intersects(translate(other, shift) if shift else other)
             for shift in SHIFTS
             if west <= other_east + shift and east >= other_west + shift
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pixel_gather.core.area import Area, boxes_meet, check_box, is_within, unwrapped_shape
+from pixel_gather.core.area import Area, boxes_meet, check_box, is_within
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.core.scenes.item import SceneKey, footprint_shape
@@ -109,4 +109,4 @@ def _meets(area: Area, item: Mapping[str, Any], key: SceneKey) -> bool:
         return False
     if area.geometry is None and (key.is_box or is_within(key.box, area.box)):
         return True
-    return area.meets(unwrapped_shape(footprint_shape(item, key)))
+    return area.meets(footprint_shape(item, key))
