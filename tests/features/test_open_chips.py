@@ -362,11 +362,34 @@ def test_tensors_need_torch(place: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """Put a stand-in in the place of torch, with what is used of it."""
-    worker = SimpleNamespace(info=None)
+    worker = SimpleNamespace(info=None, has_gpu=False, pinned=[])
+
+    class Tensor:
+        """Memory of torch, as NumPy finds it."""
+
+        def __init__(self, values: Any) -> None:
+            self.values = values
+            self.__array_interface__ = values.__array_interface__
+            self.dtype = values.dtype
+
+        def numpy(self) -> Any:
+            """Return the memory as an array, whose base is the tensor."""
+            return np.asarray(self)
+
+        def pin_memory(self) -> "Tensor":
+            """Return a copy in pinned memory."""
+            return empty(self.values.shape, dtype=self.dtype, pin_memory=True)
+
+    def empty(shape: tuple[int, ...], *, dtype: Any, pin_memory: bool) -> Tensor:
+        assert pin_memory
+        made = Tensor(np.empty(shape, dtype))
+        worker.pinned.append(made)
+        return made
+
     torch, utils, data = (ModuleType(name) for name in ("torch", "torch.utils", "torch.utils.data"))
     torch.__spec__ = SimpleNamespace(name="torch")  # type: ignore[assignment] # what find_spec looks at
-    torch.from_numpy = lambda values: ("tensor", values)  # type: ignore[attr-defined] # a stand-in
-    torch.cuda = SimpleNamespace(is_available=lambda: False)  # type: ignore[attr-defined] # as above
+    torch.from_numpy, torch.Tensor, torch.empty = Tensor, Tensor, empty  # type: ignore[attr-defined] # a stand-in
+    torch.cuda = SimpleNamespace(is_available=lambda: worker.has_gpu)  # type: ignore[attr-defined] # as above
 
     class IterableDataset[T]:
         """What is inherited."""
@@ -387,17 +410,34 @@ def test_to_torch_turns_numbers_into_tensors(place: Path, stand_in: SimpleNamesp
     loop = iter(tensors)
     first = next(loop)
 
-    kind, pixels = first["pixels"]
-    assert (kind, pixels.shape) == ("tensor", (8, 2, 3, SIDE, SIDE))
+    assert first["pixels"].values.shape == (8, 2, 3, SIDE, SIDE)
+    assert not stand_in.pinned
     assert first["part"][0] in ("train", "test")
     assert len(tensors) == 5
     assert tensors.state_dict()["position"] == 8
     other: Any = chips.to_torch(batch=8, shuffle=True, seed=4)
     other.load_state_dict(tensors.state_dict())
-    np.testing.assert_array_equal(next(iter(other))["pixels"][1], next(loop)["pixels"][1])
+    np.testing.assert_array_equal(next(iter(other))["pixels"].values, next(loop)["pixels"].values)
     stand_in.info = "worker 1"
     with pytest.raises(RequestError, match="leave num_workers of the DataLoader 0"):
         next(iter(chips.to_torch()))
+
+
+def test_where_there_is_a_gpu_chips_are_decoded_into_pinned_memory(
+    place: Path, stand_in: SimpleNamespace
+) -> None:
+    """The tensor is the one that torch pinned, so torch does not give its memory away while a copy runs."""
+    stand_in.has_gpu = True
+    chips = open_chips(place)
+    tensors: Any = chips.to_torch(batch=8, shuffle=True, seed=4)
+    found = list(tensors)
+
+    for batch, expected in zip(found, chips.batches(batch=8, shuffle=True, seed=4), strict=True):
+        for name in ("pixels", "status", "lon"):
+            assert any(batch[name] is each for each in stand_in.pinned), name
+        np.testing.assert_array_equal(batch["pixels"].values, expected["pixels"])
+    tensors_given = [each for batch in found for each in batch.values() if not isinstance(each, list)]
+    assert len(stand_in.pinned) == len(tensors_given)
 
 
 def test_to_torch_works_with_torch_itself(place: Path) -> None:

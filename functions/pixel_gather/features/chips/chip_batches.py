@@ -13,7 +13,7 @@ import xxhash
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.chips.epoch_order import EpochOrder, order_of_epoch
-from pixel_gather.features.chips.opened_chips import OpenedChips
+from pixel_gather.features.chips.opened_chips import OpenedChips, Room
 
 type Values = np.ndarray[Any, np.dtype[Any]]
 type Batch = dict[str, Values]
@@ -43,6 +43,9 @@ class ChipBatches:
     workers: int
     window_shards: int
     drop_last: bool
+    room: Room = np.empty
+    """Of the pixels of each batch."""
+
     epoch: int = 0
     """Number of the epoch that the next loop begins or goes on with."""
 
@@ -134,7 +137,7 @@ class ChipBatches:
             stop = min(start + self.batch, n)
             if stop - start < self.batch and self.drop_last:
                 return
-            batch = self.opened.empty(order.chips[start:stop], self.measurements)
+            batch = self.opened.empty(order.chips[start:stop], self.measurements, self.room)
             decoding: list[Future[None]] = []
             at = start
             while at < stop:  # a batch may end in the next window

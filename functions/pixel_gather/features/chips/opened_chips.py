@@ -1,7 +1,7 @@
 """A cube of chips that is open for reading."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.store.object_store import Store
 
 type Values = np.ndarray[Any, np.dtype[Any]]
+type Room = Callable[[tuple[int, ...], np.dtype[Any]], Values]
+"""Gives memory for pixels of a shape and a dtype, as `numpy.empty` does."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,7 +102,7 @@ class OpenedChips:
                     self.pixels.decode(name, contents.get(place), found["pixels"][at, band])
         return found
 
-    def empty(self, numbers: Values, measurements: Sequence[str]) -> dict[str, Values]:
+    def empty(self, numbers: Values, measurements: Sequence[str], room: Room = np.empty) -> dict[str, Values]:
         """Return everything of chips but their pixels, and room for these."""
         receipt = self.pixels.receipt
         _, height, width = receipt.shape
@@ -111,7 +113,7 @@ class OpenedChips:
                 status[..., [list(receipt.dtypes).index(name) for name in measurements]], -1, 1
             )
         return {
-            "pixels": np.empty(shape, receipt.dtypes[measurements[0]]),
+            "pixels": room(shape, np.dtype(receipt.dtypes[measurements[0]])),
             "status": status,
             **{name: values[numbers] for name, values in self.columns.items()},
         }

@@ -1,6 +1,7 @@
 """Batches of chips as tensors. Imports torch."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ class TorchBatches(IterableDataset[dict[str, Any]]):  # type: ignore[misc] # tor
 
     def __init__(self, batches: ChipBatches) -> None:
         """Wrap batches of NumPy arrays."""
-        self.batches = batches
         self._pins = torch.cuda.is_available()
+        self.batches = replace(batches, room=_pinned_room) if self._pins else batches
 
     def __len__(self) -> int:
         """Return the number of batches of a whole epoch."""
@@ -50,5 +51,14 @@ class TorchBatches(IterableDataset[dict[str, Any]]):  # type: ignore[misc] # tor
     def _to_tensor(self, values: "np.ndarray[Any, Any]") -> Any:
         if values.dtype.kind not in "biufc":
             return [str(each) for each in values.tolist()]
+        if isinstance(values.base, torch.Tensor):  # of `_pinned_room`; torch keeps it while a copy of it runs
+            return values.base
         tensor = torch.from_numpy(values)
         return tensor.pin_memory() if self._pins else tensor
+
+
+def _pinned_room(shape: tuple[int, ...], dtype: "np.dtype[Any]") -> "np.ndarray[Any, Any]":
+    """Return pinned memory, so that chips are decoded where the GPU fetches them. torch uses it again."""
+    of_torch = torch.from_numpy(np.empty(0, dtype)).dtype
+    array: np.ndarray[Any, Any] = torch.empty(shape, dtype=of_torch, pin_memory=True).numpy()
+    return array
