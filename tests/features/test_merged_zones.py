@@ -1,5 +1,6 @@
 """Tiles of one acquisition that share a polygon make one line: the judge is exactextract on their mosaic."""
 
+import os
 import random
 import shutil
 from pathlib import Path
@@ -232,6 +233,49 @@ def test_a_tile_that_is_torn_keeps_a_line_of_its_own(folder: Path, tmp_path: Pat
         ("corrupt", 1),
         ("ok", 2),
     ]
+
+
+def test_two_tries_of_a_torn_tile_give_what_a_whole_one_gives(folder: Path, tmp_path: Path) -> None:
+    """Each try lacks other parts of the same file. The table has the lines and pieces of both."""
+    torn, table, at_once = tmp_path / "b.tif", tmp_path / "t.parquet", tmp_path / "u.parquet"
+    content, told = (folder / "b.tif").read_bytes(), (folder / "b.tif").stat()
+    sources = {"rows": [*listed(folder, "a", "c")["rows"], *listed(tmp_path, "b")["rows"][:1]]}
+
+    def put(start: int, stop: int) -> None:
+        torn.write_bytes(content[:start] + bytes(stop - start) + content[stop:])
+        os.utime(torn, ns=(told.st_atime_ns, told.st_mtime_ns))
+
+    def torn_ids(rows: Rows) -> set[int]:
+        return {row["id"] for row in rows if row["status"] == "corrupt"}
+
+    def known(rows: Rows, lacking: set[int]) -> tuple[list[Any], np.ndarray[Any, Any]]:
+        some = [row for row in rows if row["id"] not in lacking]
+        names = ("id", "scene", "images", "other_hrefs", "status")
+        numbers = [[row[name] for name in (*_NAMES.split(","), "valid")] for row in some]
+        return [[row[name] for name in names] for row in some], np.array(numbers, float)
+
+    n = len(content)
+    put(n * 3 // 5, n)
+    first = made(table, sources)
+    put(n // 5, n * 2 // 5)
+    second = made(tmp_path / "second.parquet", sources)
+    both = made(table, sources, append=True)
+    lacking = torn_ids(first) & torn_ids(second)
+    assert torn_ids(both) == lacking
+    assert lacking < torn_ids(first)
+    assert torn_ids(second) - lacking
+    assert sum(pq.read_table(side_path(table, "images"))["unread"].to_pylist()) == len(lacking)
+    pieces = pq.read_table(side_path(table, "pieces"), columns=["image", "feature"])
+    assert pieces.equals(pieces.sort_by([("image", "ascending"), ("feature", "ascending")]))
+    assert verify_table(table).is_same
+
+    put(0, 0)
+    whole = made(at_once, sources)
+    (names, numbers), (expected, of_whole) = known(both, lacking), known(whole, lacking)
+    assert names == expected
+    np.testing.assert_allclose(numbers, of_whole, rtol=1e-12)  # what is computed together rounds quantiles
+    made(table, sources, append=True)
+    assert content_of(table) == content_of(at_once)
 
 
 class Killed(BaseException):

@@ -5,7 +5,7 @@ import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -32,10 +32,45 @@ FEATURES = Features(
     crs=LONLAT,
 )
 
-type Quality = int
-"""Of what an append has read of an image: -1 it failed, else how many of its lines have a value."""
 
-type Read = dict[int, Quality]
+class Reading(NamedTuple):
+    """What an append has read of an image."""
+
+    version: int
+    """Of its file."""
+
+    features: frozenset[int] | None
+    """Those whose line has a value; None if the image failed."""
+
+    @classmethod
+    def draw(cls, rng: random.Random) -> "Reading":
+        """Return one by chance."""
+        if rng.random() < 0.2:
+            return cls(0, None)
+        n_read = rng.randint(0, N_FEATURES)
+        return cls(int(rng.random() < 0.15), frozenset(rng.sample(range(N_FEATURES), n_read)))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all lines have a value."""
+        return self.features == frozenset(range(N_FEATURES))
+
+    def value(self, image: int, feature: int) -> int:
+        """Return the value of a line. Another version of the file has others."""
+        return 1000 * self.version + 100 * image + feature
+
+    def after(self, old: "Reading") -> "Reading":
+        """Return what a table has of an image after this and an older one."""
+        if not old.features or not self.features:
+            return self if (self.features is not None, len(self.features or ())) > (
+                old.features is not None, len(old.features or ())
+            ) else old  # fmt: skip
+        if self.version == old.version:
+            return Reading(old.version, old.features | self.features)
+        return self if self.is_whole and not old.is_whole else old
+
+
+type Read = dict[int, Reading]
 """What an append has read of each image."""
 
 
@@ -48,23 +83,25 @@ def row_of(image: int) -> CubeRow:
     return CubeRow(time_us=image // 2 * 86_400_000_000, sources=(Source(href=f"s3://b/{image}.tif"),))
 
 
-def measured(number: int, image: int, quality: Quality, *, tries: int) -> tuple[ImageRecord, Lines]:
+def measured(number: int, image: int, reading: Reading, *, tries: int) -> tuple[ImageRecord, Lines]:
     """Return what was read of an image: of each feature, or of some of them."""
     row = row_of(image)
-    if quality < 0:
+    if reading.features is None:
         return replace(failed_record(number, row, Status.MISSING, "gone"), tries=tries), NO_LINES
     lines = np.zeros(N_FEATURES, line_dtype(COLUMNS))
     lines["feature"] = np.arange(N_FEATURES)
-    is_read = np.arange(N_FEATURES) < quality
-    lines["v0"] = np.where(is_read, 100 * image + np.arange(N_FEATURES), np.nan)
+    is_read = np.isin(np.arange(N_FEATURES), list(reading.features))
+    values = [reading.value(image, feature) for feature in range(N_FEATURES)]
+    lines["v0"] = np.where(is_read, values, np.nan)
     lines["status"] = np.where(is_read, LineStatus.OK, LineStatus.CORRUPT)
     lines["reason"] = np.where(is_read, -1, 0)
-    n_unread = N_FEATURES - quality
+    n_unread = N_FEATURES - len(reading.features)
     record = ImageRecord(
         number=number,
         scene=f"scene {image}",
         time_us=row.time_us,
         hrefs=(f"s3://b/{image}.tif",),
+        etags=(f'"{reading.version}"',),
         reasons=(f"{image} is torn",),
         key=key_of(row),
         n_unread=n_unread,
@@ -83,16 +120,17 @@ class Append:
         self.base = BaseTable.open_(table) if side_path(table, "images").exists() else None
         rows = [row_of(image) for image in images]
         wanted = rows if self.base is None else list(self.base.to_read(iter(rows)))
-        self.read: Read = {int(row.sources[0].href[7:-4]): rng.randint(-1, N_FEATURES) for row in wanted}  # type: ignore[union-attr] # all are there
+        images = [int(row.sources[0].href[7:-4]) for row in wanted]  # type: ignore[union-attr] # all are there
+        self.read: Read = {image: Reading.draw(rng) for image in images}
 
     def commit(self, folder: Path) -> None:
         """Put its lines among those of the table as it is now."""
         now = BaseTable.open_(self.table) if side_path(self.table, "images").exists() else None
         shutil.rmtree(folder, ignore_errors=True)  # what a killed one has left is of another job
         parts = PartFolder.open_(folder, digest="d")
-        for number, (image, quality) in enumerate(self.read.items()):
+        for number, (image, reading) in enumerate(self.read.items()):
             tries = 1 + (0 if self.base is None else self.base.tries(key_of(row_of(image))))
-            parts.write(*measured(number, image, quality, tries=tries))
+            parts.write(*measured(number, image, reading, tries=tries))
         if now is None:
             of_features = write_features(side_path(self.table, "features"), FEATURES)
         else:
@@ -109,14 +147,13 @@ class Append:
         parts.remove()
 
 
-def check(table: Path, committed: dict[int, list[Quality]]) -> None:
-    """Compare a table with the best of all that was read of each image."""
+def check(table: Path, committed: Read) -> None:
+    """Compare a table with what was read of each image in all appends together."""
     found = [each for each in pq.read_table(table).to_pylist() if each["id"] is not None]
-    best = {image: max(qualities) for image, qualities in committed.items()}
     expected = {
-        (f"p{n}", f"s3://b/{image}.tif"): 100 * image + n if n < quality else None
-        for image, quality in best.items()
-        if quality >= 0
+        (f"p{n}", f"s3://b/{image}.tif"): reading.value(image, n) if n in reading.features else None
+        for image, reading in committed.items()
+        if reading.features is not None
         for n in range(N_FEATURES)
     }
     with_image = [each for each in found if each["href"] is not None]
@@ -126,15 +163,19 @@ def check(table: Path, committed: dict[int, list[Quality]]) -> None:
     order = [(each["id"], each["time"]) for each in with_image]
     assert order == sorted(order)
     assert {each["reason"] for each in with_image if each["b1"] is None} == {
-        f"{image} is torn" for image, quality in best.items() if 0 <= quality < N_FEATURES
+        f"{image} is torn"
+        for image, reading in committed.items()
+        if reading.features is not None and not reading.is_whole
     }
     images = pq.read_table(side_path(table, "images")).to_pylist()
-    assert sorted(json.loads(each["hrefs"])[0] for each in images) == sorted(f"s3://b/{n}.tif" for n in best)
+    assert sorted(json.loads(each["hrefs"])[0] for each in images) == sorted(
+        f"s3://b/{n}.tif" for n in committed
+    )
     assert verify_table(table).is_same
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_appends_in_any_order_keep_the_best_of_each_image(
+def test_appends_in_any_order_keep_every_value_of_each_image(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Appends are planned, committed, committed again and killed between any two files, by chance."""
@@ -144,7 +185,7 @@ def test_appends_in_any_order_keep_the_best_of_each_image(
 
     def replace_or_die(self: Path, target: Path) -> Path:
         nonlocal left
-        if left is not None:
+        if left is not None and target.parent == tmp_path:  # not a part
             if not left:
                 left = None
                 raise Killed
@@ -154,15 +195,14 @@ def test_appends_in_any_order_keep_the_best_of_each_image(
     monkeypatch.setattr(Path, "replace", replace_or_die)
     first = Append(table, [0, 1], rng)
     first.commit(tmp_path / "parts")
-    committed = {image: [quality] for image, quality in first.read.items()}
+    committed = dict(first.read)
     planned: list[Append] = [first]
     for _ in range(rng.randint(3, 9)):
         if rng.random() < 0.5:
             planned.append(Append(table, rng.sample(range(7), 3), rng))
         append = rng.choice(planned)  # a new one, a twin, or one that comes late
-        n_parts = 1 + sum(quality >= 0 for quality in append.read.values())
-        left = rng.choice([None, n_parts, n_parts + 1])  # in the commit: before each of its two files
-        is_cut_off = left == n_parts
+        left = rng.choice([None, 0, 1])  # in the commit: before each of its two files
+        is_cut_off = left == 0
         try:
             append.commit(tmp_path / "parts")
         except Killed:
@@ -172,8 +212,9 @@ def test_appends_in_any_order_keep_the_best_of_each_image(
                 continue
             BaseTable.open_(table)  # the receipt was there, so the commit counts
         left = None
-        for image, quality in append.read.items():
-            committed.setdefault(image, []).append(quality)
+        for image, reading in append.read.items():
+            old = committed.get(image)
+            committed[image] = reading if old is None else reading.after(old)
         check(table, committed)
 
 
@@ -183,7 +224,7 @@ def test_an_image_is_read_again_so_many_times(tmp_path: Path) -> None:
     for n_tries in range(1, MOST_TRIES + 1):
         append = Append(table, [3] if n_tries == 1 else [], rng)
         assert list(append.read) == [3]
-        append.read = {3: -1}
+        append.read = {3: Reading(0, None)}
         append.commit(tmp_path / "parts")
         append.commit(tmp_path / "parts")
         assert pq.read_table(side_path(table, "images"))["tries"].to_pylist() == [n_tries]

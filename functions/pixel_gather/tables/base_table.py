@@ -2,8 +2,8 @@
 
 The receipt, in the metadata of the table of images, tells which images the table has. An append reads only
 what it lacks, and images that could not be read. It puts its lines and those of the table together, and
-replaces the table. What two appends have read of one image counts once: the better of both. So an append
-that comes twice or late adds nothing twice, and takes nothing away.
+replaces the table. What two appends have read of one image counts once: for each feature a line, with a value
+if either has one. So an append that comes twice or late adds nothing twice, and takes nothing away.
 """
 
 import json
@@ -21,9 +21,11 @@ from pixel_gather.io.parquet.parquet_batches import blame_file, parquet_batches
 from pixel_gather.tables.features import NO_TIME, Features
 from pixel_gather.tables.image_work import decoded_row, key_of
 from pixel_gather.tables.parts import (
+    NO_LINES,
     ImageRecord,
     Lines,
     LineStatus,
+    PartFolder,
     line_dtype,
     n_piece_values,
     piece_columns,
@@ -158,6 +160,27 @@ class BaseTable:
     def _by_key(self) -> Mapping[str, ImageRecord]:
         return {each.key: each for each in self.records}
 
+    def complete(self, parts: PartFolder, ids: np.ndarray[Any, Any]) -> None:
+        """Fill what an append could not read of an image with what the table has of the same file.
+
+        Args:
+            parts: Of the append. Parts of such images are written anew.
+            ids: Of all features, in order.
+        """
+        torn = [
+            (there, each)
+            for each in parts.records.values()
+            if each.n_unread and (there := self._by_key.get(each.key)) and there.etags == each.etags
+        ]
+        if not torn:
+            return
+        at = {there.number: index for index, (there, _) in enumerate(torn)}
+        pieces = self.pieces(parts.path / "torn.pieces", at=at)
+        lines = self.lines(parts.path / "torn", ids, at=at, reasons={}, pieces=pieces)
+        for index, (_, record) in enumerate(torn):
+            read = lines[(lines["image"] == index) & (lines["reason"] < 0)]
+            parts.write(*_completed(record, parts, read, pieces.get(index)))
+
     def merged(self, records: Iterable[ImageRecord]) -> list[ImageRecord]:
         """Return the records of the table and of an append: of one image, that of which more was read."""
         found: dict[str, ImageRecord] = {}
@@ -166,7 +189,7 @@ class BaseTable:
             if there is None:
                 found[each.key] = each
                 continue
-            best = each if _worth(each) > _worth(there) else there
+            best = each if _replaces(each, there) else there
             found[each.key] = replace(best, tries=max(each.tries, there.tries))
         return list(found.values())
 
@@ -249,8 +272,38 @@ def _is_wanted(record: ImageRecord) -> bool:
     return not record.is_whole and record.tries < MOST_TRIES
 
 
+def _replaces(new: ImageRecord, old: ImageRecord) -> bool:
+    """Return whether the lines of an image take the place of older ones."""
+    if new.etags == old.etags or old.n_unread == old.n_lines:  # the same file, or none of it was read
+        return _worth(new) > _worth(old)
+    return new.is_whole and not old.is_whole  # values of two files are not mixed, and none is taken away
+
+
 def _worth(record: ImageRecord) -> tuple[bool, int]:
     return record.status == "ok", -record.n_unread
+
+
+def _completed(
+    record: ImageRecord, parts: PartFolder, read: Lines, read_pieces: Lines | None
+) -> tuple[ImageRecord, Lines, Lines]:
+    """Return the part of an image whose unread features have lines or pieces of another try."""
+    lines = np.array(parts.lines(record.number))
+    unread = lines["feature"][lines["reason"] >= 0]
+    is_line = np.isin(lines["feature"], np.intersect1d(unread, read["feature"]))
+    found = read[np.searchsorted(read["feature"], lines["feature"][is_line])]
+    for name in lines.dtype.names or ():
+        lines[name][is_line] = found[name]
+    pieces = parts.pieces(record.number) if record.n_pieces else NO_LINES
+    if read_pieces is not None:
+        more = read_pieces[np.isin(read_pieces["feature"], unread)]
+        # The line of such a zone is made of its pieces, if they may be merged.
+        is_made = np.isin(lines["feature"], more["feature"][more["whole"] >= 0])
+        lines["reason"][is_made] = -1
+        pieces = np.concatenate([pieces, more]) if record.n_pieces else more  # unread features have none
+        pieces = pieces[np.argsort(pieces["feature"], kind="stable")]
+    n_unread = int((lines["reason"] >= 0).sum())
+    row = record.row if n_unread else None
+    return replace(record, n_unread=n_unread, row=row, n_pieces=len(pieces)), lines, pieces
 
 
 def _key(record: ImageRecord) -> str:

@@ -88,6 +88,8 @@ def write_table(
     Raises:
         StoreError: A file cannot be written.
     """
+    if base is not None:
+        base.complete(parts, features.ids)
     new = parts.records.values()
     records = sorted(
         new if base is None else base.merged(new),
