@@ -189,9 +189,9 @@ def store(pixels: Values, to: Path) -> None:
 
 def opened(store: HTTPStore, place: str) -> ChipDataset:
     """Open a cube on the loopback server."""
-    cube = OpenedChips.open(store, place)
+    cube = OpenedChips.open([(store, place)])
     found = ChipDataset(
-        place=place, measurements=cube.checked(None), numbers=np.arange(cube.n_chips), stores=None
+        places=(place,), measurements=cube.checked(None), numbers=np.arange(cube.n_chips), stores=None
     )
     found.__dict__["_opened"] = cube
     return found

@@ -70,7 +70,7 @@ def by_id(chips: ChipDataset) -> dict[str, Values]:
     """Return the pixels of each chip as xarray reads them, shape (band, time, y, x)."""
     import xarray as xr  # noqa: PLC0415 # 0.5 s
 
-    cube = xr.open_zarr(chips.place, mask_and_scale=False)
+    cube = xr.open_zarr(chips.places[0], mask_and_scale=False)
     return {
         str(chip): np.stack([cube[name].to_numpy()[at] for name in ("band_1", "band_2")])
         for at, chip in enumerate(cube["chip"].to_numpy())
@@ -122,6 +122,89 @@ def test_an_epoch_gives_every_chip_once(
         for at, chip in enumerate(each["chip"]):
             np.testing.assert_array_equal(each["pixels"][at], expected[str(chip)])
             assert each["label"][at] == int(str(chip)[1:]) % 3
+
+
+@pytest.fixture(scope="module")
+def parts(place: Path) -> list[Path]:
+    """Gather two images into one cube, and the third into another, with one more chip and its own order."""
+    folder = place.parent
+    head, *images = (folder / "list.csv").read_text().splitlines()
+    names, *chips = (folder / "chips.csv").read_text().splitlines()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pixel_gather.core.plan.choose_layout._SMALL_CHIP_SHARD_NBYTES", 0)
+        for name, of_images, some in [
+            ("early", images[:2], chips),
+            ("late", images[2:], chips[N_CHIPS // 2 :]),
+            ("late", images[2:], [*chips, "extra,11.0,49.0,7,train"]),
+        ]:
+            (folder / "part.csv").write_text("\n".join([head, *of_images]))
+            (folder / "some.csv").write_text("\n".join([names, *some]))
+            request: dict[str, Any] = {
+                "sources": str(folder / "part.csv"),
+                "windows": {"table": str(folder / "some.csv"), "size": [SIDE, SIDE]},
+            }
+            if (folder / name).exists():
+                request["output"] = {"append_to": str(folder / name)}
+            gather_undrawn(request, to=None if "output" in request else folder / name)
+    return [folder / "early", folder / "late"]
+
+
+def test_cubes_of_the_same_chips_are_read_as_one(place: Path, parts: list[Path], tmp_path: Path) -> None:
+    """Images follow one another, whatever the order of the chips in each cube."""
+    whole, together = open_chips(place), open_chips(parts)
+    expected = by_id(whole)
+    assert together.columns["chip"].tolist() == open_chips(parts[0]).columns["chip"].tolist()
+    assert together.columns["chip"].tolist() != open_chips(parts[1]).columns["chip"].tolist()[:N_CHIPS]
+    assert together.times.tolist() == whole.times.tolist()
+
+    status = {str(chip["chip"]): chip["status"].tolist() for chip in (whole[at] for at in range(N_CHIPS))}
+    for chips in (together, pickle.loads(pickle.dumps(together))):  # noqa: S301 # our own
+        for at in (0, 23, N_CHIPS - 1):
+            chip = chips[at]
+            np.testing.assert_array_equal(chip["pixels"], expected[str(chip["chip"])])
+            assert chip["status"].tolist() == status[str(chip["chip"])]
+    found = list(together.where(part="train").batches(batch=7, shuffle=True, seed=1, window_shards=2))
+    assert sorted(ids(found)) == sorted(whole.where(part="train").columns["chip"].tolist())
+    for batch in found:
+        for at, name in enumerate(batch["chip"]):
+            np.testing.assert_array_equal(batch["pixels"][at], expected[str(name)])
+            assert batch["status"][at].tolist() == status[str(name)]
+    together.to_webdataset(tmp_path / "t.tar")
+    with tarfile.open(tmp_path / "t-000000.tar") as tar:
+        told = json.load(tar.extractfile("000000000.json"))  # type: ignore[arg-type] # it is a file
+        pixels = np.load(io.BytesIO(tar.extractfile("000000000.npy").read()))  # type: ignore[union-attr] # as above
+    assert [each[:7] for each in told["times"]] == ["2024-01", "2024-02", "2024-03"]
+    np.testing.assert_array_equal(pixels, expected[told["chip"]])
+
+
+def test_cubes_that_do_not_fit_together_are_refused(place: Path, parts: list[Path], tmp_path: Path) -> None:
+    """The message says what differs."""
+    folder = place.parent
+    chips = (folder / "chips.csv").read_text()
+
+    def other(name: str, table: str, size: int, **more: Any) -> Path:
+        (tmp_path / "table.csv").write_text(table)
+        windows = {"table": str(tmp_path / "table.csv"), "size": [size, size]}
+        sources = {"sources": str(folder / "list.csv"), "windows": windows}
+        gather_undrawn(sources | more, to=tmp_path / name)
+        return tmp_path / name
+
+    small = other("small", chips, 8)
+    moved = other("moved", chips.replace("c00,10.2,", "c00,10.21,"), SIDE)
+    one_band = other("one_band", chips, SIDE, bands=[1])
+    untimed = other("untimed", chips, SIDE, sources=[str(folder / f"{month}.tif") for month in (1, 2)])
+    for cube, message in [
+        (small, "has chips of 8 x 8, and .*early has 16 x 16"),
+        (moved, "has chip c00 at another lon than"),
+        (one_band, r"has measurements band_1 \(uint16\), and .* band_2 \(uint16\): open them one by one"),
+        (untimed, "has images by href, and .* has time"),
+    ]:
+        with pytest.raises(RequestError, match=message):
+            open_chips([parts[0], cube])
+    with pytest.raises(RequestError, match=r"early has no chip extra, which .*late has"):
+        open_chips(parts[::-1])
+    with pytest.raises(RequestError, match="cube: give at least one cube of chips"):
+        open_chips([])
 
 
 def test_epochs_differ_and_equal_seeds_do_not(place: Path) -> None:

@@ -13,13 +13,13 @@ import xxhash
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.chips.epoch_order import EpochOrder, order_of_epoch
-from pixel_gather.features.chips.opened_chips import OpenedChips, Room
+from pixel_gather.features.chips.opened_chips import ChipCube, OpenedChips, Room
 
 type Values = np.ndarray[Any, np.dtype[Any]]
 type Batch = dict[str, Values]
 type _Part = Future[dict[int, memoryview]]
-type _Shards = dict[tuple[str, int], Future[dict[int, _Part]]]
-"""For each measurement of each shard, the part that each chip is in."""
+type _Shards = dict[tuple[int, str, int], Future[dict[int, _Part]]]
+"""For each cube, measurement and shard, the part that each chip is in."""
 
 _BATCHES_AHEAD: Final = 2
 _WINDOWS_AHEAD: Final = 1
@@ -93,7 +93,7 @@ class ChipBatches:
         """Yield the batches of an epoch, or those that are left of it."""
         order = order_of_epoch(
             self.numbers,
-            shard_chips=self.opened.pixels.shard_chips,
+            shard_chips=self.opened.shard_chips,
             window_shards=self.window_shards,
             seed=self.seed,
             epoch=self.epoch,
@@ -154,25 +154,27 @@ class ChipBatches:
 
     def _fetched(self, chips: Values, fetching: ThreadPoolExecutor) -> _Shards:
         """Begin to fetch a window: the index of each shard, and then its parts."""
-        pixels = self.opened.pixels
 
-        def parts(name: str, shard: int) -> dict[int, _Part]:
-            within = np.sort(chips[chips // pixels.shard_chips == shard]) - shard * pixels.shard_chips
+        def parts(cube: ChipCube, name: str, shard: int, within: Values) -> dict[int, _Part]:
             found: dict[int, _Part] = {}
-            for part in pixels.parts(name, shard, within.tolist()):
-                found |= dict.fromkeys(part.spans, fetching.submit(pixels.fetch, part))
+            for part in cube.pixels.parts(name, shard, within.tolist()):
+                found |= dict.fromkeys(part.spans, fetching.submit(cube.pixels.fetch, part))
             return found
 
-        return {
-            (name, shard): fetching.submit(parts, name, shard)
-            for shard in np.unique(chips // pixels.shard_chips).tolist()
-            for name in self.measurements
-        }
+        begun: _Shards = {}
+        for number, cube in enumerate(self.opened.cubes):
+            of_chips, places = cube.at(chips)
+            for shard in np.unique(of_chips).tolist():
+                within = np.sort(places[of_chips == shard])
+                for name in self.measurements:
+                    begun[number, name, shard] = fetching.submit(parts, cube, name, shard, within)
+        return begun
 
     def _decode(self, numbers: Values, out: Values, shards: _Shards) -> None:
-        pixels = self.opened.pixels
-        for number, chip in zip(numbers.tolist(), out, strict=True):
-            shard, within = divmod(number, pixels.shard_chips)
-            for name, band in zip(self.measurements, chip, strict=True):
-                part = shards[name, shard].result().get(within)
-                pixels.decode(name, None if part is None else part.result()[within], band)
+        for number, cube in enumerate(self.opened.cubes):
+            of_chips, places = cube.at(numbers)
+            for shard, within, chip in zip(of_chips.tolist(), places.tolist(), out, strict=True):
+                for name, band in zip(self.measurements, chip, strict=True):
+                    part = shards[number, name, shard].result().get(within)
+                    content = None if part is None else part.result()[within]
+                    cube.pixels.decode(name, content, band[cube.images])

@@ -1,4 +1,4 @@
-"""A cube of chips as a dataset: a chip by its number, subsets, and batches for training."""
+"""Cubes of chips as a dataset: a chip by its number, subsets, and batches for training."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -26,20 +26,22 @@ type Values = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChipDataset:
-    """Chips of a cube. ``len(chips)`` is their number, ``chips[3]`` is one of them.
+    """Chips of a cube, or of several with the same chips.
+
+    ``len(chips)`` is their number, ``chips[3]`` is one of them.
 
     It can be given to ``torch.utils.data.DataLoader`` as it is, and needs no torch. Processes that get a copy
     open the cube anew. A forked process cannot: give the loader ``multiprocessing_context="spawn"``.
     """
 
-    place: str
-    """The cube: a folder, or ``s3://bucket/prefix``."""
+    places: tuple[str, ...]
+    """The cubes: folders, or ``s3://bucket/prefix``."""
 
     measurements: tuple[str, ...]
     """What is read, in the order of the axis ``band``."""
 
     numbers: Values
-    """Numbers of the chips along the cube's first axis."""
+    """Numbers of the chips along the first cube's first axis."""
 
     stores: StoreSettings | None = field(default=None, repr=False)
 
@@ -48,7 +50,7 @@ class ChipDataset:
         return len(self.numbers)
 
     def __repr__(self) -> str:
-        return f"<{len(self):,} chips of {self.place}: {', '.join(self.measurements)}>"
+        return f"<{len(self):,} chips of {' and '.join(self.places)}: {', '.join(self.measurements)}>"
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         """Return a chip: its pixels, shape (band, time, y, x), status, id, and the columns of its table.
@@ -198,7 +200,7 @@ class ChipDataset:
             self.numbers,
             self.measurements,
             Path(to).expanduser(),
-            chips_per_file=chips_per_file or self._opened.pixels.shard_chips,
+            chips_per_file=chips_per_file or self._opened.shard_chips,
         )
 
     def _some(self, which: Values) -> "ChipDataset":
@@ -208,7 +210,7 @@ class ChipDataset:
 
     @cached_property
     def _opened(self) -> OpenedChips:
-        return OpenedChips.open(*open_existing(self.place, self.stores))
+        return _open_all(self.places, self.stores)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the opened cube out: another process opens it itself."""
@@ -216,7 +218,7 @@ class ChipDataset:
 
 
 def open_chips(
-    cube: str | os.PathLike[str],
+    cube: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     measurements: Sequence[str] | None = None,
     stores: StoreSettings | None = None,
@@ -224,17 +226,24 @@ def open_chips(
     """Open a cube of chips as a dataset for training. docs/chips.md has an example.
 
     Args:
-        cube: A folder, or ``s3://bucket/prefix``.
+        cube: A folder, or ``s3://bucket/prefix``. Or several cubes of the same chips: their images follow one
+            another in this order. Chips, their order and columns are those of the first one.
         measurements: What is read; all of them if not given. They must be of one dtype.
         stores: How to access S3.
 
     Raises:
-        RequestError: The cube holds no chips, it has no such measurement, or their dtypes differ.
+        RequestError: The cube holds no chips, it has no such measurement, or their dtypes differ. Or one of
+            several cubes lacks a chip of the first one, or has others of size, measurements or nodata.
         StoreError: There is no complete cube, or it cannot be read.
     """
-    place = os.fspath(cube)
-    opened = OpenedChips.open(*open_existing(place, stores))
+    given = [cube] if isinstance(cube, str | os.PathLike) else cube
+    places = tuple(os.fspath(each) for each in given)
+    opened = _open_all(places, stores)
     names = opened.checked(measurements)
-    found = ChipDataset(place=place, measurements=names, numbers=np.arange(opened.n_chips), stores=stores)
+    found = ChipDataset(places=places, measurements=names, numbers=np.arange(opened.n_chips), stores=stores)
     found.__dict__["_opened"] = opened
     return found
+
+
+def _open_all(places: Sequence[str], stores: StoreSettings | None) -> OpenedChips:
+    return OpenedChips.open([open_existing(each, stores) for each in places])
