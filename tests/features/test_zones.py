@@ -544,11 +544,12 @@ def test_many_parts_make_the_same_table(
     from pixel_gather.tables import zone_cells  # noqa: PLC0415 # for this test alone
 
     shapes = _given(_fields(50))
-    one = zones(shapes, str(folder / "list.csv"), to=tmp_path / "a.parquet", id="n", crs=_CRS)
+    asked: dict[str, Any] = {"id": "n", "crs": _CRS, "statistics": _ALL}
+    one = zones(shapes, str(folder / "list.csv"), to=tmp_path / "a.parquet", **asked)
     monkeypatch.setattr(zone_cells, "_MOST_CELLS", 3000)
     monkeypatch.setattr(zone_cells, "_MOST_KEPT_CELLS", 1)
     monkeypatch.setattr(zone_cells, "_MOST_OF_BLOCK", 300)
-    other = zones(shapes[::-1], str(folder / "list.csv"), to=tmp_path / "b.parquet", id="n", crs=_CRS)
+    other = zones(shapes[::-1], str(folder / "list.csv"), to=tmp_path / "b.parquet", **asked)
 
     assert one.digest == other.digest
 

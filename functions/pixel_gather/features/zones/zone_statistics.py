@@ -25,6 +25,9 @@ _OF_MOMENTS: Final = frozenset({"variance", "stdev", "cv"})
 _OF_OTHER_UNITS: Final = frozenset({"count", "sum", "variance", "cv", "variety", "frac"})
 DEFAULT: Final = ("mean", "stdev", "count")
 
+_WHOLE: Final = 2**60
+"""Of a zone's cells together, in the units that quantiles count in."""
+
 
 @dataclass(frozen=True, slots=True)
 class ZoneStatistic:
@@ -173,12 +176,16 @@ class _Sorted:
         """Return a weighted quantile of each zone that has values, as exactextract interpolates it."""
         stops = np.append(starts[1:], len(self.zones))
         sizes = stops - starts
-        cumulative = np.cumsum(self.weights)
-        before = np.repeat(np.append(0.0, cumulative[stops[:-1] - 1]), sizes)
-        cumulative = cumulative - before  # of each zone
+        # Shares of each zone as whole numbers: their sums are exact, so a quantile is the same beside any
+        # other zone. A sum over many zones wraps around, and so does the difference of two.
+        total = np.repeat(np.add.reduceat(self.weights, starts), sizes)
+        weights = np.rint(self.weights / total * _WHOLE).astype(np.int64)
+        ends = np.cumsum(weights)
+        cumulative = (ends - np.repeat(np.append(0, ends[stops[:-1] - 1]), sizes)) / _WHOLE
+        weights = weights / _WHOLE
         index = np.arange(len(self.zones)) - np.repeat(starts, sizes)
         n = np.repeat(sizes, sizes)
-        place = index * self.weights + (n - 1) * (cumulative - self.weights)
+        place = index * weights + (n - 1) * (cumulative - weights)
         place[index == 0] = 0.0
         wanted = at * cumulative[stops - 1] * (sizes - 1)
         is_below = place <= np.repeat(wanted, sizes)
