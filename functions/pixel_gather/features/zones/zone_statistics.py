@@ -7,6 +7,7 @@ computed at once.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -128,7 +129,7 @@ def zone_statistics(
     return total, [found[each.kind] for each in statistics]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Sorted:
     """The different values of each zone, ascending, with their coverage."""
 
@@ -155,26 +156,35 @@ class _Sorted:
             return np.bincount(self.zones, minlength=n).astype(np.float64)
         if not len(self.zones):
             return out
-        starts = np.flatnonzero(np.append(True, np.diff(self.zones) != 0))
-        present = self.zones[starts]
+        present = self.zones[self._starts]
         if statistic.kind == "frac":
             is_class = self.values == statistic.at
             share = np.bincount(self.zones[is_class], self.weights[is_class], minlength=n)
             with np.errstate(invalid="ignore"):
                 return np.asarray(share / np.where(total > 0, total, np.nan))
         if statistic.kind == "quantile":
-            out[present] = self._quantiles(statistic.at, starts)
+            out[present] = self._quantiles(statistic.at)
             return out
         # Of equal coverage, exactextract takes the largest value as mode, and the smallest as minority
         sign = 1.0 if statistic.kind == "mode" else -1.0
         order = np.lexsort((sign * self.values, sign * self.weights, self.zones))
-        last = np.append(starts[1:], len(self.zones)) - 1
-        out[present] = self.values[order][last]
+        out[present] = self.values[order][self._stops - 1]
         return out
 
-    def _quantiles(self, at: float, starts: Integers) -> Floats:
-        """Return a weighted quantile of each zone that has values, as exactextract interpolates it."""
-        stops = np.append(starts[1:], len(self.zones))
+    @cached_property
+    def _starts(self) -> Integers:
+        """The first value of each zone that has some."""
+        return np.flatnonzero(np.append(True, np.diff(self.zones) != 0))
+
+    @cached_property
+    def _stops(self) -> Integers:
+        """After the last value of each zone."""
+        return np.append(self._starts[1:], len(self.zones))
+
+    @cached_property
+    def _places(self) -> tuple[Floats, Floats]:
+        """Where each value stands among those of its zone, from 0; and where each zone ends."""
+        starts, stops = self._starts, self._stops
         sizes = stops - starts
         # Shares of each zone as whole numbers: their sums are exact, so a quantile is the same beside any
         # other zone. A sum over many zones wraps around, and so does the difference of two.
@@ -184,17 +194,22 @@ class _Sorted:
         cumulative = (ends - np.repeat(np.append(0, ends[stops[:-1] - 1]), sizes)) / _WHOLE
         weights = weights / _WHOLE
         index = np.arange(len(self.zones)) - np.repeat(starts, sizes)
-        n = np.repeat(sizes, sizes)
-        place = index * weights + (n - 1) * (cumulative - weights)
-        place[index == 0] = 0.0
-        wanted = at * cumulative[stops - 1] * (sizes - 1)
-        is_below = place <= np.repeat(wanted, sizes)
+        places = index * weights + np.repeat(sizes - 1, sizes) * (cumulative - weights)
+        places[starts] = 0.0
+        return places, cumulative[stops - 1] * (sizes - 1)
+
+    def _quantiles(self, at: float) -> Floats:
+        """Return a weighted quantile of each zone that has values, as exactextract interpolates it."""
+        starts, stops = self._starts, self._stops
+        places, ends = self._places
+        wanted = at * ends
+        is_below = places <= np.repeat(wanted, stops - starts)
         n_below = np.add.reduceat(is_below.astype(np.int64), starts)
         right = np.minimum(starts + np.maximum(n_below, 1), stops - 1)
         left = np.maximum(right - 1, starts)
-        step = place[right] - place[left]
+        step = places[right] - places[left]
         with np.errstate(all="ignore"):
-            share = np.where(step > 0, (wanted - place[left]) / step, 0.0)
+            share = np.where(step > 0, (wanted - places[left]) / step, 0.0)
         share = np.clip(share, 0.0, 1.0)
         return np.asarray(self.values[left] + share * (self.values[right] - self.values[left]))
 
