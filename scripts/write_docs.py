@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from handlers.openapi.document import OPENAPI_FILE, openapi_text
 from pixel_gather.core.request.request import request_schema
 from pixel_gather_cli.main import command
 from python_docs import python_text
@@ -58,11 +57,10 @@ def help_text(*names: str) -> str:
 
 def write() -> None:
     """Write all pages."""
-    OPENAPI_FILE.write_text(openapi_text())
     (DOCS / "request.schema.json").write_text(schema_text())
     (DOCS / "cli.md").write_text(commands_text())
     (DOCS / "python.md").write_text(python_text())
-    click.echo("wrote docs/request.schema.json, docs/cli.md, docs/python.md and the functions' openapi.json")
+    click.echo("wrote docs/request.schema.json, docs/cli.md and docs/python.md")
 
 
 if __name__ == "__main__":

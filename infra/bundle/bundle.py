@@ -7,6 +7,7 @@ A package for the emulator names the folder of its wheels instead. So it is 4 MB
 
 import argparse
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Final
 
+from handlers.openapi.document import openapi_document
 from infra.bundle.byte_code import compile_modules
 from infra.bundle.elf import strip
 from infra.bundle.expat import add_expat
@@ -86,6 +88,7 @@ def bundle(function: str, *, machine: str, is_emulated: bool, below: Path = _BUN
     ours = {name: path.read_bytes() for name, path in (files | (_EMULATION if is_emulated else {})).items()}
     if is_emulated:
         ours[_WHEELS] = wheels.name.encode()
+    ours["handlers/api/openapi.json"] = json.dumps(openapi_document()).encode()
 
     def make(folder: Path) -> None:
         if not is_emulated:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -171,9 +172,12 @@ def lists(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 
 @pytest.fixture
-def status(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """The API function with the other routes."""
+def status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Api]:
+    """The API function with the other routes, and the document of its package."""
     with cold_start(monkeypatch, "status") as module:
+        document = tmp_path / "openapi.json"
+        document.write_text(json.dumps(openapi_document()))
+        monkeypatch.setattr(module, "_OPENAPI", document)
         yield _api(module, None)
 
 

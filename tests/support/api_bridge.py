@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, override
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from handlers.openapi.document import OPENAPI_FILE
+from handlers.openapi.document import openapi_document
 from handlers.search.routes import ROUTES
 from support.lambda_functions import Context
 
@@ -25,7 +25,7 @@ _STAGE: Final = "/v1"
 _DESCRIPTION: Final[dict[str, Any]] = {
     "statusCode": 200,
     "headers": {"Content-Type": "application/json"},
-    "body": OPENAPI_FILE.read_text(encoding="utf-8"),
+    "body": json.dumps(openapi_document()),
 }
 
 
@@ -70,7 +70,7 @@ def event(
 def serving_api(handler: Handler) -> Iterator[str]:
     """Serve a handler on loopback; gives the address of its landing page, without a closing slash.
 
-    The API's description, which another function answers, is served from its file.
+    The API's description, which another function answers, is made by the code.
     """
     one_at_a_time = threading.Lock()
 

@@ -16,13 +16,12 @@ from handlers.gather.routes import ROUTES
 from pixel_gather.io.aws.executions import Executions
 
 _OPENAPI: Final = Path(__file__).parents[1] / "api" / "openapi.json"
-"""Written by `handlers.openapi.document`. That module needs pydantic, which this function does not load."""
+"""`infra.bundle.bundle` adds it to the package. Making it takes pydantic, which is not loaded here."""
 
 
 def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
     """Return the routes over one deployment."""
     app = Resolver(ROUTES, logger)
-    document: dict[str, Any] = json.loads(_OPENAPI.read_text(encoding="utf-8"))
 
     def gathers() -> Executions:
         return replace(plane.executions, links_from=api_address(app.current_event.raw_event))
@@ -49,6 +48,7 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
 
     @app.serve("getOpenapi")
     def openapi() -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(_OPENAPI.read_text(encoding="utf-8"))
         server = api_address(app.current_event.raw_event)
         return document | {"servers": [{"url": server or "/"}]}
 

@@ -1,13 +1,11 @@
 """What the API takes and answers, as an OpenAPI 3.1 document, and the schemas of bodies for API Gateway.
 
-Both are made from the table of routes and from types. Not for a function: this needs pydantic, and
-``handlers/api/openapi.json`` is what the API serves.
+Both are made from the table of routes and from types. Not for a function: this needs pydantic. Packages of
+functions have the document as a file, which the API serves.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from handlers.api.problems import MEDIA_TYPE
@@ -17,17 +15,11 @@ from handlers.openapi.schemas import SCHEMAS, Schema, type_schemas
 from pixel_gather.core.request.request import request_schema
 from pixel_gather.version import __version__
 
-OPENAPI_FILE: Final = Path(__file__).parents[1] / "api" / "openapi.json"
 _REQUEST: Final = "GatherRequest"
 _CHECKED_BODIES: Final = (_REQUEST, "List")
 _ID: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$"}
 _OF_ALL: Final = (403, 500)
 """Statuses that any route may refuse with."""
-
-
-def openapi_text() -> str:
-    """Return ``openapi.json``, which a test holds to be true."""
-    return json.dumps(openapi_document(), indent=2) + "\n"
 
 
 def openapi_document() -> dict[str, Any]:

@@ -16,6 +16,7 @@ import pytest
 from obstore.store import LocalStore
 
 import infra
+from handlers.openapi.document import openapi_document
 from infra.bundle.bundle import (
     FUNCTIONS,
     LARGEST_NBYTES,
@@ -176,6 +177,7 @@ def test_bundle_for_the_emulator_names_its_wheels(tmp_path: Path) -> None:
     assert {"pydantic", "pydantic_core"} <= in_wheels
     assert in_package == {"bootstrap", "emulated_runtime", "handlers", "pixel_gather", "wheels"}
     assert unzipped_nbytes(folder) < 10_000_000
+    assert json.loads((folder / "handlers/api/openapi.json").read_bytes()) == openapi_document()
 
 
 def test_bundle_that_is_used_again_is_not_old(tmp_path: Path) -> None:
