@@ -78,19 +78,28 @@ class Shard:
     """Chunks that only the indexes of former objects name."""
 
     nbytes: int = 0
-    """No two objects with other rows have the same size."""
+    """As without a codec: one for each chunk, and one for each index."""
 
     former: Mapping[int, Mapping[tuple[int, int], Pixels]] = field(default_factory=dict)
     """Rows of the objects with which this one begins, by their size."""
 
     def rows_of(self, nbytes: int) -> Mapping[tuple[int, int], Pixels]:
-        """Return the rows of the first so many bytes; of the first object if none has this size."""
+        """Return the rows of the first so many bytes; of the first object if none has this size.
+
+        See `pixel_gather.io.cube.grown_shard`.
+        """
         sizes = {0: {}, **self.former, self.nbytes: self.rows}
         first = next(iter(self.former.values()), self.rows)
         return sizes.get(nbytes, first)
 
     def __len__(self) -> int:
         return len(self.rows) + self.n_stale
+
+
+def grown_nbytes(former: int, n_added: int, committed: int) -> int:
+    """Return the size of an object that grows, which never is the committed one's: see `GrownShard`."""
+    nbytes = former + n_added + 1
+    return nbytes + 1 if nbytes == committed else nbytes
 
 
 class Table(dict[str, Any]):
@@ -273,12 +282,12 @@ class SimulatedCube:
                 return None
         former: Any = Shard({}) if there is None else there.content
         plan = encoder.plan
-        rows = former.rows if plan.reduction is None else former.rows_of(plan.append.nbytes_of(path))
+        committed = former.nbytes if plan.reduction is None else plan.append.nbytes_of(path)
+        rows = former.rows_of(committed)
         kept = {row: rows[row] for row in rows if row[0] < n_before}
         sizes = {**former.former, former.nbytes: former.rows} if former.nbytes else {}
-        shard = Shard(
-            {**kept, **added}, former.n_stale + len(former.rows), nbytes=former.nbytes + 1, former=sizes
-        )
+        nbytes = grown_nbytes(former.nbytes, len(added), committed)
+        shard = Shard({**kept, **added}, former.n_stale + len(former.rows), nbytes=nbytes, former=sizes)
         etag = await self.put_object(path, shard, replaces=replaces)
         return None if etag is None else StoredShard(nbytes=1, etag=etag)
 
@@ -354,8 +363,8 @@ class SimulatedCube:
     def compacted_shard(self, content: Any, grid: tuple[int, ...]) -> Any:
         """Return a shard without what is stale."""
         del grid
-        size = {} if content is None else {"nbytes": content.nbytes + 1000, "former": {}}
-        return Shard({}, nbytes=1000) if content is None else replace(content, n_stale=0, **size)
+        rows = {} if content is None else content.rows
+        return Shard(rows, nbytes=len(rows) + 1)
 
     async def compaction_files(self, found: FoundCube) -> Mapping[str, Any]:
         """Return the files of a compacted cube."""

@@ -97,6 +97,9 @@ _FAULTS_END_S: Final = 60.0
 _GROWS_FOR_S: Final = 150.0
 """How long faults go on while a cube grows."""
 
+_LONGEST_COMPACTION_S: Final = 4.0
+"""A compaction that is given up has ended by then."""
+
 _LONGEST_SLEEP_S: Final = 200.0
 """Longest time for which an actor is stopped and knows nothing of it."""
 
@@ -807,7 +810,12 @@ class Run:
         await self._work(*planned)
 
     async def compact(self) -> None:
-        """Give back the space of continued shards."""
+        """Give back the space of continued shards. Some compactions are given up half-way."""
+        if self._chance() < 0.4:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.world.chance.random() * _LONGEST_COMPACTION_S):
+                    await compact.compact_cube(self.world.cube)
+            return
         await self._until_done(lambda: compact.compact_cube(self.world.cube))
 
     async def _work(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
