@@ -30,13 +30,20 @@ def choose_chips(request: "GatherRequest", whole: ChipTable, base: Base) -> Chip
         base: The cube that they are added to.
 
     Raises:
-        RequestError: The list has other images than the cube, the table has other columns, or it has a chip
-            that the cube has elsewhere, or which the request forbids.
+        RequestError: The list has other images than the cube, chips have another size, the table has other
+            columns, or it has a chip that the cube has elsewhere, or which the request forbids.
     """
     assert base.template is not None  # noqa: S101 # a cube of chips is there
     assert base.template.chips is not None  # noqa: S101 # as above
     if request.duplicates == "again":
         raise RequestError("the cube has each chip once: set duplicates to skip or fail", field="duplicates")
+    window, size = base.template.slots[0].window, whole.chips.size
+    if size != (window.width, window.height):
+        raise RequestError(
+            f"the cube has chips of {window.width} x {window.height} pixels; the new ones would have "
+            f"{size[0]} x {size[1]}",
+            field="windows.size",
+        )
     axis = base.template.chips
     known = _read_known(base, n_images=axis.n_images)
     _check_images(whole.table, known.hrefs)
