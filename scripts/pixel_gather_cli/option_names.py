@@ -1,7 +1,7 @@
 """Errors name the option that the user gave, not the field of the request that it fills."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any, Final
 
 import click
@@ -13,11 +13,13 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "append_to": ("cube",),
     "cube": ("append_to", "cubes"),
     "grid.crs": ("grid_crs",),
+    "id": ("id_column",),
     "limits": ("max_usd", "times_source"),
     "measurement": ("measurements", "rgb"),
     "output": ("codec", "zfp_tolerance"),
     "search": ("remove",),
     "sources": ("list_file", "prefix", "stac", "items", "catalog"),
+    "time": ("time_column",),
     "usd": ("max_usd",),
     "version": ("before",),
     "window": ("tile", "pixels", "bbox", "point"),
@@ -28,7 +30,7 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
 def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
     """Let a command's `RequestError` name the options or arguments that were given, where it names a field.
 
-    A field of a REQUEST file keeps its own name.
+    An option that is needed and was not given is named, too. A field of a REQUEST file keeps its own name.
     """
 
     @functools.wraps(command)
@@ -46,8 +48,11 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
 
 
 def _names_of(field: str, context: click.Context) -> list[str]:
-    """Return what the user gave for a field: its option or argument, or all options that fill it."""
+    """Return what the user gave for a field, or could give: its option or argument, or all that fill it."""
+    if "." in field and field in context.params.values():
+        return []  # a file that was given keeps its name
     given = {each.name: each for each in _given_parameters(context)}
+    others = _other_options(context, given)
     for name, each in given.items():
         if field != context.params[name] and field.endswith(f".{context.params[name]}"):
             return [_show_option(each)]  # the field ends in a file's name
@@ -55,7 +60,20 @@ def _names_of(field: str, context: click.Context) -> list[str]:
         found = [given[name] for name in (part, *_FILLED_BY.get(part, ())) if name in given]
         if found:
             return [_show_option(each) for each in found]
+        if part in others:
+            return [_show_option(others[part])]
     return []
+
+
+def _other_options(context: click.Context, given: Container[str | None]) -> dict[str | None, click.Parameter]:
+    """Return the options with a value that were not given; none beside a file that may say the same."""
+    if "request_file" in given:
+        return {}
+    return {
+        each.name: each
+        for each in context.command.params
+        if isinstance(each, click.Option) and not each.is_flag and each.name not in given
+    }
 
 
 def _given_parameters(context: click.Context) -> Iterator[click.Parameter]:

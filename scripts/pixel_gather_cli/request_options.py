@@ -575,6 +575,20 @@ def in_home[Text: str | None](place: Text) -> Text:
     return str(Path(place).expanduser())  # type: ignore[return-value] # a str where a str came
 
 
+def read_geojson(file: str) -> Any:
+    """Return what the file of ``--geojson`` holds.
+
+    Raises:
+        RequestError: It cannot be read, or holds no JSON.
+    """
+    try:
+        return json.loads(Path(in_home(file)).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RequestError(f"{file} cannot be read: {error.strerror}", field="--geojson") from error
+    except ValueError as error:
+        raise RequestError(f"{file} is no GeoJSON file: {error}", field="--geojson") from error
+
+
 def stores_of(options: dict[str, Any]) -> StoreSettings:
     """Remove the object store options from a command's options and return the settings.
 

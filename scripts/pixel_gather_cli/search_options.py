@@ -1,15 +1,12 @@
 """The options of a search for scenes."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
-from pixel_gather.core.errors import RequestError
 from pixel_gather.features.catalog.search import SearchCriteria
-from pixel_gather_cli.request_options import Numbers, collection_option
+from pixel_gather_cli.request_options import Numbers, collection_option, read_geojson
 from pixel_gather_cli.with_options import with_options
 
 _NAMES = ("bbox", "point", "geojson", "datetime", "where", "collections", "ids", "most")
@@ -69,12 +66,5 @@ def search_given(options: dict[str, Any]) -> dict[str, Any]:
         RequestError: The GeoJSON file cannot be read.
     """
     given = {name: options.pop(name) for name in _NAMES}
-    given["geojson"] = None if given["geojson"] is None else _shape(given["geojson"])
+    given["geojson"] = None if given["geojson"] is None else read_geojson(given["geojson"])
     return {name: value for name, value in given.items() if value is not None and value != ()}
-
-
-def _shape(path: str) -> Any:
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RequestError(f"{path} is no GeoJSON file: {error}", field="--geojson") from error

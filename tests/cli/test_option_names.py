@@ -40,6 +40,21 @@ _WRONG = {
     "plan missing.json": "missing.json: the request cannot be read: No such file or directory",
     "export cube.zarr --to s3://b/x.csv": "--to: an export is a file on this machine",
     "run request.json --to x": "window.pixels: ",
+    "run --sources list.txt --windows plots.csv --to x": "--size: is needed",
+    "points plots.csv --sources list.txt --id nope --to x.parquet": "--id: there is no column nope",
+    "points plots.csv --sources list.txt --time nope --tolerance 1d --to x.parquet": "--time: there is no",
+    "points plots.csv --sources list.txt --time when --to x.parquet": "--tolerance: give time and",
+    "points plots.csv --sources list.txt --time when --tolerance 1d --to x.parquet": (
+        "plots.csv: 'noon' in column when is no time; write 2024-06-01"
+    ),
+    "points plots.csv --sources list.txt --x when --y lat --to x.parquet": (
+        "plots.csv: 'noon' in column when is no number"
+    ),
+    "points plots.csv --to x.parquet": "--sources: give one of",
+    "series --sources list.txt": "--point, --geojson: give one of them",
+    "series --sources list.txt --geojson none.json": "--geojson: none.json cannot be read: No such file",
+    "rank list.txt --by clear": "--mask: clear needs a mask",
+    "rank none.parquet --by b1 --parquet x": "none.parquet: the list cannot be read",
 }
 
 
@@ -48,6 +63,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, with a list of one file."""
     file = min(_FILE.glob("heat_content_anomaly_0-2000*.tif"))
     (tmp_path / "list.txt").write_text(f"{file}\n")
+    (tmp_path / "plots.csv").write_text("lon,lat,when\n11,46,noon\n")
     (tmp_path / "request.json").write_text('{"sources": "list.txt", "window": {"pixels": [0, 0, 0, 1]}}')
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -159,7 +159,10 @@ def test_dry_run_compares_levels(scenes: Path, capsys: pytest.CaptureFixture[str
         (("LIST", "--by", "B4", "--statistic", "mode"), "statistic: it is 'mode'"),
         (("LIST", "--by", "B4", "--check-kept"), "--check-kept: use it only with --statistics"),
         (("LIST", "--by", "B4", "--datetime", "2024"), "--datetime: use it only with --catalog"),
-        (("LIST", "--by", "B4", "--geojson", "none.json"), "--geojson: none.json is no GeoJSON file"),
+        (
+            ("LIST", "--by", "B4", "--geojson", "none.json"),
+            "--geojson: none.json cannot be read: No such file",
+        ),
         (("LIST", "--by", "B4", "--bbox=10,50,10,51"), "--bbox: it has no width or no height"),
         (("LIST", "--by", "B4", "--api", "https://x"), "--api: use it only with --deployed"),
         (

@@ -223,7 +223,7 @@ MISTAKES = [
         "two windows",
         PLAIN | {"grid": EXACT},
         "request",
-        "grid.shape and grid.transform say the window; leave window out",
+        r"grid.shape and grid.transform \(--like\) say the window; leave window out",
     ),
     Mistake(
         "a mean of classes",

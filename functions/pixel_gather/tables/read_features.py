@@ -159,7 +159,7 @@ def _of_table(
     if shapes is None:
         pair = _xy_names(names, columns)
         if pair is not None:
-            xs, ys = (_numbers(table, each) for each in pair)
+            xs, ys = (_numbers(table, each, name) for each in pair)
             is_degrees = pair[0].lower() not in _OF_A_MAP
         else:
             shapes, names = _shape_column(table, names, name)
@@ -175,7 +175,7 @@ def _of_table(
         ys=ys,
         crs=_normal_crs(found_crs),
         geometries=geometries,
-        times_us=None if columns.time is None else _times(table, columns.time),
+        times_us=None if columns.time is None else _times(table, columns.time, name),
         columns=table.select([each for each in names if each in table.column_names]) if names else None,
     )
     return replace(features, notes=note_of_empty(features)).in_order()
@@ -238,22 +238,26 @@ def _plain_numbers(table: "Table", name: str) -> np.ndarray[Any, Any] | None:
     return np.concatenate([np.asarray(chunk.to_numpy()) for chunk in column.chunks])
 
 
-def _numbers(table: "Table", name: str) -> Floats:
-    if (plain := _plain_numbers(table, name)) is not None:
+def _numbers(table: "Table", column: str, name: str) -> Floats:
+    if (plain := _plain_numbers(table, column)) is not None:
         return plain.astype(np.float64, copy=False)
-    numbers = (np.nan if each is None or each == "" else float(each) for each in _values(table, name))
+    numbers = (_number(value, column, name) for value in _values(table, column))
+    return np.fromiter(numbers, np.float64, table.num_rows)
+
+
+def _number(value: Any, column: str, name: str) -> float:
     try:
-        return np.fromiter(numbers, np.float64, table.num_rows)
+        return np.nan if value is None or value == "" else float(value)
     except (TypeError, ValueError) as error:
-        raise RequestError(f"column {name} holds something else than numbers: {error}", field=name) from error
+        raise RequestError(f"{str(value)[:60]!r} in column {column} is no number", field=name) from error
 
 
-def _times(table: "Table", name: str) -> Integers:
-    times = (_time(value, name) for value in _values(table, name))
+def _times(table: "Table", column: str, name: str) -> Integers:
+    times = (_time(value, column, name) for value in _values(table, column))
     return np.fromiter(times, np.int64, table.num_rows)
 
 
-def _time(value: object, name: str) -> int:
+def _time(value: object, column: str, name: str) -> int:
     if value is None or value == "":
         return int(NO_TIME)
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -263,7 +267,8 @@ def _time(value: object, name: str) -> int:
     try:
         return parse_time(str(value).strip().replace("Z", "+00:00"))
     except ValueError as error:
-        raise RequestError(f"{str(value)[:60]!r} is no time; write 2024-06-01", field=name) from error
+        says = f"{str(value)[:60]!r} in column {column} is no time; write 2024-06-01"
+        raise RequestError(says, field=name) from error
 
 
 def _values(table: "Table", name: str) -> Iterator[Any]:

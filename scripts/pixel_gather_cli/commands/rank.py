@@ -29,6 +29,7 @@ from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import (
     Numbers,
     in_home,
+    read_geojson,
     read_request_file,
     settings_of,
     settings_options,
@@ -277,10 +278,7 @@ def _take_options(options: dict[str, Any]) -> dict[str, Any]:
     given = {name: options.pop(name) for name in names}
     geojson, mask, bands = (options.pop(name) for name in ("geojson", "mask", "bands"))
     if geojson is not None:
-        try:
-            given["geojson"] = json.loads(Path(in_home(geojson)).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RequestError(f"{geojson} is no GeoJSON file: {error}", field="--geojson") from error
+        given["geojson"] = read_geojson(geojson)
     if mask is not None:
         given["mask"] = mask_option(mask)
     if bands is not None:

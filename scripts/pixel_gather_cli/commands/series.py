@@ -16,7 +16,7 @@ from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.progress import open_progress
-from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
+from pixel_gather_cli.request_options import Numbers, in_home, read_geojson, settings_of, settings_options
 from pixel_gather_cli.table_options import IMAGE_OPTIONS, VALUE_OPTIONS
 from pixel_gather_cli.value_options import bands_option, scenes_of_options
 from pixel_gather_cli.with_options import with_options
@@ -49,10 +49,12 @@ def series_command(**options: Any) -> int:
     """
     point, geojson, sources = options.pop("point"), options.pop("geojson"), options.pop("sources")
     as_json, html, quiet = (options.pop(name) for name in ("as_json", "html", "quiet"))
+    if (point is None) == (geojson is None):
+        raise RequestError("give one of them", field="--point, --geojson")
     kind, search = scenes_of_options(sources, options, what="--sources", field="sources")
     mask, bands = options.pop("mask"), options.pop("bands")
     request = TableRequest.of(
-        features=place_of(point=point, geojson=None if geojson is None else _polygon(geojson)),
+        features=place_of(point=point, geojson=None if geojson is None else read_geojson(geojson)),
         sources=in_home(sources) if kind is None else {kind: search},
         by=options.pop("by"),
         mask=None if mask is None else mask_option(mask),
@@ -93,10 +95,3 @@ def series_text(series: PlaceSeries) -> str:
 
 def _time(row: dict[str, Any]) -> str | None:
     return None if row["time"] is None else json_time(row["time"])
-
-
-def _polygon(file: str) -> Any:
-    try:
-        return json.loads(Path(in_home(file)).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RequestError(f"{file} is no GeoJSON file: {error}", field="--geojson") from error

@@ -161,7 +161,7 @@ class GatherRequest(RequestPart):
     def _window_or_windows(self) -> Self:
         box = None if self.common_grid is None else self.common_grid.box()
         if box is not None and self.window is not None:
-            raise ValueError("grid.shape and grid.transform say the window; leave window out")
+            raise ValueError("grid.shape and grid.transform (--like) say the window; leave window out")
         if box is None and self.window is None and self.windows is None:
             raise PydanticCustomError(NO_WINDOW, "is needed")
         if self.windows is None:
