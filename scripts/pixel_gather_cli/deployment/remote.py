@@ -83,7 +83,7 @@ def deployer_options[Command: Callable[..., Any]](command: Command) -> Command:
     return with_options(command, _OF_WHO_DEPLOYS)
 
 
-def open_deployment(target: Target, *, environment: Mapping[str, str] = os.environ) -> RemoteDeployment:
+def open_deployment(target: Target) -> RemoteDeployment:
     """Find a deployment and open it. No request is sent to the deployment yet.
 
     An option overrides the environment. The stack is looked up only if the address is not given.
@@ -92,43 +92,9 @@ def open_deployment(target: Target, *, environment: Mapping[str, str] = os.envir
         DeploymentError: There is no such stack, or it is not a stack of Pixel Gather.
         DeniedError: There are no credentials, or they may not describe the stack.
     """
-    check_extra("aws", "gathers on AWS")
-    from pixel_gather_cli.deployment.aws_account import AwsAccount  # noqa: PLC0415 # keeps --help quick
-
-    account = AwsAccount(region=target.region, profile=target.profile, endpoint=target.endpoint)
-    stack = target.stack or environment.get("PIXEL_GATHER_STACK") or DEFAULT_STACK
-    given = {} if target.stack is not None else environment
-    if target.direct:
-        return _direct(target, account, stack, given)
-    return _api(target, account, stack, environment)
-
-
-def open_api(target: Target, *, environment: Mapping[str, str] = os.environ) -> "ApiDeployment":
-    """Find a deployment and open its API. No request is sent to it yet.
-
-    Raises:
-        DeploymentError: As `open_deployment`.
-        DeniedError: As `open_deployment`.
-    """
-    check_extra("aws", "rankings on AWS")
-    from pixel_gather_cli.deployment.aws_account import AwsAccount  # noqa: PLC0415 # keeps --help quick
-
-    account = AwsAccount(region=target.region, profile=target.profile, endpoint=target.endpoint)
-    stack = target.stack or environment.get("PIXEL_GATHER_STACK") or DEFAULT_STACK
-    return _api(target, account, stack, environment)
-
-
-def _api(
-    target: Target, account: "AwsAccount", stack: str, environment: Mapping[str, str]
-) -> "ApiDeployment":
-    from pixel_gather_cli.deployment.api_deployment import ApiDeployment  # noqa: PLC0415 # keeps --help quick
-
-    given = {} if target.stack is not None else environment
-    url = target.api or given.get("PIXEL_GATHER_API") or account.stack_output(stack, "ApiUrl")
-    return ApiDeployment(url, account=account)
-
-
-def _direct(target: Target, account: "AwsAccount", stack: str, given: Mapping[str, str]) -> RemoteDeployment:
+    if not target.direct:
+        return open_api(target, "gathers on AWS")
+    account, stack, given = _found(target, "gathers on AWS")
     from pixel_gather_cli.deployment.direct_deployment import DirectDeployment  # noqa: PLC0415 # keeps --help quick
 
     return DirectDeployment(
@@ -140,3 +106,27 @@ def _direct(target: Target, account: "AwsAccount", stack: str, given: Mapping[st
         or given.get("PIXEL_GATHER_CONTROL_BUCKET")
         or account.stack_output(stack, "ControlBucket"),
     )
+
+
+def open_api(target: Target, what: str = "rankings on AWS") -> "ApiDeployment":
+    """Find a deployment and open its API. No request is sent to it yet.
+
+    Raises:
+        DeploymentError: As `open_deployment`.
+        DeniedError: As `open_deployment`.
+    """
+    account, stack, given = _found(target, what)
+    from pixel_gather_cli.deployment.api_deployment import ApiDeployment  # noqa: PLC0415 # keeps --help quick
+
+    url = target.api or given.get("PIXEL_GATHER_API") or account.stack_output(stack, "ApiUrl")
+    return ApiDeployment(url, account=account)
+
+
+def _found(target: Target, what: str) -> tuple["AwsAccount", str, Mapping[str, str]]:
+    """Return account, name of the stack, and the variables that speak of this stack."""
+    check_extra("aws", what)
+    from pixel_gather_cli.deployment.aws_account import AwsAccount  # noqa: PLC0415 # keeps --help quick
+
+    account = AwsAccount(region=target.region, profile=target.profile, endpoint=target.endpoint)
+    stack = target.stack or os.environ.get("PIXEL_GATHER_STACK") or DEFAULT_STACK
+    return account, stack, {} if target.stack is not None else os.environ

@@ -34,7 +34,7 @@ class Position:
         return base64.urlsafe_b64encode(_POSITION.pack(self.start_us, self.hash)).decode().rstrip("=")
 
     @classmethod
-    def of_token(cls, token: str, *, field: str = "token") -> "Position":
+    def of_token(cls, token: str) -> "Position":
         """Take a position from a page token.
 
         Raises:
@@ -43,7 +43,7 @@ class Position:
         try:
             start_us, hash_ = _POSITION.unpack(base64.urlsafe_b64decode(f"{token}=="))
         except (struct.error, binascii.Error, ValueError) as error:
-            raise RequestError("no answer had this token; start again without one", field=field) from error
+            raise RequestError("no answer had this token; start again without one", field="token") from error
         return cls(start_us=start_us, hash=hash_)
 
 

@@ -161,14 +161,14 @@ def _with_bands(found: SourceList, pattern: str) -> SourceList:
     return replace(found, sources=each())
 
 
-def sources_of_hrefs(hrefs: Sequence[str], *, policy: HrefPolicy, field: str = "sources.hrefs") -> SourceList:
+def sources_of_hrefs(hrefs: Sequence[str], *, policy: HrefPolicy) -> SourceList:
     """Return the sources of hrefs in the request itself.
 
     Args:
         hrefs: A relative href is resolved against the policy's base.
         policy: What may be read.
-        field: What errors call the sequence. They add the position, from 0.
     """
+    field = "sources.hrefs"
 
     def each() -> Iterator[Source]:
         for position, href in enumerate(hrefs):

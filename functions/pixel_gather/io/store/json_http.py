@@ -70,7 +70,7 @@ class JsonClient:
         """Ask by GET; errors are those of `post`."""
         return self._ask("GET", url, None, headers or {})
 
-    def post(self, url: str, body: Any, *, headers: Mapping[str, str] | None = None) -> JsonAnswer:
+    def post(self, url: str, body: Any) -> JsonAnswer:
         """Ask by POST with a body of JSON.
 
         Raises:
@@ -80,9 +80,7 @@ class JsonClient:
             UnreachableError: There is no answer.
             StoreError: The answer is no JSON, or too large.
         """
-        return self._ask(
-            "POST", url, json.dumps(body).encode(), dict(headers or {}) | {"content-type": "application/json"}
-        )
+        return self._ask("POST", url, json.dumps(body).encode(), {"content-type": "application/json"})
 
     def _ask(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> JsonAnswer:
         self.check_url(url)
