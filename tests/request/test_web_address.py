@@ -114,6 +114,7 @@ def test_messages_show_no_keys() -> None:
         ("https://a.org/y?key=", "https://a.org/x?key=1", "https://a.org/y?key="),
         ("https://b.org/y", "https://a.org/x?key=1", "https://b.org/y"),
         ("http://a.org/y", "https://a.org/x?key=1", "http://a.org/y"),
+        ("https://a.org:1/y", "https://a.org/x?key=1", "https://a.org:1/y"),
         ("https://a.org/y", "https://a.org/x", "https://a.org/y"),
     ],
 )
