@@ -4,13 +4,14 @@
 """
 
 import contextlib
+import itertools
 import json
 import logging
 import os
 import socket
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +24,6 @@ from rasterio.windows import Window as RasterioWindow
 from pixel_gather.io import child_process
 from pixel_gather.io.child_channel import Channel, Kind
 from pixel_gather.io.gdal import gdal_error_status
-from pixel_gather.io.gdal.block_ranges import stored_ranges
 from pixel_gather.io.gdal.describe import array_dtype, describe, meanings
 from pixel_gather.io.gdal.ranged_file import NAME, OneFile, RangedBytes
 from pixel_gather.io.gdal.read_mask import read_mask
@@ -31,6 +31,9 @@ from pixel_gather.io.gdal.read_mask import read_mask
 _SHARE_OF_MEMORY: Final = 4
 """A block is in memory about this many times while it is decoded: stored, decoded, cached, sent."""
 
+
+_MOST_BLOCKS: Final = 4096
+"""Most blocks whose offsets are looked up before a read."""
 
 _ONE_USE_TOKEN: Final = 0
 """Token of a dataset that is opened for one use and never reused."""
@@ -111,7 +114,7 @@ class _Worker:
         for start, stop in self._row_runs(dataset, row_off, row_off + height, row_nbytes):
             window = RasterioWindow(col_off, start, width, stop - start)
             if self._opened is not None and dataset.driver == "GTiff":
-                self._opened.content.prefetch(stored_ranges(dataset, window, request["bands"]))
+                self._opened.content.prefetch(_stored_ranges(dataset, window, request["bands"]))
             rows = np.array([start - row_off, stop - row_off], dtype="<u8").tobytes()
             pixels = dataset.read(request["bands"], window=window)
             mask = read_mask(dataset, window, request["bands"]) if request["masked"] else None
@@ -157,6 +160,26 @@ class _Worker:
             with contextlib.suppress(Exception):
                 self._opened.dataset.close()
             self._opened = None
+
+
+def _stored_ranges(dataset: Any, window: RasterioWindow, bands: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the byte ranges of the TIFF blocks that a window touches. Empty for one block or very many.
+
+    They are fetched before GDAL reads.
+    """
+    block_height, block_width = dataset.block_shapes[0]
+    cols = range(window.col_off // block_width, -(-(window.col_off + window.width) // block_width))
+    rows = range(window.row_off // block_height, -(-(window.row_off + window.height) // block_height))
+    planes = bands[:1] if dataset.interleaving == Interleaving.pixel else bands
+    if not 1 < len(cols) * len(rows) * len(planes) <= _MOST_BLOCKS:
+        return []
+    ranges = []
+    for band, row, col in itertools.product(planes, rows, cols):
+        offset = dataset.get_tag_item(f"BLOCK_OFFSET_{col}_{row}", "TIFF", bidx=band)
+        nbytes = dataset.get_tag_item(f"BLOCK_SIZE_{col}_{row}", "TIFF", bidx=band)
+        if offset and nbytes:
+            ranges.append((int(offset), int(offset) + int(nbytes)))
+    return ranges
 
 
 def _classify(error: Exception) -> tuple[str, str]:
