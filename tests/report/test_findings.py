@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bench.figures.made_runs import run_with
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.findings import state_findings
@@ -13,26 +14,15 @@ def run_of(
     """Return a run that finishes this many sources per second."""
     end_s = np.arange(1, n + 1) / per_s
     start_s = np.concatenate(([0.0], end_s))[:n]
-    return Run(
-        name=f"fast, {concurrency}",
-        engine="fast",
-        concurrency=concurrency,
-        digest="",
-        window="centre tile",
-        shape=(512, 512),
-        dtype="uint16",
-        bands=(1,),
-        n_sources=n,
-        n_failed=0,
-        timings=Timings(
-            start_s=start_s,
-            end_s=end_s,
-            open_s=np.full(n, open_s),
-            read_s=np.full(n, read_s),
-            nbytes=np.full(n, 400_000),
-            shard=np.zeros(n, dtype="int64"),
-        ),
+    timings = Timings(
+        start_s=start_s,
+        end_s=end_s,
+        open_s=np.full(n, open_s),
+        read_s=np.full(n, read_s),
+        nbytes=np.full(n, 400_000),
+        shard=np.zeros(n, dtype="int64"),
     )
+    return run_with(timings, concurrency)
 
 
 def test_findings_tell_the_share_of_opening() -> None:

@@ -1,15 +1,18 @@
 """Step Functions as tables use it: each execution runs in the call that starts it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
 
+import pytest
 from botocore.exceptions import ClientError
 
-from support.lambda_functions import STATE_MACHINE, Context
+from pixel_gather.io.aws.executions import Executions
+from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start, emptied
 
 
 @dataclass
@@ -28,6 +31,15 @@ class TableMachine:
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
     n_children: list[int] = field(default_factory=list)
     """Of each round."""
+
+    def forget(self) -> None:
+        """Forget all tables, and empty the buckets of cubes and of control."""
+        self.poison, self.found, self.n_children, self.is_slow = set(), {}, [], False
+        for bucket in ("cubes", "control"):
+            there = self.s3.list_objects_v2(Bucket=bucket).get("Contents", [])
+            if there:
+                keys = [{"Key": each["Key"]} for each in there]
+                self.s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803 # boto3's
         """Make a table."""
@@ -116,3 +128,21 @@ class TableMachine:
 def _through_json(answer: Any) -> dict[str, Any]:
     decoded: dict[str, Any] = json.loads(json.dumps(answer))
     return decoded
+
+
+@contextmanager
+def opened_machine(s3_url: str, *names: str) -> Iterator[tuple[TableMachine, Executions, list[ModuleType]]]:
+    """Open functions over an emptied S3, and the machine whose executions they start."""
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for variable, value in (dict(ENVIRONMENT) | {"AWS_ENDPOINT_URL": s3_url}).items():
+            patch.setenv(variable, value)
+        client = emptied(s3_url)
+        plan, worker, *functions = (
+            stack.enter_context(cold_start(patch, name)) for name in ("plan_table", "read_images", *names)
+        )
+        machine = TableMachine(plan, worker, client)
+        executions = Executions(
+            STATE_MACHINE, stepfunctions=machine, s3=client, control_bucket="control", kind="table"
+        )
+        yield machine, executions, functions

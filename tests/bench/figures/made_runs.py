@@ -24,6 +24,19 @@ def run_of(
     if not is_even:
         reads[50::100] += 0.5
     start = begun_by_workers(opens + reads, n_workers=concurrency)
+    timings = Timings(
+        start_s=start,
+        end_s=start + opens + reads,
+        open_s=opens,
+        read_s=reads,
+        nbytes=np.full(n, 400_000) if is_even else rng.integers(240_000, 468_000, n),
+        shard=np.arange(n) // 64,
+    )
+    return run_with(timings, concurrency, name=name, engine=engine)
+
+
+def run_with(timings: Timings, concurrency: int, *, name: str = "", engine: str = "fast") -> Run:
+    """Return a run of these times that read all its sources."""
     return Run(
         name=name or f"{engine}, {concurrency}",
         engine=engine,
@@ -33,16 +46,9 @@ def run_of(
         shape=(512, 512),
         dtype="uint16",
         bands=(1,),
-        n_sources=n,
+        n_sources=len(timings.start_s),
         n_failed=0,
-        timings=Timings(
-            start_s=start,
-            end_s=start + opens + reads,
-            open_s=opens,
-            read_s=reads,
-            nbytes=np.full(n, 400_000) if is_even else rng.integers(240_000, 468_000, n),
-            shard=np.arange(n) // 64,
-        ),
+        timings=timings,
     )
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,11 +15,10 @@ from jsonschema import Draft202012Validator
 from handlers.openapi.document import openapi_document
 from pixel_gather import Settings, rank
 from pixel_gather.core.halt import HALTED_KEY, halt_content
-from pixel_gather.io.aws.executions import Executions
 from pixel_gather.io.store.object_store import StoreSettings
 from rank.rasters import landscape, make_cog
-from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start, emptied
-from support.table_machine import TableMachine
+from support.lambda_functions import ENVIRONMENT, Context
+from support.table_machine import TableMachine, opened_machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
 
@@ -92,38 +90,23 @@ class Service:
 @pytest.fixture(scope="module")
 def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
     """Open the functions over S3. Every ranking is large."""
-    with ExitStack() as stack:
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
-        for variable, value in (dict(ENVIRONMENT) | {"AWS_ENDPOINT_URL": s3_url}).items():
-            patch.setenv(variable, value)
-        client = emptied(s3_url)
-        module, tables, plan, worker = (
-            stack.enter_context(cold_start(patch, name))
-            for name in ("rank", "answer_tables", "plan_table", "read_images")
-        )
+    with (
+        opened_machine(s3_url, "rank", "answer_tables") as (machine, executions, (module, tables)),
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr(module, "_LONGEST_S", 1e-6)
-        machine = TableMachine(plan, worker, client)
-        executions = Executions(
-            STATE_MACHINE, stepfunctions=machine, s3=client, control_bucket="control", kind="table"
-        )
         service = module.RankService(module.deployment, lambda: executions)
         others = tables.TableService(tables.deployment, lambda: executions)
         log = Logger(service="test")
         for path in cogs:
-            client.upload_file(str(path), "sources", f"scenes/{path.name}")
+            machine.s3.upload_file(str(path), "sources", f"scenes/{path.name}")
         yield Service(module.app_of(service, log), tables.app_of(others, log), machine, s3_url)
 
 
 @pytest.fixture
 def service(opened: Service) -> Service:
     """The functions, without anything of earlier rankings."""
-    machine = opened.machine
-    machine.poison, machine.found, machine.n_children, machine.is_slow = set(), {}, [], False
-    for bucket in ("cubes", "control"):
-        there = machine.s3.list_objects_v2(Bucket=bucket).get("Contents", [])
-        if there:
-            keys = [{"Key": each["Key"]} for each in there]
-            machine.s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
+    opened.machine.forget()
     return opened
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +9,8 @@ import pytest
 import rasterio
 from aws_lambda_powertools import Logger
 
-from pixel_gather.io.aws.executions import Executions
 from rank.rasters import landscape, make_cog
-from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, cold_start, emptied
-from support.table_machine import TableMachine
+from support.table_machine import opened_machine
 from support.table_service import N, Service
 
 
@@ -27,19 +24,8 @@ def cogs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
     """Open the functions over S3."""
-    with ExitStack() as stack:
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
-        for variable, value in (dict(ENVIRONMENT) | {"AWS_ENDPOINT_URL": s3_url}).items():
-            patch.setenv(variable, value)
-        client = emptied(s3_url)
-        module, plan, worker = (
-            stack.enter_context(cold_start(patch, name))
-            for name in ("answer_tables", "plan_table", "read_images")
-        )
-        machine = TableMachine(plan, worker, client)
-        executions = Executions(
-            STATE_MACHINE, stepfunctions=machine, s3=client, control_bucket="control", kind="table"
-        )
+    with opened_machine(s3_url, "answer_tables") as (machine, executions, (module,)):
+        client = machine.s3
         service = module.TableService(module.deployment, lambda: executions)
         for path in cogs:
             client.upload_file(str(path), "sources", f"scenes/{path.name}")
@@ -69,12 +55,6 @@ def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
 @pytest.fixture
 def service(opened: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
     """The functions, without anything of earlier tables. Each image is a task of its own."""
-    machine = opened.machine
-    machine.poison, machine.found, machine.n_children, machine.is_slow = set(), {}, [], False
-    for bucket in ("cubes", "control"):
-        there = machine.s3.list_objects_v2(Bucket=bucket).get("Contents", [])
-        if there:
-            keys = [{"Key": each["Key"]} for each in there]
-            machine.s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
+    opened.machine.forget()
     monkeypatch.setattr("handlers.tables.feature_steps._LINES_PER_TASK", 1)
     return opened
