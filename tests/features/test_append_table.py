@@ -23,6 +23,10 @@ FIELD = {
     "type": "Polygon",
     "coordinates": [[[500_100, 4_999_900], [500_900, 4_999_800], [500_500, 4_999_100], [500_100, 4_999_900]]],
 }
+FIELDS = {
+    "type": "FeatureCollection",
+    "features": [{"type": "Feature", "properties": {"id": "a"}, "geometry": FIELD}],
+}
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +88,9 @@ def test_appends_make_the_table_that_is_made_at_once(server: LocalServer, tmp_pa
 def test_zones_are_appended_to_as_well(server: LocalServer, tmp_path: Path) -> None:
     """With their statistics."""
     to, at_once = tmp_path / "t.parquet", tmp_path / "u.parquet"
-    fields = {"type": "Feature", "properties": {"id": "a"}, "geometry": FIELD}
-    given = {"type": "FeatureCollection", "features": [fields]}
     for numbers in ((1,), (0, 1, 2)):
-        zones(given, listed(server, *numbers), append_to=to, id="id", crs=CRS, statistics="mean,p90")
-    zones(given, listed(server, 0, 1, 2), to=at_once, id="id", crs=CRS, statistics="mean,p90")
+        zones(FIELDS, listed(server, *numbers), append_to=to, id="id", crs=CRS, statistics="mean,p90")
+    zones(FIELDS, listed(server, 0, 1, 2), to=at_once, id="id", crs=CRS, statistics="mean,p90")
 
     assert rows_of(to) == rows_of(at_once)
 
@@ -113,7 +115,7 @@ def test_images_that_failed_are_read_again(
     ("changes", "says"),
     [
         ({"features": PLOTS[:-1]}, "the table was made of other features"),
-        ({"by": "b1 * 2"}, "the table was made of other by"),
+        ({"by": "b1 * 2"}, "the table was made of other by, values: make another table"),
         ({"square": 3}, "the table was made of other"),
         ({"to": "both"}, "give the table to write, or the one to append to"),
     ],
@@ -136,6 +138,8 @@ def test_an_append_of_other_things_is_refused(
 
     with pytest.raises(RequestError, match=says):
         points(**{**asked, "sources": listed(server, 1), "append_to": to, **changes})
+    with pytest.raises(RequestError, match="the table is one of points, and not of zones"):
+        zones(**{**asked, "features": FIELDS, "append_to": to})
 
     assert to.read_bytes() == content
     assert len(server.asked) == n_before

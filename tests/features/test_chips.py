@@ -627,5 +627,9 @@ def test_the_command_gathers_chips(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run("plan", *options) == 0
     assert "11 x 3 x 24 x 40 (chip, time, y, x)" in capsys.readouterr().out
     assert run("run", *options, "--to", tmp_path / "cube") == 0
-    assert "11 x 3 x 24 x 40 of band_1 (uint16), band_2 (uint16)" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "11 x 3 x 24 x 40 of band_1 (uint16), band_2 (uint16)" in said
+    assert "no chip lies on an image" not in said
     assert open_cube(tmp_path / "cube").sizes["chip"] == N_CHIPS
+    assert run("run", *options, "--crs", "EPSG:32601", "--to", tmp_path / "far") == 0
+    assert "no chip lies on an image: check --crs, and that longitude comes first" in capsys.readouterr().out

@@ -84,6 +84,12 @@ def test_the_command_draws_and_prints(capsys: pytest.CaptureFixture[str]) -> Non
         main([*arguments, "--json"])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["status"] for line in lines] == ["ok"] * 5
+    with pytest.raises(SystemExit):
+        main([*arguments, "--by", "b9"])
+    assert "1895-01-01T00:00:00Z  unlike: it has 1 band, not band 9" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["series", "--point", f"{_POINT[1]},{_POINT[0]}", "--sources", str(DEMO), "--quiet"])
+    assert capsys.readouterr().out == "no image shows this place; longitude comes first\n"
 
 
 def test_the_page_has_a_dot_for_each_value(tmp_path: Path) -> None:

@@ -275,16 +275,19 @@ def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
     assert "no.tif" in rows[-1]["href"]
     assert made.n_failed == 1
     assert dict(made.n_by_status) == {"ok": 1, "missing": 1, "outside": 1, "nodata": 1, "empty": 1}
-    assert made.notes == ("1 feature without coordinates: the table says empty",)
+    empty, gone = made.notes
+    assert empty == "1 feature without coordinates: the table says empty"
+    assert "no.tif is missing: " in gone
 
 
 @pytest.mark.parametrize("method", ["nearest", "bilinear"])
 def test_an_image_without_a_point_is_no_error(folder: Path, tmp_path: Path, method: Any) -> None:
     """A plain list does not say where its images lie."""
     to = tmp_path / "t.parquet"
-    points([{"x": 9e5, "y": _TOP}], str(folder / "list.csv"), to=to, crs="EPSG:32633", method=method)
+    made = points([{"x": 9e5, "y": _TOP}], str(folder / "list.csv"), to=to, crs="EPSG:32633", method=method)
 
     assert [row["status"] for row in _rows(to)] == ["outside"]
+    assert made.notes[-1] == "no feature lies on an image: is their CRS EPSG:32633, with x first?"
 
 
 def test_only_pairs_near_in_time_are_read(server: LocalServer, tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ from pixel_gather.tables.write_table import LineForm, write_features, write_tabl
 from pixel_gather.version import __version__
 
 _INSTEAD = "take fewer features or images, or raise the limit"
+_NOWHERE = frozenset(("outside", "empty"))
+"""Statuses of features that lie on no image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +223,12 @@ class TableJob:
 
     def _made(self, to: Path, parts: PartFolder, written: Written, *, n_far: int) -> MadeTable:
         records = parts.records.values()
+        notes = [*self.job.table.notes, *self.features.notes]
+        failed = next((each for each in records if each.status != "ok" and each.reason), None)
+        if failed is not None:
+            notes.append(f"{failed.hrefs[0]} is {failed.status}: {failed.reason}")
+        if "outside" in written.n_by_status and written.n_by_status.keys() <= _NOWHERE:
+            notes.append(f"no feature lies on an image: is their CRS {self.features.crs[:60]}, with x first?")
         return MadeTable(
             path=to,
             n_features=len(self.features),
@@ -233,7 +241,7 @@ class TableJob:
             nbytes=sum(each.nbytes for each in records),
             seconds=0.0,
             n_read=len(records),
-            notes=(*self.job.table.notes, *self.features.notes),
+            notes=tuple(notes),
             digest=written.digest,
         )
 

@@ -124,8 +124,16 @@ class BaseTable:
                 continue
             what = name
             if isinstance(theirs, Mapping):
+                kinds = ours[name].get("kind"), theirs.get("kind")
+                if kinds[0] != kinds[1]:
+                    raise RequestError(
+                        f"the table is one of {kinds[1]}, and not of {kinds[0]}: make another table",
+                        field=_FIELD,
+                    )
                 keys = dict.fromkeys([*ours[name], *theirs])
-                what = ", ".join(key for key in keys if ours[name].get(key) != theirs.get(key))
+                differ = [key for key in keys if ours[name].get(key) != theirs.get(key)]
+                # columns follow from what else differs
+                what = ", ".join([each for each in differ if each != "columns"] or differ)
             raise RequestError(f"the table was made of other {what}: make another table", field=_FIELD)
         if len(set(features.ids.tolist())) < len(features):
             raise RequestError(

@@ -21,6 +21,7 @@ from pixel_gather_cli.table_options import IMAGE_OPTIONS, VALUE_OPTIONS
 from pixel_gather_cli.value_options import bands_option, scenes_of_options
 from pixel_gather_cli.with_options import with_options
 
+_NOWHERE = "no image shows this place; longitude comes first\n"
 _PLACE = (
     click.option("--point", type=Numbers("LON,LAT", kind=float), help="Longitude and latitude in degrees."),
     click.option(
@@ -83,14 +84,18 @@ def series_text(series: PlaceSeries) -> str:
     lines = []
     for row in rows:
         values = "  ".join(f"{name} {row[name]:.6g}" for name in names if row[name] is not None)
-        lines.append(f"{_time(row) or '-':20}  {values or row['status']}")
+        lines.append(f"{_time(row) or '-':20}  {values or _failure(row)}")
     for name in names:
         known = [row[name] for row in rows if row[name] is not None]
         drawn = sparkline([row[name] for row in rows])
         unit = f" {series.units[name]}" if name in series.units else ""
         bounds = f"{min(known):.6g} to {max(known):.6g}{unit}" if known else "no value"
         lines.append(f"{name}: {drawn}  {bounds}, {counted(len(rows), 'image')}")
-    return "".join(f"{line.rstrip()}\n" for line in lines) or "no image shows this place\n"
+    return "".join(f"{line.rstrip()}\n" for line in lines) or _NOWHERE
+
+
+def _failure(row: dict[str, Any]) -> str:
+    return f"{row['status']}: {row['reason']}" if row["reason"] else str(row["status"])
 
 
 def _time(row: dict[str, Any]) -> str | None:
