@@ -38,21 +38,28 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
         try:
             return command(**values)
         except RequestError as error:
-            names = _names_of(error.field, click.get_current_context())
+            said = str(error).removeprefix(f"{error.field}: ")
+            is_missing = said.startswith("is needed")
+            names = _names_of(error.field, click.get_current_context(), is_missing=is_missing)
             if not names:
                 raise
-            said = str(error).removeprefix(f"{error.field}: ")
             raise RequestError(said, field=", ".join(names)) from error
 
     return run  # type: ignore[return-value] # it takes the same
 
 
-def _names_of(field: str, context: click.Context) -> list[str]:
-    """Return what the user gave for a field, or could give: its option or argument, or all that fill it."""
+def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[str]:
+    """Return what the user gave for a field: its option or argument, or all options that fill it.
+
+    Of a field for which nothing was given, and of one that is missing, it is the option that could be given.
+    """
     if "." in field and field in context.params.values():
         return []  # a file that was given keeps its name
     given = {each.name: each for each in _given_parameters(context)}
     others = _other_options(context, given)
+    last = field.rpartition(".")[-1]
+    if is_missing and last in others:
+        return [_show_option(others[last])]
     for name, each in given.items():
         if field != context.params[name] and field.endswith(f".{context.params[name]}"):
             return [_show_option(each)]  # the field ends in a file's name
@@ -60,9 +67,7 @@ def _names_of(field: str, context: click.Context) -> list[str]:
         found = [given[name] for name in (part, *_FILLED_BY.get(part, ())) if name in given]
         if found:
             return [_show_option(each) for each in found]
-        if part in others:
-            return [_show_option(others[part])]
-    return []
+    return [_show_option(others[field])] if field in others else []
 
 
 def _other_options(context: click.Context, given: Container[str | None]) -> dict[str | None, click.Parameter]:

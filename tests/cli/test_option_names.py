@@ -53,6 +53,7 @@ _WRONG = {
     "points plots.csv --to x.parquet": "--sources: give one of",
     "series --sources list.txt": "--point, --geojson: give one of them",
     "series --sources list.txt --geojson none.json": "--geojson: none.json cannot be read: No such file",
+    "run --sources list.txt --tile centre --mask scl:3 --to x": "--mask: the cube has no band scl",
     "rank list.txt --by clear": "--mask: clear needs a mask",
     "rank none.parquet --by b1 --parquet x": "none.parquet: the list cannot be read",
 }
