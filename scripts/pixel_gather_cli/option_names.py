@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import BudgetError, RequestError
 
 _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "append_to": ("cube",),
@@ -25,6 +25,9 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "window": ("tile", "pixels", "bbox", "point"),
 }
 """Fields of requests whose options have other names, and the fields of several options."""
+
+_LIMITS: Final = {"limits.usd": "max_usd", "limits.seconds": "max_seconds"}
+"""Options by the limits that errors name."""
 
 
 def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
@@ -44,6 +47,12 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
             if not names:
                 raise
             raise RequestError(said, field=", ".join(names)) from error
+        except BudgetError as error:
+            limit, _, said = str(error).partition(": ")
+            option = _LIMITS.get(limit)
+            if values.get(option or "") is None:
+                raise
+            raise BudgetError(f"--{option}: {said}".replace("_", "-", 1)) from error
 
     return run  # type: ignore[return-value] # it takes the same
 

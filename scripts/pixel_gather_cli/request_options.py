@@ -575,6 +575,20 @@ def in_home[Text: str | None](place: Text) -> Text:
     return str(Path(place).expanduser())  # type: ignore[return-value] # a str where a str came
 
 
+def check_folders(**files: str | None) -> None:
+    """Refuse a file that is to be written where no folder is.
+
+    Args:
+        files: By the names of their options.
+
+    Raises:
+        RequestError: It names the option.
+    """
+    for option, file in files.items():
+        if file is not None and not (folder := Path(in_home(file)).parent).is_dir():
+            raise RequestError(f"there is no folder {folder}", field=f"--{option}")
+
+
 def read_geojson(file: str) -> Any:
     """Return what the file of ``--geojson`` holds.
 

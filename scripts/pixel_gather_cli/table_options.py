@@ -17,7 +17,7 @@ from pixel_gather_cli.deployment.tables import table_on_aws
 from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.place_options import place_options, target_of_options
 from pixel_gather_cli.progress import open_progress
-from pixel_gather_cli.request_options import in_home, settings_of
+from pixel_gather_cli.request_options import check_folders, in_home, settings_of
 from pixel_gather_cli.table_text import made_text, plan_text
 from pixel_gather_cli.value_options import SCENE_OPTIONS, bands_option, scenes_of_options
 
@@ -119,6 +119,7 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
     what = kind.about["kind"]
     to, wide, html = (in_home(options.pop(name)) for name in ("to", "wide", "html"))
     append_to = options.pop("append_to")
+    check_folders(wide=wide, html=html)
     as_json, is_dry_run, quiet = (options.pop(name) for name in ("as_json", "dry_run", "quiet"))
     target = target_of_options(options)
     fields = table_fields(features, options)

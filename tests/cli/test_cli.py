@@ -171,7 +171,7 @@ def test_run_ends_with_1_when_a_source_failed(
         ),
         pytest.param(["plan", "no-such-request.yaml"], "no-such-request.yaml", id="request file"),
         pytest.param(
-            ["plan", "--sources", "LIST", "--tile", "0,0", "--max-usd", "0"], "limits.usd", id="too dear"
+            ["plan", "--sources", "LIST", "--tile", "0,0", "--max-usd", "0"], "--max-usd: ", id="too dear"
         ),
         pytest.param(["run", "--sources", "LIST", "--tile", "0,0"], "--to", id="no place"),
         pytest.param(

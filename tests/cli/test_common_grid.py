@@ -102,3 +102,15 @@ def test_wrong_grids_are_refused_in_words(
 
     assert status == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_grid_that_is_far_too_coarse_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Degrees that were meant as pixels: a worker cannot hold what lies below one pixel of the cube."""
+    demo = Path(__file__).parents[1] / "data/demo/sources.csv"
+
+    words = ("--point", "-105.27,40.01", "--size", "64,64", "--grid", "10")
+    assert status_of(["plan", "--sources", str(demo), *words]) == 2
+
+    said = capsys.readouterr().err
+    assert "5 tasks of 0.016 MiB" in said
+    assert "a smaller grid.resolution (--grid) takes less" in said

@@ -177,7 +177,7 @@ def test_a_folder_given_as_list_is_sent_to_prefix(capsys: pytest.CaptureFixture[
     code = run("plan", "--sources", FILES[0].parent, "--tile", "centre")
 
     assert code == 2
-    assert "it is a folder: give it as prefix, by --prefix" in capsys.readouterr().err
+    assert "it is a folder: pixel-gather ls makes a list of it; run and plan" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("quote", ['"', "'"])

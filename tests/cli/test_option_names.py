@@ -54,6 +54,11 @@ _WRONG = {
     "series --sources list.txt": "--point, --geojson: give one of them",
     "series --sources list.txt --geojson none.json": "--geojson: none.json cannot be read: No such file",
     "run --sources list.txt --tile centre --mask scl:3 --to x": "--mask: the cube has no band scl",
+    "plan --sources list.txt --tile centre --max-usd 1e-9": "--max-usd: the plan takes",
+    "rank list.txt --by b1 --max-seconds 1e-9": "--max-seconds: 1 scene would take",
+    "rank list.txt --by b1 --html none/x.html": "--html: there is no folder none",
+    "points plots.csv --sources list.txt --to x.parquet --wide none/x.csv": "--wide: there is no folder none",
+    "series --sources list.txt --point 1,2 --html none/x.html": "--html: there is no folder none",
     "rank list.txt --by clear": "--mask: clear needs a mask",
     "rank none.parquet --by b1 --parquet x": "none.parquet: the list cannot be read",
 }

@@ -28,6 +28,7 @@ from pixel_gather_cli.place_options import place_options, target_of_options
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import (
     Numbers,
+    check_folders,
     in_home,
     read_geojson,
     read_request_file,
@@ -132,6 +133,7 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
     out = {name: options.pop(name) for name in ("as_json", "as_csv", "parquet", "html")}
     if out["as_json"] and out["as_csv"]:
         raise click.UsageError("give --json or --csv, not both")
+    check_folders(parquet=out["parquet"], html=out["html"])
     target = target_of_options(options)
     kept = {name: options.pop(name) for name in ("statistics", "check_kept")}
     is_dry_run = options.pop("dry_run")

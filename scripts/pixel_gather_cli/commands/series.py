@@ -16,7 +16,14 @@ from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.progress import open_progress
-from pixel_gather_cli.request_options import Numbers, in_home, read_geojson, settings_of, settings_options
+from pixel_gather_cli.request_options import (
+    Numbers,
+    check_folders,
+    in_home,
+    read_geojson,
+    settings_of,
+    settings_options,
+)
 from pixel_gather_cli.table_options import IMAGE_OPTIONS, VALUE_OPTIONS
 from pixel_gather_cli.value_options import bands_option, scenes_of_options
 from pixel_gather_cli.with_options import with_options
@@ -50,6 +57,7 @@ def series_command(**options: Any) -> int:
     """
     point, geojson, sources = options.pop("point"), options.pop("geojson"), options.pop("sources")
     as_json, html, quiet = (options.pop(name) for name in ("as_json", "html", "quiet"))
+    check_folders(html=html)
     if (point is None) == (geojson is None):
         raise RequestError("give one of them", field="--point, --geojson")
     kind, search = scenes_of_options(sources, options, what="--sources", field="sources")

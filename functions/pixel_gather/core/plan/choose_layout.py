@@ -177,12 +177,17 @@ def _checked(
     if n_tasks > MAX_SHARDS or task_nbytes > max_task_nbytes:
         raise BudgetError(
             f"a cube of {shape[0]:,} x {shape[1]:,} x {shape[2]:,} pixels would take "
-            f"{counted(n_tasks, 'task')} of {task_nbytes / 2**20:,.0f} MiB. A gather has at most "
-            f"{MAX_SHARDS:,} tasks of {max_task_nbytes / 2**20:,.0f} MiB. "
+            f"{counted(n_tasks, 'task')} of {_mib(task_nbytes)}. A gather has at most "
+            f"{MAX_SHARDS:,} tasks of {_mib(max_task_nbytes)}. "
             "Ask for a smaller window, fewer bands or sources"
             + advice.format(other_shards=_other_shards(n_tasks))
         )
     return layout
+
+
+def _mib(nbytes: float) -> str:
+    size = nbytes / 2**20
+    return f"{size:,.0f} MiB" if size >= 1 else f"{size:.2g} MiB"
 
 
 def _other_shards(n_tasks: int) -> str:

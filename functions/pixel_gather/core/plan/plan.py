@@ -67,6 +67,9 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest, Limits
 
 
+_LARGE_SHARE: Final = 16
+"""Bytes that a worker holds for each byte of the cube, from which errors tell of them."""
+
 _LARGE_WINDOW: Final = 2**20
 """Windows of up to this many pixels may be any number of times larger than their sources."""
 
@@ -302,23 +305,32 @@ def _layout(
     max_task_nbytes: int,
 ) -> Layout:
     """Return the layout of a new cube of this shape (row, y, x)."""
+    share = _held_share([draft.slot for draft in drafts], measurements)
     sizes = {
         "itemsize": max(np.dtype(each.dtype).itemsize for each in measurements),
         "n_measurements": len(measurements),
-        "max_task_nbytes": int(max_task_nbytes / _held_share([draft.slot for draft in drafts], measurements)),
+        "max_task_nbytes": int(max_task_nbytes / share),
     }
     if isinstance(table, ChipTable):
         _check_names(table, measurements)
         return chip_layout(shape, n_images=table.axis.n_images, **sizes)
     if request.passes_through:
         return layout_of(request, drafts, shape, **sizes)
-    return plan_layout(
-        shape,
-        wanted=request.output.layout,
-        n_in_object=len(measurements) if request.output.has_band_axis else 1,
-        is_sharded=request.output.sharding,
-        **sizes,
-    )
+    try:
+        return plan_layout(
+            shape,
+            wanted=request.output.layout,
+            n_in_object=len(measurements) if request.output.has_band_axis else 1,
+            is_sharded=request.output.sharding,
+            **sizes,
+        )
+    except BudgetError as error:
+        if share < _LARGE_SHARE:
+            raise
+        raise BudgetError(
+            f"{error}. For each byte of the cube a worker holds {share:,.0f} bytes of sources, as their "
+            "pixels are finer than those of the grid: a smaller grid.resolution (--grid) takes less"
+        ) from error
 
 
 def _check_axis(measurements: Sequence[Measurement], table: SourceTable) -> None:

@@ -65,7 +65,7 @@ def open_list_file(
     except (OSError, SourceError) as error:
         check()
         if isinstance(error, IsADirectoryError):
-            reason = "it is a folder: give it as prefix, by --prefix on the command line"
+            reason = "it is a folder: pixel-gather ls makes a list of it; run and plan take it by --prefix"
         else:
             reason = error.reason if isinstance(error, SourceError) else (error.strerror or str(error))
             if "*" in name and what == "list":
