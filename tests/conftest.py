@@ -167,8 +167,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folder, and put the slowest first."""
+    """Mark tests by their folder, and put the slowest first.
+
+    Schemathesis gives the tests of all routes one id. Workers run one test of an id.
+    """
     for item in items:
+        if not item.nodeid.endswith(item.name) and item.parent is not None:
+            item._id = item.parent._id.child(item.name)
         name = _name_of(item.nodeid)
         for prefix, mark in _MARKS.items():
             if name.startswith(prefix):
