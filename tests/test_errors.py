@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pickle
 import pkgutil
+from collections.abc import Sequence
 from typing import Any
 
 import pixel_gather
@@ -13,7 +14,14 @@ from pixel_gather.core.model.status import Status
 
 _PACKAGES = (pixel_gather, pixel_gather_bench, pixel_gather_cli)
 
-_VALUES: dict[Any, Any] = {str: "said", int: 7, bool: True, Status: Status.MISSING, float | None: 1.5}
+_VALUES: dict[Any, Any] = {
+    str: "said",
+    int: 7,
+    bool: True,
+    Status: Status.MISSING,
+    float | None: 1.5,
+    Sequence[str]: ("said",),
+}
 """A value for each type of an argument."""
 
 

@@ -41,12 +41,18 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
         try:
             return command(**values)
         except RequestError as error:
-            said = str(error).removeprefix(f"{error.field}: ")
-            is_missing = said.startswith("is needed")
-            names = _names_of(error.field, click.get_current_context(), is_missing=is_missing)
-            if not names:
+            context, is_missing = click.get_current_context(), error.message.startswith("is needed")
+            names = _names_of(error.field, context, is_missing=is_missing) or [error.field]
+            others = [
+                name
+                for field in error.also_wrong
+                for name in _names_of(field, context, is_missing=True) or [field]
+                if name not in names
+            ]
+            if names == [error.field] and others == list(error.also_wrong):
                 raise
-            raise RequestError(said, field=", ".join(names)) from error
+            also_wrong = list(dict.fromkeys(others))
+            raise RequestError(error.message, field=", ".join(names), also_wrong=also_wrong) from error
         except BudgetError as error:
             limit, _, said = str(error).partition(": ")
             option = _LIMITS.get(limit)
@@ -67,7 +73,7 @@ def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[s
     given = {each.name: each for each in _given_parameters(context)}
     others = _other_options(context, given)
     last = field.rpartition(".")[-1]
-    if is_missing and last in others:
+    if is_missing and last in others and field not in _FILLED_BY:
         return [_show_option(others[last])]
     for name, each in given.items():
         if field != context.params[name] and field.endswith(f".{context.params[name]}"):

@@ -60,6 +60,18 @@ _WRONG = {
     "points plots.csv --sources list.txt --to x.parquet --wide none/x.csv": "--wide: there is no folder none",
     "series --sources list.txt --point 1,2 --html none/x.html": "--html: there is no folder none",
     "rank list.txt --by clear": "--mask: clear needs a mask",
+    "run --sources list.txt --windows plots.csv --size 0,0 --to x": (
+        "--size: size is [width, height]: width is 0"
+    ),
+    "run --sources list.txt --windows plots.csv --sample 0 --size 0,0 --to x": (
+        "--size: size is [width, height]: width is 0; the least is 1 (also wrong: --sample)\n"
+    ),
+    "run --sources list.txt --windows plots.csv --sample 0 --to x": (
+        "--size: is needed (also wrong: --sample)\n"
+    ),
+    "run --sources list.txt --tile centre --layout 0,0,1 --max-usd -1 --bands 0,0 --to x": (
+        "--bands: it is 0; the least is 1 (also wrong: --layout, --max-usd)\n"
+    ),
     "rank none.parquet --by b1 --parquet x": "none.parquet: the list cannot be read",
 }
 

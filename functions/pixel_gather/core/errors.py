@@ -30,9 +30,12 @@
     └── ShardsLeftError       a second try has no time for the shards that are left: as above
 """
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
 
 from pixel_gather.core.model.status import Status
+
+_MOST_NAMED: Final = 5
 
 
 class PickledError(Exception):
@@ -60,15 +63,26 @@ class RequestError(GatherError, ValueError):
 
     code = "request_error"
 
-    def __init__(self, message: str, *, field: str) -> None:
+    def __init__(self, message: str, *, field: str, also_wrong: Sequence[str] = ()) -> None:
         """Say what is wrong.
 
         Args:
             message: One sentence that says what to do.
             field: Where the mistake is: a dotted field of the request, or ``LIST line N``.
+            also_wrong: Other fields with mistakes. The message names the first five.
         """
-        super().__init__(f"{field}: {message}")
+        super().__init__(f"{field}: {message}{_in_brackets(also_wrong)}")
         self.field = field
+        self.message = message
+        self.also_wrong = tuple(also_wrong)
+
+
+def _in_brackets(also_wrong: Sequence[str]) -> str:
+    if not also_wrong:
+        return ""
+    n_more = len(also_wrong) - _MOST_NAMED
+    more = f" and {n_more:,} more" if n_more > 0 else ""
+    return f" (also wrong: {', '.join(also_wrong[:_MOST_NAMED])}{more})"
 
 
 class BudgetError(GatherError):

@@ -1,6 +1,5 @@
 """Errors that name the wrong field of a request, and say what to write instead."""
 
-from collections.abc import Sequence
 from typing import Final, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -14,7 +13,6 @@ NO_WINDOW: Final = "no_window"
 """Kind of the mistake that a request says no window."""
 
 _MOST_MISTAKES: Final = 1000
-_MOST_NAMED: Final = 5
 _LONGEST_NAME: Final = 100
 
 
@@ -45,19 +43,12 @@ def request_error(error: ValidationError, *, model: type[BaseModel], within: str
         path = ["window"]
         message += ": give one of " + ", ".join(f"{each} (--{each})" for each in WINDOW_KINDS)
         message += "; or windows (--windows)"
-    if path[:1] == ["window"] and (names := _PARTS_OF_WINDOW.get(".".join(path[1:-1]))):
+    if path[:1] in (["window"], ["windows"]) and (names := _PARTS_OF_WINDOW.get(".".join(path[1:-1]))):
         path, part = path[:-1], names[int(path[-1])]
         message = f"{path[-1]} is [{', '.join(names)}]: {part} {message.removeprefix('it ')}"
     others = [each for each in paths if each[: len(paths[0])] != paths[0] and each != path[: len(each)]]
-    return RequestError(message + _also_wrong(others), field=".".join(path) or "request")
-
-
-def _also_wrong(paths: Sequence[Sequence[str]]) -> str:
-    names = list(dict.fromkeys(".".join(path) for path in paths))
-    if not names:
-        return ""
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return f" (also wrong: {', '.join(names[:_MOST_NAMED])}{more})"
+    also_wrong = list(dict.fromkeys(".".join(each) for each in others))
+    return RequestError(message, field=".".join(path) or "request", also_wrong=also_wrong)
 
 
 def _show_part(part: object) -> str:
