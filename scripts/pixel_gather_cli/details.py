@@ -22,6 +22,11 @@ def details_option[Command: Callable[..., Any]](command: Command) -> Command:
     )(command)
 
 
+def nothing_appended(place: str, *, has_chips: bool) -> str:
+    """Return what run and plan say of an append whose sources, or chips, the cube has."""
+    return f"{place} has all of these {'chips' if has_chips else 'sources'} already: nothing to append"
+
+
 def in_few_lines(remarks: Sequence[Line], *, most: int) -> list[Line]:
     """Return the first remarks, and how many more there are: at most so many lines."""
     if len(remarks) <= most:

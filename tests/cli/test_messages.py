@@ -1,6 +1,7 @@
 """What commands say where nothing is found, added, shown or left."""
 
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -60,22 +61,19 @@ def test_an_installed_package_says_where_the_emulator_is(tmp_path: Path) -> None
 def test_an_append_of_nothing_shows_no_figures(
     cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of the cube are of an earlier gather."""
-    code = run(
-        "run",
-        "--sources",
-        next(tmp_path.glob("*.csv")),
-        "--pixels",
-        "0,0,16,12",
-        "--append-to",
-        cube,
-        "--quiet",
-    )
-    said = capsys.readouterr().out
+    """Those of the cube are of an earlier gather. ``plan`` says the same as ``run``."""
+    asked = ("--sources", next(tmp_path.glob("*.csv")), "--pixels", "0,0,16,12", "--append-to", cube)
+    code = run("run", *asked, "--quiet")
+    said = capsys.readouterr().out.splitlines()
 
     assert code == 0
-    assert [line.split("  ")[0] for line in said.splitlines()] == ["cube", "report", "time in all"]
-    assert "nothing was appended" in said
+    assert [line.split("  ")[0] for line in said] == ["cube", "report", "time in all"]
+    assert " ".join(said[0].split()) == f"cube {cube} has all of these sources already: nothing to append"
+    assert run("plan", *asked) == 0
+    assert capsys.readouterr().out.split() == said[0].split()
+    assert run("plan", *asked, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"cube": str(cube), "appended": 0}
+    assert run("plan", *asked[:-1], tmp_path) == 2
 
 
 def test_drill_shows_what_differs_in_a_narrow_terminal(tmp_path: Path) -> None:

@@ -138,6 +138,11 @@ def test_a_grown_cube_is_that_of_the_command(tmp_path: Path, capsys: pytest.Capt
     assert "11 x 3 x 24 x 40 (chip, time, y, x)" in capsys.readouterr().out
     assert run("run", *options, "--windows", every, "--append-to", tmp_path / "cube") == 0
     assert open_cube(tmp_path / "cube").sizes["chip"] == N_CHIPS
+    capsys.readouterr()
+    for name in ("plan", "run"):
+        assert run(name, *options, "--windows", few, "--append-to", tmp_path / "cube") == 0
+        said = capsys.readouterr().out.splitlines()[0]
+        assert said.endswith("cube has all of these chips already: nothing to append")
 
 
 def test_what_cannot_be_added_is_refused(tmp_path: Path) -> None:

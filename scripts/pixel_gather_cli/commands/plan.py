@@ -8,15 +8,20 @@ from typing import Any, Final, TextIO
 
 import click
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.assumptions import use_measured
 from pixel_gather.core.estimate.estimate_result import EstimatedFigure
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.run_table import shorten_in_middle
 from pixel_gather.features.gather.gather import make_plan
-from pixel_gather_cli.details import details_option, in_few_lines
+from pixel_gather.in_process.places import check_place, show_place
+from pixel_gather_cli.details import details_option, in_few_lines, nothing_appended
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
+
+_NOTHING: Final = "there is nothing to append"
+"""End of the error of a plan without rows: the cube has all, and a run succeeds."""
 
 _NARROWEST: Final = 30
 _WIDEST_NAMES: Final = 100
@@ -40,14 +45,25 @@ def plan_command(*, as_json: bool, verbose: bool, measured: TextIO | None, **opt
     """Estimate a gather: shape, layout, requests, bytes, seconds and dollars. Reads no pixel.
 
     REQUEST is a JSON or YAML file, or - for standard input; options replace its fields. With --verbose, every
-    number comes with what it rests on.
+    number comes with what it rests on. An append of what the cube has succeeds and says so.
 
     \b
     pixel-gather plan --sources list.txt --bbox 11.2,46.4,11.5,46.6
     """
     if measured is not None:
         use_measured(json.load(measured)["measured"])
-    plan = make_plan(request_of(options), settings=settings_of(options))
+    request = request_of(options)
+    try:
+        plan = make_plan(request, settings=settings_of(options))
+    except RequestError as error:
+        if not error.message.endswith(_NOTHING):
+            raise
+        place = show_place(check_place(request.output.append_to or ""))
+        said = nothing_appended(place, has_chips=request.windows is not None)
+        click.echo(
+            json.dumps({"cube": place, "appended": 0}, indent=2) if as_json else f"{'cube':<14} {said}"
+        )
+        return
     width = shutil.get_terminal_size((_WIDTH_OF_FILES, 0)).columns
     if as_json:
         click.echo(json.dumps(plan.to_json(), indent=2))

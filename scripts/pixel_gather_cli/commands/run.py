@@ -14,7 +14,7 @@ from pixel_gather.core.results.run_table import LABEL_WIDTH, shorten_in_middle
 from pixel_gather.features.gather.gather import gather
 from pixel_gather.features.gather.gathered import Gathered
 from pixel_gather_cli.browser import open_option, open_page
-from pixel_gather_cli.details import details_option, in_few_lines
+from pixel_gather_cli.details import details_option, in_few_lines, nothing_appended
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
 
@@ -142,13 +142,14 @@ def _next(gathered: Gathered) -> str:
 def _end_of(gathered: Gathered) -> str:
     said = "was already complete" if gathered.was_complete else "is complete"
     if gathered.n_appended is not None:
-        more = counted(gathered.n_appended, "row")
-        said = (
-            f"has {more} more" if gathered.n_appended else "has these sources already: nothing was appended"
-        )
+        said = f"has {counted(gathered.n_appended, 'row')} more"
+    ended = f"{gathered.place} {said}"
+    if gathered.n_appended == 0:
+        ended = nothing_appended(gathered.place, has_chips=gathered.report.images_per_chip is not None)
     if gathered.n_retried:
-        said += f"; of {counted(gathered.n_retried, 'failed source')}, {gathered.n_recovered:,} were read now"
-    return f"{gathered.place} {said}"
+        tried = counted(gathered.n_retried, "failed source")
+        ended += f"; of {tried}, {gathered.n_recovered:,} were read now"
+    return ended
 
 
 def _line(label: str, said: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from pixel_gather.core.model.plurals import counted
 from pixel_gather_cli.deployment.deployment import Kind
 
-NOTHING_APPENDED: Final = "nothing: the cube has all of these sources already"
+NOTHING_APPENDED: Final = "nothing: the cube has all of these sources or chips already"
 _STATES = {"timed_out": "timed out"}
 _PLACES: Final = {
     "table": "table",
