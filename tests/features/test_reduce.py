@@ -19,7 +19,6 @@ from pixel_gather import (
     make_plan,
     make_virtual,
     open_cube,
-    replay,
     retry_failed,
     verify,
 )
@@ -422,15 +421,13 @@ def test_a_list_without_times_or_nodata_is_refused(tmp_path: Path) -> None:
 
 
 def test_later_uses_of_a_reduced_cube(tmp_path: Path, masked: dict[str, Any]) -> None:
-    """It is resumed, verified and reported as any cube. It is neither replayed nor mixed."""
+    """It is resumed, verified and reported as any cube. It is not mixed with others."""
     request = masked | {"reduce": {"by": "month", "statistic": "median"}}
     first = gather_undrawn(request, to=tmp_path / "median")
     again = gather_undrawn(request, to=tmp_path / "median")
     gather_undrawn(request | {"reduce": {"by": "month", "statistic": "mean"}}, to=tmp_path / "mean")
     assert again.was_complete
     assert again.report.digest == first.report.digest
-    with pytest.raises(RequestError, match="cannot be replayed: gather its request again"):
-        replay(tmp_path / "median")
     with pytest.raises(RequestError, match="reduce"):
         join([tmp_path / "median", tmp_path / "mean"], to=tmp_path / "copy", mode="copy")
     (tmp_path / "median" / "contributors.parquet").write_bytes(b"other")

@@ -15,9 +15,9 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.read.complete_row import complete_row
+from pixel_gather.core.read.fill_rows import ShardFilling, scenes_of
 from pixel_gather.core.read.hide_pixels import merge_strips
-from pixel_gather.core.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.core.read.read_shard import Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.core.results.drift import Version
 from pixel_gather.core.task_group import all_of
 from pixel_gather.features.replay.same_pixels import rows_are_same
@@ -41,7 +41,8 @@ class Seen:
     """One for each row and slot."""
 
     are_same: Sequence[Sequence[bool]] | None
-    """Whether the pixels of each row and measurement are those of the cube. None if they were not read."""
+    """Whether the pixels of each source, or of the row that it is reduced to, are those of the cube. None if
+    they were not read."""
 
 
 class SecondLook(Protocol):
@@ -90,6 +91,7 @@ class PixelLook:
         rows = await asyncio.to_thread(lambda: list(self._cube.rows(start, stop)))
         height, strip = self._plan.height, self._plan.layout.shard[1]
         y_starts = range(0, height, strip)
+        scenes = scenes_of(self._plan, rows)
         strips: list[list[list[Outcome]]] = []
         same = np.ones((len(rows), len(self._cube.measurements)), dtype=bool)
         for y_start in y_starts:
@@ -102,47 +104,49 @@ class PixelLook:
                 list_start=0,
                 list_stop=0,
             )
-            outcomes, is_same = await self._read_strip(rows, task)
+            outcomes, is_same = await self._read_strip(rows, scenes, task)
             strips.append(outcomes)
             same &= is_same
+        of_scenes = iter(
+            [
+                _version(each)
+                for each in merge_strips(self._plan.of_scenes, of_scene, scene, y_starts=y_starts)
+            ]
+            for scene, *of_scene in zip(scenes, *strips, strict=True)
+        )
         versions = [
-            [_version(each) for each in merge_strips(self._plan, of_row, row, y_starts=y_starts)]
-            for row, *of_row in zip(rows, *strips, strict=True)
+            [each for _ in range(max(len(row.members), 1)) for each in next(of_scenes)] for row in rows
         ]
-        return Seen(rows=rows, versions=versions, are_same=same.tolist())
+        return Seen(rows=rows, versions=versions, are_same=_per_source(rows, same))
 
     async def _read_strip(
-        self, rows: Sequence[CubeRow], task: ShardTask
+        self, rows: Sequence[CubeRow], scenes: Sequence[CubeRow], task: ShardTask
     ) -> tuple[list[list[Outcome]], Pixels]:
-        """Return how a strip was read, and which rows of which measurements are the same."""
-        job, names = self._job, self._cube.measurements
+        """Return how the scenes of a strip were read, and which rows of which measurements are the same."""
+        job, names, plan = self._job, self._cube.measurements, self._plan
         where = slice(task.row_start, task.row_stop), slice(task.y_start, task.y_stop)
         buffers = self._buffers
-        with buffers.borrowed(task) as arrays, buffers.borrowed_values(task, arrays) as of_cube:
+        with (
+            buffers.borrowed(task, len(scenes)) as arrays,
+            buffers.borrowed_values(task, arrays) as values,
+            buffers.borrowed_rows(task, values) as of_cube,
+        ):
             reading = read_shard(
-                rows,
+                scenes,
                 arrays,
-                plan=self._plan,
+                plan=plan.of_scenes,
                 task=task,
                 sources=job.sources,
                 on_source=ignore,
             )
             stored = asyncio.to_thread(lambda: [self._cube.pixels(name, *where) for name in names])
             outcomes, then = await asyncio.gather(reading, stored)
-            await asyncio.to_thread(self._complete, arrays, of_cube, outcomes, rows)
+            await ShardFilling(plan, rows, scenes, (arrays, values, of_cube), step=len(rows)).fill(
+                0, outcomes
+            )
             now = [band for slot in of_cube for band in slot if isinstance(band, np.ndarray)]
             same = await asyncio.to_thread(_compare_rows, then, now, tolerance_of(self._cube))
         return outcomes, same
-
-    def _complete(
-        self,
-        arrays: Sequence[Buffer],
-        of_cube: Sequence[Buffer],
-        outcomes: Sequence[Sequence[Outcome]],
-        rows: Sequence[CubeRow],
-    ) -> None:
-        for at, (row, of_row) in enumerate(zip(rows, outcomes, strict=True)):
-            complete_row(self._plan, arrays, of_cube, at, of_row, row)
 
 
 class VersionLook:
@@ -197,10 +201,11 @@ class CubeLook:
             now = [self._other.pixels(name, *where) for name in names]
             tolerance = tolerance_of(self._cube)
             same &= _compare_rows(then, now, None if tolerance is None else 2 * tolerance)  # both have errors
+        rows = list(self._cube.rows(start, stop))
         return Seen(
-            rows=list(self._cube.rows(start, stop)),
+            rows=rows,
             versions=self._other.versions(start, stop),
-            are_same=same.tolist(),
+            are_same=_per_source(rows, same),
         )
 
 
@@ -251,6 +256,22 @@ def as_stored(plan: CubePlan, cube: StoredCube) -> CubePlan:
 
 def _version(outcome: Outcome) -> Version:
     return Version(status=outcome.status, etag=outcome.etag, reason=outcome.reason)
+
+
+def _per_source(rows: Sequence[CubeRow], same: Pixels) -> list[list[bool]]:
+    """Return whether pixels are the same, for each source of each row.
+
+    Args:
+        rows: A row has one source for all measurements, one for each, or those of the scenes that it is
+            reduced to.
+        same: Of each row and measurement.
+    """
+    return [
+        of_row.tolist()
+        if len(row.sources) == len(of_row) and not row.members
+        else [bool(of_row.all())] * len(row.sources)
+        for row, of_row in zip(rows, same, strict=True)
+    ]
 
 
 def _compare_rows(then: Sequence[Pixels], now: Sequence[Pixels], tolerance: float | None) -> Pixels:

@@ -4,14 +4,17 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, closing
+from dataclasses import replace
 from typing import Any
 
 import obstore
 
 from pixel_gather.core.errors import BudgetError, GatherError, RequestError, StoreError
-from pixel_gather.core.model.source import Source
-from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.plan.choose_layout import Layout
+from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.plan import plan_cube
+from pixel_gather.core.plan.plan_again import Again, plan_again
 from pixel_gather.core.request.output import Output
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.copied_receipt import JOINED
@@ -27,7 +30,7 @@ from pixel_gather.features.replay.look_again import (
     looked_at,
 )
 from pixel_gather.features.replay.replayed_searches import list_searches
-from pixel_gather.in_process.job import listed, opened_job
+from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.in_process.settings import Settings
@@ -53,6 +56,7 @@ def replay(
 
     The request is that of the receipt, and the sources are those of the cube's rows. If the cube's
     list came from a search or a prefix, that is searched again for sources that the cube does not have.
+    Rows that are reduced of many scenes are reduced again, and every scene is told.
     Memory holds two shards, each with its former and its present pixels, and every source that has changed.
 
     Args:
@@ -100,11 +104,11 @@ async def _replay(
             f"{name} is a copy of joined cubes, which no request has gathered: replay its members",
             field="cube",
         )
-    if "reduce" in cube.receipt.request:
+    if cube.is_reduced and to is not None:
         raise RequestError(
-            f"rows of {name} are reduced of many scenes, which cannot be replayed: gather its request again "
-            "to another place, and compare the digests of both",
-            field="cube",
+            f"rows of {name} are reduced of many scenes: gather its request again to another place, or "
+            "replay it without a new cube",
+            field="to",
         )
     found = Replayed(place=name)
 
@@ -118,7 +122,7 @@ async def _replay(
         else:
             look = await _look_at_new_cube(cube, to, settings, found)
         known = set[int]()
-        drifts = _drifts(cube, look, known)
+        drifts = _drifts(cube, look, known, found.remarks)
         async with aclosing(drifts):
             async for each in drifts:
                 note(each)
@@ -127,28 +131,41 @@ async def _replay(
     return found
 
 
-async def _drifts(cube: StoredCube, look: SecondLook, known: set[int]) -> AsyncGenerator[SourceDrift]:
+async def _drifts(
+    cube: StoredCube, look: SecondLook, known: set[int], remarks: list[str]
+) -> AsyncGenerator[SourceDrift]:
     """Yield every source of the cube in order. The hash of each href is added to ``known``."""
     parts = looked_at(cube, look)
     async with aclosing(parts):
         async for start, seen in parts:
             versions = await asyncio.to_thread(cube.versions, start, start + len(seen.rows))
-            for at, (row, then) in enumerate(zip(seen.rows, versions, strict=True)):
-                same = None if seen.are_same is None else seen.are_same[at]
-                for slot, source in enumerate(row.sources):
-                    if source is None:
-                        continue
-                    known.add(hash(source.href))
-                    is_same = same if same is None else all(same) if len(row.sources) == 1 else same[slot]
-                    now = seen.versions[at][slot]
-                    yield _drift(start + at, source, then[slot], now, pixels_are_same=is_same)
+            for at, row in enumerate(seen.rows):
+                same = [None] * len(row.sources) if seen.are_same is None else seen.are_same[at]
+                drifts = [
+                    _drift(start + at, row, source, then, now, pixels_are_same=is_same)
+                    for source, then, now, is_same in zip(
+                        row.sources, versions[at], seen.versions[at], same, strict=True
+                    )
+                    if source is not None
+                ]
+                if row.members and False in same and all(each.drift is Drift.SAME for each in drifts):
+                    remarks.append(
+                        f"row {start + at} has other pixels than its sources, of which none has changed: "
+                        "pixel-gather verify tells whether the cube is damaged"
+                    )
+                for each in drifts:
+                    known.add(hash(each.href))
+                    yield each
 
 
 def _drift(
-    row: int, source: Source, then: Version, now: Version, *, pixels_are_same: bool | None
+    number: int, row: CubeRow, source: Source, then: Version, now: Version, *, pixels_are_same: bool | None
 ) -> SourceDrift:
+    """Return what has changed in one source of a row."""
+    if pixels_are_same is False and row.members and then.etag and then.etag == now.etag:
+        pixels_are_same = True  # the row differs by other scenes
     drift = find_drift(then, now, pixels_are_same=pixels_are_same)
-    return SourceDrift(row=row, band=source.band, href=source.href, drift=drift, then=then, now=now)
+    return SourceDrift(row=number, band=source.band, href=source.href, drift=drift, then=then, now=now)
 
 
 async def _look_at_sources(
@@ -168,6 +185,8 @@ async def _look_at_sources(
     )
     if not headers_only:
         try:
+            if cube.is_reduced:
+                return PixelLook(cube, _plan_rows_anew(request, cube, job), job)
             plan: CubePlan = await plan_cube(
                 request,
                 table=table,
@@ -179,6 +198,29 @@ async def _look_at_sources(
         except (RequestError, BudgetError, ValueError) as error:
             remarks.append(f"no pixels were compared: {error}")
     return VersionLook(cube, job, clients[0])
+
+
+def _plan_rows_anew(request: GatherRequest, cube: StoredCube, job: Job) -> CubePlan:
+    """Return a plan that reduces all rows of a cube again, by what the cube tells of its scenes."""
+    rows = list(cube.rows(0, cube.receipt.shape[0]))
+    append = Append(
+        version=len(cube.receipt.appends) + 2,
+        first_row=len(rows),
+        again=tuple(range(len(rows))),
+        n_tries=(1,) * len(rows),
+        scenes_again=tuple(len(row.members) for row in rows),
+    )
+    nothing_known = Again(n_sources=1, n_by_bucket={}, mean_nbytes=0, mean_open_nbytes=0)
+    plan = plan_again(
+        request,
+        template=cube.template,
+        append=append,
+        digest=cube.receipt.digest,
+        size=nothing_known,
+        workers=job.workers,
+        now=0.0,
+    )
+    return replace(plan, layout=Layout(chunk=cube.receipt.shard, shard=cube.receipt.shard), codec="none")
 
 
 async def _look_at_new_cube(

@@ -2,21 +2,27 @@
 
 from collections.abc import Generator
 from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
+import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import MAX_EXACT, NO_INTEGER, CubeRow, ListColumn, Source
 from pixel_gather.core.plan.cube_plan import BAND
+from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.results.contributors import Scenes, scenes_from_lines
 from pixel_gather.core.results.drift import Version
 from pixel_gather.core.results.row_coordinates import CHUNK_ROWS, RESERVED_NAMES, Values
 from pixel_gather.core.results.row_evidence import column_value, stored_status
 from pixel_gather.io.cube.open_group import open_group
+from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, read_row_table
 from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.zarr_metadata import gather_of
+from pixel_gather.io.parquet.parquet_batches import blame_file
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
 
@@ -60,6 +66,16 @@ class StoredCube:
         """Return (scale, offset) of each measurement, also where rows differ and the arrays tell none."""
         told = self._gather["template"]["measurements"]
         return {each["name"]: (each["scale"], each["offset"]) for each in told}
+
+    @cached_property
+    def template(self) -> CubeTemplate:
+        """What the cube prescribes to its sources."""
+        return CubeTemplate.from_json(self._gather["template"])
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether several scenes became each row."""
+        return "reduce" in self.receipt.request
 
     @property
     def has_time(self) -> bool:
@@ -113,7 +129,15 @@ class StoredCube:
         )
 
     def rows(self, start: int, stop: int) -> Generator[CubeRow]:
-        """Yield the sources of rows [start, stop). A row's missing sources are None."""
+        """Yield the sources of rows [start, stop). A row's missing sources are None.
+
+        Where rows are reduced, the sources are those of all scenes of a row, in order.
+        """
+        if self.is_reduced:
+            for members, _ in self._scenes[start:stop]:
+                sources = tuple(source for scene in members for source in scene.sources)
+                yield CubeRow(time_us=None, sources=sources, members=members)
+            return
         hrefs = self._per_source("href", start, stop)
         times = self._values("time", start, stop) if self.has_time else None
         columns = {each.name: self._per_source(each.name, start, stop) for each in self.columns}
@@ -126,11 +150,16 @@ class StoredCube:
             yield CubeRow(time_us=time_us, sources=sources)
 
     def versions(self, start: int, stop: int) -> list[list[Version]]:
-        """Return how each source of rows [start, stop) was read.
+        """Return how each source of rows [start, stop) was read, in the order of `rows`.
 
         Raises:
             StoreError: A status is none that this version knows.
         """
+        if self.is_reduced:
+            return [
+                [Version(status=each.status, etag=each.etag) for of_scene in outcomes for each in of_scene]
+                for _, outcomes in self._scenes[start:stop]
+            ]
         etags = self._per_source("etag", start, stop)
         statuses = self._per_source("status", start, stop)
         return [
@@ -158,6 +187,28 @@ class StoredCube:
         """Return a measurement's fill value, and whether it is the nodata of its sources."""
         array = self._arrays[name]
         return array.fill_value.item(), "_FillValue" in array.attrs
+
+    @cached_property
+    def _scenes(self) -> list[Scenes]:
+        """The scenes of each row, where several are reduced to one."""
+        names = [each.name for each in self.template.of_scenes.slots]
+        place = f"{self.place}: {CONTRIBUTORS_KEY}"
+        with blame_file(place):
+            try:
+                content = bytes(obstore.get(self.store, CONTRIBUTORS_KEY).bytes())
+            except (BaseError, OSError) as error:
+                raise StoreError(f"{place} cannot be read: {said_of_place(error)}") from error
+            _, batches = read_row_table(content)
+            lines = [
+                dict(zip(batch, line, strict=True))
+                for batch in batches
+                for line in zip(*(values.tolist() for values in batch.values()), strict=True)
+            ]
+            of_row = {
+                row: scenes_from_lines([*of_row], names)
+                for row, of_row in groupby(lines, key=lambda line: line["row"])
+            }
+        return [of_row.get(row, ((), [])) for row in range(self.receipt.shape[0])]
 
     def _source(self, href: str, slot: int, time_us: int | None, values: dict[str, Any]) -> Source | None:
         if not href:
