@@ -12,6 +12,7 @@ from pixel_gather.core.errors import BudgetError, RequestError
 _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "append_to": ("cube",),
     "cube": ("append_to", "cubes"),
+    "features": ("point", "geojson"),
     "grid.crs": ("grid_crs",),
     "id": ("id_column",),
     "limits": ("max_usd", "times_source"),

@@ -492,7 +492,8 @@ def test_the_report_of_a_cube_of_chips_is_drawn(tmp_path: Path) -> None:
     [
         ("id,lon,lat\n1,11,46\n1,11.1,46\n", "windows.table: two chips have the id 1"),
         ("id,lon,lat\n1,11,46\n2,,46\n", "windows.table: chip 2 has no place"),
-        ("id,lon,lat\n1,46,111\n", "windows.table: chip 1 lies nowhere"),
+        ("id,lon,lat\n1,11,46\n2,46,111\n", "chips.csv: row 2 has longitude 46 and latitude 111"),
+        ("id,lon,lat\n1,500,46\n", "chips.csv: it has longitude 500 and latitude 46"),
         ("id,lon,lat,status\n1,11,46,x\n", "windows.table: the cube has a coordinate status of its own"),
         ("id,lon,lat,band_1\n1,11,46,x\n", "windows.table: the cube has a measurement band_1"),
         ("id,lon,lat,cloud\n1,11,46,x\n", "windows.table: the list of sources has a column cloud, too"),

@@ -74,6 +74,48 @@ def test_every_format_gives_the_same_point(case: Case) -> None:
     assert features.geometries is None
 
 
+def _square(west: float, south: float) -> dict[str, object]:
+    ring = [[west, south], [west + 2, south], [west + 2, south + 2], [west, south]]
+    return {"type": "Polygon", "coordinates": [ring]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "a.csv",
+            b"lon,lat\n11,46\n,\n500,46\n",
+            "a.csv: row 3 has longitude 500 and latitude 46: longitudes",
+        ),
+        ("a.csv", b"lon,lat\n46,11\n11,-90.5\n", "a.csv: row 2 has longitude 11 and latitude -90.5"),
+        ("a.csv", b"lon,lat\n-360.5,11\n", "a.csv: it has longitude -360.5 and"),
+        ("a.geojson", _geojson(_BOX, None, _square(359, 46)), "a.geojson: row 3 has longitude 361 and"),
+        ("a.geojson", _geojson(_square(0, -91)), "a.geojson: it has longitude 0 and latitude -91"),
+    ],
+)
+def test_degrees_that_no_point_on_earth_has_are_refused(name: str, content: bytes, said: str) -> None:
+    """The error names the row, counted from 1 in the order of the file."""
+    with pytest.raises(RequestError, match=said):
+        read_features(io.BytesIO(content), name=name, columns=FeatureColumns())
+
+
+def test_degrees_beyond_half_a_turn_are_read() -> None:
+    """Some images count longitudes from 0 to 360, and polygons may go on past 180. An empty row has none."""
+    points = read_features(
+        io.BytesIO(b"lon,lat\n360,90\n-360,-90\n,\ninf,46\n"), name="a.csv", columns=FeatureColumns()
+    )
+    areas = read_features(
+        io.BytesIO(_geojson(_square(179, 0), None)), name="a.geojson", columns=FeatureColumns()
+    )
+    metres = read_features(
+        io.BytesIO(b"lon,lat\n676000,5150000\n"), name="a.csv", columns=FeatureColumns(crs="EPSG:32632")
+    )
+
+    assert points.is_empty.tolist() == [False, False, True, True]
+    assert areas.xs.tolist()[:1] == [180]
+    assert metres.xs.tolist() == [676000]
+
+
 def test_polygons_keep_their_shape() -> None:
     """Their place is the middle of their box; an empty one has none, and is told."""
     features = read_features(

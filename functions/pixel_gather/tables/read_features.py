@@ -53,6 +53,13 @@ _HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2})+")
 _URN: Final = re.compile(r"urn:ogc:def:crs:(\w+):[\w.]*:(\w+)")
 _CRS84: Final = frozenset({"OGC:CRS84", "EPSG:4326", "EPSG:4979"})
 _N_MAX_COLUMNS: Final = 500
+_SLACK: Final = 1e-6
+"""Degrees: a rounding, 0.1 m."""
+
+_MOST_LON: Final = 360 + _SLACK
+"""Some images count longitudes from 0 to 360, or past 180 degrees."""
+
+_MOST_LAT: Final = 90 + _SLACK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +185,36 @@ def _of_table(
         times_us=None if columns.time is None else _times(table, columns.time, name),
         columns=table.select([each for each in names if each in table.column_names]) if names else None,
     )
+    _check_degrees(features, name)
     return replace(features, notes=note_of_empty(features)).in_order()
+
+
+def _check_degrees(features: Features, name: str) -> None:
+    """Refuse longitudes and latitudes that no point on Earth has.
+
+    Raises:
+        RequestError: It names the first row that is wrong.
+    """
+    if features.crs != LONLAT:
+        return
+    shapes = features.geometries
+    corners = [(features.xs, features.ys)] if shapes is None else [shapes.bounds.T[:2], shapes.bounds.T[2:]]
+    for lons, lats in corners:
+        limits = ((lons, _MOST_LON), (lats, _MOST_LAT))
+        if all(np.fmax.reduce(each) <= most and np.fmin.reduce(each) >= -most for each, most in limits):
+            continue  # as of most files: it takes no memory
+        is_wrong = np.zeros(len(lons), bool)
+        for each, most in limits:
+            is_wrong |= np.isfinite(each) & (np.abs(each) > most)
+        if is_wrong.any():
+            row = int(is_wrong.argmax())
+            which = f"row {row + 1}" if len(features) > 1 else "it"
+            raise RequestError(
+                f"{which} has longitude {lons[row]:.10g} and latitude {lats[row]:.10g}: longitudes go "
+                "from -360 to 360 and latitudes from -90 to 90. Longitude comes first; of other coordinates, "
+                "say the CRS",
+                field=name,
+            )
 
 
 def _xy_names(names: Sequence[str], columns: FeatureColumns) -> tuple[str, str] | None:
