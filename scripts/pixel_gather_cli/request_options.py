@@ -438,7 +438,7 @@ def request_of(options: dict[str, Any], given: dict[str, Any] | None = None) -> 
     given |= windows
     for name, part in (("output", output), ("limits", limits)):
         if part:
-            given[name] = {**_object(given, name), **part}
+            given[name] = {**object_in(given, name), **part}
     if not (given or others):
         raise RequestError("give a REQUEST file, or --sources and a window; see --help", field="request")
     return parse_request(_fill_like(given | others))
@@ -644,7 +644,8 @@ def _as_object(sources: Any) -> dict[str, Any]:
     return {} if sources is None else {"list" if isinstance(sources, str) else "hrefs": sources}
 
 
-def _object(given: dict[str, Any], name: str) -> dict[str, Any]:
+def object_in(given: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return an object of a request; an empty one if there is none."""
     part = given.get(name)
     return part if isinstance(part, dict) else {}
 

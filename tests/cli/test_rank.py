@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import arro3.io
 import pytest
@@ -94,20 +95,57 @@ def test_request_file_says_the_same_as_options(
     assert values[0][0] == "s0"
 
 
-def test_request_file_and_options_do_not_mix(
+def test_options_replace_fields_of_the_request_file(
     scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The option is named. So is what is wrong in the file."""
+    """As with ``run``. What an option does not say stays, and its default replaces nothing."""
+    file = tmp_path / "ranking.json"
+    given = {"sources": str(scenes), "by": "B4", "order": "asc", "precision": "exact", "area": "scene"}
+    file.write_text(json.dumps(given | {"limits": {"usd": 1, "seconds": 0.0001}}))
+    box = ",".join(map(str, lonlat_box(20, 30, 200, 180)))
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(scenes.read_text().splitlines()[:5]))
+    words = ("--max-seconds", "60", "--json")
+
+    def ranked(*more: str) -> dict[str, Any]:
+        _run(*more, *words)
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    assert _run("--request", str(file)) == 2
+    assert "limits.seconds: 4 scenes would take" in capsys.readouterr().err
+    found = ranked("--request", str(file), *_NDVI, f"--bbox={box}", "--top", "2")
+    alone = ranked(
+        str(scenes), *_NDVI, f"--bbox={box}", "--top", "2", "--order", "asc", "--precision", "exact"
+    )
+    assert found["scenes"][0]["id"] == "s0"
+    for rows in (found["scenes"], alone["scenes"]):
+        for row in rows:
+            del row["seconds"]
+    assert found["scenes"] == alone["scenes"]
+    assert [row["id"] for row in ranked(str(few), "--request", str(file), *_NDVI)["scenes"]] == ["s0", "s1"]
+
+
+def test_what_is_wrong_in_the_file_or_beside_it_is_named(
+    scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A field of the file by its name, an option by its own."""
     file = tmp_path / "ranking.json"
     file.write_text(json.dumps({"sources": str(scenes), "by": "B4", "tops": 3}))
     said = {
-        ("--top", "3"): "--top: the file of --request says that",
-        ("--collection", "a"): "--collection: the file of --request says that",
-        (str(scenes),): "LIST: the file of --request says that",
-        (): "tops: there is no such field",
+        (): "pixel-gather: tops: there is no such field",
+        ("--top", "3"): "pixel-gather: tops: there is no such field",
     }
 
     for more, words in said.items():
+        assert _run("--request", str(file), *more) == 2
+        assert words in capsys.readouterr().err
+    file.write_text(json.dumps({"sources": str(scenes), "by": "B4"}))
+    for more, words in {
+        ("--collection", "a"): "give one of LIST, --catalog and --stac",
+        ("--by", ""): "--by: write what to rank by",
+        ("--bbox", "1,2,1,3"): "--bbox: it has no width",
+    }.items():
         assert _run("--request", str(file), *more) == 2
         assert words in capsys.readouterr().err
 

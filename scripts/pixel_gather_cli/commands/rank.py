@@ -30,6 +30,7 @@ from pixel_gather_cli.request_options import (
     Numbers,
     check_folders,
     in_home,
+    object_in,
     read_geojson,
     read_request_file,
     settings_of,
@@ -112,7 +113,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("list_file", metavar="[LIST]", required=False)
 @click.option("--by", metavar="WHAT", help="ndvi, red, clear, or (nir - red) / (nir + red).")
 @click.option(
-    "--request", "request_file", metavar="FILE", help="Read the whole ranking from this JSON or YAML file."
+    "--request", "request_file", metavar="FILE", help="Ranking as JSON or YAML; options replace its fields."
 )
 @_options
 @settings_options
@@ -124,7 +125,8 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
 
     With --deployed, a deployment ranks next to the data. It is named as for submit.
 
-    The file of --request has the fields of POST /rankings, and says which scenes are ranked and how.
+    The file of --request has the fields of POST /rankings, and says which scenes are ranked and how. Options
+    replace its fields; LIST, --catalog and --stac replace its scenes.
 
     \b
     pixel-gather rank list.csv --by ndvi --top 20
@@ -142,12 +144,7 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
         _check_dry_run(target, out)
     if out["html"] is not None:
         check_extra("report", "ranking sheets")
-    taken = {name: options.pop(name) for name in _SAID_BY_REQUEST if name in options}
-    if request_file is None:
-        body = _body_of_options(list_file, by, taken, check_kept=kept.pop("check_kept"))
-    else:
-        del kept["check_kept"]
-        body = _body_of_file(request_file)
+    body = _body(request_file, list_file, {"by": by, "check_kept": kept.pop("check_kept")} | options)
     asked = RankingBody.of(body)
     if is_dry_run:
         plan = run(plan_ranking(asked.sources, asked.request, settings=settings_of(options))).to_json()
@@ -226,66 +223,55 @@ def _on_aws(target: Target, body: dict[str, Any], *, show: Callable[[Progress], 
     return rank_on_aws(deployment, body, on_progress=show)
 
 
-def _body_of_options(
-    list_file: str | None, by: str | None, options: dict[str, Any], *, check_kept: bool | None
-) -> dict[str, Any]:
-    """Return what ``POST /rankings`` takes.
+def _body(request_file: str | None, list_file: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what ``POST /rankings`` takes: the fields of a file, and of the options that replace them.
 
     Raises:
-        RequestError: An option is wrong.
+        RequestError: The file cannot be read, or an option is wrong.
     """
-    if by is None:
+    if options["by"] is None and request_file is None:
         raise click.UsageError("Missing option '--by'.")
-    limits = {"usd": options.pop("max_usd"), "seconds": options.pop("max_seconds")}
-    given = {"by": by} | _take_options(options)
-    sources = parse_sources(_sources(list_file, RankingRequest.of(**given), options))
-    area = {name: given.pop(name) for name in ("bbox", "geojson") if given.get(name) is not None}
-    body = given | {
-        "sources": sources.model_dump(mode="json", exclude_defaults=True),
-        "area": area,
-        "limits": {name: value for name, value in limits.items() if value is not None},
-    }
-    return {name: value for name, value in body.items() if value is not None and value not in ({}, False)} | (
-        {} if check_kept is None else {"check_kept": check_kept}
-    )
+    body = read_request_file(request_file, fields="by, and scenes or sources")
+    limits = {"usd": options["max_usd"], "seconds": options["max_seconds"]}
+    limits = {name: value for name, value in limits.items() if value is not None}
+    asked = _asked(options)
+    if request_file is not None:  # a default replaces nothing
+        asked = {name: value for name, value in asked.items() if _is_given(name)}
+    if area := {name: asked.pop(name) for name in ("bbox", "geojson") if name in asked}:
+        asked["area"] = area
+    if limits:
+        asked["limits"] = {**object_in(body, "limits"), **limits}
+    body |= asked
+    if request_file is None or list_file is not None or any(options[name] for name in _SCENES):
+        body = {name: value for name, value in body.items() if name not in ("scenes", "sources")}
+        fields = {name: value for name, value in body.items() if name not in ("limits", "check_kept")}
+        sources = parse_sources(_sources(list_file, RankingRequest.from_json(fields), options))
+        body["sources"] = sources.model_dump(mode="json", exclude_defaults=True)
+    return body
 
 
-def _body_of_file(file: str) -> dict[str, Any]:
-    """Return what a file says.
-
-    Raises:
-        RequestError: It cannot be read, or an option says the same.
-    """
-    context = click.get_current_context()
-    for name in ("list_file", "by", "check_kept", *_SAID_BY_REQUEST):
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            shown = "LIST" if name == "list_file" else f"--{_OPTION_NAMES.get(name, name.replace('_', '-'))}"
-            raise RequestError("the file of --request says that: leave it out", field=shown)
-    return read_request_file(file, fields="by, and scenes or sources")
+def _is_given(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-_SAID_BY_REQUEST = (
-    *("bbox", "geojson", "mask", "statistic", "precision", "order", "top", "bands", "raw"),
-    *("catalog", "stac", "datetime", "where", "collections", "max_usd", "max_seconds"),
-)
-"""Options that a file says instead."""
-
-_OPTION_NAMES = {"collections": "collection"}
+_SCENES = ("catalog", "stac", "datetime", "where", "collections")
 _MOST_PICTURES = 100
 
 
-def _take_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of a ranking out and return them by the names of `RankingRequest.of`."""
-    names = ("bbox", "statistic", "precision", "order", "top", "raw")
-    given = {name: options.pop(name) for name in names}
-    geojson, mask, bands = (options.pop(name) for name in ("geojson", "mask", "bands"))
+def _asked(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that options say, by the options' names."""
+    names = ("by", "check_kept", "bbox", "statistic", "precision", "order", "top")
+    asked = {name: options[name] for name in names if options[name] is not None}
+    geojson, mask, bands = (options[name] for name in ("geojson", "mask", "bands"))
     if geojson is not None:
-        given["geojson"] = read_geojson(geojson)
+        asked["geojson"] = read_geojson(geojson)
     if mask is not None:
-        given["mask"] = mask_option(mask)
+        asked["mask"] = mask_option(mask)
     if bands is not None:
-        given["bands"] = bands_option(bands)
-    return given
+        asked["bands"] = bands_option(bands)
+    if options["raw"]:
+        asked["raw"] = True
+    return asked
 
 
 def _sources(list_file: str | None, request: RankingRequest, options: dict[str, Any]) -> Any:
