@@ -4,7 +4,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -109,15 +108,13 @@ class LayoutOption(Numbers):
         return {"chunk": super().convert(value, param, ctx)}
 
 
+_GRIDS = "any|same|finest|coarsest|WIDTH"
+
+
 class GridOption(click.ParamType[Any]):
     """A grid by word, or the width of its pixels."""
 
     name = "grid"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return the placeholder that the help shows."""
-        del param, ctx
-        return "any|same|finest|coarsest|WIDTH"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the word, or an object with the resolution."""
@@ -128,18 +125,13 @@ class GridOption(click.ParamType[Any]):
         try:
             return {"resolution": float(value)}
         except ValueError:
-            self.fail(f"{value!r} is not {self.get_metavar(None, None)}", param, ctx)  # type: ignore[arg-type] # not used
+            self.fail(f"{value!r} is not {_GRIDS}", param, ctx)
 
 
 class ResamplingOption(click.ParamType[Any]):
     """One way for all bands, or BAND=WAY, separated by commas."""
 
     name = "resampling"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return the placeholder that the help shows."""
-        del param, ctx
-        return "WAY|BAND=WAY,..."
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the way, or a way for each band that is named."""
@@ -272,6 +264,7 @@ _PIXELS = (
     click.option(
         "--grid",
         type=GridOption(),
+        metavar=_GRIDS,
         help="Accept any grid, or only one; or give all sources pixels of this width, in units of their CRS.",
     ),
     click.option(
@@ -287,6 +280,7 @@ _PIXELS = (
     click.option(
         "--resampling",
         type=ResamplingOption(),
+        metavar="WAY|BAND=WAY,...",
         help="How finer pixels become one of --grid: average, mode or nearest, for all bands or by name. "
         "With --grid-crs or --like: nearest or bilinear.",
     ),
@@ -364,28 +358,24 @@ _READING = (
     ),
 )
 
-type _Command = Callable[..., Any]
+request_options = with_options(
+    click.argument("request_file", metavar="[REQUEST]", required=False),
+    *_SOURCES,
+    *_SCENES,
+    *_WINDOW,
+    *_PIXELS,
+    *_OUTPUT,
+)
+"""Adds REQUEST and the options that replace its fields."""
 
+name_options = with_options(*_NAMES)
+"""Adds the options that say what is read from the names of files."""
 
-def request_options(command: _Command) -> _Command:
-    """Add REQUEST and the options that replace its fields."""
-    command = with_options(command, (*_SOURCES, *_SCENES, *_WINDOW, *_PIXELS, *_OUTPUT))
-    return click.argument("request_file", metavar="[REQUEST]", required=False)(command)
+store_options = with_options(*_STORES)
+"""Adds the options for access to object stores."""
 
-
-def name_options(command: _Command) -> _Command:
-    """Add the options that say what is read from the names of files."""
-    return with_options(command, _NAMES)
-
-
-def store_options(command: _Command) -> _Command:
-    """Add the options for access to object stores."""
-    return with_options(command, _STORES)
-
-
-def settings_options(command: _Command) -> _Command:
-    """Add the options for access to object stores and for reading."""
-    return store_options(with_options(command, _READING))
+settings_options = with_options(*_STORES, *_READING)
+"""Adds the options for access to object stores and for reading."""
 
 
 def request_of(options: dict[str, Any], given: dict[str, Any] | None = None) -> GatherRequest:
@@ -404,24 +394,15 @@ def request_of(options: dict[str, Any], given: dict[str, Any] | None = None) -> 
     given = read_request_file(file, fields="sources and window") if given is None else given
     for name in ("sources", "prefix", "index", "catalog", "items", "append_to", "windows"):
         options[name] = in_home(options[name])
-    sources = _taken(
-        options, list="sources", prefix="prefix", glob="glob", regex="regex", time="time", band="band"
-    )
+    sources = _taken(options, "prefix", "glob", "regex", "time", "band", list="sources")
     scenes = _taken_scenes(options)
-    sign = _taken(options, sign="sign")
+    sign = _taken(options, "sign")
     windows = _taken_windows(options)
     output = _taken_output(options)
-    limits = _taken(options, usd="max_usd", times_source="times_source")
+    limits = _taken(options, "times_source", usd="max_usd")
     others = _taken(
         options,
-        bands="bands",
-        overview="overview",
-        masked="masked",
-        nodata="nodata",
-        values="values",
-        index="index",
-        duplicates="duplicates",
-        failed_rows="failed_rows",
+        *("bands", "overview", "masked", "nodata", "values", "index", "duplicates", "failed_rows"),
     )
     others |= _taken_mask(options, given.get("mask"))
     others |= _taken_reduce(options, given.get("reduce"))
@@ -476,10 +457,8 @@ def _taken_grid(options: dict[str, Any], given: Any) -> dict[str, Any]:
 
 def _taken_windows(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the options of the window, or of many, and return the fields that they fill."""
-    window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
-    windows = _taken(
-        options, table="windows", sample="sample", seed="seed", strata="strata", spacing="spacing"
-    )
+    window = _taken(options, "tile", "pixels", "bbox", "point", "size", "crs")
+    windows = _taken(options, "sample", "seed", "strata", "spacing", table="windows")
     if "table" in windows:
         windows |= {name: window.pop(name) for name in ("size", "crs") if name in window}
     return {name: part for name, part in (("window", window), ("windows", windows)) if part}
@@ -519,29 +498,14 @@ def _taken_output(options: dict[str, Any]) -> dict[str, Any]:
         "no_sharding": {"sharding": False},
     }
     flagged = [given for name, given in flags.items() if options.pop(name)]
-    output = _taken(
-        options,
-        append_to="append_to",
-        archive="archive",
-        expected_rows="expected_rows",
-        layout="layout",
-        codec="codec",
-        zfp_tolerance="zfp_tolerance",
-    )
+    output = _taken(options, "append_to", "archive", "expected_rows", "layout", "codec", "zfp_tolerance")
     return {name: value for given in (output, *flagged) for name, value in given.items()}
 
 
 def _taken_scenes(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the options that look for scenes, and return them as a part of ``sources``."""
     given = _taken(
-        options,
-        stac="stac",
-        items="items",
-        catalog="catalog",
-        assets="assets",
-        collections="collection",
-        datetime="datetime",
-        where="where",
+        options, "stac", "items", "catalog", "assets", "datetime", "where", collections="collection"
     )
     places = {name: given.pop(name) for name in _SCENE_FIELDS if name in given}
     if not given.get("collections"):
@@ -631,9 +595,16 @@ def settings_of(options: dict[str, Any]) -> Settings:
     )
 
 
-def _taken(options: dict[str, Any], **names: str) -> dict[str, Any]:
-    """Remove options and return the given ones by the request's names."""
-    values = {field: options.pop(option) for field, option in names.items()}
+def _taken(options: dict[str, Any], *same: str, **names: str) -> dict[str, Any]:
+    """Remove options and return the given ones by the request's names.
+
+    Args:
+        options: Of the command.
+        same: Options with the name of their field.
+        names: Others, by their fields.
+    """
+    option_of = {name: name for name in same} | names
+    values = {field: options.pop(option) for field, option in option_of.items()}
     return {field: value for field, value in values.items() if value is not None and value is not False}
 
 

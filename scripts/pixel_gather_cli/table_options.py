@@ -14,12 +14,17 @@ from pixel_gather.tables.table_page import write_table_page
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather.tables.wide_table import write_wide
 from pixel_gather_cli.deployment.tables import table_on_aws
-from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.place_options import place_options, target_of_options
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import check_folders, in_home, settings_of
 from pixel_gather_cli.table_text import made_text, plan_text
-from pixel_gather_cli.value_options import SCENE_OPTIONS, bands_option, scenes_of_options
+from pixel_gather_cli.value_options import (
+    MASK_OPTION,
+    NAME_OPTIONS,
+    SCENE_OPTIONS,
+    scenes_of_options,
+    values_of_options,
+)
 
 FEATURE_OPTIONS: Final = (
     click.option("--id", "id_column", metavar="COLUMN", help="Ids of the features.  [default: 1, 2, ...]"),
@@ -46,13 +51,8 @@ VALUE_OPTIONS: Final = (
         metavar="WHAT",
         help="ndvi, or red,nir, or evi=2.5*(nir-red)/(nir+1).  [default: all bands, as they are stored]",
     ),
-    click.option(
-        "--mask", metavar="BAND:VALUES", help="Pixels to drop, such as scl:3,8,9 or qa_pixel:bits=3,4."
-    ),
-    click.option(
-        "--bands", metavar="NAMES", help="Bands that the names in --by stand for, such as red=B4,nir=B5."
-    ),
-    click.option("--raw", is_flag=True, help="Use stored values, without scale and offset."),
+    MASK_OPTION,
+    *NAME_OPTIONS,
 )
 
 TABLE_OPTIONS: Final = (
@@ -85,7 +85,6 @@ def table_fields(features: str, options: dict[str, Any]) -> dict[str, Any]:
     """
     sources = options.pop("sources")
     kind, search = scenes_of_options(sources, options, what="--sources", field="sources")
-    mask, bands = options.pop("mask"), options.pop("bands")
     limits = {"usd": options.pop("max_usd"), "seconds": options.pop("max_seconds")}
     fields = {
         "features": in_home(features),
@@ -97,9 +96,7 @@ def table_fields(features: str, options: dict[str, Any]) -> dict[str, Any]:
         "time": options.pop("time_column"),
         "tolerance": options.pop("tolerance"),
         "by": options.pop("by"),
-        "mask": None if mask is None else mask_option(mask),
-        "bands": None if bands is None else bands_option(bands),
-        "raw": options.pop("raw"),
+        **values_of_options(options),
         "limits": {name: value for name, value in limits.items() if value is not None},
     }
     return {name: value for name, value in fields.items() if value is not None and value not in ({}, False)}

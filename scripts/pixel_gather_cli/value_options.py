@@ -5,7 +5,18 @@ from typing import Any, Final
 import click
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.request_options import collection_option, in_home
+
+MASK_OPTION: Final = click.option(
+    "--mask", metavar="BAND:VALUES", help="Pixels to drop, such as scl:3,8,9 or qa_pixel:bits=3,4."
+)
+NAME_OPTIONS: Final = (
+    click.option(
+        "--bands", metavar="NAMES", help="Bands that the names in --by stand for, such as red=B4,nir=B5."
+    ),
+    click.option("--raw", is_flag=True, help="Use stored values, without scale and offset."),
+)
 
 SCENE_OPTIONS: Final = (
     click.option("--catalog", metavar="FILE", help="Scenes of what pixel-gather catalog wrote."),
@@ -57,3 +68,17 @@ def bands_option(text: str) -> dict[str, str]:
     if not all(name.strip() and band.strip() for name, _, band in pairs):
         raise RequestError(f"{text!r} is not such as red=B4,nir=B5", field="--bands")
     return {name.strip(): band.strip() for name, _, band in pairs}
+
+
+def values_of_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Remove the options of mask and names, and return ``mask``, ``bands`` and ``raw`` of the request.
+
+    Raises:
+        RequestError: It names the option that is wrong.
+    """
+    mask, bands = options.pop("mask"), options.pop("bands")
+    return {
+        "mask": None if mask is None else mask_option(mask),
+        "bands": None if bands is None else bands_option(bands),
+        "raw": options.pop("raw"),
+    }

@@ -14,9 +14,11 @@ from pixel_gather.in_process.places import check_place
 from pixel_gather_bench.blocks.blocks import RECORDS, BlocksRequest, bench_blocks, join_reports, put_report
 from pixel_gather_bench.blocks.sweep import CODECS, SWEEPS, BlockSetting, Sweep
 from pixel_gather_bench.experiment import new_folder, removed_if_empty
+from pixel_gather_cli.commands.bench_suite_options import OUTPUT_OPTIONS, TO_OPTION, times_option
 from pixel_gather_cli.exit_codes import INTERRUPTED
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 from pixel_gather_cli.signals import ends_when_terminated
+from pixel_gather_cli.with_options import with_options
 
 _SIZES_MB: Final = "0.64,1.3,2.5,5,10,20,50"
 _IN_FLIGHT: Final = "1,2,4,8,16"
@@ -92,15 +94,13 @@ class Names(click.ParamType[tuple[str, ...]]):
     default=256.0,
     help="Decoded size of each cube in MB of 1,000,000 bytes.  [default: 256]",
 )
-@click.option("--times", type=click.IntRange(1, 100), metavar="N", default=3, help="Rounds.  [default: 3]")
+@times_option("Rounds.")
 @click.option(
     "--place",
     metavar="PLACE",
     help="Folder or s3://bucket/prefix for the cubes, which are deleted again.  [default: below --to]",
 )
-@click.option(
-    "--to", default="out/bench", metavar="DIR", help="Folder for the results.  [default: out/bench]"
-)
+@TO_OPTION
 @click.option(
     "--from",
     "earlier",
@@ -109,8 +109,7 @@ class Names(click.ParamType[tuple[str, ...]]):
     help="Measure nothing; join the results of these folders.",
 )
 @store_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@with_options(*OUTPUT_OPTIONS)
 def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> int:
     """Measure reading and writing a cube by block size, concurrency and worker processes.
 

@@ -16,7 +16,9 @@ from pixel_gather_bench.ingest.job import WayTrial
 from pixel_gather_bench.ingest.made_object import make_object
 from pixel_gather_bench.ingest.ways import WAYS
 from pixel_gather_bench.suite.sources import read_hrefs
+from pixel_gather_cli.commands.bench_suite_options import OUTPUT_OPTIONS, TO_OPTION, times_option
 from pixel_gather_cli.request_options import store_options, stores_of
+from pixel_gather_cli.with_options import with_options
 
 _NAMES = tuple(way.name for way in WAYS)
 
@@ -67,13 +69,10 @@ _NAMES = tuple(way.name for way in WAYS)
     "2 GB. It stays.",
 )
 @click.option("--reference", is_flag=True, help="Compare with the figures published in 2022.")
-@click.option("--times", type=click.IntRange(1, 100), metavar="N", default=3, help="Rounds.  [default: 3]")
-@click.option(
-    "--to", default="out/bench", metavar="DIR", help="Folder for the results.  [default: out/bench]"
-)
+@times_option("Rounds.")
+@TO_OPTION
 @store_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@with_options(*OUTPUT_OPTIONS)
 def bench_ingest_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Measure the ways to pull one large object or many windows from object storage.
 

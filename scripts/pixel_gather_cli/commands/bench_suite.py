@@ -10,25 +10,29 @@ import click
 from pixel_gather_bench.suite.records import Record, read_list, read_records, read_settings
 from pixel_gather_bench.suite.suite import Step, run_suite, write_suite_report
 from pixel_gather_bench.suite.table import group_by_digest, suite_to_json
-from pixel_gather_cli.commands.bench_suite_options import begin_suite, check_resume, suite_options
+from pixel_gather_cli.commands.bench_suite_options import (
+    OUTPUT_OPTIONS,
+    TO_OPTION,
+    begin_suite,
+    check_resume,
+    suite_options,
+)
 from pixel_gather_cli.commands.bench_suite_text import failure_lines, open_run_bar, table_text, warning_of
 from pixel_gather_cli.exit_codes import INTERRUPTED
 from pixel_gather_cli.request_options import store_options
+from pixel_gather_cli.with_options import with_options
 
 
 @click.command("suite")
 @suite_options
 @store_options
-@click.option(
-    "--to", default="out/bench", metavar="DIR", help="Folder for the results.  [default: out/bench]"
-)
+@TO_OPTION
 @click.option("--resume", metavar="FOLDER", help="Do the missing runs of this folder. Give no LIST.")
 @click.option("--reference", is_flag=True, help="Compare with the figures published in 2018.")
 @click.option(
     "--no-report", is_flag=True, help="Write no report. 'pixel-gather report FOLDER --to DIR' does it later."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@with_options(*OUTPUT_OPTIONS)
 @click.pass_context
 def bench_suite_command(
     context: click.Context,

@@ -1,6 +1,5 @@
 """The options of ``pixel-gather bench LIST``, and the folder that a suite begins with."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,11 +13,9 @@ from pixel_gather_bench.suite.job import ENGINES, MOST, EngineName, parse_concur
 from pixel_gather_bench.suite.records import BestBy, SuiteSettings, write_settings
 from pixel_gather_bench.suite.sources import check_memory, find_target, read_hrefs
 from pixel_gather_cli.request_options import Tile, stores_of
-from pixel_gather_cli.with_options import with_options
+from pixel_gather_cli.with_options import Option, with_options
 
 _GO_WITH_RESUME = frozenset({"resume", "reference", "no_report", "as_json", "quiet"})
-
-type _Command = Callable[..., Any]
 
 
 class Engines(click.ParamType[Any]):
@@ -47,7 +44,36 @@ class Concurrencies(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-_OPTIONS = (
+TILE_OPTIONS = (
+    click.option(
+        "--block", type=Tile(), default="centre", help="A tile: its column and row.  [default: centre]"
+    ),
+    click.option(
+        "--band", type=click.IntRange(1), default=1, metavar="N", help="Band of each file.  [default: 1]"
+    ),
+)
+TO_OPTION = click.option(
+    "--to", default="out/bench", metavar="DIR", help="Folder for the results.  [default: out/bench]"
+)
+OUTPUT_OPTIONS = (
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    click.option("--quiet", is_flag=True, help="Show no progress."),
+)
+
+
+def times_option(help_: str) -> Option:
+    """Return the option ``--times``."""
+    return click.option(
+        "--times", type=click.IntRange(1, 100), default=3, metavar="N", help=f"{help_}  [default: 3]"
+    )
+
+
+def tile_of(block: Any) -> tuple[int, int] | None:
+    """Return (row, column) of ``--block``, or None for the tile in the middle."""
+    return None if block == "centre" else (block[1], block[0])
+
+
+suite_options = with_options(
     click.argument("list_file", metavar="[LIST]", required=False),
     click.option(
         "--prefix", metavar="PREFIX", help="All files below a folder or s3://bucket/prefix, not a LIST."
@@ -55,15 +81,7 @@ _OPTIONS = (
     click.option("--glob", metavar="PATTERN", help="Match the path below the prefix, such as '**/*_B4.TIF'."),
     click.option("--regex", metavar="PATTERN", help="Search this regular expression in the whole href."),
     click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first N files."),
-    click.option(
-        "--block",
-        type=Tile(),
-        default="centre",
-        help="A tile: its column and row.  [default: centre]",
-    ),
-    click.option(
-        "--band", type=click.IntRange(1), default=1, metavar="N", help="Band of each file.  [default: 1]"
-    ),
+    *TILE_OPTIONS,
     click.option(
         "--engine",
         "engines",
@@ -81,9 +99,7 @@ _OPTIONS = (
         help=f"Files read at one time, up to {MOST}: numbers, ranges such as 1-56:5, and auto, "
         "with which fast adapts while reading.  [default: 1,2,3,6,12,24,49,auto]",
     ),
-    click.option(
-        "--times", type=click.IntRange(1, 100), default=3, metavar="N", help="Runs of each.  [default: 3]"
-    ),
+    times_option("Runs of each."),
     click.option(
         "--best-by",
         type=click.Choice(get_args(BestBy.__value__)),
@@ -105,11 +121,7 @@ _OPTIONS = (
     ),
     click.option("--keep", is_flag=True, help="Keep the pixels as .npy, shape (file, y, x)."),
 )
-
-
-def suite_options(command: _Command) -> _Command:
-    """Add the options of a suite."""
-    return with_options(command, _OPTIONS)
+"""Adds the options of a suite."""
 
 
 def check_resume(context: click.Context) -> None:
@@ -139,20 +151,11 @@ def begin_suite(options: dict[str, Any]) -> Path:
         raise RequestError("rasterio needs numbers: only fast has auto", field="--concurrency")
     stores = stores_of(options)
     hrefs = read_hrefs(_sources_of(options), first=options["first"], stores=stores)
-    block = options["block"]
-    target = find_target(
-        hrefs, tile=None if block == "centre" else tuple(reversed(block)), band=options["band"], stores=stores
-    )
+    target = find_target(hrefs, tile=tile_of(options["block"]), band=options["band"], stores=stores)
     check_memory(target, len(hrefs))
     same = (
-        "engines",
-        "concurrencies",
-        "times",
-        "warm_up",
-        "bucket_warm_up",
-        "header_nbytes",
-        "keep",
-        "best_by",
+        *("engines", "concurrencies", "times", "warm_up", "bucket_warm_up"),
+        *("header_nbytes", "keep", "best_by"),
     )
     settings = SuiteSettings(
         target=target, stores=stores, machine=about_machine(), **{name: options[name] for name in same}

@@ -14,18 +14,23 @@ from pixel_gather_bench.suite.sources import read_hrefs
 from pixel_gather_bench.suite.suite import Step
 from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEnd, by_back_end
 from pixel_gather_bench.threads.threads import ThreadsRequest, bench_threads
-from pixel_gather_cli.commands.bench_suite_options import Concurrencies
+from pixel_gather_cli.commands.bench_suite_options import (
+    OUTPUT_OPTIONS,
+    TILE_OPTIONS,
+    TO_OPTION,
+    Concurrencies,
+    tile_of,
+    times_option,
+)
 from pixel_gather_cli.commands.bench_suite_text import failure_lines
-from pixel_gather_cli.request_options import Tile, store_options, stores_of
+from pixel_gather_cli.request_options import store_options, stores_of
+from pixel_gather_cli.with_options import with_options
 
 
 @click.command("threads")
 @click.argument("lists", metavar="LIST...", nargs=-1, required=True)
 @click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first N files of each LIST.")
-@click.option("--block", type=Tile(), default="centre", help="A tile: its column and row.  [default: centre]")
-@click.option(
-    "--band", type=click.IntRange(1), default=1, metavar="N", help="Band of each file.  [default: 1]"
-)
+@with_options(*TILE_OPTIONS)
 @click.option(
     "--concurrency",
     "concurrencies",
@@ -35,16 +40,11 @@ from pixel_gather_cli.request_options import Tile, store_options, stores_of
     help="Files read at one time, and auto, with which the reader adapts.  "
     "[default: 1,2,4,8,16,32,64,128,auto]",
 )
-@click.option(
-    "--times", type=click.IntRange(1, 100), default=3, metavar="N", help="Runs of each.  [default: 3]"
-)
+@times_option("Runs of each.")
 @click.option("--reference", is_flag=True, help="Compare with the figures published in 2016.")
 @store_options
-@click.option(
-    "--to", default="out/bench", metavar="DIR", help="Folder for the results.  [default: out/bench]"
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@TO_OPTION
+@with_options(*OUTPUT_OPTIONS)
 def bench_threads_command(
     *, lists: tuple[str, ...], to: str, as_json: bool, quiet: bool, **options: Any
 ) -> int:
@@ -89,12 +89,11 @@ def _request(lists: tuple[str, ...], options: dict[str, Any]) -> ThreadsRequest:
     found = (
         read_hrefs(Sources.model_validate(each), first=options["first"], stores=stores) for each in lists
     )
-    block = options["block"]
     return ThreadsRequest(
         hrefs=tuple(href for hrefs in found for href in hrefs),
         concurrencies=options["concurrencies"],
         times=options["times"],
-        tile=None if block == "centre" else tuple(reversed(block)),
+        tile=tile_of(options["block"]),
         band=options["band"],
         stores=stores,
         with_published=options["reference"],

@@ -19,16 +19,7 @@ _GOES_ON = "gathers and tables begin as they are asked for"
 @click.option("--halt", is_flag=True, help="Let nothing begin, and let what runs have one worker.")
 @click.option("--resume", is_flag=True, help="Let all begin again, and give what runs its workers back.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def budget_command(  # its options
-    *,
-    stack: str,
-    region: str | None,
-    profile: str | None,
-    endpoint: str | None,
-    halt: bool,
-    resume: bool,
-    as_json: bool,
-) -> None:
+def budget_command(*, stack: str, halt: bool, resume: bool, as_json: bool, **account: str | None) -> None:
     """Show whether a deployment has spent its budget of the month, halt it, or let it go on.
 
     A deployment with the setting max_usd_per_month halts by itself. After --resume it does so again in the
@@ -40,7 +31,7 @@ def budget_command(  # its options
     """
     if halt and resume:
         raise click.UsageError("give --halt or --resume, not both")
-    switch = _open_switch(AwsAccount(region=region, profile=profile, endpoint=endpoint), stack)
+    switch = _open_switch(AwsAccount(**account), stack)
     until = time.monotonic() + _LONGEST_S
     changed: list[str] = []
     if halt:

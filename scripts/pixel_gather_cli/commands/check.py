@@ -42,16 +42,7 @@ _EMULATED = (
     help="Write the measured figures into this file of settings: cdk.context.json.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def check_command(
-    *,
-    stack: str,
-    region: str | None,
-    profile: str | None,
-    endpoint: str | None,
-    failures: bool,
-    save: Path | None,
-    as_json: bool,
-) -> int:
+def check_command(*, stack: str, failures: bool, save: Path | None, as_json: bool, **access: Any) -> int:
     """Gather 20 small files in a deployment, and compare what is seen with what is assumed.
 
     The files are made and uploaded by the command. It needs the rights of whoever deploys. With --save, the
@@ -61,12 +52,12 @@ def check_command(
     scripts/deploy check
     scripts/deploy check --failures --save cdk.context.json
     """
-    account = AwsAccount(region=region, profile=profile, endpoint=endpoint)
+    account = AwsAccount(**access)
     there = DeployedStack(account, stack)
     if save is not None and there.is_emulated:
         raise click.UsageError("figures of the emulator are not those of AWS: leave out --save")
     smoke = gather_samples(there)
-    stores = StoreSettings(region=region, profile=profile, endpoint=endpoint)
+    stores = StoreSettings(**access)
     measured = measure(
         smoke, opened_s=_opened_s(smoke, stores), account_concurrency=_account_concurrency(there)
     )

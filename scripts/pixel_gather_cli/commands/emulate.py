@@ -49,16 +49,7 @@ _EXAMPLE: Final = (
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write the environment to this file, as KEY=VALUE.",
 )
-def emulate_command(
-    *,
-    command: tuple[str, ...],
-    port: int,
-    workers: int | None,
-    source_buckets: tuple[str, ...],
-    given: tuple[str, ...],
-    as_json: bool,
-    env_file: Path | None,
-) -> int:
+def emulate_command(*, command: tuple[str, ...], given: tuple[str, ...], **options: Any) -> int:
     """Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM.
 
     It prints environment variables that direct the AWS tools and pixel-gather to the stack, and runs until
@@ -74,15 +65,7 @@ def emulate_command(
     if command and shutil.which(command[0]) is None:
         raise click.ClickException(f"{command[0]}: no such command; nothing was deployed")
     deployed, failures = _emulator()
-    options = Options(
-        port=port,
-        workers=workers,
-        source_buckets=source_buckets,
-        context=_context(given),
-        as_json=as_json,
-        env_file=env_file,
-    )
-    return emulate(command, options, deployed=deployed, failures=failures)
+    return emulate(command, Options(context=_context(given), **options), deployed=deployed, failures=failures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """``pixel-gather points``: the values of thousands of images under my points."""
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -39,15 +38,9 @@ _XY = (
 )
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return with_options(
-        command, (*IMAGE_OPTIONS, *FEATURE_OPTIONS, *_XY, *VALUE_OPTIONS, *_METHOD, *TABLE_OPTIONS)
-    )
-
-
 @click.command("points")
 @click.argument("features", metavar="FEATURES")
-@_options
+@with_options(*IMAGE_OPTIONS, *FEATURE_OPTIONS, *_XY, *VALUE_OPTIONS, *_METHOD, *TABLE_OPTIONS)
 @settings_options
 def points_command(*, features: str, **options: Any) -> int:
     """Write the values of all images under the points in FEATURES as a table.

@@ -23,7 +23,6 @@ from pixel_gather.in_process.progress import Progress
 from pixel_gather.io.event_loop import run
 from pixel_gather_cli.deployment.list_upload import uploaded_sources
 from pixel_gather_cli.deployment.remote import Target, open_api
-from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.place_options import place_options, target_of_options
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import (
@@ -36,7 +35,13 @@ from pixel_gather_cli.request_options import (
     settings_of,
     settings_options,
 )
-from pixel_gather_cli.value_options import SCENE_OPTIONS, bands_option, scenes_of_options
+from pixel_gather_cli.value_options import (
+    MASK_OPTION,
+    NAME_OPTIONS,
+    SCENE_OPTIONS,
+    scenes_of_options,
+    values_of_options,
+)
 from pixel_gather_cli.with_options import with_options
 
 _AREA = (
@@ -44,9 +49,7 @@ _AREA = (
     click.option("--geojson", metavar="FILE", help="The area, as a polygon."),
 )
 _WHAT = (
-    click.option(
-        "--mask", metavar="BAND:VALUES", help="Pixels to drop, such as scl:3,8,9 or qa_pixel:bits=3,4."
-    ),
+    MASK_OPTION,
     click.option(
         "--statistic",
         default="mean",
@@ -68,10 +71,7 @@ _WHAT = (
         metavar="N",
         help="How many top ranks have to be decided.  [default: all]",
     ),
-    click.option(
-        "--bands", metavar="NAMES", help="Bands that the names in --by stand for, such as red=B4,nir=B5."
-    ),
-    click.option("--raw", is_flag=True, help="Use stored values, without scale and offset."),
+    *NAME_OPTIONS,
 )
 _KEPT = (
     click.option(
@@ -105,17 +105,13 @@ _OUTPUT = (
 )
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return with_options(command, (*_AREA, *_WHAT, *SCENE_OPTIONS, *_KEPT, *_LIMITS, *_PLACE, *_OUTPUT))
-
-
 @click.command("rank")
 @click.argument("list_file", metavar="[LIST]", required=False)
 @click.option("--by", metavar="WHAT", help="ndvi, red, clear, or (nir - red) / (nir + red).")
 @click.option(
     "--request", "request_file", metavar="FILE", help="Ranking as JSON or YAML; options replace its fields."
 )
-@_options
+@with_options(*_AREA, *_WHAT, *SCENE_OPTIONS, *_KEPT, *_LIMITS, *_PLACE, *_OUTPUT)
 @settings_options
 def rank_command(*, list_file: str | None, by: str | None, request_file: str | None, **options: Any) -> int:
     """Rank scenes by what their pixels show in an area, each rank with its error.
@@ -261,17 +257,12 @@ _MOST_PICTURES = 100
 def _asked(options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that options say, by the options' names."""
     names = ("by", "check_kept", "bbox", "statistic", "precision", "order", "top")
-    asked = {name: options[name] for name in names if options[name] is not None}
-    geojson, mask, bands = (options[name] for name in ("geojson", "mask", "bands"))
-    if geojson is not None:
+    asked = {name: options[name] for name in names} | values_of_options(options)
+    if (geojson := options["geojson"]) is not None:
         asked["geojson"] = read_geojson(geojson)
-    if mask is not None:
-        asked["mask"] = mask_option(mask)
-    if bands is not None:
-        asked["bands"] = bands_option(bands)
-    if options["raw"]:
-        asked["raw"] = True
-    return asked
+    if not asked["raw"]:
+        del asked["raw"]
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 def _sources(list_file: str | None, request: RankingRequest, options: dict[str, Any]) -> Any:

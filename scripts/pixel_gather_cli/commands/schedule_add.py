@@ -8,7 +8,8 @@ import click
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.schedule import OVERLAP_DAYS, TABLES, Schedule
-from pixel_gather_cli.deployment.schedules import DeployedSchedules, stack_options
+from pixel_gather_cli.deployment.remote import stack_options
+from pixel_gather_cli.deployment.schedules import DeployedSchedules
 from pixel_gather_cli.request_options import read_request_file, request_of, request_options
 
 

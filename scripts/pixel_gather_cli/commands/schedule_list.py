@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from pixel_gather_cli.deployment.schedules import DeployedSchedules, ScheduleLine, stack_options
+from pixel_gather_cli.deployment.remote import stack_options
+from pixel_gather_cli.deployment.schedules import DeployedSchedules, ScheduleLine
 
 _HEAD = ("schedule", "every", "cube", "overlap", "from")
 

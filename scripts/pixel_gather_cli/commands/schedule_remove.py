@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from pixel_gather_cli.deployment.schedules import DeployedSchedules, stack_options
+from pixel_gather_cli.deployment.remote import stack_options
+from pixel_gather_cli.deployment.schedules import DeployedSchedules
 
 
 @click.command("remove")

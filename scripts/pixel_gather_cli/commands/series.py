@@ -1,7 +1,6 @@
 """``pixel-gather series``: one place through all images, drawn in the terminal."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from pixel_gather.features.series.series import place_of, series_async, sparklin
 from pixel_gather.features.series.series_rows import PlaceSeries, json_time
 from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest
-from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import (
     Numbers,
@@ -25,7 +23,7 @@ from pixel_gather_cli.request_options import (
     settings_options,
 )
 from pixel_gather_cli.table_options import IMAGE_OPTIONS, VALUE_OPTIONS
-from pixel_gather_cli.value_options import bands_option, scenes_of_options
+from pixel_gather_cli.value_options import scenes_of_options, values_of_options
 from pixel_gather_cli.with_options import with_options
 
 _NOWHERE = "no image shows this place; longitude comes first\n"
@@ -42,12 +40,8 @@ _OUTPUT = (
 )
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return with_options(command, (*_PLACE, *IMAGE_OPTIONS, *VALUE_OPTIONS, *_OUTPUT))
-
-
 @click.command("series")
-@_options
+@with_options(*_PLACE, *IMAGE_OPTIONS, *VALUE_OPTIONS, *_OUTPUT)
 @settings_options
 def series_command(**options: Any) -> int:
     """Read one point or polygon through all images, and draw its values by time.
@@ -61,14 +55,11 @@ def series_command(**options: Any) -> int:
     if (point is None) == (geojson is None):
         raise RequestError("give one of them", field="--point, --geojson")
     kind, search = scenes_of_options(sources, options, what="--sources", field="sources")
-    mask, bands = options.pop("mask"), options.pop("bands")
     request = TableRequest.of(
         features=place_of(point=point, geojson=None if geojson is None else read_geojson(geojson)),
         sources=in_home(sources) if kind is None else {kind: search},
         by=options.pop("by"),
-        mask=None if mask is None else mask_option(mask),
-        bands=None if bands is None else bands_option(bands),
-        raw=options.pop("raw"),
+        **values_of_options(options),
     )
     settings = settings_of(options)
     with open_progress("series", quiet=quiet, thing="image") as show:

@@ -1,6 +1,5 @@
 """``pixel-gather zones``: statistics of thousands of images in my polygons."""
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -40,13 +39,9 @@ _RULE = (
 )
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return with_options(command, (*IMAGE_OPTIONS, *FEATURE_OPTIONS, *VALUE_OPTIONS, *_RULE, *TABLE_OPTIONS))
-
-
 @click.command("zones")
 @click.argument("features", metavar="FEATURES")
-@_options
+@with_options(*IMAGE_OPTIONS, *FEATURE_OPTIONS, *VALUE_OPTIONS, *_RULE, *TABLE_OPTIONS)
 @settings_options
 def zones_command(*, features: str, **options: Any) -> int:
     """Write statistics of all images in the polygons in FEATURES as a table.

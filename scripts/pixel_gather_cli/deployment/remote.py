@@ -4,7 +4,7 @@ boto3 is imported only when a deployment is opened. That keeps `--help` quick.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -19,30 +19,40 @@ if TYPE_CHECKING:
     from pixel_gather_cli.deployment.aws_account import AwsAccount
 
 DEFAULT_STACK: Final = "PixelGather-main"
-_OPTIONS = (
-    click.option("--stack", metavar="NAME", help=f"Stack of the deployment.  [default: {DEFAULT_STACK}]"),
+_REGION = click.option("--region", metavar="REGION", help="AWS Region of the deployment.")
+_PROFILE = click.option("--profile", metavar="NAME", help="AWS profile.")
+_ENDPOINT = click.option("--endpoint", metavar="URL", help="Endpoint for all AWS services, instead of AWS's.")
+_STACK = click.option("--stack", metavar="NAME", help=f"Stack of the deployment.  [default: {DEFAULT_STACK}]")
+
+remote_options = with_options(
+    _STACK,
     click.option("--api", metavar="URL", help="Address of its API, instead of --stack."),
     click.option("--direct", is_flag=True, help="Call Step Functions directly, without the API."),
     click.option("--state-machine", metavar="ARN", help="With --direct, instead of the stack's."),
     click.option("--control-bucket", metavar="NAME", help="With --direct, instead of the stack's."),
-    click.option("--region", metavar="REGION", help="AWS Region of the deployment."),
-    click.option("--profile", metavar="NAME", help="AWS profile."),
-    click.option("--endpoint", metavar="URL", help="Endpoint for all AWS services, instead of AWS's."),
+    _REGION,
+    _PROFILE,
+    _ENDPOINT,
 )
+"""Adds the options that name a deployment."""
 
-_OF_WHO_DEPLOYS = (
+stack_options = with_options(_STACK, _REGION, _PROFILE, _ENDPOINT)
+"""Adds the options that name a stack."""
+
+deployer_options = with_options(
     click.option(
         "--stack",
         metavar="NAME",
         default=lambda: os.environ.get("PIXEL_GATHER_STACK", DEFAULT_STACK),
         help=f"Stack of the deployment.  [default: {DEFAULT_STACK}]",
     ),
-    click.option("--region", metavar="REGION", help="AWS Region of the deployment."),
+    _REGION,
     click.option(
         "--profile", metavar="NAME", help="AWS profile, which may do what the one that deploys may."
     ),
-    click.option("--endpoint", metavar="URL", help="Endpoint for all AWS services, instead of AWS's."),
+    _ENDPOINT,
 )
+"""Adds the options of commands for whoever has deployed: they look into the stack itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,16 +81,6 @@ class Target:
     def taken_from(cls, options: dict[str, Any]) -> Self:
         """Remove the options of `remote_options` from a command's options and return them."""
         return cls(**{name: options.pop(name) for name in cls.__slots__})
-
-
-def remote_options[Command: Callable[..., Any]](command: Command) -> Command:
-    """Add the options that name a deployment."""
-    return with_options(command, _OPTIONS)
-
-
-def deployer_options[Command: Callable[..., Any]](command: Command) -> Command:
-    """Add the options of commands for whoever has deployed: they look into the stack itself."""
-    return with_options(command, _OF_WHO_DEPLOYS)
 
 
 def open_deployment(target: Target) -> RemoteDeployment:

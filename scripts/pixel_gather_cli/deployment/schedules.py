@@ -2,28 +2,19 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
-
-import click
 
 from pixel_gather.core.errors import DeploymentError, RequestError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
-from pixel_gather_cli.with_options import with_options
 
 if TYPE_CHECKING:
     from pixel_gather_cli.deployment.aws_account import AwsAccount
 
-_OPTIONS = (
-    click.option("--stack", metavar="NAME", help=f"Stack of the deployment.  [default: {DEFAULT_STACK}]"),
-    click.option("--region", metavar="REGION", help="AWS Region of the deployment."),
-    click.option("--profile", metavar="NAME", help="AWS profile."),
-    click.option("--endpoint", metavar="URL", help="Endpoint for all AWS services, instead of AWS's."),
-)
 _BY_HAND: Final = "added by pixel-gather schedule"
 _LARGEST_NBYTES: Final = 200_000
 """Lambda takes 256 KB from Scheduler."""
@@ -42,11 +33,6 @@ class ScheduleLine:
     """Whether the deployment made it. It is changed in the stack's settings alone."""
 
     request: Mapping[str, Any]
-
-
-def stack_options[Command: Callable[..., Any]](command: Command) -> Command:
-    """Add the options that name a stack."""
-    return with_options(command, _OPTIONS)
 
 
 class DeployedSchedules:

@@ -28,6 +28,7 @@ from pixel_gather_cli.deployment.status_text import (
 )
 from pixel_gather_cli.exit_codes import ALL_GATHERED, INTERRUPTED, REFUSED, SOME_FAILED
 from pixel_gather_cli.progress import SIGN_EVERY_S, every
+from pixel_gather_cli.with_options import with_options
 
 EVERY_S: Final = 5.0
 """Step Functions allows one DescribeMapRun request a second for an account, and others may watch too."""
@@ -42,9 +43,8 @@ _MOST_FAILURES: Final = 20
 type Show = Callable[[Mapping[str, Any]], None]
 
 
-def watch_options[Command: Callable[..., Any]](command: Command) -> Command:
-    """Add the options of watching."""
-    every = click.option(
+watch_options = with_options(
+    click.option(
         "--every",
         "every_s",
         type=click.FloatRange(0.2),
@@ -52,9 +52,10 @@ def watch_options[Command: Callable[..., Any]](command: Command) -> Command:
         show_default=True,
         metavar="SECONDS",
         help="Pause between two requests.",
-    )
-    quiet = click.option("--quiet", is_flag=True, help="Show no progress.")
-    return every(quiet(command))
+    ),
+    click.option("--quiet", is_flag=True, help="Show no progress."),
+)
+"""Adds the options of watching."""
 
 
 def watch(
