@@ -42,6 +42,7 @@ _EXAMPLES: Final = int(os.environ.get("PIXEL_GATHER_EXAMPLES", "5"))
 _LEFT_OUT: Final = r"/(plans|rankings|tables|series|drill|openapi\.json)(/|$)"
 """Pattern of the paths that the functions of this test do not answer."""
 _PREFIXES_OF_GATHERS: Final = ("/gathers", "/lists")
+_DOCUMENT: Final = openapi_document()
 
 
 @dataclass
@@ -148,13 +149,13 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def _matched(path: str) -> dict[str, Any]:
     import re  # noqa: PLC0415 # of this function alone
 
-    for resource in openapi_document()["paths"]:
+    for resource in _DOCUMENT["paths"]:
         if match := re.fullmatch(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", resource), path):
             return {"resource": resource, "pathParameters": match.groupdict() or None}
     return {"resource": "/{proxy+}", "pathParameters": None}
 
 
-_schema: Final = schemathesis.openapi.from_dict(json.loads(json.dumps(strict(openapi_document())))).exclude(
+_schema: Final = schemathesis.openapi.from_dict(json.loads(json.dumps(strict(_DOCUMENT)))).exclude(
     path_regex=_LEFT_OUT
 )
 
