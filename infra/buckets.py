@@ -105,12 +105,12 @@ class Buckets(Construct):
         """
         super().__init__(scope, construct_id)
         self._key = None if kms_key is None else kms.Key.from_key_arn(self, "Key", kms_key)
+        self._removal = RemovalPolicy.RETAIN if retain_arrays else RemovalPolicy.DESTROY
         array_name, control_name = names
         self.arrays = self._bucket(
             "Arrays",
             bucket_name=array_name,
             is_versioned=True,
-            removal_policy=RemovalPolicy.RETAIN if retain_arrays else RemovalPolicy.DESTROY,
             lifecycle=[
                 s3.LifecycleRule(
                     id="forget-what-was-replaced",
@@ -134,7 +134,6 @@ class Buckets(Construct):
             "Control",
             bucket_name=control_name,
             is_versioned=False,
-            removal_policy=RemovalPolicy.RETAIN if retain_arrays else RemovalPolicy.DESTROY,
             lifecycle=[
                 s3.LifecycleRule(
                     id="expire-after-the-redrive-window",
@@ -178,7 +177,6 @@ class Buckets(Construct):
         *,
         bucket_name: str | None,
         is_versioned: bool,
-        removal_policy: RemovalPolicy,
         lifecycle: Sequence[s3.LifecycleRule],
     ) -> s3.Bucket:
         bucket = s3.Bucket(
@@ -186,7 +184,7 @@ class Buckets(Construct):
             name,
             bucket_name=bucket_name,
             versioned=is_versioned,
-            removal_policy=removal_policy,
+            removal_policy=self._removal,
             lifecycle_rules=list(lifecycle),
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.S3_MANAGED if self._key is None else s3.BucketEncryption.KMS,

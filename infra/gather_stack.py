@@ -78,9 +78,7 @@ class GatherStack(Stack):
         )
         for each in (functions.rank, functions.answer_tables):
             tables.grant_submit(each.role)
-            each.function.add_environment(
-                "PIXEL_GATHER_STATE_MACHINE_ARN", tables.state_machine.state_machine_arn
-            )
+        _tell(tables, "PIXEL_GATHER_STATE_MACHINE_ARN", functions.rank, functions.answer_tables)
         tables.grant_operate(functions.answer_tables.role)
         gathers.grant_submit(functions.submit.role)
         gathers.grant_operate(functions.status.role)
@@ -89,24 +87,12 @@ class GatherStack(Stack):
         canary = functions.canary
         if canary is not None:
             gathers.grant_submit(canary.role)
-        starting = (
-            functions.submit,
-            functions.status,
-            functions.tick,
-            functions.watch,
-            canary,
-            functions.halt,
-        )
-        for each in filter(None, starting):
-            each.function.add_environment(
-                "PIXEL_GATHER_STATE_MACHINE_ARN", gathers.state_machine.state_machine_arn
-            )
+        in_both = (functions.tick, functions.watch, functions.halt)
+        of_gathers = (functions.submit, functions.status, canary, *in_both)
+        _tell(gathers, "PIXEL_GATHER_STATE_MACHINE_ARN", *of_gathers)
+        _tell(tables, "PIXEL_GATHER_TABLE_STATE_MACHINE_ARN", *in_both)
         tables.grant_tick(functions.tick.role)
         tables.grant_list(functions.watch.role)
-        for each in filter(None, (functions.tick, functions.watch, functions.halt)):
-            each.function.add_environment(
-                "PIXEL_GATHER_TABLE_STATE_MACHINE_ARN", tables.state_machine.state_machine_arn
-            )
         api = Api(
             self,
             "Api",
@@ -187,3 +173,9 @@ class GatherStack(Stack):
             email=settings.alarm_email,
         )
         monitoring.watch_budget(halt, usd=settings.max_usd_per_month, spent=budget.topic)
+
+
+def _tell(machine: GatherStateMachine, name: str, *functions: GatherFunction | None) -> None:
+    """Put the ARN of a state machine into the environment of functions. None is one that is not deployed."""
+    for each in filter(None, functions):
+        each.function.add_environment(name, machine.state_machine.state_machine_arn)

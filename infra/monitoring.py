@@ -114,13 +114,11 @@ class Monitoring(Construct):
             self._alarm(
                 f"{name}Errors",
                 function.function.metric_errors(period=PERIOD),
-                threshold=1,
                 description=f"{name} ended in an error, no refusal: its log says why, and it is tried again",
             )
         self._alarm(
             "TickErrors",
             functions.tick.function.metric_errors(period=PERIOD),
-            threshold=1,
             description="A schedule could not start its gather: the log of the function tick says why",
         )
         self._watch_scheduler(schedules, metrics)
@@ -179,7 +177,6 @@ class Monitoring(Construct):
         self._alarm(
             "Canary",
             self._metrics.most(CANARY_FAILED, period=every),
-            threshold=1,
             periods=2,
             is_missed=True,
             description="Gathers of the samples fail, give other pixels or do not run: the log of the "
@@ -198,14 +195,12 @@ class Monitoring(Construct):
         self._alarm(
             "BudgetSpent",
             halt.function.metric_invocations(period=PERIOD),
-            threshold=1,
             description="The budget of the month is spent: nothing begins until the next one, or until "
             "scripts/deploy budget --resume",
         )
         self._alarm(
             "HaltErrors",
             halt.function.metric_errors(period=PERIOD),
-            threshold=1,
             description="The function halt has failed: its log says why, and scripts/deploy budget "
             "--halt does the same",
         )
@@ -234,7 +229,6 @@ class Monitoring(Construct):
                     statistic="Sum",
                     period=PERIOD,
                 ),
-                threshold=1,
                 description=what,
             )
         self._alarm(
@@ -242,7 +236,6 @@ class Monitoring(Construct):
             schedules.lost_ticks.metric_approximate_number_of_messages_visible(
                 period=PERIOD, statistic="Maximum"
             ),
-            threshold=1,
             description="A tick was given up: the message in the queue of lost ticks says why. The next tick "
             "looks for the same scenes. Purge the queue when the cause is mended",
         )
@@ -257,7 +250,6 @@ class Monitoring(Construct):
         self._alarm(
             f"{worker.node.id}Throttles",
             worker.function.metric_throttles(period=PERIOD),
-            threshold=1,
             periods=_THROTTLED_PERIODS,
             description=f"Lambda throttles workers of {of}: lower max_workers or raise the account's quota",
         )
@@ -364,8 +356,8 @@ class Monitoring(Construct):
         name: str,
         metric: cloudwatch.IMetric,
         *,
-        threshold: float,
         description: str,
+        threshold: float = 1,
         periods: int = 1,
         is_missed: bool = False,
         topic: sns.ITopic | None = None,
@@ -375,8 +367,8 @@ class Monitoring(Construct):
         Args:
             name: Of the construct.
             metric: What is watched.
-            threshold: Its least value that is told.
             description: What to do.
+            threshold: Its least value that is told.
             periods: How many in a row have to reach it.
             is_missed: Whether to notify also when the data cease, after there were some. A new alarm has no
                 data yet, and waits for them. Otherwise missing data count as good.

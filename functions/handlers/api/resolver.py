@@ -50,21 +50,26 @@ def _base_path(routes: Iterable[Route]) -> re.Pattern[str]:
     return re.compile(rf"^(?!{ours})(?:/[^/]+)+?(?={ours})")
 
 
-def answer_event(
-    app: APIGatewayRestResolver, logger: Logger, event: dict[str, Any], context: LambdaContext
-) -> dict[str, Any]:
-    """Answer one request and log one line about it."""
-    answer = app.resolve(event, context)
-    logger.info(
-        "request answered",
-        extra={
-            "method": event.get("httpMethod"),
-            "path": event.get("path"),
-            "status": answer["statusCode"],
-            "api_request_id": (event.get("requestContext") or {}).get("requestId"),
-        },
-    )
-    return answer
+def handler_of(app: Resolver, logger: Logger) -> Callable[[dict[str, Any], LambdaContext], dict[str, Any]]:
+    """Return the function's entry point: it answers one request, and logs one line about it."""
+
+    @logger.inject_lambda_context(clear_state=True)
+    def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        if event.get("resource") == "/":  # behind a domain of one's own, the path is that domain's base path
+            event = {**event, "path": "/"}
+        answer = app.resolve(event, context)
+        logger.info(
+            "request answered",
+            extra={
+                "method": event.get("httpMethod"),
+                "path": event.get("path"),
+                "status": answer["statusCode"],
+                "api_request_id": (event.get("requestContext") or {}).get("requestId"),
+            },
+        )
+        return answer
+
+    return handler
 
 
 def read_body(app: APIGatewayRestResolver) -> Any:

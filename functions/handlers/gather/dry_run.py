@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import TooSlowError
-from handlers.api.resolver import Resolver, answer_event, read_body
+from handlers.api.resolver import Resolver, handler_of, read_body
 from handlers.deployment.admit_request import admit, open_gather_table
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
@@ -79,9 +78,4 @@ logger = Logger()
 deployment = Deployment(settings)
 planner = DryPlanner(deployment, Readers(deployment, holds_a_shard=False), RasterioProjector())
 app = app_of(planner, logger)
-
-
-@logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one request."""
-    return answer_event(app, logger, event, context)
+handler = handler_of(app, logger)

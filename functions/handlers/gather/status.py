@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.control_plane import ControlPlane, open_control_plane
-from handlers.api.resolver import Resolver, answer_event, api_address, list_page, read_count
+from handlers.api.resolver import Resolver, api_address, handler_of, list_page, read_count
 from handlers.deployment.settings import Settings
 from handlers.gather.routes import ROUTES
 from pixel_gather.io.aws.executions import Executions
@@ -57,9 +56,4 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
 
 logger = Logger()
 app = app_of(open_control_plane(Settings.from_environment()), logger)
-
-
-@logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one request."""
-    return answer_event(app, logger, event, context)
+handler = handler_of(app, logger)

@@ -13,9 +13,8 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.resolver import Resolver, answer_event, api_address, read_body
+from handlers.api.resolver import Resolver, api_address, handler_of, read_body
 from handlers.deployment.admit_request import open_table
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
@@ -171,9 +170,4 @@ def _executions() -> Executions:
 logger = Logger()
 deployment = Deployment(Settings.from_environment())
 app = app_of(RankService(deployment, _executions), logger)
-
-
-@logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one request."""
-    return answer_event(app, logger, event, context)
+handler = handler_of(app, logger)

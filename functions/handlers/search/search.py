@@ -14,10 +14,9 @@ from urllib.parse import quote, unquote, urlencode
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import STAC_KINDS
-from handlers.api.resolver import Resolver, answer_event, api_address, read_body
+from handlers.api.resolver import Resolver, api_address, handler_of, read_body
 from handlers.deployment.settings import Settings
 from handlers.search.open_catalog import FoundScenes, OpenCatalog
 from handlers.search.routes import ROUTES
@@ -230,11 +229,4 @@ def _add_collections(app: Resolver, service: _Service) -> None:
 logger = Logger()
 catalog = OpenCatalog(Settings.from_environment())
 app = app_of(catalog, logger)
-
-
-@logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one request."""
-    if event.get("resource") == "/":  # behind a domain of one's own, the path is that domain's base path
-        event = {**event, "path": "/"}
-    return answer_event(app, logger, event, context)
+handler = handler_of(app, logger)
