@@ -30,11 +30,13 @@ from zarr.codecs import BloscCodec
 
 from benchmarks.gathers import memory_folder
 from benchmarks.loopback_server import Behaviour, run_server
+from benchmarks.made_images import write_tiled
 from benchmarks.output import Taken, compare, parser_of, put, take_turns, timed
 from benchmarks.peers.rasterio_threads import MODERN
 from pixel_gather import ChipDataset, Settings, gather
 from pixel_gather.features.chips.opened_chips import OpenedChips
 from pixel_gather.io.cube.chip_pixels import ChipPixels
+from pixel_gather_bench.blocks.pixels import spectral_noise
 
 _WEST: Final = 600_000
 _NORTH: Final = 5_100_000
@@ -86,12 +88,8 @@ class Job:
 
     def write(self) -> None:
         """Write images of noise with a 1/f spectrum, in tiles of 512, and the table of chips."""
-        rng = np.random.default_rng(2)
-        shape = (self.side, self.side // 2 + 1)
-        steps = np.hypot(np.fft.fftfreq(self.side)[:, None], np.fft.rfftfreq(self.side)[None, :])
-        spectrum = np.exp(2j * np.pi * rng.random(shape)) / steps.clip(1 / self.side)
-        relief = np.fft.irfft2(spectrum, s=(self.side, self.side))
-        pixels = (3000 + 400 * relief / relief.std()).clip(1, 10_000).astype(np.uint16)
+        relief = spectral_noise(np.random.default_rng(2), self.side, power=1)
+        pixels = (3000 + 400 * relief).clip(1, 10_000).astype(np.uint16)
         n_made = min(self.n_images, _N_MADE)
         with ThreadPoolExecutor(os.process_cpu_count()) as threads:
             list(threads.map(partial(self._write_image, pixels), range(n_made)))
@@ -105,13 +103,8 @@ class Job:
         (self.folder / "chips.csv").write_text("\n".join(["id,x,y", *places]))
 
     def _write_image(self, pixels: Values, number: int) -> None:
-        place = from_origin(_WEST, _NORTH, _PIXEL, _PIXEL)
-        with rasterio.open(
-            self.folder / self.names[number], "w", "GTiff", self.side, self.side, 1, dtype="uint16", nodata=0,
-            crs=_CRS, transform=place, compress="deflate", predictor=2, tiled=True, blockxsize=512,
-            blockysize=512,
-        ) as target:  # fmt: skip
-            target.write(np.roll(pixels, 97 * number, axis=0), 1)
+        place, shown = from_origin(_WEST, _NORTH, _PIXEL, _PIXEL), np.roll(pixels, 97 * number, axis=0)
+        write_tiled(self.folder / self.names[number], shown, transform=place, crs=_CRS)
 
 
 def gathered(job: Job, url: str, to: Path, *, codec: str) -> None:

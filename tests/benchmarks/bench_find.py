@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from urllib.parse import urlencode
 import click
 import numpy as np
 
+from benchmarks.loopback_server import Behaviour, LoggedRequest, LoopbackServer, run_server
 from benchmarks.made_catalog import write_made_up
 from pixel_gather.core.area import Area
 from pixel_gather.core.scenes.catalog_query import SceneQuery
@@ -41,7 +42,6 @@ from pixel_gather_bench.area import (
     PUBLISHED_POINT,
     measure_load,
 )
-from support.local_server import Answer, Asked, serving
 
 CLIENTS: Final = (1, 10, 32, 100, 320)
 _N_TIMED: Final = 30
@@ -61,59 +61,36 @@ class Searched:
 
 def measure_ranges(folder: Path, n_boxes: int) -> tuple[list[Searched], dict[str, float]]:
     """Search small boxes in a catalog of which no block is held, each once; also what opening it takes."""
-    with _counted(folder) as (store, asked):
+    with run_server(folder) as server:
+        settings = StoreSettings(endpoint=server.url, region="eu-west-1", unsigned=True)
+        store = open_place("s3://catalogs", settings)
 
         async def searched() -> tuple[list[Searched], dict[str, float]]:
             began = time.perf_counter()
             catalog = await open_catalog(store, "catalog.parquet", most_in_memory=0)
-            opening = {"open_s": time.perf_counter() - began, "open_requests": len(asked)}
-            opening["open_nbytes"] = sum(nbytes for _, nbytes in asked)
-            return [await _search(catalog, box, asked) for box in _boxes(n_boxes)], opening
+            seconds, asked = time.perf_counter() - began, server.log().requests
+            opening = {"open_s": seconds, "open_requests": len(asked), "open_nbytes": _nbytes(asked)}
+            return [await _search(catalog, box, server) for box in _boxes(n_boxes)], opening
 
         return asyncio.run(searched())
 
 
-async def _search(catalog: Catalog, area: Area, asked: list[tuple[str, int]]) -> Searched:
-    asked.clear()
+async def _search(catalog: Catalog, area: Area, server: LoopbackServer) -> Searched:
+    server.behave(Behaviour())  # empties its log
     began = time.perf_counter()
     found = [item async for _, item in catalog.scenes(SceneQuery(area=area))]
-    return Searched(
-        seconds=time.perf_counter() - began,
-        n_found=len(found),
-        n_requests=len(asked),
-        nbytes=sum(nbytes for _, nbytes in asked),
-    )
+    seconds, asked = time.perf_counter() - began, server.log().requests
+    return Searched(seconds=seconds, n_found=len(found), n_requests=len(asked), nbytes=_nbytes(asked))
+
+
+def _nbytes(asked: Sequence[LoggedRequest]) -> int:
+    return sum(each.range_nbytes for each in asked)
 
 
 def _boxes(n: int) -> Iterator[Area]:
     rng = np.random.default_rng(7)
     for west, south in zip(rng.uniform(-180, 179, n).tolist(), rng.uniform(-80, 80, n).tolist(), strict=True):
         yield Area((west, south, west + 0.3, south + 0.2))
-
-
-@contextmanager
-def _counted(folder: Path) -> Iterator[tuple[Any, list[tuple[str, int]]]]:
-    """Serve a folder as a bucket; gives its store, and the path and bytes of each answer."""
-    answered: list[tuple[str, int]] = []
-
-    def answer(asked: Asked) -> Answer:
-        path = folder / asked.path.rpartition("/")[2]
-        start, _, last = (asked.range_ or "").removeprefix("bytes=").partition("-")
-        with path.open("rb") as file:
-            file.seek(int(start))
-            body = file.read(int(last) + 1 - int(start))
-        answered.append((path.name, len(body)))
-        size = path.stat().st_size
-        headers = {
-            "Content-Range": f"bytes {start}-{int(start) + len(body) - 1}/{size}",
-            "ETag": f'"{size}"',
-            "Last-Modified": "Wed, 01 Nov 2017 00:00:00 GMT",
-        }
-        return Answer(body=body, headers=headers)
-
-    with serving(answer) as server:
-        settings = StoreSettings(endpoint=server.root, region="eu-west-1", unsigned=True)
-        yield open_place("s3://catalogs", settings), answered
 
 
 def measure_small_boxes(folder: Path) -> dict[str, Any]:

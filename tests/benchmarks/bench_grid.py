@@ -11,8 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
-import rasterio
+from rasterio.transform import from_origin
 
+from benchmarks.made_images import write_tiled
 from benchmarks.output import Taken, parser_of, put, ratios, spread, take_turns, timed
 from pixel_gather import gather
 from pixel_gather.in_process.settings import Settings
@@ -46,23 +47,8 @@ def write_scenes(folder: Path, n: int) -> list[Request]:
             if dtype == "uint16":
                 pixels = pixels * 900 + random.integers(0, 60, pixels.shape)
             file = folder / f"{name}_{at}.tif"
-            profile = {
-                "driver": "GTiff",
-                "height": side,
-                "width": side,
-                "count": 1,
-                "dtype": dtype,
-                "nodata": 0,
-                "crs": "EPSG:32632",
-                "transform": rasterio.Affine(width, 0, _WEST, 0, -width, _NORTH),
-                "tiled": True,
-                "blockxsize": 512,
-                "blockysize": 512,
-                "compress": "deflate",
-                "predictor": 2,
-            }
-            with rasterio.open(file, "w", **profile) as target:
-                target.write(pixels.astype(dtype), 1)
+            place = from_origin(_WEST, _NORTH, width, width)
+            write_tiled(file, pixels.astype(dtype), transform=place)
             time_of = f"2024-01-01T00:{at:02}"
             rows.append({"href": str(file), "band": name, "scene": f"s{at:04}", "time": time_of})
     return rows

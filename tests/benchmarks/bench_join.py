@@ -5,7 +5,6 @@ prefixes of an S3 server on loopback, and joins them. The server is moto, in a p
 every request by what it was for. ``--figure FOLDER`` draws ``join.png`` and ``join-dark.png``.
 """
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -14,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import numpy as np
 
+from benchmarks.output import parser_of, put
 from pixel_gather import StoreSettings, join, open_joined, presence
 from pixel_gather.core.estimate.pricing import USD_PER_GET, USD_PER_PUT
 from pixel_gather_bench.experiment import markdown
@@ -269,19 +269,16 @@ def _draw(found: Sequence[Joining], theme: "Theme") -> "Figure":
 
 def main() -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(main)
     parser.add_argument("--cubes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--most-copied", type=int, default=100, help="copy the shards of at most N cubes")
-    parser.add_argument("--json", type=Path, help="keep all figures in this file")
     parser.add_argument("--figure", type=Path, help="draw into this folder")
     given = parser.parse_args()
     found = []
     for each in measure(given.cubes, most_copied=given.most_copied):
         click.echo(f"{each.n_cubes:,} cubes: {each.steps['join'].seconds:.1f} s", err=True)
         found.append(each)
-    if given.json is not None:
-        given.json.write_text(json.dumps([asdict(each) for each in found], indent=2))
-    click.echo("\n".join(table(found)))
+    put(table(found), found, given.json)
     if given.figure is not None:
         given.figure.mkdir(parents=True, exist_ok=True)
         write_figure(found, given.figure)

@@ -23,10 +23,12 @@ from zarr.codecs import BloscCodec
 
 from benchmarks.gathers import memory_folder
 from benchmarks.loopback_server import run_server
+from benchmarks.made_images import write_tiled
 from benchmarks.output import Taken, compare, parser_of, put, take_turns, timed_in_new_process
 from benchmarks.peers.rasterio_threads import MODERN
 from pixel_gather import gather, make_plan
 from pixel_gather.in_process.settings import Settings
+from pixel_gather_bench.blocks.pixels import spectral_noise
 
 _WEST: Final = 600_000
 _NORTH: Final = 5_100_000
@@ -69,11 +71,8 @@ class Job:
     def write(self) -> None:
         """Write scenes of noise with a 1/f spectrum. A third of each is missing, as below clouds."""
         random = np.random.default_rng(2)
-        shape = (_SIDE, _SIDE // 2 + 1)
-        steps = np.hypot(np.fft.fftfreq(_SIDE)[:, None], np.fft.rfftfreq(_SIDE)[None, :])
-        spectra = [np.exp(2j * np.pi * random.random(shape)) / steps.clip(1 / _SIDE) for _ in range(2)]
-        relief, clouds = (np.fft.irfft2(each, s=(_SIDE, _SIDE)) for each in spectra)
-        pixels = (3000 + 400 * relief / relief.std()).clip(1, 10_000).astype(np.uint16)
+        relief, clouds = (spectral_noise(random, _SIDE, power=1) for _ in range(2))
+        pixels = (3000 + 400 * relief).clip(1, 10_000).astype(np.uint16)
         is_cloud = clouds > np.quantile(clouds, 2 / 3)
         with ThreadPoolExecutor(os.process_cpu_count()) as threads:
             list(threads.map(partial(self._write_scene, pixels, is_cloud), range(self.n_scenes)))
@@ -81,12 +80,7 @@ class Job:
     def _write_scene(self, pixels: Values, is_cloud: Values, number: int) -> None:
         place = from_origin(_WEST, _NORTH, _PIXEL, _PIXEL)
         shown = np.where(np.roll(is_cloud, 61 * number, axis=1), 0, np.roll(pixels, 97 * number, axis=0))
-        with rasterio.open(
-            self.folder / self.names[number], "w", "GTiff", _SIDE, _SIDE, 1, dtype="uint16", nodata=0,
-            crs="EPSG:32632", transform=place, compress="deflate", predictor=2, tiled=True, blockxsize=_TILE,
-            blockysize=_TILE,
-        ) as target:  # fmt: skip
-            target.write(shown, 1)
+        write_tiled(self.folder / self.names[number], shown, transform=place)
 
 
 def reduced(job: Job, url: str, to: Path) -> None:

@@ -67,19 +67,14 @@ def measured(hrefs: list[str], server: LoopbackServer, *, ttfb_s: float) -> Iter
             started, cpu_before = time.perf_counter(), cpu_s()
             call()
             taken = time.perf_counter() - started, cpu_s() - cpu_before
-            ranges = [each.range for each in server.log().requests if each.range is not None]
+            nbytes = [each.range_nbytes for each in server.log().requests if each.range is not None]
             yield Taken(
                 call=name,
                 seconds=taken[0],
                 cpu_s=taken[1],
-                gets=len(ranges),
-                fetched_mb=sum(map(_nbytes, ranges)) / 1e6,
+                gets=len(nbytes),
+                fetched_mb=sum(nbytes) / 1e6,
             )
-
-
-def _nbytes(range_: str) -> int:
-    first, _, last = range_.removeprefix("bytes=").partition("-")
-    return int(last) + 1 - int(first)
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ from rasterio.warp import transform_bounds
 
 from benchmarks.bench_grid import tables
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
+from benchmarks.made_images import write_tiled
 from benchmarks.output import Taken, parser_of, put, take_turns, timed
 from benchmarks.peers.careful_threads import ENCODING
 from benchmarks.peers.scenes import unsigned_s3
@@ -47,23 +48,7 @@ def write_scenes(folder: Path, n: int) -> tuple[list[dict[str, Any]], list[pysta
         coarse = random.integers(1, 10_000, (_SIDE // 16, _SIDE // 16))
         pixels = coarse.repeat(16, axis=0).repeat(16, axis=1) + random.integers(0, 60, (_SIDE, _SIDE))
         file = folder / f"{at:04}.tif"
-        profile = {
-            "driver": "GTiff",
-            "height": _SIDE,
-            "width": _SIDE,
-            "count": 1,
-            "dtype": "uint16",
-            "nodata": 0,
-        }
-        profile |= {
-            "crs": "EPSG:32632",
-            "transform": _OWN,
-            "tiled": True,
-            "blockxsize": 512,
-            "blockysize": 512,
-        }
-        with rasterio.open(file, "w", compress="deflate", predictor=2, **profile) as target:
-            target.write(pixels.astype("uint16"), 1)
+        write_tiled(file, pixels.astype("uint16"), transform=_OWN)
         when = f"2024-01-{1 + at // 24:02}T{at % 24:02}:00:00Z"
         rows.append({"href": f"s3://archive/{file.name}", "time": when})
         items.append(_item(file, when))

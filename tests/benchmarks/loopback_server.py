@@ -69,6 +69,12 @@ class LoggedRequest(NamedTuple):
     range: str | None
     status: int
 
+    @property
+    def range_nbytes(self) -> int:
+        """Bytes that were asked for; 0 without a range of a first and a last byte."""
+        first, _, last = (self.range or "").removeprefix("bytes=").partition("-")
+        return int(last) + 1 - int(first) if first and last else 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLog:

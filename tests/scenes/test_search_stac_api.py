@@ -20,10 +20,11 @@ from pixel_gather.core.errors import (
 )
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.web_address import hosts_only, same_host_only
+from pixel_gather.core.scenes.search_criteria import SearchCriteria
 from pixel_gather.core.time_range import parse_time_range
 from pixel_gather.core.where import parse_where
 from pixel_gather.features.catalog.catalog import make_catalog
-from pixel_gather.io.scenes.search_stac_api import StacSearch, search_items
+from pixel_gather.io.scenes.search_stac_api import search_items
 from pixel_gather.io.store import json_http
 from pixel_gather.io.store.json_http import JsonClient
 from scenes.scenes import item
@@ -35,7 +36,7 @@ SCENES = [item(f"s{number}") for number in range(7)]
 def found(server: Server, *, sleep: Callable[[float], None] = lambda _: None, **search: Any) -> list[str]:
     """Return the ids that a search finds."""
     client = JsonClient(same_host_only(server.url, field="stac"), sleep=sleep)
-    return [each["id"] for each in search_items(StacSearch(api=server.url, **search), client)]
+    return [each["id"] for each in search_items(SearchCriteria(**search), server.url, client)]
 
 
 def api(search: Callable[[Asked, str], Answer], **of_landing: Any) -> Any:
@@ -446,8 +447,8 @@ def test_a_key_in_the_address_goes_along_with_every_request(method: str) -> None
     """Servers name the search and the next page without it."""
     with api({"GET": by_get, "POST": by_post}[method], method=method) as server:
         client = JsonClient(same_host_only(server.url, field="stac"))
-        search = StacSearch(api=f"{server.url}/?key=secret", collections=("sentinel-2-l2a",))
-        assert len(list(search_items(search, client))) == 7
+        search = SearchCriteria(collections=("sentinel-2-l2a",))
+        assert len(list(search_items(search, f"{server.url}/?key=secret", client))) == 7
         assert [each.parameters["key"] for each in server.asked] == ["secret"] * 4
 
 
@@ -466,9 +467,8 @@ def test_a_key_is_in_no_message(answer: Answer) -> None:
     """Errors name the address without its query."""
     with api(lambda _asked, _url: answer) as server:
         client = JsonClient(same_host_only(server.url, field="stac"), sleep=lambda _: None)
-        search = StacSearch(api=f"{server.url}/?key=secret")
         with pytest.raises(GatherError) as raised:
-            list(search_items(search, client))
+            list(search_items(SearchCriteria(), f"{server.url}/?key=secret", client))
 
     assert "secret" not in str(raised.value)
 

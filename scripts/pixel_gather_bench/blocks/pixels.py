@@ -55,6 +55,15 @@ def make_field(file: Path, *, dtype: str, total_mb: float) -> BlockPixels:
     return BlockPixels(file=file, shape=shape, dtype=dtype, about=about)
 
 
+def spectral_noise(rng: np.random.Generator, side: int, *, power: float) -> Pixels:
+    """Return noise with a 1/f spectrum, shape (side, side), in standard deviations. Powers smooth it."""
+    frequency = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side)[None, :]).clip(1 / side)
+    amplitude = frequency**-power
+    relief = np.fft.irfft2(amplitude * np.exp(2j * np.pi * rng.random(amplitude.shape)), s=(side, side))
+    scaled: Pixels = relief / relief.std()
+    return scaled
+
+
 def copy_cube(
     file: Path, cube: str, *, name: str | None, settings: StoreSettings, total_mb: float
 ) -> BlockPixels:
@@ -120,18 +129,10 @@ def _open_measurement(cube: str, name: str | None, settings: StoreSettings) -> z
 
 def _field(n_rows: int) -> Iterator[Pixels]:
     rng = np.random.default_rng(_SEED)
-    relief = _spectral(rng, power=2)
-    textures = [_spectral(rng, power=1) for _ in range(_N_TEXTURES)]
+    relief = spectral_noise(rng, SIDE, power=2)
+    textures = [spectral_noise(rng, SIDE, power=1) for _ in range(_N_TEXTURES)]
     for row in range(n_rows):
         texture = np.roll(textures[row % _N_TEXTURES], rng.integers(0, SIDE, 2), axis=(0, 1))
         season = 1 + 0.2 * np.sin(2 * np.pi * row / 23)
         strength = 2.0 ** (3.5 + 7.8 * rng.beta(2.2, 1.35))  # so that ratios spread as those of the report
         yield (11_000 * season + 800 * relief + strength * texture).clip(1, 65_535)
-
-
-def _spectral(rng: np.random.Generator, *, power: float) -> Pixels:
-    frequency = np.hypot(np.fft.fftfreq(SIDE)[:, None], np.fft.rfftfreq(SIDE)[None, :]).clip(1 / SIDE)
-    amplitude = frequency**-power
-    relief = np.fft.irfft2(amplitude * np.exp(2j * np.pi * rng.random(amplitude.shape)), s=(SIDE, SIDE))
-    scaled: Pixels = relief / relief.std()
-    return scaled

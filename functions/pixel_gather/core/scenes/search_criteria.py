@@ -1,13 +1,14 @@
 """Which scenes are looked for: in one's own catalog, by a STAC API, by CMR or in a file. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pixel_gather.core.area import Area, boxes_meet, check_box, is_within
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.scenes.catalog_query import SceneQuery
-from pixel_gather.core.scenes.item import SceneKey, footprint_shape
+from pixel_gather.core.scenes.item import SceneKey, footprint_shape, scene_key
+from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
 from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
 from pixel_gather.core.where import Where, parse_where
 
@@ -80,6 +81,43 @@ class SearchCriteria:
             collections=frozenset(self.collections),
             ids=frozenset(self.ids),
         )
+
+
+def wanted_items[Item: Mapping[str, Any]](
+    items: Iterable[Item], wanted: SearchCriteria, *, name: str, skipped: SkippedItems | None = None
+) -> Iterator[Item]:
+    """Yield those items that are wanted, each collection and id once.
+
+    Args:
+        items: STAC items from anywhere.
+        wanted: The search.
+        name: What errors call an item.
+        skipped: Gets what is no item.
+
+    Raises:
+        RequestError: One of them is no item, and ``skipped`` is None.
+        BudgetError: More of them are wanted than ``wanted.most``.
+    """
+    seen: set[int] = set()
+    for item in items:
+        try:
+            key = scene_key(item, name=name)
+            if key.hash in seen or not is_wanted(item, key, wanted):
+                continue
+        except RequestError as error:
+            skip(skipped, error, item)
+            continue
+        seen.add(key.hash)
+        if len(seen) > wanted.most:
+            raise too_many(wanted)
+        yield item
+
+
+def too_many(wanted: SearchCriteria) -> BudgetError:
+    """Return the error of a search that finds more than was allowed."""
+    return BudgetError(
+        f"more than {wanted.most:,} scenes are found: narrow the area or the time, or raise most"
+    )
 
 
 def is_wanted(item: Mapping[str, Any], key: SceneKey, wanted: SearchCriteria) -> bool:

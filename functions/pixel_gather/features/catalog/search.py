@@ -17,12 +17,12 @@ from pixel_gather.io.scenes.found_scenes import (
     FoundScenes,
     Item,
     catalog_scenes,
-    stac_items,
     with_latest,
 )
 from pixel_gather.io.scenes.list_folders import N_LISTINGS, FolderPool
 from pixel_gather.io.scenes.open_folder import Folders
 from pixel_gather.io.scenes.search_for_request import opened_folder
+from pixel_gather.io.scenes.search_stac_api import search_items
 from pixel_gather.io.store.json_http import JsonClient
 from pixel_gather.io.store.object_store import StoreSettings
 
@@ -128,4 +128,4 @@ def found_scenes(
 
 def items_of_api(wanted: SearchCriteria, api: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
     """Yield what a STAC API finds; other hosts than the API's own are not asked."""
-    return stac_items(wanted, api, JsonClient(same_host_only(api, field="stac")), skipped=skipped)
+    return search_items(wanted, api, JsonClient(same_host_only(api, field="stac")), skipped=skipped)

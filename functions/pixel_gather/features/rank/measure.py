@@ -266,6 +266,111 @@ class _Measure:
     remarks: str | None = None
 
 
+@dataclass(slots=True)
+class _Totals:
+    """The strips of full resolution, added up."""
+
+    n_whole: int = 0
+    """Pixels of the area on the image."""
+
+    n_area: int = 0
+    """Those of them that are looked at."""
+
+    n_valid: int = 0
+    n_kept: int = 0
+    total: float = 0.0
+    n_values: int = 0
+    values: list[Grid] = field(default_factory=list)
+    grids: list[tuple[dict[str, Grid], Grid]] = field(default_factory=list)
+    masks: list[tuple[Mask, Mask, Mask]] = field(default_factory=list)
+    """Of every n-th pixel: those with data, those of them that count, and the area."""
+
+    def add(
+        self, request: RankingRequest, bands: Mapping[str, Grid], known: Mask, kept: Mask, area: Mask
+    ) -> None:
+        """Add one strip."""
+        is_valid = known.copy()
+        for band in bands.values():
+            is_valid &= np.isfinite(band)
+        counted = kept & is_valid
+        self.n_area += int(area.sum())
+        self.n_valid += int(is_valid.sum())
+        self.n_kept += int(counted.sum())
+        if request.precision.kind == "every":
+            self.masks.append((is_valid, counted, area))
+        if request.expression is None:
+            if request.precision.kind == "every":
+                share, of = _share_of(request.by, area, is_valid, counted)
+                self.grids.append(({"share": share.astype(np.float64)}, of.astype(np.float64)))
+            return
+        if request.precision.kind == "every":
+            self.grids.append((dict(bands), counted.astype(np.float64)))
+            return
+        values = request.expression.evaluate(bands)[counted]
+        values = values[np.isfinite(values)]
+        self.n_values += values.size
+        if request.statistic.kind == "quantile":
+            if self.n_values > _MOST_EXACT:
+                raise SourceError(
+                    f"percentiles are computed of at most {_MOST_EXACT:,} pixels: ask for the mean, a "
+                    "smaller area or another precision",
+                    href="",
+                    status=Status.UNSUPPORTED,
+                )
+            self.values.append(values)
+        elif request.statistic.kind == "share":
+            self.total += float(np.count_nonzero(values > request.statistic.at))
+        else:
+            self.total += float(values.sum())
+
+    def measure(self, request: RankingRequest, every: int) -> _Measure:
+        """Return the statistic of all strips."""
+        if request.precision.kind == "every":
+            counts = self._count_pixels(every)
+            return _Measure(self._estimate(request, every), *counts, float(self.n_whole), float(every))
+        if request.expression is None:
+            n, of = {
+                "valid": (self.n_valid, self.n_area),
+                "clear": (self.n_kept, self.n_area),
+                "cloud": (self.n_valid - self.n_kept, self.n_valid),
+            }[request.by]
+            found = ErrorEstimate(n / of if of else math.nan, 0.0, of)
+        elif request.statistic.kind == "quantile":
+            values = np.concatenate(self.values) if self.values else np.zeros(0)
+            found = ErrorEstimate(request.statistic.of(values), 0.0, self.n_values)
+        else:
+            found = ErrorEstimate(
+                self.total / self.n_values if self.n_values else math.nan, 0.0, self.n_values
+            )
+        counts = Counted.exactly(self.n_valid), Counted.exactly(self.n_kept)
+        return _Measure(found, *counts, float(self.n_area))
+
+    def _count_pixels(self, every: int) -> tuple[Counted, Counted]:
+        """Return how many pixels have data and count, by every n-th pixel."""
+        if not self.n_area:
+            return Counted.exactly(0), Counted.exactly(0)
+        valid, kept, area = (np.concatenate(each) for each in zip(*self.masks, strict=True))
+        cell = self.n_whole / self.n_area
+        found = [
+            counted_on(each, area.astype(np.float64), resampling="nearest", factor=float(every))
+            for each in (valid, kept)
+        ]
+        return tuple(Counted(*(n / every**2 * cell for n in each)) for each in found)  # type: ignore[return-value] # two
+
+    def _estimate(self, request: RankingRequest, every: int) -> ErrorEstimate:
+        if not self.grids:
+            return ErrorEstimate(math.nan, math.inf, 0)
+        names = self.grids[0][0]
+        sample = LevelSample(
+            bands={name: np.concatenate([bands[name] for bands, _ in self.grids]) for name in names},
+            weights=np.concatenate([weights for _, weights in self.grids]),
+            resampling="nearest",
+            factor=float(every),
+            is_indicator=request.expression is None,
+        )
+        return estimate(sample, request.expression or SHARE, request.statistic)
+
+
 @dataclass(slots=True, kw_only=True)
 class _SceneView:
     """The area on one scene."""
@@ -279,11 +384,7 @@ class _SceneView:
     shape: ShapeOnImage
     on_level: "OnLevel"
     gate: PixelGate
-    _totals: "_Totals" = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Start with no strip."""
-        self._totals = _Totals()
+    _totals: _Totals = field(init=False, default_factory=_Totals)
 
     def share(self, counted: Counted, n_area: float) -> Counted:
         """Return a number of pixels as a share of the area.
@@ -388,15 +489,7 @@ class _SceneView:
             name: replace(band, scaling=band.scaling.without_claim()) for name, band in self.bands.items()
         }
         finest = next((bands[name] for name, band in self.bands.items() if band is self.finest), self.finest)
-        return _SceneView(
-            request=self.request,
-            bands=bands,
-            mask=self.mask,
-            finest=finest,
-            shape=self.shape,
-            on_level=self.on_level,
-            gate=self.gate,
-        )
+        return replace(self, bands=bands, finest=finest)
 
     async def at(self, level: int) -> _Measure:
         """Measure at an overview."""
@@ -568,111 +661,6 @@ class _SceneView:
             if not bands:
                 known &= is_valid
         await asyncio.to_thread(self._totals.add, self.request, bands, known, kept, area)
-
-
-@dataclass(slots=True)
-class _Totals:
-    """The strips of full resolution, added up."""
-
-    n_whole: int = 0
-    """Pixels of the area on the image."""
-
-    n_area: int = 0
-    """Those of them that are looked at."""
-
-    n_valid: int = 0
-    n_kept: int = 0
-    total: float = 0.0
-    n_values: int = 0
-    values: list[Grid] = field(default_factory=list)
-    grids: list[tuple[dict[str, Grid], Grid]] = field(default_factory=list)
-    masks: list[tuple[Mask, Mask, Mask]] = field(default_factory=list)
-    """Of every n-th pixel: those with data, those of them that count, and the area."""
-
-    def add(
-        self, request: RankingRequest, bands: Mapping[str, Grid], known: Mask, kept: Mask, area: Mask
-    ) -> None:
-        """Add one strip."""
-        is_valid = known.copy()
-        for band in bands.values():
-            is_valid &= np.isfinite(band)
-        counted = kept & is_valid
-        self.n_area += int(area.sum())
-        self.n_valid += int(is_valid.sum())
-        self.n_kept += int(counted.sum())
-        if request.precision.kind == "every":
-            self.masks.append((is_valid, counted, area))
-        if request.expression is None:
-            if request.precision.kind == "every":
-                share, of = _share_of(request.by, area, is_valid, counted)
-                self.grids.append(({"share": share.astype(np.float64)}, of.astype(np.float64)))
-            return
-        if request.precision.kind == "every":
-            self.grids.append((dict(bands), counted.astype(np.float64)))
-            return
-        values = request.expression.evaluate(bands)[counted]
-        values = values[np.isfinite(values)]
-        self.n_values += values.size
-        if request.statistic.kind == "quantile":
-            if self.n_values > _MOST_EXACT:
-                raise SourceError(
-                    f"percentiles are computed of at most {_MOST_EXACT:,} pixels: ask for the mean, a "
-                    "smaller area or another precision",
-                    href="",
-                    status=Status.UNSUPPORTED,
-                )
-            self.values.append(values)
-        elif request.statistic.kind == "share":
-            self.total += float(np.count_nonzero(values > request.statistic.at))
-        else:
-            self.total += float(values.sum())
-
-    def measure(self, request: RankingRequest, every: int) -> _Measure:
-        """Return the statistic of all strips."""
-        if request.precision.kind == "every":
-            counts = self._count_pixels(every)
-            return _Measure(self._estimate(request, every), *counts, float(self.n_whole), float(every))
-        if request.expression is None:
-            n, of = {
-                "valid": (self.n_valid, self.n_area),
-                "clear": (self.n_kept, self.n_area),
-                "cloud": (self.n_valid - self.n_kept, self.n_valid),
-            }[request.by]
-            found = ErrorEstimate(n / of if of else math.nan, 0.0, of)
-        elif request.statistic.kind == "quantile":
-            values = np.concatenate(self.values) if self.values else np.zeros(0)
-            found = ErrorEstimate(request.statistic.of(values), 0.0, self.n_values)
-        else:
-            found = ErrorEstimate(
-                self.total / self.n_values if self.n_values else math.nan, 0.0, self.n_values
-            )
-        counts = Counted.exactly(self.n_valid), Counted.exactly(self.n_kept)
-        return _Measure(found, *counts, float(self.n_area))
-
-    def _count_pixels(self, every: int) -> tuple[Counted, Counted]:
-        """Return how many pixels have data and count, by every n-th pixel."""
-        if not self.n_area:
-            return Counted.exactly(0), Counted.exactly(0)
-        valid, kept, area = (np.concatenate(each) for each in zip(*self.masks, strict=True))
-        cell = self.n_whole / self.n_area
-        found = [
-            counted_on(each, area.astype(np.float64), resampling="nearest", factor=float(every))
-            for each in (valid, kept)
-        ]
-        return tuple(Counted(*(n / every**2 * cell for n in each)) for each in found)  # type: ignore[return-value] # two
-
-    def _estimate(self, request: RankingRequest, every: int) -> ErrorEstimate:
-        if not self.grids:
-            return ErrorEstimate(math.nan, math.inf, 0)
-        names = self.grids[0][0]
-        sample = LevelSample(
-            bands={name: np.concatenate([bands[name] for bands, _ in self.grids]) for name in names},
-            weights=np.concatenate([weights for _, weights in self.grids]),
-            resampling="nearest",
-            factor=float(every),
-            is_indicator=request.expression is None,
-        )
-        return estimate(sample, request.expression or SHARE, request.statistic)
 
 
 def _share_of(

@@ -23,7 +23,7 @@ from pixel_gather.features.rank.open_ranker import make_ranker
 from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.features.rank.ranking_plan import RankingPlan
 from pixel_gather.features.rank.ranking_request import DEFAULT_PRECISION, RankingRequest
-from pixel_gather.features.rank.rounds import NothingKept, RankedScene
+from pixel_gather.features.rank.rounds import KeptStatistics, NothingKept, RankedScene
 from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking
 from pixel_gather.in_process.job import Job, opened_job
@@ -177,15 +177,7 @@ async def rank_async(
                 first.look(ranked)
                 counter.count(ranked)
 
-            ranker = make_ranker(
-                asked,
-                reader=job.reader,
-                limiter=job.limiter,
-                ranges=ranges,
-                kept=kept or NothingKept(),
-                source_timeout_s=job.settings.source_timeout_s,
-                most_ahead=job.most_ahead,
-            )
+            ranker = _ranker_of(asked, job, ranges, kept or NothingKept())
             ranker = replace(ranker, on_scene=look, on_round=counter.begin)
             ranked = await ranker.rank(scenes)
         seconds = time.perf_counter() - started
@@ -210,15 +202,7 @@ async def plan_ranking(
     """
     async with _open_ranking(sources, request, settings or Settings()) as (asked, job, ranges):
         scenes = list_scenes(job.table, asked)
-        ranker = make_ranker(
-            asked,
-            reader=job.reader,
-            limiter=job.limiter,
-            ranges=ranges,
-            kept=NothingKept(),
-            source_timeout_s=job.settings.source_timeout_s,
-            most_ahead=job.most_ahead,
-        )
+        ranker = _ranker_of(asked, job, ranges, NothingKept())
         failed: SourceError | None = None
         for scene in [each for each in scenes if each.missing is None][:_SAMPLES]:
             try:
@@ -254,6 +238,18 @@ async def _open_ranking(
 
     async with opened_job(parsed, settings, over=over) as job:
         yield request, job, opened[0]
+
+
+def _ranker_of(request: RankingRequest, job: Job, ranges: KeptRanges, kept: KeptStatistics) -> Ranker:
+    return make_ranker(
+        request,
+        reader=job.reader,
+        limiter=job.limiter,
+        ranges=ranges,
+        kept=kept,
+        source_timeout_s=job.settings.source_timeout_s,
+        most_ahead=job.most_ahead,
+    )
 
 
 class _Counter:

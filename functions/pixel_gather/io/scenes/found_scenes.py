@@ -1,22 +1,19 @@
 """The scenes that a search found, and which processing of each counts."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import shown
 from pixel_gather.core.scenes.duplicates import without_duplicates
 from pixel_gather.core.scenes.item import scene_key
 from pixel_gather.core.scenes.scene_sources import Address, SceneSource, asset_choices, sources_of
-from pixel_gather.core.scenes.search_criteria import NoSceneError, SearchCriteria, is_wanted
-from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
+from pixel_gather.core.scenes.search_criteria import NoSceneError, SearchCriteria, too_many
 from pixel_gather.io.scenes.search_own_catalog import Catalog, ReplacedError, open_catalog
-from pixel_gather.io.scenes.search_stac_api import StacSearch, search_items
-from pixel_gather.io.store.json_http import JsonClient
 from pixel_gather.io.store.object_store import Store
 
 if TYPE_CHECKING:
@@ -96,63 +93,6 @@ def _as_row(item: Item) -> dict[str, Any]:
         if name not in _COLUMNS and not isinstance(value, Mapping | list | tuple)
     }
     return dict(zip(_COLUMNS, fixed, strict=True)) | others
-
-
-def stac_items(
-    wanted: SearchCriteria, api: str, client: JsonClient, *, skipped: SkippedItems | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield what a STAC API finds; the errors are those of `search_items`."""
-    asked = StacSearch(
-        api=api,
-        area=wanted.area,
-        times=wanted.times,
-        collections=wanted.collections,
-        ids=wanted.ids,
-        where=wanted.where,
-        most=wanted.most,
-    )
-    return search_items(asked, client, skipped=skipped)
-
-
-def wanted_items(
-    items: Iterable[Mapping[str, Any]],
-    wanted: SearchCriteria,
-    *,
-    name: str,
-    skipped: SkippedItems | None = None,
-) -> Iterator[Mapping[str, Any]]:
-    """Yield those items that are wanted, each collection and id once.
-
-    Args:
-        items: STAC items from anywhere.
-        wanted: The search.
-        name: What errors call an item.
-        skipped: Gets what is no item.
-
-    Raises:
-        RequestError: One of them is no item, and ``skipped`` is None.
-        BudgetError: More of them are wanted than ``wanted.most``.
-    """
-    seen: set[int] = set()
-    for item in items:
-        try:
-            key = scene_key(item, name=name)
-            if key.hash in seen or not is_wanted(item, key, wanted):
-                continue
-        except RequestError as error:
-            skip(skipped, error, item)
-            continue
-        seen.add(key.hash)
-        if len(seen) > wanted.most:
-            raise too_many(wanted)
-        yield item
-
-
-def too_many(wanted: SearchCriteria) -> BudgetError:
-    """Return the error of a search that finds more than was allowed."""
-    return BudgetError(
-        f"more than {wanted.most:,} scenes are found: narrow the area or the time, or raise most"
-    )
 
 
 async def catalog_scenes(

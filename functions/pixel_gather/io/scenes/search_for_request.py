@@ -13,19 +13,13 @@ from pixel_gather.core.request.href_policy import HrefPolicy, check_href
 from pixel_gather.core.request.sources import CatalogSources, StacSources
 from pixel_gather.core.request.web_address import CMR, CheckUrl
 from pixel_gather.core.scenes.scene_sources import AssetChoice, slim_item
-from pixel_gather.core.scenes.search_criteria import SearchCriteria
+from pixel_gather.core.scenes.search_criteria import SearchCriteria, wanted_items
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.scenes.found_scenes import (
-    FoundScenes,
-    Item,
-    catalog_scenes,
-    stac_items,
-    wanted_items,
-    with_latest,
-)
+from pixel_gather.io.scenes.found_scenes import FoundScenes, Item, catalog_scenes, with_latest
 from pixel_gather.io.scenes.item_files import items_of_file
 from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
+from pixel_gather.io.scenes.search_stac_api import search_items
 from pixel_gather.io.store.json_http import JsonClient
 from pixel_gather.io.store.object_store import (
     Objects,
@@ -111,7 +105,7 @@ class SceneSearcher:
         self, asked: StacSources, wanted: SearchCriteria, client: JsonClient, skipped: SkippedItems
     ) -> Iterator[Item]:
         if asked.api is not None:
-            return stac_items(wanted, asked.api, client, skipped=skipped)
+            return search_items(wanted, asked.api, client, skipped=skipped)
         assert asked.cmr is not None  # noqa: S101 # it is one of the two
         collection = CmrSearch(
             **asked.cmr.model_dump(), area=wanted.area, times=wanted.times, most=wanted.most, root=CMR

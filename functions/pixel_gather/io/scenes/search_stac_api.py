@@ -8,13 +8,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
-from pixel_gather.core.errors import BudgetError, RequestError, StoreError
+from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.web_address import shown_url, with_query_of, without_query
-from pixel_gather.core.scenes.item import scene_key
-from pixel_gather.core.scenes.search_criteria import SearchCriteria, is_wanted
+from pixel_gather.core.scenes.search_criteria import SearchCriteria, wanted_items
 from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
 from pixel_gather.core.time_range import format_range
 from pixel_gather.core.where import to_query
@@ -26,14 +26,6 @@ _MOST_LOOKED_AT: Final = 1_000_000
 """Items that a server may send of which none is wanted, before the search ends."""
 
 _QUERY_CLASS: Final = "item-search#query"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StacSearch(SearchCriteria):
-    """What is asked of a STAC API."""
-
-    api: str
-    """Address of its landing page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +44,13 @@ class _PageRequest:
 
 
 def search_items(
-    search: StacSearch, client: JsonClient, *, skipped: SkippedItems | None = None
+    search: SearchCriteria, api: str, client: JsonClient, *, skipped: SkippedItems | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the items that an API finds, each once, in its order.
 
     Args:
         search: What is asked.
+        api: Address of its landing page.
         client: Asks.
         skipped: Gets what is no STAC item.
 
@@ -68,54 +61,42 @@ def search_items(
         StoreError: It repeats pages, or does not answer with a page of items.
         ThrottledError, DeniedError, UnreachableError: As the client's.
     """
-    n = n_looked_at = 0
-    seen: set[int] = set()
-    host = urlsplit(search.api).netloc
-    for page in _pages(_first(search, client), client, key_of=search.api):
-        for item in page:
-            n_looked_at += 1
+    host = urlsplit(api).netloc
+    name = f"an item of {host}"
+
+    def sent() -> Iterator[dict[str, Any]]:
+        pages = _pages(_first(search, api, client), client, key_of=api)
+        for n_looked_at, item in enumerate(chain.from_iterable(pages), 1):
             if n_looked_at > max(_MOST_LOOKED_AT, search.most):
                 raise StoreError(f"{host} sends items without end that the search does not want")
-            if not isinstance(item, dict):
-                skip(skipped, RequestError("it is no JSON object", field=f"an item of {host}"))
-                continue
-            try:
-                key = scene_key(item, name=f"an item of {host}")
-                if key.hash in seen or not is_wanted(item, key, search):
-                    continue
-            except RequestError as error:
-                skip(skipped, error, item)
-                continue
-            seen.add(key.hash)
-            n += 1
-            if n > search.most:
-                raise BudgetError(
-                    f"more than {search.most:,} scenes are found: narrow the area or the time, or raise most"
-                )
-            yield item
+            if isinstance(item, dict):
+                yield item
+            else:
+                skip(skipped, RequestError("it is no JSON object", field=name))
+
+    return wanted_items(sent(), search, name=name, skipped=skipped)
 
 
-def _first(search: StacSearch, client: JsonClient) -> _PageRequest:
-    landing = _mapping(client.get(search.api), search.api)
+def _first(search: SearchCriteria, api: str, client: JsonClient) -> _PageRequest:
+    landing = _mapping(client.get(api), api)
     links = [
         each for each in landing.get("links", ()) if isinstance(each, Mapping) and each.get("rel") == "search"
     ]
     if not links:
         raise RequestError(
-            f"{shown_url(search.api)} has no search, so it is no STAC API; give the address of its "
-            "landing page",
+            f"{shown_url(api)} has no search, so it is no STAC API; give the address of its landing page",
             field="stac.api",
         )
     posts = next((each for each in links if str(each.get("method", "GET")).upper() == "POST"), None)
-    found = urljoin(_as_folder(without_query(search.api)), str((posts or links[0]).get("href", "")))
-    url = with_query_of(found, search.api)
+    found = urljoin(_as_folder(without_query(api)), str((posts or links[0]).get("href", "")))
+    url = with_query_of(found, api)
     body = _body(search, can_query=any(_QUERY_CLASS in str(each) for each in landing.get("conformsTo", ())))
     if posts is not None:
         return _PageRequest(method="POST", url=url, body=body)
     return _PageRequest(method="GET", url=_with_parameters(url, body))
 
 
-def _body(search: StacSearch, *, can_query: bool) -> dict[str, Any]:
+def _body(search: SearchCriteria, *, can_query: bool) -> dict[str, Any]:
     body: dict[str, Any] = {"limit": min(_PAGE, search.most + 1)}
     if search.collections:
         body["collections"] = list(search.collections)
