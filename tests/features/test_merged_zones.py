@@ -105,6 +105,19 @@ def polygons() -> list[dict[str, Any]]:
     return [{"n": n, "wkb": shape.wkb} for n, shape in enumerate(shapes())]
 
 
+def small() -> list[dict[str, Any]]:
+    """Return narrow polygons of few pixels: on one tile, on two, on four, and over the edge."""
+    lines = [
+        (100, 50, 104, 54),
+        (155, 50, 230, 52),
+        (50, 155, 52, 230),
+        (155, 155, 230, 230),
+        (370, 200, 390, 205),
+    ]
+    ends = [[(_LEFT + 10 * x, _TOP - 10 * y) for x, y in (each[:2], each[2:])] for each in lines]
+    return [{"n": n, "wkb": shapely.LineString(each).buffer(17).wkb} for n, each in enumerate(ends)]
+
+
 def made(to: Path, sources: dict[str, Any], **options: Any) -> Rows:
     """Make a table, and return its lines."""
     place = "append_to" if options.pop("append", False) else "to"
@@ -175,13 +188,14 @@ def test_other_coverages_merge_as_well(folder: Path, tmp_path: Path, coverage: s
 
 def test_an_order_of_the_list_changes_nothing(folder: Path, tmp_path: Path) -> None:
     """Nor the number of tiles in one append, nor what came first."""
-    expected = made(tmp_path / "t.parquet", listed(folder, *_TILES))
+    few = polygons()[::3]
+    expected = made(tmp_path / "t.parquet", listed(folder, *_TILES), features=few)
     for seed in range(4):
         rng = random.Random(seed)  # noqa: S311 # no secret
         names, to = rng.sample(sorted(_TILES), 4), tmp_path / f"{seed}.parquet"
         cuts = sorted(rng.sample(range(1, 4), rng.randint(1, 3)))
         for start, stop in zip([0, *cuts], [*cuts, 4], strict=True):
-            rows = made(to, listed(folder, *names[start:stop]), append=True)
+            rows = made(to, listed(folder, *names[start:stop]), append=True, features=few)
 
         assert rows == expected
         assert verify_table(to).is_same
@@ -325,7 +339,7 @@ def test_an_append_that_is_killed_is_done_again(
     """Or fails, at each write and rename, of the first table and of one that is there."""
     names = sorted(_TILES)
     at_once, base = tmp_path / "u.parquet", tmp_path / "base"
-    few = polygons()[::6]
+    few = small()
     assert {row["images"] for row in made(at_once, listed(folder, *names), features=few)} >= {1, 2, 4}
     base.mkdir()
     if n_before:
@@ -417,7 +431,7 @@ def test_images_of_a_pass_come_in_any_order(
     place = tmp_path_factory.mktemp("orders")
     to, at_once = place / "t.parquet", place / "u.parquet"
     stops = sorted(each for each in cuts if each < len(images))
-    asked: dict[str, Any] = {"by": "red=b1", "statistics": "mean,p90", "features": polygons()[::3]}
+    asked: dict[str, Any] = {"by": "red=b1", "statistics": "mean,p90", "features": small()}
     for start, stop in zip([0, *stops], [*stops, len(images)], strict=True):
         made(to, rows_of(versions, images[start:stop]), append=True, **asked)
     made(at_once, rows_of(versions, images), **asked)
