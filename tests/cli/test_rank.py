@@ -50,6 +50,25 @@ def test_table_lists_the_order_and_the_lost_scene(scenes: Path, capsys: pytest.C
     assert error.splitlines()[-1].startswith("4 scenes, 1 not read: ")
 
 
+def test_scenes_outside_the_area_are_one_line(
+    scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With their number and the reason of the first. JSON has all of them."""
+    assert _run(str(scenes), *_NDVI, "--bbox=100,46,100.1,46.1") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["rank", "2024-02-01", "3"]
+    said = "3 of 4 scenes lie outside the area, such as s0: the window (columns "
+    assert lines[-1].startswith(said)
+    assert lines[-1].endswith("lies outside its 256 x 256 pixels")
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(scenes.read_text().splitlines()[:5]))
+    _run(str(few), *_NDVI, "--bbox=100,46,100.1,46.1")
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("2 of 2 scenes lie outside the area, such as s0: ")
+    _run(str(few), *_NDVI, "--bbox=100,46,100.1,46.1", "--json")
+    assert [row["status"] for row in json.loads(capsys.readouterr().out)["scenes"]] == ["outside"] * 2
+
+
 def test_json_csv_and_parquet_hold_the_same(
     scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

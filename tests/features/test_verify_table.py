@@ -54,16 +54,30 @@ def test_a_changed_table_of_images_is_told(table: Path) -> None:
     assert verify_table(table).differences == ("the table of images is not that of the receipt",)
 
 
-@pytest.mark.parametrize("content", [None, b"PAR1 no table"])
-def test_what_is_no_table_of_ours_has_no_receipt(table: Path, content: bytes | None) -> None:
-    """A sentence says which commands write one."""
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            None,
+            (
+                "plots.parquet: no receipt is there, as plots.images.parquet cannot be read: "
+                "No such file or directory"
+            ),
+        ),
+        (b"PAR1 no table", "plots.images.parquet: no receipt of a table is in it"),
+    ],
+)
+def test_what_is_no_table_of_ours_has_no_receipt(table: Path, content: bytes | None, said: str) -> None:
+    """A sentence says what was looked for, and which commands write one."""
     images = table.with_name("plots.images.parquet")
     images.unlink()
     if content is not None:
         images.write_bytes(content)
 
-    with pytest.raises(StoreError, match="no receipt of a table is there"):
+    with pytest.raises(StoreError) as caught:
         verify_table(table)
+    says = f"{table.parent}/{said}; name a table that pixel-gather points or zones has written"
+    assert str(caught.value) == says
 
 
 def test_the_command_says_whether_it_is_the_same(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

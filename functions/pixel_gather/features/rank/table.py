@@ -232,9 +232,15 @@ def _finite(value: float) -> float | None:
 
 
 def table_text(rows: Sequence[dict[str, Any]], *, most: int | None) -> str:
-    """Return the table for a terminal: the first rows and all that could not be read."""
+    """Return the table for a terminal: the first rows and all that could not be read.
+
+    If several scenes lie outside the area, one line tells their number.
+    """
     shown = [row for n, row in enumerate(rows) if most is None or n < most or row["rank"] is None]
-    lines = [_TITLES]
+    outside = [row for row in shown if row["status"] == Status.OUTSIDE.name.lower()]
+    if len(outside) > 1:
+        shown = [row for row in shown if row["status"] != Status.OUTSIDE.name.lower()]
+    lines = [_TITLES] if shown or not outside else []
     for row in shown:
         within = "" if row["rank"] is None else _within(row)
         lines.append(
@@ -253,11 +259,16 @@ def table_text(rows: Sequence[dict[str, Any]], *, most: int | None) -> str:
                 row["status"] + (f": {row['reason']}" if row["reason"] else ""),
             )
         )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = (
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
-    )
+    ]
+    if len(outside) > 1:
+        text.append(
+            f"{len(outside):,} of {counted(len(rows), 'scene')} lie outside the area, such as "
+            f"{outside[0]['id']}: {outside[0]['reason']}"
+        )
     return "\n".join(text) + "\n"
 
 

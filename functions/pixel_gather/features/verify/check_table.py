@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.in_process.places import show_place
 from pixel_gather.io.parquet.parquet_batches import ParquetError, parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
 from pixel_gather.io.store.object_store import Objects
@@ -14,7 +15,7 @@ from pixel_gather.io.store.opened_file import no_deadline, open_list_file
 from pixel_gather.tables.table_receipt import digest_of_images, file_digest
 
 _BATCH = 65_536
-_NO_RECEIPT = "no receipt of a table is there; pixel-gather points and zones write one"
+_INSTEAD = "name a table that pixel-gather points or zones has written"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ def check_table(href: str, objects: Objects) -> VerifiedTable:
         StoreError: There is no such table, or no receipt, or a file cannot be read.
     """
     beside = href.removesuffix(".parquet")
-    receipt, columns = _images(f"{beside}.images.parquet", objects)
+    receipt, columns = _images(f"{beside}.images.parquet", objects, table=show_place(href))
     differences = []
     if digest_of_images(columns) != receipt["images"]:
         differences.append("the table of images is not that of the receipt")
@@ -60,12 +61,15 @@ def check_table(href: str, objects: Objects) -> VerifiedTable:
     return VerifiedTable(n_lines=receipt["lines"], n_images=len(columns[0]), differences=tuple(differences))
 
 
-def _images(href: str, objects: Objects) -> tuple[dict[str, Any], list[list[Any]]]:
+def _images(href: str, objects: Objects, *, table: str) -> tuple[dict[str, Any], list[list[Any]]]:
     """Return the receipt, and the columns of the table of images but for the times."""
     try:
         _, file = open_list_file(href, objects=objects, what="table of images")
     except RequestError as error:
-        raise StoreError(f"{_NO_RECEIPT} ({error})") from error
+        reason = error.message.removesuffix(f" ({href})").partition(": ")[2]
+        raise StoreError(
+            f"{table}: no receipt is there, as {error.field} cannot be read: {reason}; {_INSTEAD}"
+        ) from error
     with closing(file):
         try:
             check_pages(file, field="images", check=no_deadline)
@@ -79,7 +83,7 @@ def _images(href: str, objects: Objects) -> tuple[dict[str, Any], list[list[Any]
                     values.extend(cast("list[Any]", batch.column(name).to_pylist()))
             receipt["files"]["table"], receipt["images"], receipt["lines"]
         except (ParquetError, RequestError, ValueError, LookupError, TypeError) as error:
-            raise StoreError(f"{href}: {_NO_RECEIPT}") from error
+            raise StoreError(f"{show_place(href)}: no receipt of a table is in it; {_INSTEAD}") from error
     return receipt, columns
 
 
