@@ -129,7 +129,7 @@ def test_the_same_request_again_appends_nothing() -> None:
             {"window": {"pixels": [0, 0, 3, 3]}},
             "window: the cube has .* pixels; the new rows would have 3 x 3",
         ),
-        ({"bands": [1], "nodata": 7}, "nodata: the cube has none; the new rows would have 7"),
+        ({"bands": [1], "nodata": 7}, "nodata: the cube has nodata none; the new rows would have nodata 7"),
         ({"output": {"append_to": "place", "codec": "zstd"}}, "output.codec: the cube has blosc-lz4"),
     ],
 )

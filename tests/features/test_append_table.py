@@ -114,9 +114,10 @@ def test_images_that_failed_are_read_again(
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"features": PLOTS[:-1]}, "the table was made of other features"),
-        ({"by": "b1 * 2"}, "the table was made of other by, values: make another table"),
-        ({"square": 3}, "the table was made of other"),
+        ({"features": PLOTS[:-1]}, "the table was made of other features: give the same, or make another"),
+        ({"by": "b1 * 2"}, "the table was made with another value of by: give the same, or make another"),
+        ({"square": 3}, "the table was made with another value of square: give"),
+        ({"square": 3, "by": "b1 * 2"}, "the table was made with other values of by and square: give"),
         ({"to": "both"}, "give the table to write, or the one to append to"),
     ],
     ids=str,

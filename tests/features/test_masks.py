@@ -206,8 +206,8 @@ def test_rows_that_are_added_get_the_cubes_mask(tmp_path: Path) -> None:
     with pytest.raises(RequestError) as error:
         gather_undrawn(append | {"mask": {"band": "scl", "drop": [3], "dilate": 1}})
     assert str(error.value) == (
-        "mask: the cube has pixels hidden where scl has the values 3, 8; the new rows would have them hidden "
-        "where scl has the value 3, and 1 pixel around"
+        "mask: the cube has pixels hidden where scl has the values 3, 8; the new rows would have pixels "
+        "hidden where scl has the value 3, and 1 pixel around"
     )
 
     assert gather_undrawn(append).n_appended == 2

@@ -228,7 +228,7 @@ def test_a_table_that_is_not_merged_is_not_appended_to_as_if(folder: Path, tmp_p
     """The columns would differ."""
     made(tmp_path / "t.parquet", listed(folder, "a"), merge=False)
 
-    with pytest.raises(RequestError, match="the table was made of other merge"):
+    with pytest.raises(RequestError, match="the table was made with another value of merge"):
         made(tmp_path / "t.parquet", listed(folder, "b"), append=True)
 
 

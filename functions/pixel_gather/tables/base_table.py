@@ -122,7 +122,7 @@ class BaseTable:
                 theirs = {"merge": False, **theirs}
             if ours[name] == theirs:
                 continue
-            what = name
+            said = f"the table was made of other {name}"
             if isinstance(theirs, Mapping):
                 kinds = ours[name].get("kind"), theirs.get("kind")
                 if kinds[0] != kinds[1]:
@@ -132,9 +132,12 @@ class BaseTable:
                     )
                 keys = dict.fromkeys([*ours[name], *theirs])
                 differ = [key for key in keys if ours[name].get(key) != theirs.get(key)]
-                # columns follow from what else differs
-                what = ", ".join([each for each in differ if each != "columns"] or differ)
-            raise RequestError(f"the table was made of other {what}: make another table", field=_FIELD)
+                # names of values and columns follow from what else differs
+                first = [each for each in differ if each not in ("values", "columns")] or differ[:1]
+                what = " and ".join(each.removesuffix("_us") for each in first)
+                values = "another value" if len(first) == 1 else "other values"
+                said = f"the table was made with {values} of {what}"
+            raise RequestError(f"{said}: give the same, or make another table", field=_FIELD)
         if len(set(features.ids.tolist())) < len(features):
             raise RequestError(
                 "an id repeats among the features, so lines do not tell whose they are", field=_FIELD

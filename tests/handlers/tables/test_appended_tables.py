@@ -169,7 +169,7 @@ def _round_of(verdict: dict[str, Any]) -> tuple[str, int]:
     [
         ({"append_to": "a/b"}, "write 1 to 60 letters, digits and hyphens"),
         ({"append_to": 3}, "write 1 to 60 letters"),
-        ({"square": 3}, "the table was made of other"),
+        ({"square": 3}, "the table was made with another value of square"),
         ({"crs": "EPSG:32632"}, "the table was made of other features"),
     ],
     ids=str,

@@ -225,14 +225,15 @@ def check_inherits(
     if request.nodata is not None and any(
         str(float(request.nodata)) != str(_as_float(each)) for each in theirs_nodata
     ):
-        raise _differs("nodata", ", ".join(map(_or_none, theirs_nodata)), str(request.nodata))
+        there = ", ".join(map(_or_none, theirs_nodata))
+        raise _differs("nodata", f"nodata {there}", f"nodata {request.nodata}")
     if request.masked and None in theirs_nodata:
         raise RequestError(
             "masked pixels need a nodata value, and the cube has none: leave it out", field="masked"
         )
     if request.mask is not None and (asked := request.mask.mask()) != template.mask:
-        there = "no pixel hidden" if template.mask is None else f"pixels {template.mask.in_words()}"
-        raise _differs("mask", there, f"them {asked.in_words()}")
+        there = "no hidden pixels" if template.mask is None else f"pixels {template.mask.in_words()}"
+        raise _differs("mask", there, f"pixels {asked.in_words()}")
     if "values" in request.model_fields_set and request.values != template.values:
         raise _differs("values", f"{template.values} values", f"{request.values} ones")
     if has_time != template.has_time:
@@ -363,11 +364,11 @@ _TIMED: Final = {True: "a time in every row", False: "no time in some rows"}
 
 def _placed(place: Placement) -> str:
     if place.transform is None:
-        return f"no georeference and its window at column {place.col_off}, line {place.row_off}"
+        return f"no georeference and a window at column {place.col_off}, line {place.row_off}"
     crs = (place.crs or "no CRS").partition("\n")[0][:60]
     corner = f"x {place.transform.c:.10g}, y {place.transform.f:.10g}"
     size = f"{abs(place.transform.a):.8g} x {abs(place.transform.e):.8g}"
-    return f"its corner at {corner} in {crs}, with pixels of {size}"
+    return f"a window with its corner at {corner} in {crs} and pixels of {size}"
 
 
 def _by(lengths: Sequence[int]) -> str:
