@@ -125,8 +125,8 @@ def test_a_point_in_two_polygons_is_the_first_ones() -> None:
         ({"seed": 5}, "seed and strata go with sample"),
         ({"strata": "crop", "spacing": 1.0}, "seed and strata go with sample"),
         ({"sample": 5, "strata": "kind"}, "windows.strata: there is no column kind; there are id, crop"),
-        ({"spacing": 1e-6}, "windows.spacing: the box around the areas has .* points; give more"),
-        ({"spacing": 7.0}, "windows.spacing: no such point lies in the areas; give less"),
+        ({"spacing": 1e-6}, "windows.spacing: the box around the areas has .* points; give a larger one"),
+        ({"spacing": 7.0}, "windows.spacing: no such point lies in the areas; give a smaller one"),
     ],
 )
 def test_wrong_ways_are_refused(windows: dict[str, Any], message: str) -> None:
@@ -136,9 +136,13 @@ def test_wrong_ways_are_refused(windows: dict[str, Any], message: str) -> None:
 
 
 def test_areas_beyond_the_lattices_crs_are_told() -> None:
-    """Not by an overflow."""
+    """Not by an overflow. Those that are no degrees are refused before."""
+    far = areas({"far": (shapely.box(676_000, 5e6, 677_000, 5.1e6), "x")})
+    with pytest.raises(RequestError, match=r"areas\.geojson: it has longitude 676000"):
+        spread(far, spacing=10, crs=CRS)
+    of_etrs = json.loads(far) | {"crs": {"type": "name", "properties": {"name": "EPSG:4258"}}}
     with pytest.raises(RequestError, match=r"windows\.crs: the areas cannot be placed in EPSG:32632"):
-        spread(areas({"far": (shapely.box(676_000, 5e6, 677_000, 5.1e6), "x")}), spacing=10, crs=CRS)
+        spread(json.dumps(of_etrs).encode(), spacing=10, crs=CRS)
 
 
 def test_points_are_no_areas() -> None:

@@ -159,9 +159,7 @@ def _check_value(value: Any, operator: str, field: str) -> Value | tuple[Value, 
 
 def _scalar(value: Any, field: str) -> Value:
     if not isinstance(value, str | int | float | bool) or value != value:  # noqa: PLR0124 # NaN
-        raise RequestError(
-            f"{value!r} cannot be compared with; write text, a number, true or false", field=field
-        )
+        raise RequestError(f"write text, a number, true or false, and not {value!r}", field=field)
     return value
 
 

@@ -62,7 +62,9 @@ def lattice_points(areas: Features, *, spacing: float, crs: str) -> Points:
     west, south, east, north = (int(np.floor(each / spacing)) for each in box)
     n = (east - west + 1) * (north - south + 1)
     if n > MOST_SAMPLE:
-        raise RequestError(f"the box around the areas has {n:,} points; give more", field="windows.spacing")
+        raise RequestError(
+            f"the box around the areas has {n:,} points; give a larger one", field="windows.spacing"
+        )
     cols, rows = np.meshgrid(np.arange(west, east + 1), np.arange(north, south - 1, -1))
     xs, ys = (each.ravel().astype(np.float64) * np.float64(spacing) for each in (cols, rows))
     at_xs, at_ys = projector.point_arrays(xs, ys, source_crs=crs, target_crs=areas.crs)
@@ -73,7 +75,7 @@ def lattice_points(areas: Features, *, spacing: float, crs: str) -> Points:
         of_area[is_free[shapely.contains_xy(polygon, at_xs[is_free], at_ys[is_free])]] = at
     is_in = of_area >= 0
     if not is_in.any():
-        raise RequestError("no such point lies in the areas; give less", field="windows.spacing")
+        raise RequestError("no such point lies in the areas; give a smaller one", field="windows.spacing")
     return xs[is_in], ys[is_in], of_area[is_in]
 
 
