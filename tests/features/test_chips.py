@@ -630,7 +630,45 @@ def test_the_command_gathers_chips(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run("run", *options, "--to", tmp_path / "cube") == 0
     said = capsys.readouterr().out
     assert "11 x 3 x 24 x 40 of band_1 (uint16), band_2 (uint16)" in said
-    assert "no chip lies on an image" not in said
+    assert "on no image" not in said
     assert open_cube(tmp_path / "cube").sizes["chip"] == N_CHIPS
     assert run("run", *options, "--crs", "EPSG:32601", "--to", tmp_path / "far") == 0
-    assert "no chip lies on an image: check --crs, and that longitude comes first" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "11 of 11 chips lie on no image: check their CRS (--crs), and that longitude comes first" in said
+
+
+def test_chips_on_no_image_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of polygons beside the images, too. An append counts those that were there as well."""
+    table, points = chips_at(tmp_path)
+    sources = listed(tmp_path, three_images(tmp_path))
+    lon, lat = next(iter(points.values()))
+    rings = {
+        crop: [[west, lat], [west + 1e-3, lat], [west + 1e-3, lat + 1e-3], [west, lat]]
+        for crop, west in (("rye", lon), ("oats", lon + 40))
+    }
+    areas = tmp_path / "areas.geojson"
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"crop": crop},
+            "geometry": {"type": "Polygon", "coordinates": [ring]},
+        }
+        for crop, ring in rings.items()
+    ]
+    areas.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    options = ("--sources", sources, "--size", "40,24", "--no-report", "--quiet")
+    spread = ("--windows", areas, "--sample", "5", "--strata", "crop")
+
+    assert run("run", *options, *spread, "--to", tmp_path / "spread") == 0
+    assert re.search(r"warning +3 of 5 chips lie on no image\n", capsys.readouterr().out)
+
+    header, *lines = Path(table).read_text(encoding="utf-8").splitlines()
+    far = tmp_path / "far.csv"
+    far.write_text("\n".join([header, *(re.sub(r",[\d.]+,", ",60,", each, count=1) for each in lines[:2])]))
+    more = tmp_path / "more.csv"
+    more.write_text("\n".join([far.read_text(), *lines[2:]]))
+    assert run("run", *options, "--windows", far, "--to", tmp_path / "grown") == 0
+    assert "2 of 2 chips lie on no image: check their CRS" in capsys.readouterr().out
+    assert run("run", *options, "--windows", more, "--append-to", tmp_path / "grown") == 0
+    said = re.findall(r"warning +(.*) on no image(.*)\n", capsys.readouterr().out)
+    assert said == [("2 of 11 chips lie", "")]

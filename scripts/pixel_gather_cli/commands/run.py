@@ -19,7 +19,6 @@ from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
 
 _WIDEST: Final = 120
-_NOWHERE: Final = "no chip lies on an image: check --crs, and that longitude comes first"
 
 
 @click.command("run")
@@ -120,8 +119,6 @@ def _in_short(gathered: Gathered) -> str:
         for each in report.causes
     ]
     warnings = [("warning", each) for each in report.warnings]
-    if report.images_per_chip is not None and not n_read and not report.n_failed:
-        warnings.insert(0, ("warning", _NOWHERE))
     lines = [
         ("shape", shorten_in_middle(f"{shape} of {names}", _WIDEST)),
         ("sources read", f"{n_read:,} of {report.n_sources:,}, {report.n_failed:,} failed; {speed}"),

@@ -38,8 +38,12 @@ _OF_ALL_ROWS: Final = (
     PARTLY_OUTSIDE,
     "were lost to workers",
     "than the catalog's offset",
+    "on no image",
 )
 """Parts of the warnings that `Tally.report` makes anew after an append."""
+
+_ELSEWHERE: Final = frozenset({Status.OUTSIDE, Status.ABSENT})
+"""Statuses of images that a chip does not lie on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,6 +312,12 @@ class Tally:
     n_filled_with_zero: int = 0
     """The part of ``n_overhanging`` with integer pixels and no nodata value."""
 
+    n_nowhere: int = 0
+    """Chips that lie on no image."""
+
+    _n_elsewhere: int = 0
+    """Images, so far, that the last chip lies outside."""
+
     n_recovered: int = 0
     is_in_time_order: bool = True
     _last_time_us: int | None = None
@@ -388,7 +398,16 @@ class Tally:
             hasher.update(digest.encode())
         for of_scene, of_each in zip(row.members or (row,), outcomes[0].members or (outcomes,), strict=True):
             self._add_sources(of_scene, of_each)
+        if self.plan.chips is not None:
+            self._look_for_chip(outcomes, n_images=self.plan.chips.n_images)
         self._n_rows += 1
+
+    def _look_for_chip(self, outcomes: Sequence[Outcome], *, n_images: int) -> None:
+        """Count a chip after the last of its rows, which follow one another, if it lies on no image."""
+        if self._n_rows % n_images == 0:
+            self._n_elsewhere = 0
+        self._n_elsewhere += all(each.status in _ELSEWHERE for each in outcomes)
+        self.n_nowhere += self._n_elsewhere == n_images
 
     def _add_sources(self, row: CubeRow, outcomes: Sequence[Outcome]) -> None:
         for slot, (source, outcome) in enumerate(zip(row.sources, outcomes, strict=True)):
@@ -468,6 +487,11 @@ class Tally:
         if self._earlier is not None:
             said = (each for each in self._earlier.warnings if not any(part in each for part in _OF_ALL_ROWS))
             warnings = list(dict.fromkeys([*said, *warnings]))
+        if self.n_nowhere:
+            n_chips = plan.shape[0] // (1 if plan.chips is None else plan.chips.n_images)
+            which = f"{self.n_nowhere:,} of {counted(n_chips, 'chip')} lie on no image"
+            hint = ": check their CRS (--crs), and that longitude comes first"
+            warnings.insert(0, which + (hint if self.n_nowhere == n_chips else ""))
         if self.nodata_differs:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
         if self.n_overhanging:
