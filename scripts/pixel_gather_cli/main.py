@@ -6,6 +6,7 @@ Results go to standard output, everything else to standard error.
 import errno
 import logging
 import sys
+import time
 import traceback
 from typing import Any, NoReturn
 
@@ -104,20 +105,21 @@ def command() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit. An expected error is one line on standard error."""
+    started = time.monotonic()
     answer_interrupts()
     write_whole_output()
     with ends_in_time(_say_broken_off), closing_logs():
         try:
-            _run(arguments)
+            _run(arguments, started=started)
         except SystemExit as ended:
             _log.info("ends with exit code %s", ended.code)
             raise
 
 
-def _run(arguments: list[str] | None) -> NoReturn:
+def _run(arguments: list[str] | None, *, started: float) -> NoReturn:
     try:
         with ends_when_terminated():
-            code: Any = command.main(args=arguments, standalone_mode=False)
+            code: Any = command.main(args=arguments, standalone_mode=False, obj=started)
     except click.ClickException as error:
         _log.error(error.format_message())
         error.show()

@@ -106,6 +106,20 @@ def test_run_says_that_the_cube_is_complete_before_it_draws(
     assert there == [False, True, True]
 
 
+def test_time_in_all_counts_from_the_start_of_the_command(
+    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user waits for its libraries as well."""
+    monkeypatch.setattr("pixel_gather_cli.main.write_whole_output", lambda: time.sleep(0.7))
+
+    began = time.monotonic()
+    run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--no-report")
+    took_s = time.monotonic() - began
+
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert 0.7 <= float(told.removeprefix("time in all").removesuffix("s")) <= took_s + 0.05
+
+
 @pytest.mark.slow
 def test_run_opens_the_report(listed: Path, tmp_path: Path, opened: list[str]) -> None:
     """``--open`` opens the report in the browser."""

@@ -29,8 +29,17 @@ _WIDEST: Final = 120
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @details_option
+@click.pass_obj  # when the command began: its libraries took time as well
 def run_command(
-    *, to: str | None, opens: bool, as_json: bool, quiet: bool, verbose: bool, **options: Any
+    started: float,
+    /,
+    *,
+    to: str | None,
+    opens: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    **options: Any,
 ) -> int:
     """Gather in this process, to a folder or S3. After a stop, the same command resumes.
 
@@ -47,7 +56,6 @@ def run_command(
     request, settings = request_of(options), settings_of(options)
     if (to is None) == (request.output.append_to is None):
         raise click.UsageError("give --to for a new cube, or --append-to for an existing one")
-    started = time.monotonic()
     with ExitStack() as stack:
         show = stack.enter_context(open_progress("gathering", quiet=quiet))
 
