@@ -20,6 +20,7 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "output": ("codec", "zfp_tolerance"),
     "search": ("remove",),
     "sources": ("list_file", "prefix", "stac", "items", "catalog"),
+    "table": ("windows",),
     "time": ("time_column",),
     "usd": ("max_usd",),
     "version": ("before",),
@@ -74,8 +75,10 @@ def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[s
     given = {each.name: each for each in _given_parameters(context)}
     others = _other_options(context, given)
     last = field.rpartition(".")[-1]
-    if is_missing and last in others and field not in _FILLED_BY:
-        return [_show_option(others[last])]
+    if is_missing and field not in _FILLED_BY:
+        for name in (last, *_FILLED_BY.get(last, ())):
+            if name in others:
+                return [_show_option(others[name])]
     for name, each in given.items():
         if field != context.params[name] and field.endswith(f".{context.params[name]}"):
             return [_show_option(each)]  # the field ends in a file's name

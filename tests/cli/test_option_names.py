@@ -69,6 +69,7 @@ _WRONG = {
     "run --sources list.txt --windows plots.csv --sample 0 --size 0,0 --to x": (
         "--size: size is [width, height]: width is 0; the least is 1 (also wrong: --sample)\n"
     ),
+    "run --sources list.txt --seed 3 --to x": "--windows: is needed (also wrong: --size)\n",
     "run --sources list.txt --windows plots.csv --sample 0 --to x": (
         "--size: is needed (also wrong: --sample)\n"
     ),

@@ -64,5 +64,5 @@ class WindowsRequest(RequestPart):
         if self.sample is not None and self.spacing is not None:
             raise ValueError("give sample or spacing, not both")
         if self.sample is None and (self.strata, self.seed) != (None, None):
-            raise ValueError("seed and strata go with sample")
+            raise ValueError("use seed and strata only with sample")
         return self

@@ -489,7 +489,8 @@ class Tally:
             warnings = list(dict.fromkeys([*said, *warnings]))
         if self.n_nowhere:
             n_chips = plan.shape[0] // (1 if plan.chips is None else plan.chips.n_images)
-            which = f"{self.n_nowhere:,} of {counted(n_chips, 'chip')} lie on no image"
+            lie = "lies" if self.n_nowhere == 1 else "lie"
+            which = f"{self.n_nowhere:,} of {counted(n_chips, 'chip')} {lie} on no image"
             hint = ": check their CRS (--crs), and that longitude comes first"
             warnings.insert(0, which + (hint if self.n_nowhere == n_chips else ""))
         if self.nodata_differs:
