@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.errors import RequestError, errors_of_writing
 from pixel_gather.core.model.shown import facts_in_html
 from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
 from pixel_gather.in_process.job import Job, listed, opened_job
@@ -147,10 +147,8 @@ class TableJob:
             StoreError: A file cannot be written.
         """
         started = asyncio.get_running_loop().time()
-        try:
+        with errors_of_writing(to):
             parts = PartFolder.open_(_folder_of(to), digest=self.digest)
-        except OSError as error:
-            raise StoreError(f"{to} cannot be written: {error.strerror or error}") from error
         n_images = self.job.table.n_rows if self.base is None else sum(1 for _ in self.wanted())
         progress = Progress(n_sources=n_images)
         n_far = 0
@@ -168,10 +166,8 @@ class TableJob:
         ahead = self.job.most_ahead
         async with aclosing(measured(self.work, todo(), most_ahead=ahead)) as images:
             async for record, lines, pieces in images:
-                try:
+                with errors_of_writing(parts.path):
                     await asyncio.to_thread(parts.write, self._counted(record), lines, pieces)
-                except OSError as error:
-                    raise StoreError(f"{parts.path} cannot be written: {error.strerror or error}") from error
                 progress.n_done += 1
                 progress.n_failed += record.status != "ok"
                 progress.fetched_nbytes += record.nbytes

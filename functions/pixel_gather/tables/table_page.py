@@ -11,30 +11,29 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.core.errors import StoreError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import linked
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.io.pictures.chart import (
     Chart,
-    Tick,
+    across,
     line_marks,
     named_with_unit,
     number_ticks,
     path,
-    time_ticks,
+    ticks_across,
     whole_ticks,
+    with_room,
     with_unit,
 )
-from pixel_gather.io.pictures.page_style import page_style
+from pixel_gather.io.pictures.page_style import html_page, write_html
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.drawn_table import DrawnTable, Floats, read_drawn
 
 _MOST_ON_LINES: Final = 6
 _MOST_FAILED: Final = 50
 _MAP_WIDTH, _MARGIN = 960, 10
-_ROOM: Final = 0.06
 _WIDEST: Final = 0.0125
 """Share of the axis that a bar takes at most."""
 
@@ -47,8 +46,6 @@ _STYLE: Final = """
 .shape { stroke: var(--figure-axis); stroke-width: 0.5; } .none { fill: var(--figure-grid); }
 .map circle { r: 6px; }
 @media (max-width: 40rem) { .map circle { r: 13px; } }
-.viridis { background: linear-gradient(to right, #440154, #3b528b, #21918c, #5ec962, #fde725); }
-td.n, th.n { text-align: right; white-space: nowrap; }
 .wide + .wide { margin-top: 1.5rem; }
 td.text { min-width: 12rem; overflow-wrap: anywhere; } figure { margin: 1rem 0 1.5rem; }
 """
@@ -64,11 +61,7 @@ def write_table_page(table: str | os.PathLike[str], to: str | os.PathLike[str]) 
     Raises:
         StoreError: The table cannot be read, or the page not be written.
     """
-    html = table_page(Path(table).expanduser())
-    try:
-        Path(to).expanduser().write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"{to} cannot be written: {error.strerror or error}") from error
+    write_html(table_page(Path(table).expanduser()), Path(to).expanduser())
 
 
 def table_page(table: Path) -> str:
@@ -83,11 +76,7 @@ def table_page(table: Path) -> str:
     nbytes = sum(each.nbytes for each in base.records)
     statuses = ", ".join(f"{n:,} {name}" for name, n in receipt["statuses"].items())
     drawn_of = "" if drawn.step == 1 else f" Drawn is one feature in {drawn.step:,}."
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<style>{page_style()}{_STYLE}</style></head><body><main>\n<h1>{escape(title)}</h1>\n"
+    content = (
         f"<p>{counted(receipt['n_features'], 'feature')} on {counted(receipt['n_images'], 'image')}: "
         f"{escape(statuses)}.{drawn_of}</p>\n"
         f"<h2>Coverage in time</h2>{_coverage(drawn)}"
@@ -96,20 +85,8 @@ def table_page(table: Path) -> str:
         f"<h2>What has no value</h2>{_failed(drawn, base)}"
         f"<h2>Price</h2><p>Its images took {counted(n_requests, 'request')} and {nbytes / 1e6:,.2f} MB. "
         f"In the Region of the images, the requests cost ${n_requests * USD_PER_GET:.6f} on S3.</p>\n"
-        "</main></body></html>\n"
     )
-
-
-def _across(times: np.ndarray[Any, Any]) -> Floats:
-    """Return where times lie from left to right, in shares of the chart."""
-    first, last = int(times.min()), int(times.max())
-    found: Floats = (times - first) / (last - first) if last > first else np.full(len(times), 0.5)
-    return found
-
-
-def _dates(times: np.ndarray[Any, Any]) -> tuple[Tick, ...]:
-    first, last = int(times.min()), int(times.max())
-    return time_ticks(first, last) if last > first else ((0.5, format_moment(first)[:10]),)
+    return html_page(content, title=title, style=_STYLE)
 
 
 def _coverage(drawn: DrawnTable) -> str:
@@ -124,7 +101,7 @@ def _coverage(drawn: DrawnTable) -> str:
     counts = np.bincount(pairs // n, minlength=len(times))
     width = min(_WIDEST, 0.8 / len(times))
     bars = []
-    for x, count, time in zip(_across(times), counts.tolist(), times, strict=True):
+    for x, count, time in zip(across(times), counts.tolist(), times, strict=True):
         left, right = x * (1 - width), x * (1 - width) + width
         bar = path([(left, 0), (left, count / n), (right, count / n), (right, 0)])
         title = f"{format_moment(int(time))}: {count:,} of {n:,}"
@@ -136,7 +113,7 @@ def _coverage(drawn: DrawnTable) -> str:
         title="",
         said=said,
         marks="".join(bars),
-        x_ticks=_dates(times),
+        x_ticks=ticks_across(times),
         y_ticks=whole_ticks(0, n, most=4),
         note=f"{said}.",
     )
@@ -158,13 +135,12 @@ def _series(drawn: DrawnTable, name: str, unit: str) -> str:
     shown = known & np.isin(drawn.feature, chosen)
     least = min(float(low.min()), float(values[shown].min()))
     most = max(float(high.max()), float(values[shown].max()))
-    room = (most - least) * _ROOM or abs(most) * _ROOM or 0.5
-    bottom, top = least - room, most + room
+    bottom, top = with_room(least, most)
 
     def up(each: Floats) -> Floats:
         return (each - bottom) / (top - bottom)
 
-    xs = _across(unique)
+    xs = across(unique)
     edge = [*zip(xs, up(high), strict=True), *reversed(list(zip(xs, up(low), strict=True)))]
     marks = [f'<path class="spread" d="{path(edge)}Z"/>', line_marks(xs, up(middle))[0]]
     legend = [("valid", "all features")]
@@ -184,7 +160,7 @@ def _series(drawn: DrawnTable, name: str, unit: str) -> str:
         title=named_with_unit(name, unit),
         said=said,
         marks="".join(marks),
-        x_ticks=_dates(unique),
+        x_ticks=ticks_across(unique),
         y_ticks=number_ticks(bottom, top, most=4),
         legend=tuple(legend),
         note=f"{said}: the median of all features with their 10 % to 90 %, "

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import errors_of_writing
 from pixel_gather.tables.parts import NO_VALUES
 from pixel_gather.tables.table_receipt import side_path
 
@@ -31,24 +31,17 @@ def write_wide(table: Path, to: Path) -> None:
     values = [name for name in reader.schema.names if name not in (*NO_VALUES, "valid")]
     shorten = all(each.endswith("T00:00:00Z") for each in times if each)
     titles = {each: each.removesuffix("T00:00:00Z") if shorten else each for each in times}
-    try:
-        with to.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            several = len(values) > 1
-            writer.writerow(
-                [
-                    "id",
-                    *(
-                        f"{name} {titles[each]}" if several else titles[each]
-                        for each in times
-                        for name in values
-                    ),
-                ]
-            )
-            for key, found in _by_feature(reader, values):
-                writer.writerow([key, *(found.get((each, name), "") for each in times for name in values)])
-    except OSError as error:
-        raise StoreError(f"{to} cannot be written: {error.strerror or error}") from error
+    with errors_of_writing(to), to.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        several = len(values) > 1
+        writer.writerow(
+            [
+                "id",
+                *(f"{name} {titles[each]}" if several else titles[each] for each in times for name in values),
+            ]
+        )
+        for key, found in _by_feature(reader, values):
+            writer.writerow([key, *(found.get((each, name), "") for each in times for name in values)])
 
 
 def _by_feature(reader: Any, values: list[str]) -> Iterator[tuple[Any, dict[tuple[str, str], float]]]:

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import numpy as np
 import xxhash
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import StoreError, errors_of_writing
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import LONLAT, NO_TIME, Features, Integers
 from pixel_gather.tables.merge_lines import Combine, LineMerger
@@ -150,12 +150,10 @@ def write_features(path: Path, features: Features) -> dict[str, Any]:
     Raises:
         StoreError: The file cannot be written.
     """
-    try:
+    with errors_of_writing(path):
         schema = _features_schema(features)
         _write_side(schema, _feature_batches(features, schema), path)
         return digest_of_path(path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 class _Writer:

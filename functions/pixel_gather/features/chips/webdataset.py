@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.errors import RequestError, errors_of_writing
 from pixel_gather.features.chips.opened_chips import OpenedChips, Values
 
 
@@ -32,14 +32,13 @@ def write_tars(
         file = to.with_name(f"{to.stem}-{number:06}.tar")
         partial = file.with_name(f".{file.name}.partial")
         try:
-            with tarfile.open(partial, "w") as tar:
-                for name, content in _members(opened, np.array(some), measurements, images):
-                    entry = tarfile.TarInfo(name)
-                    entry.size = len(content)
-                    tar.addfile(entry, io.BytesIO(content))
-            partial.replace(file)
-        except OSError as error:
-            raise StoreError(f"{file} cannot be written: {error.strerror or error}") from error
+            with errors_of_writing(file):
+                with tarfile.open(partial, "w") as tar:
+                    for name, content in _members(opened, np.array(some), measurements, images):
+                        entry = tarfile.TarInfo(name)
+                        entry.size = len(content)
+                        tar.addfile(entry, io.BytesIO(content))
+                partial.replace(file)
         finally:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)

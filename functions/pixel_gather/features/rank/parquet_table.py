@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import errors_of_writing
 from pixel_gather.features.rank.table import COLUMNS
 from pixel_gather.io.parquet.parquet_file import write_parquet_file
 
@@ -43,7 +43,5 @@ def write_table(rows: Sequence[dict[str, Any]], path: Path, *, about: dict[str, 
 
     fields, arrays = zip(*(column(name) for name in COLUMNS), strict=True)
     schema = Schema(fields, metadata={"pixel_gather": json.dumps(about)})
-    try:
+    with errors_of_writing(path):
         write_parquet_file(Table.from_arrays(arrays, schema=schema), path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error

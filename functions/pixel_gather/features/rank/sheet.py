@@ -7,13 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.band_meaning import NO_MEANING, true_colour
 from pixel_gather.core.model.band_names import COLOURS, is_of_classes
 from pixel_gather.core.model.shown import linked
 from pixel_gather.features.rank.table import Ranking
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
-from pixel_gather.io.pictures.page_style import page_style
+from pixel_gather.io.pictures.page_style import html_page, write_html
 from pixel_gather.io.pictures.pictures import ColourChannel, Rgba, paint_channels, picture_uri
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
 
@@ -24,11 +23,9 @@ _WIDTH: Final = 360
 """Width of a bar's drawing, in pixels."""
 
 _STYLE: Final = """
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td { vertical-align: middle; } small { white-space: nowrap; color: var(--figure-muted); font-size: 0.85rem; }
 .picture, .missing { width: 7rem; max-height: 9rem; object-fit: contain; } .missing { min-height: 4rem; }
 .bars { width: 40%; } .bars svg { display: block; width: 100%; min-width: 8rem; height: 1.5rem; }
-.viridis { background: linear-gradient(to right, #440154, #3b528b, #21918c, #5ec962, #fde725); }
 @media (max-width: 48rem) {
   .bars { display: none; }
   th, td { padding-right: 0.75rem; }
@@ -48,10 +45,7 @@ def write_sheet(ranking: Ranking, pictures: Sequence[Picture], path: Path) -> No
     Raises:
         StoreError: The file cannot be written.
     """
-    try:
-        path.write_text(sheet_html(ranking, pictures), encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+    write_html(sheet_html(ranking, pictures), path)
 
 
 def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
@@ -61,28 +55,22 @@ def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
     ends = bar_ends(rows)
     request = ranking.request
     expression = "" if request.expression is None else f"<code>{escape(request.expression.text)}</code>, "
-    title = f"Scenes by {escape(request.by)}"
+    title = f"Scenes by {request.by}"
     body = "".join(_row(row, image, ends) for row, image in zip(rows, images, strict=True))
     head = (
         "<tr><th class=n scope=col>rank</th><th scope=col>picture</th><th scope=col>scene</th>"
         "<th class=n scope=col>value</th><th class=bars scope=col>value and 95 % interval</th>"
         "<th class=n scope=col>clear</th><th scope=col>read at</th></tr>"
     )
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><title>{title} &ndash; Pixel Gather</title>
-<style>{page_style()}{_STYLE}</style></head><body><main>
-<h1>{title}</h1>
-<p>{expression}{escape(request.statistic.text)} over the area;
+    content = f"""<p>{expression}{escape(request.statistic.text)} over the area;
 {len(rows):,} of {len(ranking.scenes):,} scenes{_span(rows)}.</p>
 {_legend(classes) if classes else _scale(scale, request.by)}
 <div class="wide" tabindex="0" role="region" aria-label="Scenes"><table><thead>{head}</thead><tbody>
 {body}</tbody></table></div>
 <p class="note">A range of ranks says that scenes are within each other's error.
 {ranking.nbytes / 1e6:,.2f} MB in {ranking.requests:,} requests, {ranking.seconds:,.1f} s.</p>
-</main></body></html>
 """
+    return html_page(content, title=title, head_title=f"{title} \N{EN DASH} Pixel Gather", style=_STYLE)
 
 
 def _span(rows: Sequence[Mapping[str, Any]]) -> str:

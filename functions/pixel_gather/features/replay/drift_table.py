@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import errors_of_writing
 from pixel_gather.core.results.drift import COLUMNS, SourceDrift
 from pixel_gather.io.parquet.parquet_file import write_parquet_file
 
@@ -31,7 +31,5 @@ def write_drifts(drifts: Sequence[SourceDrift], path: Path, *, about: Mapping[st
         [Field(name, kind) for name, kind in kinds.items()], metadata={"pixel_gather": json.dumps(about)}
     )
     columns = [Array([row[name] for row in rows], kind) for name, kind in kinds.items()]
-    try:
+    with errors_of_writing(path):
         write_parquet_file(Table.from_arrays(columns, schema=schema), path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error

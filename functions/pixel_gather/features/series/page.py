@@ -8,34 +8,33 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import linked
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.series.series_rows import json_time, time_us
 from pixel_gather.io.pictures.chart import (
     Chart,
+    across,
     line_marks,
     named_with_unit,
     number_ticks,
     path,
-    time_ticks,
+    ticks_across,
+    with_room,
     with_unit,
 )
-from pixel_gather.io.pictures.page_style import page_style
+from pixel_gather.io.pictures.page_style import html_page, write_html
 
 ABOUT: Final = ("time", "scene", "href", "valid", "status", "reason")
 """Fields of a row that are no values."""
 
 NO_UNITS: Final[Mapping[str, str]] = MappingProxyType({})
 
-_ROOM: Final = 0.06
 _MARK: Final = 60
 _STYLE: Final = """
 .wide { margin-top: 1.5rem; }
 .drawing { height: 14rem; } .drawing .gap { stroke: var(--figure-vermilion); stroke-width: 2; }
 .swatch.gap { background: var(--figure-vermilion); } td:first-child { white-space: nowrap; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 """
 
 type Row = Mapping[str, Any]
@@ -53,10 +52,7 @@ def write_page(rows: Sequence[Row], path: Path, *, title: str, units: Mapping[st
     Raises:
         StoreError: The file cannot be written.
     """
-    try:
-        path.write_text(page_html(rows, title=title, units=units), encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+    write_html(page_html(rows, title=title, units=units), path)
 
 
 def page_html(rows: Sequence[Row], *, title: str, units: Mapping[str, str] = NO_UNITS) -> str:
@@ -67,15 +63,12 @@ def page_html(rows: Sequence[Row], *, title: str, units: Mapping[str, str] = NO_
         f'<th class="n">{escape(named_with_unit(name, units.get(name, "")))}</th>' for name in names
     )
     lines = "".join(_line(row, names) for row in rows)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<style>{page_style()}{_STYLE}</style></head><body><main>\n<h1>{escape(title)}</h1>\n{charts}"
+    table = (
         '<div class="wide" tabindex="0" role="region" aria-label="Images">'
         f"<table><thead><tr><th>time</th>{head}<th>status</th><th>image</th></tr></thead>"
-        f"<tbody>{lines}</tbody></table></div>\n</main></body></html>\n"
+        f"<tbody>{lines}</tbody></table></div>\n"
     )
+    return html_page(charts + table, title=title, style=_STYLE)
 
 
 def _chart(rows: Sequence[Row], name: str, unit: str) -> str:
@@ -89,11 +82,9 @@ def _chart(rows: Sequence[Row], name: str, unit: str) -> str:
     title = f"{named_with_unit(name, unit)}, {found}"
     if not is_known.any():
         return f"<figure><figcaption>{escape(title)}: no value has a time</figcaption></figure>\n"
-    first, last = int(times[0]), int(times[-1])
     low, high = float(values[is_known].min()), float(values[is_known].max())
-    room = (high - low) * _ROOM or abs(high) * _ROOM or 0.5
-    bottom, top = low - room, high + room
-    x = (times - first) / (last - first) if last > first else np.full(len(times), 0.5)
+    bottom, top = with_room(low, high)
+    x = across(times)
     y = (values - bottom) / (top - bottom)
     dots = "".join(
         f'<path class="dots" d="{path([(x[n], y[n])])}h0"><title>{format_moment(int(times[n]))}: '
@@ -105,7 +96,7 @@ def _chart(rows: Sequence[Row], name: str, unit: str) -> str:
         title=title,
         said=f"{name} from {low:.6g} to {with_unit(f'{high:.6g}', unit)}",
         marks=f'<path class="gap" d="{gaps}"/>{line_marks(x, y)[0]}{dots}',
-        x_ticks=time_ticks(first, last) if last > first else ((0.5, format_moment(first)[:10]),),
+        x_ticks=ticks_across(times),
         y_ticks=number_ticks(bottom, top, most=4),
         legend=(("gap", "no value"),) if gaps else (),
     )

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from pixel_gather.core.time_range import format_moment
+
 SIDE: Final = 1000
 """Side of the square in which marks are drawn. y points down."""
 
@@ -45,6 +47,9 @@ _LENGTHS: Final = {
     "M": np.timedelta64(30, "D"),
     "Y": np.timedelta64(365, "D"),
 }
+
+_ROOM: Final = 0.06
+"""Share of the values' span that is left free below and above them."""
 
 type Numbers = np.ndarray[Any, np.dtype[Any]]
 
@@ -213,6 +218,25 @@ def runs(is_known: "np.ndarray[Any, np.dtype[np.bool_]]") -> Iterator[tuple[int,
     """Yield start and stop of each stretch of true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], is_known, [False]]).astype("int8")))
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+def across(times_us: Numbers) -> Numbers:
+    """Return where times lie along the axis, in shares of the square. A single time lies in the middle."""
+    first, last = int(times_us.min()), int(times_us.max())
+    found: Numbers = (times_us - first) / (last - first) if last > first else np.full(len(times_us), 0.5)
+    return found
+
+
+def ticks_across(times_us: Numbers) -> tuple[Tick, ...]:
+    """Return the ticks of an axis of these times; the day of a single time."""
+    first, last = int(times_us.min()), int(times_us.max())
+    return time_ticks(first, last) if last > first else ((0.5, format_moment(first)[:10]),)
+
+
+def with_room(low: float, high: float) -> tuple[float, float]:
+    """Return the ends of an axis: with a little room below and above the values, also if they are equal."""
+    room = (high - low) * _ROOM or abs(high) * _ROOM or 0.5
+    return low - room, high + room
 
 
 def line_marks(x: Numbers, y: Numbers) -> list[str]:

@@ -1,9 +1,11 @@
-"""The look that all pages share: report, sheets of rankings."""
+"""What all pages share: how report, sheets of rankings, series and tables look, and their head."""
 
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Final
 
+from pixel_gather.core.errors import errors_of_writing
 from pixel_gather.io.pictures.theme import DARK, LIGHT, css_variables
 
 _STYLE: Final = Path(__file__).parent / "look.css"
@@ -25,3 +27,31 @@ def page_style() -> str:
         f"{chosen} {{ {dark} }}\n@media print {{ :root, {chosen}, {not_light} {{ {light} }} }}\n"
         + _STYLE.read_text(encoding="utf-8")
     )
+
+
+def html_page(content: str, *, title: str, style: str, head_title: str | None = None) -> str:
+    """Return a page that needs no other file.
+
+    Args:
+        content: HTML below the title.
+        title: Plain text.
+        style: CSS beside that of all pages.
+        head_title: What the browser's tab says; the title, if not given.
+    """
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="color-scheme" content="light dark"><title>{escape(head_title or title)}</title>'
+        f"<style>{page_style()}{style}</style></head><body><main>\n<h1>{escape(title)}</h1>\n{content}"
+        "</main></body></html>\n"
+    )
+
+
+def write_html(html: str, path: Path) -> None:
+    """Write a page, or replace it.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    with errors_of_writing(path):
+        path.write_text(html, encoding="utf-8")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pixel_gather.core.errors import BusyError, StoreError
+from pixel_gather.core.errors import BusyError, errors_of_writing
 
 try:
     import fcntl
@@ -37,10 +37,8 @@ def alone_at(path: Path) -> Iterator[None]:
 
 def _locked(lock: Path, path: Path) -> int:
     while True:
-        try:
+        with errors_of_writing(path):
             opened = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
