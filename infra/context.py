@@ -97,18 +97,6 @@ class Context:
             raise SettingsError(key, value, "a JSON object")
         return found
 
-    def mapping(self, key: str) -> dict[str, Any]:
-        """Return a JSON object. The default is an empty one."""
-        value = self.get(key)
-        return {} if value is None else _object(key, value)
-
-
-def _object(key: str, value: object) -> dict[str, Any]:
-    found = _from_json(value) if isinstance(value, str) else value
-    if not isinstance(found, dict):
-        raise SettingsError(key, value, "a JSON object")
-    return found
-
 
 def matching(key: str, value: object, *, pattern: re.Pattern[str], expected: str) -> str:
     """Return the value if it is a text that the whole pattern matches."""

@@ -7,6 +7,7 @@ import json
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Final
 
 from aws_cdk import Duration, Size, Token
@@ -40,82 +41,66 @@ _RESERVED_NBYTES: Final = 330
 """Room for values that only the deployment resolves, or that only some functions have. They are the names of
 two buckets (63 letters each), the state machine's ARN and the number of vCPUs."""
 
+_status = partial(Sizing, package="status")
+_plan = partial(Sizing, package="plan", memory_mib=ONE_VCPU_MIB)
+"""For functions with these packages."""
+
 _SUBMIT: Final = Sizing(
     package="submit",
     module="gather.submit",
     memory_mib=1024,  # over half a vCPU: callers wait for the imports of a cold start
     timeout=_API_TIMEOUT,
 )
-_STATUS: Final = Sizing(package="status", module="gather.status", memory_mib=1024, timeout=_API_TIMEOUT)
+_STATUS: Final = _status(module="gather.status", memory_mib=1024, timeout=_API_TIMEOUT)
 _SEARCH: Final = Sizing(
     package="search",
     module="search.search",
     memory_mib=ONE_VCPU_MIB,  # a catalog of 4,000,000 scenes takes 190 MB; one thread searches
     timeout=_API_TIMEOUT,
 )
-_DRY_RUN: Final = Sizing(
-    package="plan",
+_DRY_RUN: Final = _plan(
     module="gather.dry_run",
-    memory_mib=ONE_VCPU_MIB,
     timeout=_API_TIMEOUT,  # too short for a million lines; the function plan has the time
     disk=Size.gibibytes(4),
 )
-_RANK: Final = Sizing(
-    package="plan",
+_RANK: Final = _plan(
     module="rank.rank",
-    memory_mib=ONE_VCPU_MIB,
     timeout=_API_TIMEOUT,  # what would take longer goes to the state machine
     disk=Size.gibibytes(4),
 )
-_ANSWER_TABLES: Final = Sizing(
-    package="plan",
-    module="tables.answer_tables",
-    memory_mib=ONE_VCPU_MIB,
-    timeout=_API_TIMEOUT,
-    disk=Size.gibibytes(4),
-)
-_PLAN_TABLE: Final = Sizing(
-    package="plan",
+_ANSWER_TABLES: Final = _plan(module="tables.answer_tables", timeout=_API_TIMEOUT, disk=Size.gibibytes(4))
+_PLAN_TABLE: Final = _plan(  # holds up to 100,000 scenes, or 1,000,000 features
     module="tables.plan_table",
-    memory_mib=ONE_VCPU_MIB,  # holds up to 100,000 scenes, or 1,000,000 features
     timeout=_LONGEST,  # reads lists as plan does
     disk=Size.gibibytes(10),  # the lines of a table, 100,000,000 of 40 bytes, and the table
 )
-_READ_IMAGES: Final = Sizing(
-    package="plan",
+_READ_IMAGES: Final = _plan(  # one thread computes; 16,000,000 pixels are held at one time
     module="tables.read_images",
-    memory_mib=ONE_VCPU_MIB,  # one thread computes; 16,000,000 pixels are held at one time
     timeout=_LONGEST,  # a task takes seconds, but a slow source may take 180 s
     disk=Size.gibibytes(4),  # where the pixels of zones lie on each grid
 )
-_TICK: Final = Sizing(
-    package="plan",
+_TICK: Final = _plan(
     module="gather.tick",
     memory_mib=1024,  # Zarr's imports; the times of a million rows take 8 MB
     timeout=Duration.minutes(1),
 )
-_WATCH: Final = Sizing(
-    package="status",
+_WATCH: Final = _status(
     module="gather.watch",
     memory_mib=256,  # boto3 and a page of 1,000 executions
     timeout=Duration.minutes(2),
 )
-_CANARY: Final = Sizing(
-    package="status",
+_CANARY: Final = _status(
     module="gather.canary",
     memory_mib=256,  # boto3; it waits for a gather
     timeout=_LONGEST,
 )
-_HALT: Final = Sizing(
-    package="status",
+_HALT: Final = _status(
     module="gather.halt",
     memory_mib=256,  # boto3 and pages of 1,000 executions
     timeout=_LONGEST,  # it waits for the workers of what has been planned
 )
-_PLAN: Final = Sizing(
-    package="plan",
+_PLAN: Final = _plan(  # one thread sorts, in 112 MiB for a million lines (measured)
     module="gather.plan_gather",
-    memory_mib=ONE_VCPU_MIB,  # one thread sorts, in 112 MiB for a million lines (measured)
     timeout=_LONGEST,  # a million lines take half a minute; listing a million keys takes 1,000 calls
     disk=Size.gibibytes(4),  # a million lines take 300 MB, three times that while sorted, more with columns
 )

@@ -290,12 +290,7 @@ class Settings:
                 pattern=_CATALOG,
                 expected="where `pixel-gather catalog` wrote it: s3://bucket/key.parquet",
             ),
-            kms_key=context.text(
-                "kms_key",
-                default.kms_key,
-                pattern=_KMS_KEY,
-                expected=_IS_KMS_KEY,
-            ),
+            kms_key=context.text("kms_key", default.kms_key, pattern=_KMS_KEY, expected=_IS_KMS_KEY),
             array_bucket=context.text("array_bucket", None, pattern=_BUCKET, expected=_IS_FREE),
             control_bucket=context.text("control_bucket", None, pattern=_BUCKET, expected=_IS_FREE),
             output_prefix=context.text(
@@ -303,7 +298,7 @@ class Settings:
             ),
             retain_arrays=context.truth("retain_arrays", default=default.retain_arrays),
             log_days=_log_days(context, default.log_days),
-            tags=_tags(context.mapping("tags")),
+            tags=_tags(context.object_("tags")),
             worker_memory_mib=context.integer(
                 "worker_memory_mib", default.worker_memory_mib, lowest=LEAST_WORKER_MIB, highest=10_240
             ),
@@ -470,12 +465,7 @@ def _source_bucket(key: str, value: object) -> SourceBucket:
         requester_pays=fields.truth(f"{key}.requester_pays", default=False),
         unsigned=fields.truth(f"{key}.unsigned", default=False),
         expand=fields.truth(f"{key}.expand", default=False),
-        kms_key=fields.text(
-            f"{key}.kms_key",
-            None,
-            pattern=_KMS_KEY,
-            expected=_IS_KMS_KEY,
-        ),
+        kms_key=fields.text(f"{key}.kms_key", None, pattern=_KMS_KEY, expected=_IS_KMS_KEY),
     )
     if bucket.requester_pays and bucket.unsigned:
         raise SettingsError(

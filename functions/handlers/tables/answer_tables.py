@@ -147,23 +147,17 @@ class _Routes:
         self._service = service
         self._logger = logger
         for name, answer in (
-            ("getSeries", self._get_series),
-            ("readSeries", self._post_series),
+            ("getSeries", lambda: self._read_series(body_of_query(self._query))),
+            ("readSeries", lambda: self._read_series(read_body(self.app))),
             ("drill", self._drill),
             ("makeTable", self._make),
             ("planTable", self._plan),
             ("listTables", lambda: list_page(self._tables(), self.app)),
-            ("getTable", self._show),
-            ("stopTable", self._stop),
-            ("redriveTable", self._redrive),
+            ("getTable", lambda id_: self._service.shown(id_, links_from=self._address)),
+            ("stopTable", lambda id_: self._tables().stop(id_)),
+            ("redriveTable", lambda id_: (self._tables().redrive(id_), HTTPStatus.ACCEPTED)),
         ):
             self.app.serve(name)(answer)
-
-    def _get_series(self) -> tuple[dict[str, Any], int]:
-        return self._read_series(body_of_query(self._query))
-
-    def _post_series(self) -> tuple[dict[str, Any], int]:
-        return self._read_series(read_body(self.app))
 
     def _read_series(self, body: Any) -> tuple[dict[str, Any], int]:
         given = table_of_series(body)
@@ -186,15 +180,6 @@ class _Routes:
     def _plan(self) -> dict[str, Any]:
         given = read_body(self.app)
         return self._run(self._service.plan(given, left_s=self._left_s))
-
-    def _show(self, id_: str) -> dict[str, Any]:
-        return self._service.shown(id_, links_from=self._address)
-
-    def _stop(self, id_: str) -> dict[str, Any]:
-        return self._tables().stop(id_)
-
-    def _redrive(self, id_: str) -> tuple[dict[str, Any], int]:
-        return self._tables().redrive(id_), HTTPStatus.ACCEPTED
 
     def _started(self, given: Mapping[str, Any], name: str) -> tuple[dict[str, Any], int]:
         self._logger.append_keys(table=name)

@@ -50,38 +50,16 @@ def _fuse(name: str, title: str, program: str) -> Way:
     return Way(name, f"FUSE mount by {title}", "mounts:FuseWay", program, s3_only=True, mounts=True)
 
 
+def _download(name: str, how: str, puller: str, program: str | None = None, *, s3_only: bool = True) -> Way:
+    return Way(name, f"whole download{how}", f"whole:{puller}", program, s3_only=s3_only, downloads=True)
+
+
 WAYS: Final = (
-    Way("one-stream", "whole download, one stream", "whole:one_stream", downloads=True),
-    Way(
-        "in-parts",
-        "whole download, 10 parts of 8 MiB at a time (boto3)",
-        "whole:in_parts",
-        s3_only=True,
-        downloads=True,
-    ),
-    Way(
-        "one-thread",
-        "whole download, one part at a time (boto3)",
-        "whole:in_parts_one_by_one",
-        s3_only=True,
-        downloads=True,
-    ),
-    Way(
-        "s5cmd",
-        "whole download by s5cmd, 10 parts at a time",
-        "whole:s5cmd",
-        "s5cmd",
-        s3_only=True,
-        downloads=True,
-    ),
-    Way(
-        "aws-cp",
-        "whole download by the AWS CLI (aws s3 cp)",
-        "whole:aws_cp",
-        "aws",
-        s3_only=True,
-        downloads=True,
-    ),
+    _download("one-stream", ", one stream", "one_stream", s3_only=False),
+    _download("in-parts", ", 10 parts of 8 MiB at a time (boto3)", "in_parts"),
+    _download("one-thread", ", one part at a time (boto3)", "in_parts_one_by_one"),
+    _download("s5cmd", " by s5cmd, 10 parts at a time", "s5cmd", "s5cmd"),
+    _download("aws-cp", " by the AWS CLI (aws s3 cp)", "aws_cp", "aws"),
     Way("pipe", "stream through a pipe", "pipe:PipeWay", only_forward=True),
     Way(
         "get-object",

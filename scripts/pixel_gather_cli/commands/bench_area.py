@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import click
 
-from pixel_gather.core.area import Area, Box, check_box
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.area import Area, check_box
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
 from pixel_gather.io.store.object_store import open_to_read
@@ -28,7 +27,7 @@ from pixel_gather_bench.area import (
     serving,
     slow_store,
 )
-from pixel_gather_cli.request_options import store_options, stores_of
+from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 
 _MOST: Final = {"--clients": 2_000, "--pool": 1_000}
 
@@ -49,7 +48,9 @@ class _Numbers(click.ParamType[Any]):
 
 @click.command("area")
 @click.option("--catalog", required=True, metavar="FILE", help="What pixel-gather catalog wrote.")
-@click.option("--bbox", metavar="W,S,E,N", help="Box of each request.  [default: the published one]")
+@click.option(
+    "--bbox", type=Numbers("W,S,E,N", kind=float), help="Box of each request.  [default: the published one]"
+)
 @click.option(
     "--clients",
     type=_Numbers(),
@@ -77,7 +78,7 @@ def bench_area_command(**options: Any) -> int:
     pixel-gather bench area --catalog catalog.parquet --reference
     pixel-gather bench area --catalog catalog.parquet --bbox 12,55,13,56 --clients 1,320 --pool 32
     """
-    area = Area(_box(options["bbox"]))
+    area = Area(check_box(options["bbox"] or PUBLISHED_BOX, field="--bbox"))
     folder, _, key = _href(options["catalog"]).rpartition("/")
     catalog = run(open_catalog(open_to_read(folder, stores_of(options)), key))
     found = _measure_all(catalog, area, options)
@@ -134,16 +135,6 @@ def _text(found: dict[str, Any], *, is_beside: bool) -> str:
         ours = f"{each['seconds']:.2f} s, {each['n_links']:,} links"
         add(f"{n} listing workers", ours, PUBLISHED_SEQUENTIAL if n == 1 else PUBLISHED_POOL)
     return "\n".join(lines)
-
-
-def _box(text: str | None) -> Box:
-    if text is None:
-        return PUBLISHED_BOX
-    try:
-        numbers = [float(each) for each in text.split(",")]
-    except ValueError as error:
-        raise RequestError("write four numbers: west, south, east, north", field="--bbox") from error
-    return check_box(numbers, field="--bbox")
 
 
 def _href(name: str) -> str:
