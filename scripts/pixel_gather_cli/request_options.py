@@ -666,7 +666,7 @@ def _no_request(said: str, file: str) -> RequestError:
 
 
 def _loader(yaml: Any) -> Any:
-    """Return YAML's safe loader, changed to refuse a key that is given twice."""
+    """Return YAML's safe loader, changed to read JSON's numbers and to refuse a key that is given twice."""
 
     class NoKeyTwice(yaml.SafeLoader):  # type: ignore[misc] # the module comes as an argument
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 # YAML's own
@@ -680,4 +680,8 @@ def _loader(yaml: Any) -> Any:
             found: dict[Any, Any] = super().construct_mapping(node, deep=deep)
             return found
 
+    # YAML 1.1 takes 1e-9 and 1.5e3 for texts, JSON for a number
+    NoKeyTwice.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d+)?[eE][-+]?\d+$"), list("-+0123456789")
+    )
     return NoKeyTwice

@@ -9,10 +9,13 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import click
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.in_process.progress import Progress
@@ -232,6 +235,17 @@ def test_a_key_that_is_there_twice_is_refused(
 
     assert code == 2
     assert says in capsys.readouterr().err
+
+
+@given(number=(st.floats(allow_nan=False, allow_infinity=False) | st.integers()).map(json.dumps))
+@example(number="1e-9")
+@example(number="1.5E3")
+def test_numbers_of_a_json_request_are_jsons(number: str) -> None:
+    """Its file is read as YAML, which takes 1e-9 for a text."""
+    with NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(f'{{"sources": "a.csv", "limits": {{"usd": {number}}}}}')
+        file.flush()
+        assert read_request_file(file.name, fields="sources")["limits"]["usd"] == json.loads(number)
 
 
 def test_readmes_request_can_be_typed_as_it_stands(tmp_path: Path) -> None:
