@@ -396,6 +396,27 @@ def test_drill_by_pixel_and_by_place_agree(list_file: Path, capsys: pytest.Captu
     assert list(by_pixel[0].items())[3:5] == [("col", "200"), ("row", "90")]  # as in --pixel COL,ROW
 
 
+@pytest.mark.parametrize(
+    ("place", "hint"),
+    [
+        (("--point", "46,105"), "; longitude comes first: --point LON,LAT\n"),
+        (("--pixel", "0,180"), " pixels\n"),
+    ],
+)
+def test_drill_says_that_no_file_has_the_pixel(
+    list_file: Path, capsys: pytest.CaptureFixture[str], place: tuple[str, str], hint: str
+) -> None:
+    """A latitude that was given first is the usual reason."""
+    assert run("drill", list_file, *place) == 0
+    said = capsys.readouterr().err
+    assert run("drill", list_file, "--pixel", "200,90") == 0
+    of_one_that_is_there = capsys.readouterr().err
+
+    assert said.startswith("no file has the pixel: in the first, the window (columns ")
+    assert said.endswith(hint)
+    assert "no file has" not in of_one_that_is_there
+
+
 def test_drill_writes_what_it_is_told_for_nodata_and_out_of_bounds(
     list_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

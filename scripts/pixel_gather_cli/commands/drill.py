@@ -51,15 +51,19 @@ def drill_command(*, list_file: str, as_csv: bool, as_json: bool, **options: Any
     pixels = drill_async(
         in_home(list_file), **place, bands=options.pop("bands"), settings=settings_of(options)
     )
-    n_failed = run(_print_json(pixels) if as_json else _print(pixels, as_csv=as_csv, **texts))
+    hint = "" if place["point"] is None else "; longitude comes first: --point LON,LAT"
+    n_failed = run(_print_json(pixels) if as_json else _print(pixels, as_csv=as_csv, hint=hint, **texts))
     return 1 if n_failed else 0
 
 
 async def _print(
-    pixels: AsyncGenerator[DrilledPixel], *, as_csv: bool, nodata: str | None, out_of_bounds: str
+    pixels: AsyncGenerator[DrilledPixel], *, as_csv: bool, nodata: str | None, out_of_bounds: str, hint: str
 ) -> int:
-    """Print each pixel when it arrives, or all of them as a table. Return how many files failed."""
-    n_failed = 0
+    """Print each pixel when it arrives, or all of them as a table. Return how many files failed.
+
+    Where the pixel is outside of all files, the hint is given.
+    """
+    n_failed, n_inside, outside = 0, 0, ""
     rows: list[tuple[str, ...]] = []
     lines = csv.writer(sys.stdout, lineterminator="\n")
     if as_csv:
@@ -67,6 +71,8 @@ async def _print(
     async with aclosing(pixels):
         async for pixel in pixels:
             n_failed += _has_failed(pixel)
+            n_inside += pixel.status is not Status.OUTSIDE
+            outside = outside or pixel.reason or ""
             if pixel.reason and pixel.status is not Status.OUTSIDE:
                 click.echo(f"{pixel.source.href}: {pixel.reason}", err=True)
             for line in _lines(pixel, nodata, out_of_bounds):
@@ -76,6 +82,8 @@ async def _print(
                     rows.append(line)
     if not as_csv:
         _print_table(rows)
+    if outside and not n_inside:
+        click.echo(f"no file has the pixel: in the first, {outside}{hint}", err=True)
     return n_failed
 
 
