@@ -32,7 +32,8 @@ def main(arguments: Sequence[str], *, folder: Path) -> str:
         folder: The folder of cdk.json.
     """
     options = _options(arguments)
-    if any(each.startswith(f"{_KEY}=") for each in options.context) or _is_in_context(folder):
+    by_argument = any(each.startswith(f"{_KEY}=") for each in options.context)
+    if by_argument or any(_KEY in each for each in _contexts(folder)):
         return ""
     try:
         session = boto3.Session(profile_name=options.profile)
@@ -70,10 +71,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("-c", "--context", action="append", default=[])
     options, _ = parser.parse_known_args(arguments)
     return options
-
-
-def _is_in_context(folder: Path) -> bool:
-    return any(_KEY in each for each in _contexts(folder))
 
 
 def _stage(options: argparse.Namespace, folder: Path) -> str:

@@ -17,12 +17,7 @@ from pixel_gather.version import __version__
 from pixel_gather_cli.exit_codes import DEFECT, INTERRUPTED, PIPE_CLOSED, REFUSED
 from pixel_gather_cli.lazy_commands import LazyCommands
 from pixel_gather_cli.log_options import COMMAND, closing_logs
-from pixel_gather_cli.signals import (
-    TerminatedError,
-    answer_interrupts,
-    ends_in_time,
-    ends_when_terminated,
-)
+from pixel_gather_cli.signals import TerminatedError, answer_interrupts, ends_in_time, ends_when_terminated
 from pixel_gather_cli.whole_output import write_whole_output
 
 _log = logging.getLogger(COMMAND)

@@ -56,17 +56,14 @@ async def _serve(app: Any, config: Config, port: int) -> None:
         async def send_and_announce(message: Any) -> None:
             await send(message)
             if message["type"] == "lifespan.startup.complete":
-                sys.stdout.write(json.dumps({"port": port, "work": str(_work_folder())}) + "\n")
+                work = str(Path(tempfile.gettempdir()).parent)
+                sys.stdout.write(json.dumps({"port": port, "work": work}) + "\n")
                 sys.stdout.flush()
                 os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody reads any further
 
         await app(scope, receive, send_and_announce)
 
     await serve(announced, config)
-
-
-def _work_folder() -> Path:
-    return Path(tempfile.gettempdir()).parent
 
 
 def _raise_open_files_limit() -> None:

@@ -11,7 +11,6 @@ import asyncio
 import json
 import logging
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -31,6 +30,7 @@ import numpy as np
 from benchmarks.loopback_server import Behaviour, LoggedRequest, LoopbackServer, run_server
 from benchmarks.made_catalog import write_made_up
 from pixel_gather.core.area import Area
+from pixel_gather.core.process_usage import peak_rss_mib
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
 from pixel_gather.io.store.object_store import StoreSettings, open_place
@@ -224,22 +224,20 @@ def _load(folder: Path) -> None:
         ):
             click.echo(f"{name}: {measure_handler(ask(path))}")
             click.echo(f"  2017: {theirs}")
-        click.echo(f"peak of the process: {_peak_mib():.0f} MiB")
+        click.echo(f"peak of the process: {peak_rss_mib():.0f} MiB")
 
 
 def _ranges(folder: Path) -> None:
-    before = _peak_mib()
+    before = peak_rss_mib()
     found, opening = measure_ranges(folder, _N_BOXES)
     click.echo(f"opened in {opening}; {len(found)} boxes of 0.3 x 0.2 degrees, none of them twice")
     for name in ("seconds", "n_found", "n_requests", "nbytes"):
         values = sorted(getattr(each, name) for each in found)
         middle, late = values[len(values) // 2], values[int(len(values) * 0.95)]
         click.echo(f"  {name}: median {middle:.6g}, 95th percentile {late:.6g}, most {values[-1]:.6g}")
-    click.echo(f"peak memory {_peak_mib():.0f} MiB, of which {before:.0f} MiB before the catalog was opened")
-
-
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    click.echo(
+        f"peak memory {peak_rss_mib():.0f} MiB, of which {before:.0f} MiB before the catalog was opened"
+    )
 
 
 def main() -> None:

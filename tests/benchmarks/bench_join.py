@@ -8,7 +8,6 @@ every request by what it was for. ``--figure FOLDER`` draws ``join.png`` and ``j
 import json
 import multiprocessing
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ import numpy as np
 from benchmarks.output import parser_of, put
 from pixel_gather import StoreSettings, join, open_joined, presence
 from pixel_gather.core.estimate.pricing import USD_PER_GET, USD_PER_PUT
+from pixel_gather.core.process_usage import peak_rss_mib
 from pixel_gather_bench.experiment import markdown
 from support.joined_cubes import gather_member
 
@@ -121,8 +121,9 @@ def _measure(n: int, *, stores: StoreSettings, tell: Any, copies: bool) -> Joini
     if copies:
         with step("copy"):
             join(places, to=f"s3://{_BUCKET}/copied{n}.zarr", mode="copy", stores=stores)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Joining(n_cubes=n, n_shards=joined.n_shards, n_rows=joined.n_rows, peak_mib=peak, steps=steps)
+    return Joining(
+        n_cubes=n, n_shards=joined.n_shards, n_rows=joined.n_rows, peak_mib=peak_rss_mib(), steps=steps
+    )
 
 
 @contextmanager
@@ -232,13 +233,7 @@ def write_figure(found: Sequence[Joining], folder: Path) -> None:
 
 
 def _draw(found: Sequence[Joining], theme: "Theme") -> "Figure":
-    from pixel_gather_bench.figures.look import (  # noqa: PLC0415 # as above
-        finish_axes,
-        legend_above,
-        log_ticks,
-        new_figure,
-        note_below,
-    )
+    from pixel_gather_bench.figures.look import finish_axes, legend_above, log_ticks, new_figure, note_below  # noqa: PLC0415 # as above
 
     figure, axes = new_figure(1, 3, height_in=3.4)
     drawn: tuple[tuple[str, Callable[[Step], float]], ...] = (

@@ -9,12 +9,7 @@ import numpy as np
 
 from pixel_gather.core.scenes.columns import N_PER_BLOCK, BlockTable, Columns, block_to_bytes, order_by_place
 from pixel_gather.core.time_range import format_moment
-from pixel_gather.io.scenes.catalog_format import (
-    N_PER_GROUP,
-    CatalogHeader,
-    CollectionExtent,
-    head_to_bytes,
-)
+from pixel_gather.io.scenes.catalog_format import N_PER_GROUP, CatalogHeader, CollectionExtent, head_to_bytes
 from pixel_gather_bench.area import N_FOLDERS, N_IMAGES, PUBLISHED_BOX
 
 COLLECTION: Final = "sentinel-2"

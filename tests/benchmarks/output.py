@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from pixel_gather.core.process_usage import peak_rss_mib
 from pixel_gather_bench.experiment import markdown, rounds
 from pixel_gather_bench.machine import about_machine
 
@@ -54,8 +55,7 @@ def timed_in_new_process(work: Callable[[], object]) -> Taken:
 
 def _do_and_answer(work: Callable[[], object], answer: Any) -> None:
     work()
-    status = Path("/proc/self/status").read_text()  # ru_maxrss would also count the parent's, before exec
-    answer.put((sum(os.times()[:4]), int(status.partition("VmHWM:")[2].split()[0]) / 1024))
+    answer.put((sum(os.times()[:4]), peak_rss_mib()))
 
 
 def take_turns[R](

@@ -4,12 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.bench_find import (
-    area_target,
-    measure_ranges,
-    measure_small_boxes,
-    search_function,
-)
+from benchmarks.bench_find import area_target, measure_ranges, measure_small_boxes, search_function
 from benchmarks.made_catalog import write_made_up
 from pixel_gather_bench.area import PUBLISHED_BOX, measure_load
 from support.api_bridge import serving_api

@@ -7,15 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from emulator.machine import (
-    BUCKET,
-    DENIED,
-    ROLE,
-    Machine,
-    as_role,
-    make_function,
-    one_task_machine,
-)
+from emulator.machine import BUCKET, DENIED, ROLE, Machine, as_role, make_function, one_task_machine
 
 pytestmark = pytest.mark.slow
 

@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.core.estimate.range_parts import (
-    HERE,
-    LAMBDA,
-    SMALLEST_PART,
-    Link,
-    Parts,
-    choose_parts,
-)
+from pixel_gather.core.estimate.range_parts import HERE, LAMBDA, SMALLEST_PART, Link, Parts, choose_parts
 from pixel_gather.core.estimate.worker_limits import MOST_PARTS
 from pixel_gather.io.geotiff.fetch_in_parallel import cut_range
 

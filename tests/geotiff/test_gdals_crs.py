@@ -12,17 +12,7 @@ import rasterio
 from rasterio.crs import CRS
 from rasterio.transform import from_origin
 
-from geotiff.small_tiffs import (
-    ASCII,
-    DOUBLE,
-    SHORT,
-    ExtraTag,
-    Tags,
-    geotiff,
-    ifd_of,
-    noise,
-    tiff,
-)
+from geotiff.small_tiffs import ASCII, DOUBLE, SHORT, ExtraTag, Tags, geotiff, ifd_of, noise, tiff
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import Cost, Header

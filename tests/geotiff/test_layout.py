@@ -7,18 +7,7 @@ import numpy as np
 import pytest
 import rasterio
 
-from geotiff.small_tiffs import (
-    LONG,
-    LONG8,
-    SHORT,
-    STORED_AT,
-    Tags,
-    geotiff,
-    ifd_of,
-    noise,
-    opened,
-    tiff,
-)
+from geotiff.small_tiffs import LONG, LONG8, SHORT, STORED_AT, Tags, geotiff, ifd_of, noise, opened, tiff
 from pixel_gather.core.model.window import Window
 from pixel_gather.io.geotiff.layout import TileLayout, parse_layout
 from pixel_gather.io.geotiff.tags import Tag

@@ -7,12 +7,7 @@ from handlers.gather.capacity import deployed_workers
 from pixel_gather.core.results.cost import usd_by_service
 from pixel_gather.core.results.report import Report
 from pixel_gather.features.report.report_writer import Log, write_report
-from pixel_gather.io.cube.written_report import (
-    PAGE_KEY,
-    REPORT_KEY,
-    WrittenReport,
-    look_for_report,
-)
+from pixel_gather.io.cube.written_report import PAGE_KEY, REPORT_KEY, WrittenReport, look_for_report
 
 if TYPE_CHECKING:  # for the description, which needs msgspec
     from handlers.gather.answers import Result

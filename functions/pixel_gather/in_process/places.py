@@ -13,13 +13,7 @@ from pixel_gather.core.request.href_policy import (
     check_href,
     without_dots,
 )
-from pixel_gather.io.store.object_store import (
-    Store,
-    StoreSettings,
-    open_place,
-    open_to_read,
-    split_href,
-)
+from pixel_gather.io.store.object_store import Store, StoreSettings, open_place, open_to_read, split_href
 
 _PLACES: Final = BUCKET_SCHEMES | {"file"}
 

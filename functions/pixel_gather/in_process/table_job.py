@@ -148,7 +148,7 @@ class TableJob:
         """
         started = asyncio.get_running_loop().time()
         with errors_of_writing(to):
-            parts = PartFolder.open_(_folder_of(to), digest=self.digest)
+            parts = PartFolder.open_(to.with_name(f"{to.name}.parts"), digest=self.digest)
         n_images = self.job.table.n_rows if self.base is None else sum(1 for _ in self.wanted())
         progress = Progress(n_sources=n_images)
         n_far = 0
@@ -240,10 +240,6 @@ class TableJob:
             notes=tuple(notes),
             digest=written.digest,
         )
-
-
-def _folder_of(to: Path) -> Path:
-    return to.with_name(f"{to.name}.parts")
 
 
 async def make_table(

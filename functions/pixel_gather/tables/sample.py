@@ -69,16 +69,13 @@ class Sampled:
     """For each such status, why."""
 
 
-def cut_runs(
-    cols: Integers | Indexes, rows: Integers | Indexes, header: Header, *, n_bands: int = 1
-) -> list[TileRun]:
+def cut_runs(cols: Integers | Indexes, rows: Integers | Indexes, header: Header) -> list[TileRun]:
     """Return the tiles that hold the wanted pixels, in runs of neighbours.
 
     Args:
         cols: Columns of the wanted pixels, all on the image.
         rows: Their rows.
         header: Says how the image is tiled.
-        n_bands: How many bands are read.
     """
     width, height = header.tile_width, header.tile_height
     if not header.is_tiled:
@@ -91,7 +88,7 @@ def cut_runs(
     ordered = tiles[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))[: len(ordered)]
     unique = ordered[starts].astype(np.int64)
-    nbytes = width * height * np.dtype(header.dtype).itemsize * n_bands
+    nbytes = width * height * np.dtype(header.dtype).itemsize
     most = max(1, _MOST_RUN_NBYTES // nbytes)
     stops = [*starts[1:].tolist(), len(order)]
     runs: list[TileRun] = []

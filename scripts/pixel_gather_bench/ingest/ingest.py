@@ -17,13 +17,7 @@ from pixel_gather.io.store.object_store import Objects, StoreSettings
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.experiment import new_folder, put_text, removed_if_empty, rounds
 from pixel_gather_bench.ingest.advice import PATTERNS, Advice, advise, beside_the_plan, planned_parts
-from pixel_gather_bench.ingest.job import (
-    IngestJob,
-    MeasuredWay,
-    WayTrial,
-    one_window_each,
-    random_reads,
-)
+from pixel_gather_bench.ingest.job import IngestJob, MeasuredWay, WayTrial, one_window_each, random_reads
 from pixel_gather_bench.ingest.summary import (
     OF_2022,
     Summary,

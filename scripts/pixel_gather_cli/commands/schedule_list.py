@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pixel_gather.core.text_table import in_columns
 from pixel_gather_cli.deployment.remote import stack_options
 from pixel_gather_cli.deployment.schedules import DeployedSchedules, ScheduleLine
 
@@ -25,17 +26,9 @@ def schedule_list_command(*, as_json: bool, **options: Any) -> None:
     if as_json:
         click.echo(json.dumps({"schedules": [asdict(each) for each in found]}, indent=2))
     elif found:
-        click.echo(_table(found))
+        click.echo("\n".join(in_columns([_HEAD, *map(_row, found)])))
     else:
         click.echo("no schedules", err=True)
-
-
-def _table(found: list[ScheduleLine]) -> str:
-    rows = [_HEAD, *(_row(each) for each in found)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
 
 
 def _row(each: ScheduleLine) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.scenes.folders import unlisted_folders
 from pixel_gather.core.scenes.item import asset_hrefs, common_names, find_asset, scene_key
 from pixel_gather.core.scenes.scene_sources import Address, asset_choices, band_numbers
+from pixel_gather.core.text_table import in_columns
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.catalog.catalog import write_items
 from pixel_gather.features.catalog.search import N_LISTINGS, FoundScenes, Item, found_scenes
@@ -209,9 +210,6 @@ def _as_csv(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def _as_table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    if not rows:
-        return
-    widths = {name: max(len(name), *(len(str(row[name])) for row in rows)) for name in rows[0]}
-    yield "  ".join(f"{name:<{width}}" for name, width in widths.items()).rstrip() + "\n"
-    for row in rows:
-        yield "  ".join(f"{row[name]!s:<{width}}" for name, width in widths.items()).rstrip() + "\n"
+    names = [list(row) for row in rows[:1]]
+    cells = [[str(value) for value in row.values()] for row in rows]
+    yield from (f"{line}\n" for line in in_columns(names + cells))

@@ -45,18 +45,12 @@ def with_list_uploaded(request: GatherRequest, deployment: RemoteDeployment) -> 
     sources = uploaded_sources(request.sources, deployment)
     if sources is not request.sources:
         request = request.model_copy(update={"sources": sources})
-    if request.windows is not None:
-        path = _local_path(request.windows.table, TABLE_FIELD)
-        if path is not None:
-            href = _upload_list(path, deployment, "table of chips", "the table is empty")
-            request = request.model_copy(
-                update={"windows": request.windows.model_copy(update={"table": href})}
-            )
+    if (windows := request.windows) is not None:
+        table = _uploaded(windows.table, TABLE_FIELD, deployment, "table of chips", "the table is empty")
+        request = request.model_copy(update={"windows": windows.model_copy(update={"table": table})})
     if request.index is not None:
-        path = _local_path(request.index, "index")
-        if path is not None:
-            href = _upload_list(path, deployment, "index", "the index is empty")
-            request = request.model_copy(update={"index": href})
+        index = _uploaded(request.index, "index", deployment, "index", "the index is empty")
+        request = request.model_copy(update={"index": index})
     return request
 
 
@@ -77,10 +71,8 @@ def uploaded_sources(sources: Sources, deployment: RemoteDeployment) -> Sources:
         _refuse_local(sources.prefix, "sources.prefix", check=check_folder)
     if sources.list is None:
         return sources
-    path = _local_path(sources.list, "sources.list")
-    if path is None:
-        return sources
-    return Sources(list=_upload_list(path, deployment, "list", "the list names no source"))
+    place = _uploaded(sources.list, "sources.list", deployment, "list", "the list names no source")
+    return sources if place == sources.list else Sources(list=place)
 
 
 def uploaded_features(place: str, deployment: RemoteDeployment) -> str:
@@ -89,8 +81,7 @@ def uploaded_features(place: str, deployment: RemoteDeployment) -> str:
     Raises:
         RequestError: The file cannot be read.
     """
-    path = _local_path(place, "features")
-    return place if path is None else _upload_list(path, deployment, "file of features", "the file is empty")
+    return _uploaded(place, "features", deployment, "file of features", "the file is empty")
 
 
 @contextmanager
@@ -122,7 +113,11 @@ def _check_sources(path: str, file: io.BufferedIOBase) -> None:
             _refuse_local(href, f"{name} line {number}")
 
 
-def _upload_list(path: str, deployment: RemoteDeployment, what: str, if_empty: str) -> str:
+def _uploaded(place: str, field: str, deployment: RemoteDeployment, what: str, if_empty: str) -> str:
+    """Return the address of a file, which is uploaded if it is on this machine."""
+    path = _local_path(place, field)
+    if path is None:
+        return place
     with _open_list(path, what) as file:
         nbytes = file.seek(0, 2)
         if nbytes == 0:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.text_table import in_columns
 from pixel_gather_cli.deployment.deployment import Kind
 
 NOTHING_APPENDED: Final = "nothing: the cube has all of these sources or chips already"
@@ -49,10 +50,7 @@ def list_text(lines: list[dict[str, Any]], *, kind: Kind = "gather") -> str:
         (each["id"], state_text(each), _format_moment(each["submitted_at"]), duration_text(each["seconds"]))
         for each in lines
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return "\n".join(in_columns(rows))
 
 
 def state_text(document: Mapping[str, Any]) -> str:

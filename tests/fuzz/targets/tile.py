@@ -9,13 +9,7 @@ import numpy as np
 
 from fuzz.mutations import mutated_bytes as mutated
 from pixel_gather.io.geotiff.decode import check_stored, decode_block
-from pixel_gather.io.geotiff.layout import (
-    PAIRS_OF_DTYPES,
-    WITH_PREDICTOR,
-    Compression,
-    Predictor,
-    TileLayout,
-)
+from pixel_gather.io.geotiff.layout import PAIRS_OF_DTYPES, WITH_PREDICTOR, Compression, Predictor, TileLayout
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 __all__ = ["fuzz_one", "mutated", "seeds"]

@@ -8,13 +8,7 @@ import pytest
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.limiter.govern_host import Budget, HostGovernor
-from support.simulated_workers import (
-    SimulatedLedger,
-    SimulatedWorker,
-    ThrottledHost,
-    now_s,
-    worker_of,
-)
+from support.simulated_workers import SimulatedLedger, SimulatedWorker, ThrottledHost, now_s, worker_of
 from support.virtual_time import run_virtually
 
 PER_S = 200.0

@@ -299,9 +299,8 @@ def _add_items(
         present = run(_copy_kept_scenes(store, key, place, spooled))
         before = () if present.header is None else present.header.origins
         everything = dict.fromkeys(map(_as_text, (*before, *origins)))
-        written = replace_version(
-            spooled, store, key, origins=[_parse_origin(each) for each in everything], present=present
-        )
+        merged = [msgspec.json.decode(each, type=Origin) for each in everything]
+        written = replace_version(spooled, store, key, origins=merged, present=present)
         if written is not None:
             return written
 
@@ -341,10 +340,6 @@ def _check_any(spooled: SpooledItems, tally: _Tally) -> None:
 
 def _as_text(origin: Origin) -> bytes:
     return msgspec.json.encode(origin, order="deterministic")
-
-
-def _parse_origin(content: bytes) -> Origin:
-    return msgspec.json.decode(content, type=Origin)
 
 
 def _open_catalog_place(to: str | os.PathLike[str], settings: Settings) -> tuple[Store, str]:

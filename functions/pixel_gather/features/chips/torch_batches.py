@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.features.chips.chip_batches import Batch, ChipBatches
+from pixel_gather.features.chips.chip_batches import ChipBatches
 
 
 class TorchBatches(IterableDataset[dict[str, Any]]):  # type: ignore[misc] # torch is not installed
@@ -35,7 +35,7 @@ class TorchBatches(IterableDataset[dict[str, Any]]):  # type: ignore[misc] # tor
                 "it has threads of its own: leave num_workers of the DataLoader 0", field="workers"
             )
         for each in self.batches:
-            yield self._to_tensors(each)
+            yield {name: self._to_tensor(values) for name, values in each.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the loop is; see `ChipBatches.state_dict`."""
@@ -44,9 +44,6 @@ class TorchBatches(IterableDataset[dict[str, Any]]):  # type: ignore[misc] # tor
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken; see `ChipBatches.load_state_dict`."""
         self.batches.load_state_dict(state)
-
-    def _to_tensors(self, batch: Batch) -> dict[str, Any]:
-        return {name: self._to_tensor(values) for name, values in batch.items()}
 
     def _to_tensor(self, values: "np.ndarray[Any, Any]") -> Any:
         if values.dtype.kind not in "biufc":

@@ -134,10 +134,7 @@ def _writer(rows: CubeRows, to: Path, place: str, style: PictureStyle) -> Callab
 
         return lambda path: write_netcdf(rows, path)
     if suffix in _TABLES:
-        from pixel_gather.features.export.row_statistics import (  # noqa: PLC0415 # as above
-            write_csv,
-            write_parquet,
-        )
+        from pixel_gather.features.export.row_statistics import write_csv, write_parquet  # noqa: PLC0415 # as above
 
         return lambda path: (write_csv if suffix == ".csv" else write_parquet)(rows, path)
     from pixel_gather.features.export import write_pictures  # noqa: PLC0415 # as above

@@ -24,7 +24,7 @@ class SqliteStatistics:
     """Statistics by file, version, area, mask, expression, statistic and level.
 
     An entry counts as long as no ranking has seen another version of one of its files. Nobody asks the store
-    whether there is one: `known_etags` lets the caller do so.
+    whether there is one: `known_etag` lets the caller do so.
     """
 
     def __init__(self, path: str | PathLike[str], *, inputs: str) -> None:
@@ -62,7 +62,7 @@ class SqliteStatistics:
             "SELECT etags, measured FROM statistic WHERE inputs = ? AND parts = ? AND step = ?",
             (self._inputs, scene.parts_key, step),
         )
-        if row is None or json.loads(row[0]) != [self._etag(href) for href in scene.hrefs]:
+        if row is None or json.loads(row[0]) != [self.known_etag(href) for href in scene.hrefs]:
             return None
         return _restore_measured(json.loads(row[1]))
 
@@ -89,15 +89,12 @@ class SqliteStatistics:
 
     def known_etag(self, href: str) -> str | None:
         """Return the version of a file that was seen last; None if it never was, or the store has none."""
-        return self._etag(href)
+        row = self._one("SELECT etag FROM file WHERE href = ?", (href,))
+        return None if row is None else row[0]
 
     def drop(self, href: str) -> None:
         """Forget the version of a file, and with it what was measured of it."""
         self._database.execute("DELETE FROM file WHERE href = ?", (href,))
-
-    def _etag(self, href: str) -> str | None:
-        row = self._one("SELECT etag FROM file WHERE href = ?", (href,))
-        return None if row is None else row[0]
 
     def _one(self, query: str, values: tuple[str, ...]) -> Any:
         try:

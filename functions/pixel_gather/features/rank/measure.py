@@ -179,7 +179,7 @@ class SceneReader:
     ) -> tuple["_SceneView", tuple[str | None, ...]]:
         """Open a scene's files, and lay the area on them. Return the files' versions, too."""
         opened = {href: await self.reader.open_(href, overview=None, cost=cost) for href in scene.hrefs}
-        overviews = {href: await _overviews_of(each, step=step) for href, each in opened.items()}
+        overviews = {href: () if step is None else await each.overviews() for href, each in opened.items()}
         bands = {
             name: _Band(
                 band, opened[band.source.href], overviews[band.source.href], self._scaling(band, opened)
@@ -246,10 +246,6 @@ class SceneReader:
         header = opened[band.source.href].header
         check_band(header, band.number)
         return Scaling.of(header, band.number, band.source, raw=self.request.raw)
-
-
-async def _overviews_of(opened: LevelledSource, *, step: int | None) -> Sequence[LevelledSource]:
-    return () if step is None else await opened.overviews()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from pixel_gather.core.estimate.assumptions import DECODING
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost
+from pixel_gather.core.text_table import in_columns
 from pixel_gather.features.rank.choose_levels import LevelCost
 from pixel_gather.features.rank.forecast import RoundForecast
 
@@ -105,10 +106,5 @@ def plan_text(plan: dict[str, Any]) -> str:
                 "yes" if each["read"] else f"no: {each['why_not']}",
             )
         )
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = (
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
     about = f"{counted(plan['scenes'], 'scene')} like {plan['like']}, {counted(plan['files'], 'file')}"
-    return f"{about}. Pixels and bytes are those of one scene.\n\n" + "\n".join(text) + "\n"
+    return f"{about}. Pixels and bytes are those of one scene.\n\n" + "\n".join(in_columns(lines)) + "\n"

@@ -10,6 +10,7 @@ from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import shown, table_in_html
 from pixel_gather.core.model.status import Status
+from pixel_gather.core.text_table import in_columns
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.rounds import RankedScene
@@ -259,11 +260,7 @@ def table_text(rows: Sequence[dict[str, Any]], *, most: int | None) -> str:
                 row["status"] + (f": {row['reason']}" if row["reason"] else ""),
             )
         )
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+    text = list(in_columns(lines))
     if len(outside) > 1:
         text.append(
             f"{len(outside):,} of {counted(len(rows), 'scene')} lie outside the area, such as "

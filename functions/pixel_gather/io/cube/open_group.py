@@ -36,13 +36,8 @@ def finished_group(store: Store, place: str) -> Generator["zarr.Group"]:
     Raises:
         StoreError: No finished cube is there, or it cannot be read.
     """
-    from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
-
     with errors_of_cube(place):
-        group = open_foreign_group(store)
-        if not group.attrs.get("complete"):
-            raise StoreError(f"{place}: {why_not_finished(group.attrs)}")
-        yield as_rows(group)
+        yield as_rows(_finished(store, place))
 
 
 def finished_arrays(store: Store, place: str) -> "dict[str, zarr.Array[Any]]":
@@ -51,13 +46,17 @@ def finished_arrays(store: Store, place: str) -> "dict[str, zarr.Array[Any]]":
     Raises:
         StoreError: No finished cube is there, or it cannot be read.
     """
+    with errors_of_cube(place):
+        return dict(_finished(store, place).arrays())
+
+
+def _finished(store: Store, place: str) -> "zarr.Group":
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
-    with errors_of_cube(place):
-        group = open_foreign_group(store)
-        if not group.attrs.get("complete"):
-            raise StoreError(f"{place}: {why_not_finished(group.attrs)}")
-        return dict(group.arrays())
+    group = open_foreign_group(store)
+    if not group.attrs.get("complete"):
+        raise StoreError(f"{place}: {why_not_finished(group.attrs)}")
+    return group
 
 
 def why_not_finished(attributes: Mapping[str, Any]) -> str:

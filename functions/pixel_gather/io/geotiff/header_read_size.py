@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 _SMALLEST, _LARGEST = 4 << 10, 256 << 10
@@ -11,10 +12,6 @@ _REQUEST_COST_NBYTES: Final = 256 << 10
 
 _N_TO_GROW: Final = 2
 """The first read grows after this many headers that did not fit. One alone may be an unusual file."""
-
-
-def _deque() -> deque[int]:
-    return deque(maxlen=_N_REMEMBERED)
 
 
 @dataclass(slots=True)
@@ -30,7 +27,7 @@ class FirstRead:
     is_fixed: bool = False
     """Whether the size never changes."""
 
-    _stops: deque[int] = field(default_factory=_deque, init=False)
+    _stops: deque[int] = field(default_factory=partial(deque, maxlen=_N_REMEMBERED), init=False)
 
     def learn(self, stop: int) -> None:
         """Record where the header of a file ended, including the tile offsets that were needed.

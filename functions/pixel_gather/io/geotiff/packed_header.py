@@ -26,13 +26,7 @@ from pixel_gather.io.geotiff.layout import (
     Predictor,
     TileLayout,
 )
-from pixel_gather.io.geotiff.offset_codec import (
-    MAX_TILES,
-    OffsetRun,
-    PackedRun,
-    packed_run,
-    unpacked_run,
-)
+from pixel_gather.io.geotiff.offset_codec import MAX_TILES, OffsetRun, PackedRun, packed_run, unpacked_run
 from pixel_gather.io.geotiff.tags import Tag
 
 MAX_PACKED_NBYTES: Final = 1 << 16

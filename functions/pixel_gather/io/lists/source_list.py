@@ -15,13 +15,7 @@ from pixel_gather.core.request.href_policy import HrefPolicy, check_href, parent
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.io.lists.href_band import band_finder
 from pixel_gather.io.lists.href_time import AUTO, time_finder
-from pixel_gather.io.lists.list_columns import (
-    MEANINGFUL,
-    Scalar,
-    check_name,
-    check_value,
-    parse_time,
-)
+from pixel_gather.io.lists.list_columns import MEANINGFUL, Scalar, check_name, check_value, parse_time
 from pixel_gather.io.lists.listing import list_objects
 from pixel_gather.io.lists.parse_list import Record, Records, read_records, table_records
 from pixel_gather.io.store.object_store import Objects, Store, StoreSettings, open_store

@@ -26,14 +26,9 @@ from pixel_gather.core.scenes.scene_sources import (
 from pixel_gather.core.scenes.search_criteria import NoSceneError, SearchCriteria
 from pixel_gather.io.lists.list_columns import check_name, check_value
 from pixel_gather.io.lists.source_list import SourceList
-from pixel_gather.io.scenes.found_scenes import (
-    FoundScenes,
-    Item,
-)
+from pixel_gather.io.scenes.found_scenes import FoundScenes, Item
 from pixel_gather.io.scenes.search_for_request import SceneSearcher, Searched
-from pixel_gather.io.store.object_store import (
-    Objects,
-)
+from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.opened_file import Check, no_deadline
 
 LONLAT: Final = "EPSG:4326"

@@ -112,12 +112,12 @@ def split_href(href: str) -> tuple[str, str]:
     return f"{scheme}://{host}", path if scheme in BUCKET_SCHEMES else unquote(path)
 
 
-def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None) -> Store:
+def open_store(root: str, settings: StoreSettings) -> Store:
     """Create the client that reads from a bucket, ``https://host`` or ``file://``."""
     return _open_store(
         root,
         settings,
-        prefix=prefix,
+        prefix=None,
         timeouts={
             "timeout": _milliseconds(settings.request_timeout_s),
             "read_timeout": _milliseconds(settings.stall_timeout_s),

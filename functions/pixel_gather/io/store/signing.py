@@ -101,9 +101,7 @@ class Signing:
         Raises:
             SigningError: There is a file of settings that cannot be read.
         """
-        from obstore.auth.planetary_computer import (  # noqa: PLC0415 # as above
-            PlanetaryComputerCredentialProvider,
-        )
+        from obstore.auth.planetary_computer import PlanetaryComputerCredentialProvider  # noqa: PLC0415 # as above
 
         try:
             provider = PlanetaryComputerCredentialProvider(

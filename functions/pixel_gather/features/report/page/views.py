@@ -77,6 +77,7 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
     """Return one gather's view. Pages of several gathers have no film and no charts of values."""
     report = evidence.report
     request, is_cut = _request_in_words(evidence.request)
+    dearest_first = sorted(evidence.cost.usd_by_service.items(), key=lambda item: -item[1])
     return GatherView(
         name=evidence.name,
         place=evidence.place,
@@ -97,7 +98,7 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
         n_failed=report.n_failed,
         warnings=report.warnings,
         slowest=evidence.slowest,
-        costs=tuple((_SERVICES.get(name, name), _usd(usd)) for name, usd in _dearest_first(evidence)),
+        costs=tuple((_SERVICES.get(name, name), _usd(usd)) for name, usd in dearest_first),
         usd=_usd(evidence.cost.usd),
         cost_basis=_ON_AWS if evidence.cost.was_on_aws else _IN_PROCESS,
         request=request,
@@ -158,10 +159,6 @@ def _indented(request: Mapping[str, Any]) -> str:
     """Return a request as JSON whose lists of numbers have one line."""
     text = json.dumps(request, indent=2, ensure_ascii=False)
     return _NUMBERS.sub(lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
-
-
-def _dearest_first(evidence: Evidence) -> list[tuple[str, float]]:
-    return sorted(evidence.cost.usd_by_service.items(), key=lambda item: -item[1])
 
 
 def _usd(usd: float) -> str:
