@@ -332,6 +332,22 @@ def test_drift_says_no_more_than_was_looked_at(
     assert find_drift(then, now, pixels_are_same=are_same) is expected
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "expected"),
+    [
+        (READ, READ, Drift.SAME),
+        (READ, OTHER, Drift.PIXELS_DIFFER),
+        (NO_ETAG, NO_ETAG, Drift.PIXELS_DIFFER),
+        (NOT_THERE, READ, Drift.READ_NOW),
+    ],
+)
+def test_pixels_that_other_sources_share_differ_by_those_of_another_version(
+    then: Version, now: Version, expected: Drift
+) -> None:
+    """Without versions, each of them may be why."""
+    assert find_drift(then, now, pixels_are_same=False, are_shared=True) is expected
+
+
 def test_lossy_cube_is_compared_within_its_tolerance(tmp_path: Path) -> None:
     """Pixels that were stored with an error of at most 0.5 are the same; a change of 3 is none of that."""
     for n in range(2):

@@ -18,12 +18,13 @@ IN_STRIPS = {"layout": {"chunk": [1, 16, 16]}}
 
 
 def write(file: Path, pixels: "np.ndarray[Any, np.dtype[Any]]") -> str:
-    """Write a scene, as another object than the one that was there."""
+    """Write a scene of shape (band, y, x) or (y, x), as another object than the one that was there."""
     file.unlink(missing_ok=True)
     grid = {"crs": "EPSG:32632", "transform": rasterio.Affine(10, 0, 300_000, 0, -10, 5_000_000)}
-    profile = {"width": SIDE, "height": SIDE, "count": 1, "nodata": 0, "dtype": pixels.dtype}
+    pixels = pixels.reshape(-1, SIDE, SIDE)
+    profile = {"width": SIDE, "height": SIDE, "count": len(pixels), "nodata": 0, "dtype": pixels.dtype}
     with rasterio.open(file, "w", "GTiff", **profile, **grid) as target:
-        target.write(pixels, 1)
+        target.write(pixels)
     return str(file)
 
 
@@ -123,6 +124,21 @@ def test_each_change_of_a_scene_is_told_by_its_row(cube: Path) -> None:
         "red-04": Drift.UNKNOWN,
         "red-02": Drift.ETAG_CHANGED,
     }
+
+
+def test_a_row_differs_if_one_of_its_bands_does(tmp_path: Path) -> None:
+    """Two scenes of two bands are no scene for each band."""
+    scenes = np.random.default_rng(2).integers(1, 9000, (2, 2, SIDE, SIDE)).astype("uint16")
+    rows = [
+        {"href": write(tmp_path / f"{at}.tif", scene), "time": f"2024-01-{at + 1:02}"}
+        for at, scene in enumerate(scenes)
+    ]
+    request = {"sources": {"rows": rows}, "window": "centre", "reduce": {"by": "month", "statistic": "mean"}}
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+    scenes[0, 1] += 1
+    write(tmp_path / "0.tif", scenes[0])
+
+    assert told(replay(tmp_path / "cube.zarr")) == {"0": Drift.PIXELS_DIFFER}
 
 
 def test_a_row_that_differs_though_no_scene_has_changed_is_told(cube: Path) -> None:

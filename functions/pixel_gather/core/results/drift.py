@@ -144,13 +144,16 @@ class Replayed:
         }
 
 
-def find_drift(then: Version, now: Version, *, pixels_are_same: bool | None) -> Drift:
+def find_drift(
+    then: Version, now: Version, *, pixels_are_same: bool | None, are_shared: bool = False
+) -> Drift:
     """Return what has changed in one source.
 
     Args:
         then: As the cube says.
         now: As it was found now.
         pixels_are_same: Result of the comparison; None if the pixels were not read.
+        are_shared: Whether the pixels were made of other sources, too. Then they may differ by those.
     """
     if now.status.is_failure:
         if then.status is now.status:
@@ -159,8 +162,9 @@ def find_drift(then: Version, now: Version, *, pixels_are_same: bool | None) -> 
         return Drift.GONE if was_read and now.status is Status.MISSING else Drift.FAILED_NOW
     if then.status.is_failure and (pixels_are_same is not None or then.status in _NOT_REACHED):
         return Drift.READ_NOW
-    if pixels_are_same is False:
+    is_known = bool(then.etag and now.etag)
+    if pixels_are_same is False and not (are_shared and is_known and then.etag == now.etag):
         return Drift.PIXELS_DIFFER
-    if then.etag and now.etag:
+    if is_known:
         return Drift.SAME if then.etag == now.etag else Drift.ETAG_CHANGED
     return Drift.UNKNOWN if pixels_are_same is None else Drift.SAME

@@ -148,7 +148,7 @@ async def _drifts(
                     )
                     if source is not None
                 ]
-                if row.members and False in same and all(each.drift is Drift.SAME for each in drifts):
+                if False in same and all(each.drift is Drift.SAME for each in drifts):
                     remarks.append(
                         f"row {start + at} has other pixels than its sources, of which none has changed: "
                         "pixel-gather verify tells whether the cube is damaged"
@@ -162,9 +162,7 @@ def _drift(
     number: int, row: CubeRow, source: Source, then: Version, now: Version, *, pixels_are_same: bool | None
 ) -> SourceDrift:
     """Return what has changed in one source of a row."""
-    if pixels_are_same is False and row.members and then.etag and then.etag == now.etag:
-        pixels_are_same = True  # the row differs by other scenes
-    drift = find_drift(then, now, pixels_are_same=pixels_are_same)
+    drift = find_drift(then, now, pixels_are_same=pixels_are_same, are_shared=bool(row.members))
     return SourceDrift(row=number, band=source.band, href=source.href, drift=drift, then=then, now=now)
 
 
