@@ -5,6 +5,7 @@ from pixel_gather.core.errors import BusyError as BusyError
 from pixel_gather.core.errors import DeniedError as DeniedError
 from pixel_gather.core.errors import GatherError as GatherError
 from pixel_gather.core.errors import MissingExtraError as MissingExtraError
+from pixel_gather.core.errors import NothingToAppendError as NothingToAppendError
 from pixel_gather.core.errors import RequestError as RequestError
 from pixel_gather.core.errors import SceneNotFoundError as SceneNotFoundError
 from pixel_gather.core.errors import StoreError as StoreError

@@ -4,6 +4,7 @@
 
     GatherError
     ├── RequestError       the request or the list is wrong: fix it (also a ValueError)
+    │   └── NothingToAppendError   the cube has all that was listed: there is nothing to plan
     ├── BudgetError        the plan is over a limit: ask for less or raise the limit
     ├── SourceError        one source cannot be used: it is recorded in ``status`` and the gather continues
     │   └── StaleHeaderError   a cached header is out of date: read the header again
@@ -84,6 +85,20 @@ def _in_brackets(also_wrong: Sequence[str]) -> str:
     n_more = len(also_wrong) - _MOST_NAMED
     more = f" and {n_more:,} more" if n_more > 0 else ""
     return f" (also wrong: {', '.join(also_wrong[:_MOST_NAMED])}{more})"
+
+
+class NothingToAppendError(RequestError):
+    """The cube has all sources, or chips, that are to be added. Only a plan says so: a gather succeeds."""
+
+    code = "nothing_to_append"
+
+    def __init__(self, *, has_chips: bool) -> None:
+        """Say what the cube has."""
+        what = "chips" if has_chips else "sources"
+        super().__init__(
+            f"the cube has all of these {what}: there is nothing to append", field="output.append_to"
+        )
+        self.has_chips = has_chips
 
 
 class BudgetError(GatherError):

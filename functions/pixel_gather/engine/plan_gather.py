@@ -8,11 +8,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import NothingToAppendError
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.chip_table import ChipRows, ChipTable
@@ -26,7 +26,7 @@ from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
 from pixel_gather.core.scenes.footprints import lay_footprints
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore, FoundCube
 from pixel_gather.engine.archive import order_bands, pin_archive
-from pixel_gather.engine.base import APPEND_TO, Base, find_growing_cube, find_place, read_base
+from pixel_gather.engine.base import Base, find_growing_cube, find_place, read_base
 from pixel_gather.engine.context import GatherContext, GatherStores, always
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, encode_headers
 from pixel_gather.engine.new_rows import choose_rows, find_tails
@@ -58,8 +58,6 @@ type Planned = tuple[CubePlan, tuple[ShardTask, ...]]
 
 type ListedRow = Callable[[int], CubeRow]
 """Gives a row of the cube that is tried again, by its number, as it is written to the list."""
-
-_NOTHING_TO_APPEND: Final = "the cube has all of these sources: there is nothing to append"
 
 
 async def plan_gather(
@@ -171,10 +169,10 @@ async def plan_dry(
         archive: As for `plan_gather`.
 
     Raises:
-        RequestError: As from `plan_gather`. Or there is nothing to append.
+        NothingToAppendError: The cube has all that is listed, and no row is tried again.
+        RequestError: As from `plan_gather`.
         BudgetError: The plan is over a limit.
     """
-    nothing = RequestError(_NOTHING_TO_APPEND, field=APPEND_TO)
     found = None if cube is None else await find_growing_cube(cube)
     digest = gather_digest(request, table)
     is_known = found is not None and found.has_version_of(digest)
@@ -182,7 +180,7 @@ async def plan_dry(
     asked = _Asked(request, table, digest, is_known=is_known)
     drafted = await _plan_rows(asked, base, cube=cube, sources=sources, workers=workers, now=0.0)
     if drafted is None:
-        raise nothing
+        raise NothingToAppendError(has_chips=request.windows is not None)
     return drafted[0]
 
 

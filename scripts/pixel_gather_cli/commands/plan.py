@@ -8,7 +8,7 @@ from typing import Any, Final, TextIO
 
 import click
 
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import NothingToAppendError
 from pixel_gather.core.estimate.assumptions import use_measured
 from pixel_gather.core.estimate.estimate_result import EstimatedFigure
 from pixel_gather.core.model.plurals import counted
@@ -19,9 +19,6 @@ from pixel_gather.in_process.places import check_place, show_place
 from pixel_gather_cli.details import details_option, in_few_lines, nothing_appended
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
-
-_NOTHING: Final = "there is nothing to append"
-"""End of the error of a plan without rows: the cube has all, and a run succeeds."""
 
 _NARROWEST: Final = 30
 _WIDEST_NAMES: Final = 100
@@ -55,11 +52,9 @@ def plan_command(*, as_json: bool, verbose: bool, measured: TextIO | None, **opt
     request = request_of(options)
     try:
         plan = make_plan(request, settings=settings_of(options))
-    except RequestError as error:
-        if not error.message.endswith(_NOTHING):
-            raise
+    except NothingToAppendError as error:
         place = show_place(check_place(request.output.append_to or ""))
-        said = nothing_appended(place, has_chips=request.windows is not None)
+        said = nothing_appended(place, has_chips=error.has_chips)
         click.echo(
             json.dumps({"cube": place, "appended": 0}, indent=2) if as_json else f"{'cube':<14} {said}"
         )

@@ -86,7 +86,11 @@ def gather(
 
 
 def make_plan(request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None) -> CubePlan:
-    """Plan a gather and estimate its price. Reads a few headers, no pixels. Errors as in `gather`."""
+    """Plan a gather and estimate its price. Reads a few headers, no pixels. Errors as in `gather`.
+
+    Raises:
+        NothingToAppendError: The cube has all sources, or chips, that are to be added.
+    """
     return run(make_plan_async(request, settings=settings))
 
 
