@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.deployment.settings import Settings
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.href_policy import HrefPolicy, check_folder, check_href
+from pixel_gather.core.request.href_policy import HrefPolicy, check_folder, checked_href
 from pixel_gather.core.request.web_address import CMR, hosts_only
 from pixel_gather.core.samples import FOLDER
 
@@ -63,7 +63,7 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
             field="sources.sign",
         )
     for position, href in enumerate(sources.hrefs or ()):
-        _check_href(href, policy, f"sources.hrefs.{position}")
+        checked_href(href, f"sources.hrefs.{position}", policy=policy)
     if sources.list is not None:
         check_list(sources.list, settings)
     if sources.catalog is not None:
@@ -71,10 +71,7 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
     if sources.stac is not None:
         _check_items(sources.stac, settings)
     if sources.prefix is not None:
-        try:
-            href = check_folder(sources.prefix, policy=policy)
-        except ValueError as error:
-            raise RequestError(str(error), field="sources.prefix") from error
+        href = checked_href(sources.prefix, "sources.prefix", policy=policy, check=check_folder)
         if href.startswith("https:"):
             raise RequestError(
                 "web servers cannot be listed; write s3://bucket/folder/", field="sources.prefix"
@@ -126,9 +123,9 @@ def check_list(place: str, settings: Settings, *, field: str = "sources.list") -
             field=field,
         )
     control = f"s3://{settings.control_bucket}/"
-    href = _check_href(place, list_policy(settings), field)
+    href = checked_href(place, field, policy=list_policy(settings))
     if href.startswith(control) and not href.startswith(f"{control}lists/"):
-        _check_href(place, source_policy(settings), field)
+        checked_href(place, field, policy=source_policy(settings))
     return href
 
 
@@ -140,7 +137,7 @@ def check_index(place: str, settings: Settings) -> str:
     """
     field = "index"
     cubes, control = f"s3://{settings.array_bucket}/{settings.output_prefix}", settings.control_bucket
-    href = _check_href(place, index_policy(settings), field)
+    href = checked_href(place, field, policy=index_policy(settings))
     is_a_cubes = href.startswith(cubes) and href.endswith(f"/{_CUBES_INDEX}")
     is_uploaded = href.startswith(f"s3://{control}/lists/")
     if is_a_cubes or is_uploaded:
@@ -151,11 +148,4 @@ def check_index(place: str, settings: Settings) -> str:
         raise RequestError(
             f"the only index of a cube is {cubes}NAME.zarr/{_CUBES_INDEX}; name that", field=field
         )
-    return _check_href(href, sources, field)
-
-
-def _check_href(href: str, policy: HrefPolicy, field: str) -> str:
-    try:
-        return check_href(href, policy=policy)
-    except ValueError as error:
-        raise RequestError(str(error), field=field) from error
+    return checked_href(href, field, policy=sources)

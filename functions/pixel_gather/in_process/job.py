@@ -11,12 +11,11 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from pixel_gather.core.area import Box
-from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import Source
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, Chips, ChipTable
 from pixel_gather.core.ports import SourceAccess
-from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy, check_href
+from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy, checked_href
 from pixel_gather.core.request.request import GatherRequest
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.core.request.web_address import same_host_only
@@ -110,7 +109,9 @@ async def opened_job(
     signed = objects if sources.sign == "none" else objects.signed(_signing(sources.sign))
     fast = settings.fast_path(shares_tiles=request is not None and request.windows is not None)
     reader = CogReader.over(over(signed), fast=fast, fall_back=GdalSettings())
-    index = None if request is None or request.index is None else _checked_index(request.index, policy)
+    index = None
+    if request is not None and request.index is not None:
+        index = checked_href(request.index, "index", policy=policy)
     found: SqliteSourceTable | None = None
     chips: Chips | None = None
     async with AsyncExitStack() as stack:
@@ -179,10 +180,7 @@ def listed(table: Table) -> Generator[Source]:
 def _open_chips(windows: WindowsRequest, objects: Objects, policy: HrefPolicy, check: Check) -> Chips:
     from pixel_gather.tables.read_chips import read_chips  # noqa: PLC0415 # seldom needed, and takes 0.1 s
 
-    try:
-        href = check_href(windows.table, policy=policy)
-    except ValueError as error:
-        raise RequestError(str(error), field=TABLE_FIELD) from error
+    href = checked_href(windows.table, TABLE_FIELD, policy=policy)
     name, file = open_list_file(href, objects=objects, check=check, what="table of chips")
     return read_chips(file, name=name, windows=windows)
 
@@ -214,10 +212,3 @@ async def _in_thread[T](work: Callable[[Check], T]) -> T:
     except asyncio.CancelledError:
         is_over.set()
         raise
-
-
-def _checked_index(place: str, policy: HrefPolicy) -> str:
-    try:
-        return check_href(place, policy=policy)
-    except ValueError as error:
-        raise RequestError(str(error), field="index") from error

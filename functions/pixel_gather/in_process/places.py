@@ -11,6 +11,7 @@ from pixel_gather.core.request.href_policy import (
     HrefPolicy,
     bucket_address,
     check_href,
+    checked_href,
     without_dots,
 )
 from pixel_gather.io.store.object_store import Store, StoreSettings, open_place, open_to_read, split_href
@@ -36,6 +37,15 @@ def check_place(to: str, *, field: str = "to") -> str:
         return check_href(to.rstrip("/") or to, policy=policy)
     except ValueError as error:
         raise RequestError(str(error), field=field) from error
+
+
+def href_here(text: str, field: str) -> str:
+    """Return the href of what is read in process. A relative path is below the folder where we are.
+
+    Raises:
+        RequestError: It is none. The error names the field.
+    """
+    return checked_href(text, field, policy=IN_PROCESS.within(str(Path.cwd())))
 
 
 def open_existing(

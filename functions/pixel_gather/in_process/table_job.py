@@ -12,8 +12,8 @@ from typing import Any
 
 from pixel_gather.core.errors import RequestError, errors_of_writing
 from pixel_gather.core.model.shown import facts_in_html
-from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
 from pixel_gather.in_process.job import Job, listed, opened_job
+from pixel_gather.in_process.places import href_here
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.crs import RasterioProjector
@@ -374,10 +374,7 @@ def _features(request: TableRequest, settings: Settings) -> Features:
     if not isinstance(given, str | os.PathLike):
         return given_features(given, columns=request.columns)
     text = str(Path(given).expanduser()) if str(given).startswith("~/") else os.fspath(given)
-    try:
-        place = "-" if text == "-" else check_href(text, policy=IN_PROCESS.within(str(Path.cwd())))
-    except ValueError as error:
-        raise RequestError(str(error), field="features") from error
+    place = "-" if text == "-" else href_here(text, "features")
     name, file = open_list_file(place, objects=Objects(settings.stores), what="file of features")
     return read_features(file, name=name, columns=request.columns)
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 import click
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
-from pixel_gather.in_process.places import check_place
+from pixel_gather.in_process.places import check_place, href_here
 from pixel_gather_bench.blocks.blocks import RECORDS, BlocksRequest, bench_blocks, join_reports, put_report
 from pixel_gather_bench.blocks.sweep import CODECS, SWEEPS, BlockSetting, Sweep
 from pixel_gather_bench.experiment import new_folder, removed_if_empty
@@ -154,7 +153,7 @@ def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
 def _request(options: dict[str, Any], to: str) -> BlocksRequest:
     cores = os.process_cpu_count() or 1
     powers = [2**n for n in range((2 * cores).bit_length())]
-    sizes_mb, in_flight = options["sizes"], options["in_flight"]
+    sizes_mb, in_flight, cube = options["sizes"], options["in_flight"], options["cube"]
     workers = options["workers"] or powers
     for field, numbers, most in (
         ("sizes", sizes_mb, _MOST_MB),
@@ -174,21 +173,12 @@ def _request(options: dict[str, Any], to: str) -> BlocksRequest:
         ),
         times=options["times"],
         dtype=options["dtype"],
-        cube=_checked_cube(options["cube"]),
+        cube=None if cube is None else href_here(cube.rstrip("/"), "cube"),
         measurement=options["measurement"],
         total_mb=options["total_mb"],
         place=check_place(options["place"] or to),
         stores=stores_of(options),
     )
-
-
-def _checked_cube(cube: str | None) -> str | None:
-    if cube is None:
-        return None
-    try:
-        return check_href(cube.rstrip("/"), policy=IN_PROCESS.within(str(Path.cwd())))
-    except ValueError as error:
-        raise RequestError(str(error), field="cube") from error
 
 
 def _show_progress(*, quiet: bool) -> Any:

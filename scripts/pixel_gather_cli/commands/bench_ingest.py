@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
 from pixel_gather.core.request.sources import Sources
+from pixel_gather.in_process.places import href_here
 from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.ingest.advice import PATTERNS
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest
@@ -137,11 +137,7 @@ def _hrefs(options: dict[str, Any], stores: StoreSettings) -> tuple[str, ...]:
         raise RequestError("give OBJECTs or --sources, not both", field="OBJECT")
     if list_file:
         return read_hrefs(Sources(list=list_file), first=options["first"], stores=stores)
-    policy = IN_PROCESS.within(str(Path.cwd()))
-    try:
-        return tuple(check_href(each, policy=policy) for each in named)
-    except ValueError as error:
-        raise RequestError(str(error), field="OBJECT") from error
+    return tuple(href_here(each, "OBJECT") for each in named)
 
 
 def _check_mount(path: str, *, n: int) -> None:

@@ -14,9 +14,16 @@ from typing import Final
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.plan.chip_table import TABLE_FIELD
-from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy, check_folder, check_href
+from pixel_gather.core.request.href_policy import (
+    IN_PROCESS,
+    HrefPolicy,
+    check_folder,
+    check_href,
+    checked_href,
+)
 from pixel_gather.core.request.request import GatherRequest
 from pixel_gather.core.request.sources import Sources
+from pixel_gather.in_process.places import href_here
 from pixel_gather.io.lists.parse_list import read_records
 from pixel_gather.io.store.object_store import Objects, StoreSettings, split_href
 from pixel_gather.io.store.opened_file import open_list_file
@@ -84,14 +91,6 @@ def uploaded_features(place: str, deployment: RemoteDeployment) -> str:
     return _uploaded(place, "features", deployment, "file of features", "the file is empty")
 
 
-@contextmanager
-def _blame_field(field: str) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise RequestError(str(error), field=field) from error
-
-
 def _refuse_local(href: str, field: str, *, check: Callable[..., str] = check_href) -> None:
     """Refuse a file or folder of this machine. What else may be wrong is for the deployment to say."""
     try:
@@ -99,8 +98,7 @@ def _refuse_local(href: str, field: str, *, check: Callable[..., str] = check_hr
     except ValueError:
         return
     if is_local:
-        with _blame_field(field):
-            check(href, policy=_ON_AWS)
+        checked_href(href, field, policy=_ON_AWS, check=check)
 
 
 def _check_sources(path: str, file: io.BufferedIOBase) -> None:
@@ -137,8 +135,7 @@ def _local_path(place: str, field: str) -> str | None:
     """Return the path of a file on this machine, or None for any other address."""
     if place == _STDIN and field != "index":
         return place
-    with _blame_field(field):
-        root, path = split_href(check_href(place, policy=IN_PROCESS.within(str(Path.cwd()))))
+    root, path = split_href(href_here(place, field))
     return f"/{path}" if root == "file://" else None
 
 

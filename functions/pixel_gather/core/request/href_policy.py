@@ -7,9 +7,12 @@ of Google, and ``az://container/key`` and ``abfs://container@account.dfs.core.wi
 
 import posixpath
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Self
 from urllib.parse import quote, unquote_to_bytes
+
+from pixel_gather.core.errors import RequestError
 
 _LONGEST: Final = 2048
 _LONGEST_KEY_NBYTES: Final = 1024
@@ -129,6 +132,18 @@ def check_folder(text: str, *, policy: HrefPolicy) -> str:
         return check_href(f"{folder}/x", policy=policy).removesuffix("/x")  # by an object in it
     except ValueError as error:
         raise ValueError(str(error).replace(f"{folder}/x'", f"{folder}/'")) from error
+
+
+def checked_href(text: str, field: str, *, policy: HrefPolicy, check: Callable[..., str] = check_href) -> str:
+    """Return what `check_href` or `check_folder` returns for a field of a request.
+
+    Raises:
+        RequestError: As they do. It names the field.
+    """
+    try:
+        return check(text, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field=field) from error
 
 
 def without_dots(folder: str) -> str:

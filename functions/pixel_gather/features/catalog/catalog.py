@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -31,7 +30,7 @@ from pixel_gather.features.catalog.catalog_writer import (
 )
 from pixel_gather.features.catalog.search import items_of_api
 from pixel_gather.in_process.job import Job, listed, opened_job
-from pixel_gather.in_process.places import check_place, show_place
+from pixel_gather.in_process.places import check_place, href_here, show_place
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.catalog_format import Origin
@@ -349,21 +348,15 @@ def _open_catalog_place(to: str | os.PathLike[str], settings: Settings) -> tuple
 
 def _whole_place(kind: str, place: Any) -> Any:
     """Return where scenes come from so that it means the same from any folder."""
-    base = IN_PROCESS.within(str(Path.cwd()))
-    try:
-        if kind in ("items_file", "sentinel2_index"):
-            return check_href(os.fspath(place), policy=base)
-        if kind == "sources":
-            named = parse_sources(place).model_dump(mode="json", exclude_none=True)
-            for field in ("list", "prefix"):
-                if named.get(field, STDIN) != STDIN:
-                    is_folder = named[field].endswith("/")
-                    named[field] = check_href(named[field].rstrip("/"), policy=base) + "/" * is_folder
-            return named
-    except ValueError as error:
-        if isinstance(error, RequestError):
-            raise
-        raise RequestError(str(error), field="catalog") from error
+    if kind in ("items_file", "sentinel2_index"):
+        return href_here(os.fspath(place), "catalog")
+    if kind == "sources":
+        named = parse_sources(place).model_dump(mode="json", exclude_none=True)
+        for field in ("list", "prefix"):
+            if named.get(field, STDIN) != STDIN:
+                is_folder = named[field].endswith("/")
+                named[field] = href_here(named[field].rstrip("/"), "catalog") + "/" * is_folder
+        return named
     return place
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.core.request.href_policy import HrefPolicy, check_href, without_dots
+from pixel_gather.core.request.href_policy import HrefPolicy, checked_href, without_dots
 from pixel_gather.io.store.listed import root_folders
 from pixel_gather.io.store.object_store import StoreSettings, open_to_read
 from pixel_gather.io.store.store_error_status import said_of_place
@@ -35,10 +35,7 @@ def find_members(cubes: Iterable[str | os.PathLike[str]], settings: StoreSetting
         names = _matching(text, settings) if any(sign in text for sign in "*?") else [text]
         if not names:
             raise RequestError(f"{text} names nothing", field=_FIELD)
-        try:
-            found += [check_href(name, policy=policy) for name in names]
-        except ValueError as error:
-            raise RequestError(str(error), field=_FIELD) from error
+        found += [checked_href(name, _FIELD, policy=policy) for name in names]
     if not found:
         raise RequestError("name the cubes to join", field=_FIELD)
     seen: set[str] = set()

@@ -3,9 +3,8 @@
 import os
 from pathlib import Path
 
-from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
 from pixel_gather.features.verify.check_table import VerifiedTable, check_table
+from pixel_gather.in_process.places import href_here
 from pixel_gather.io.store.object_store import Objects, StoreSettings
 
 
@@ -23,8 +22,4 @@ def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None 
     """
     text = os.fspath(place)
     text = str(Path(text).expanduser()) if text.startswith("~/") else text
-    try:
-        href = check_href(text, policy=IN_PROCESS.within(str(Path.cwd())))
-    except ValueError as error:
-        raise RequestError(str(error), field="place") from error
-    return check_table(href, Objects(stores or StoreSettings()))
+    return check_table(href_here(text, "place"), Objects(stores or StoreSettings()))

@@ -24,6 +24,7 @@ from pixel_gather.core.request.href_policy import (
     bucket_address,
     check_folder,
     check_href,
+    checked_href,
 )
 from pixel_gather.io.store.object_store import Store, StoreSettings, open_store, split_href
 from pixel_gather.io.store.opened_file import Check, no_deadline
@@ -113,10 +114,7 @@ def _check_folder(prefix: str, policy: HrefPolicy) -> str:
     """Return the folder's href without a closing slash."""
     if not prefix:
         raise RequestError("the prefix is empty; write s3://bucket/folder/", field="sources.prefix")
-    try:
-        href = check_folder(prefix, policy=policy)
-    except ValueError as error:
-        raise RequestError(str(error), field="sources.prefix") from error
+    href = checked_href(prefix, "sources.prefix", policy=policy, check=check_folder)
     if href.startswith(("http:", "https:")):
         raise RequestError(
             f"web servers cannot be listed; write {bucket_address(href)}", field="sources.prefix"

@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import LeftOut, SearchCost, Source
-from pixel_gather.core.request.href_policy import HrefPolicy, check_href, parent_of
+from pixel_gather.core.request.href_policy import HrefPolicy, check_href, checked_href, parent_of
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.io.lists.href_band import band_finder
 from pixel_gather.io.lists.href_time import AUTO, time_finder
@@ -166,7 +166,7 @@ def sources_of_hrefs(hrefs: Sequence[str], *, policy: HrefPolicy) -> SourceList:
 
     def each() -> Iterator[Source]:
         for position, href in enumerate(hrefs):
-            yield Source(href=_check_href(href, policy, f"{field}.{position}"))
+            yield Source(href=checked_href(href, f"{field}.{position}", policy=policy))
 
     return SourceList(name=field, is_typed=True, sources=_refuse_none(each(), field, "no source is named"))
 
@@ -195,7 +195,7 @@ def open_source_list(
         RequestError: The list cannot be read, or is not a list.
         TimeoutError: Raised by ``check``.
     """
-    href = place if place == STDIN else _check_href(place, list_policy, "sources.list")
+    href = place if place == STDIN else checked_href(place, "sources.list", policy=list_policy)
     name, file = open_list_file(href, objects=objects, stdin=stdin, check=check)
     records = read_records(file, name=name, check=check)
     in_folder = policy.within(parent_of(href)) if place != STDIN and _is_read(href, policy) else policy
@@ -226,7 +226,7 @@ def sources_below(
 
     def each() -> Iterator[Source]:
         for item in listed:
-            yield Source(href=_check_href(item.href, policy, "sources.prefix"))
+            yield Source(href=checked_href(item.href, "sources.prefix", policy=policy))
 
     nothing = (
         f"nothing below {prefix} matches; a prefix is a whole folder, and ** stands for folders below it"
@@ -250,13 +250,6 @@ def _is_read(href: str, policy: HrefPolicy) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _check_href(href: str, policy: HrefPolicy, field: str) -> str:
-    try:
-        return check_href(href, policy=policy)
-    except ValueError as error:
-        raise RequestError(str(error), field=field) from error
 
 
 def _sources_of_records(lines: Iterator[Record], name: str, policy: HrefPolicy) -> Iterator[Source]:

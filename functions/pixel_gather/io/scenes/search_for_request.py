@@ -9,7 +9,7 @@ import msgspec
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import SearchCost
-from pixel_gather.core.request.href_policy import HrefPolicy, check_href
+from pixel_gather.core.request.href_policy import HrefPolicy, checked_href
 from pixel_gather.core.request.sources import CatalogSources, StacSources
 from pixel_gather.core.request.web_address import CMR, CheckUrl
 from pixel_gather.core.scenes.scene_sources import AssetChoice, slim_item
@@ -75,7 +75,7 @@ class SceneSearcher:
             items = tuple(map(take, self._items(asked, wanted, cost, skipped)))
             found = FoundScenes(items=items, n_skipped=skipped.n, skipped=tuple(skipped.first))
         else:
-            href = self._check_place(asked.file, "file")
+            href = checked_href(asked.file, "file", policy=self.policy)
             store, key = opened_folder(href, self.objects.settings_of(href))
             found = run(catalog_scenes(wanted, store, key, place=href, take=take))
             cost.n_gets = found.n_gets
@@ -93,7 +93,7 @@ class SceneSearcher:
             yield from wanted_items(asked.items, wanted, name="item", skipped=skipped)
         else:
             found = items_of_file(
-                self._check_place(asked.items or "", "items"),
+                checked_href(asked.items or "", "items", policy=self.policy),
                 objects=self.objects,
                 read_document=self._read_document,
                 check=self.check,
@@ -115,21 +115,13 @@ class SceneSearcher:
 
     def _read_document(self, href: str) -> Any:
         """Return a document that a static catalog links to."""
-        name, file = open_list_file(
-            self._check_place(href, "items"), objects=self.objects, check=self.check, what="catalog"
-        )
+        place = checked_href(href, "items", policy=self.policy)
+        name, file = open_list_file(place, objects=self.objects, check=self.check, what="catalog")
         with closing(file):
             try:
                 return msgspec.json.decode(file.read(_LARGEST_DOCUMENT_NBYTES))
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise RequestError(f"{name} is no JSON: {error}", field="items") from error
-
-    def _check_place(self, place: str, field: str) -> str:
-        """Return the href of a file that describes scenes."""
-        try:
-            return check_href(place, policy=self.policy)
-        except ValueError as error:
-            raise RequestError(str(error), field=field) from error
 
 
 def opened_folder(href: str, settings: StoreSettings) -> tuple[Store, str]:
