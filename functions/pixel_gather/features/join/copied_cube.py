@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import obstore
 import xxhash
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError
 
-from pixel_gather.core.errors import ArrayExistsError, RequestError, StoreError
+from pixel_gather.core.errors import ArrayExistsError, RequestError
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.results.copied_receipt import JOINED, copied_receipt, pixels_of
 from pixel_gather.core.results.member import PRESENCE, Member, difference
@@ -36,7 +36,7 @@ from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
 from pixel_gather.io.cube.zarr_metadata import gather_of, group_content
 from pixel_gather.io.store.conditional_put import put_commit
 from pixel_gather.io.store.object_store import Store, open_place, split_href
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store
 from pixel_gather.version import __version__
 
 
@@ -69,7 +69,7 @@ async def copy_cubes(
     """
     _check_kinds(members, any_grid=any_grid)
     _check_bucket(href, members)
-    try:
+    with errors_of_store(f"{place} could not be written"):
         store = open_place(href, reader.settings)
         gather = _record(members)
         root = _root(members, gather, is_complete=False, any_grid=any_grid)
@@ -93,8 +93,6 @@ async def copy_cubes(
             "consolidated_metadata": consolidated
         }
         await put_commit(store, group_content(complete), mode="overwrite")
-    except (BaseError, OSError) as error:
-        raise StoreError(f"{place} could not be written: {said_of_place(error)}") from error
 
 
 def _check_kinds(members: Sequence[Member], *, any_grid: bool) -> None:

@@ -6,13 +6,11 @@ from fnmatch import fnmatchcase
 from glob import glob
 from typing import Final
 
-from obstore.exceptions import BaseError
-
-from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import HrefPolicy, checked_href, without_dots
 from pixel_gather.io.store.listed import root_folders
 from pixel_gather.io.store.object_store import StoreSettings, open_to_read
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store
 
 _FIELD: Final = "cubes"
 
@@ -52,9 +50,7 @@ def _matching(pattern: str, settings: StoreSettings) -> list[str]:
     folder, _, name = pattern.rpartition("/")
     if any(sign in folder for sign in "*?"):
         raise RequestError(f"{pattern}: only the last part of it may have * or ?", field=_FIELD)
-    try:
+    with errors_of_store(f"{folder} cannot be listed"):
         store = open_to_read(folder, settings)
         there = root_folders(store)
-    except (BaseError, OSError) as error:
-        raise StoreError(f"{folder} cannot be listed: {said_of_place(error)}") from error
     return sorted(f"{folder}/{each}" for each in there if fnmatchcase(each, name))

@@ -21,7 +21,7 @@ from pixel_gather.io.cube.row_table import ROWS_KEY
 from pixel_gather.io.cube.stored_receipt import parse_receipt
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
 from pixel_gather.io.store.object_store import Store, StoreSettings, open_to_read, split_href
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store, said_of_place
 
 IN_FLIGHT: Final = 64
 """Members that are read at one time."""
@@ -138,13 +138,11 @@ class MemberReader:
         """Return the shards that are there now."""
         store, path = self.store(member.place)
         there: dict[str, Any] = {}
-        try:
+        with errors_of_store(f"{member.place}: it cannot be listed"):
             for name in member.measurements:
                 for page in obstore.list(store, f"{path}/{name}/c/"):
                     self.n_requests += 1
                     there |= {item["path"]: item for item in page}
-        except (BaseError, OSError) as error:
-            raise StoreError(f"{member.place}: it cannot be listed: {said_of_place(error)}") from error
         found = []
         for each in member.shards:
             item = there.get(f"{path}/{each.key}")

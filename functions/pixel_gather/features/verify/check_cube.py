@@ -14,7 +14,7 @@ import numpy as np
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import GatherError, StoreError
+from pixel_gather.core.errors import GatherError
 from pixel_gather.core.model.outcome import strip_digests
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import AS_STORED
@@ -38,7 +38,7 @@ from pixel_gather.io.cube.zarr_metadata import gather_of, is_group_as_written
 from pixel_gather.io.header_index import HEADERS_KEY, stored_entries
 from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store
 
 if TYPE_CHECKING:  # takes 0.3 s
     import zarr
@@ -100,7 +100,7 @@ def check_cube(store: Store, *, place: str) -> Verified:
     Raises:
         StoreError: There is no receipt, it is damaged, or the store failed.
     """
-    try:
+    with errors_of_store(f"{place}: the cube cannot be read"):
         receipt = read_receipt(store, place)
         root = _read_root(store, receipt)
         group = open_group(store, is_consolidated=not root.is_behind)
@@ -117,8 +117,6 @@ def check_cube(store: Store, *, place: str) -> Verified:
         differences += said
         if not (root.is_as_written or differences):
             differences.append(f"{ROOT_KEY} has another content than was written")
-    except (BaseError, OSError) as error:
-        raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
     return Verified(
         place=place,
         differences=tuple(differences),

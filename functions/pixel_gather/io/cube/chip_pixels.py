@@ -1,7 +1,6 @@
 """Reads the pixels of chips: neighbours of one shard together, in requests of some MiB."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -9,14 +8,13 @@ from typing import Any, Final
 import imagecodecs
 import numpy as np
 import obstore
-from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.io.cube.grown_shard import index_nbytes
 from pixel_gather.io.cube.shard_codec import EMPTY, as_it_is, places_of
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 type Content = memoryview | None
@@ -96,7 +94,7 @@ class ChipPixels:
         Raises:
             StoreError: They cannot be read.
         """
-        with self._errors():
+        with errors_of_store(f"{self.place}: the cube cannot be read"):
             content = memoryview(obstore.get_range(self.store, part.key, start=part.start, end=part.stop))
         return {
             at: content[offset - part.start : offset - part.start + nbytes]
@@ -132,17 +130,10 @@ class ChipPixels:
 
     def _read_index(self, key: str) -> Pixels:
         n = self.shard_chips
-        with self._errors():
+        with errors_of_store(f"{self.place}: the cube cannot be read"):
             options: obstore.GetOptions = {"range": {"suffix": index_nbytes(n)}}
             tail = obstore.get(self.store, key, options=options).bytes()
         try:
             return places_of(memoryview(tail), n=n)
         except ValueError as error:
             raise StoreError(f"{self.place}: {key} is damaged; pixel-gather verify says where") from error
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (BaseError, OSError) as error:
-            raise StoreError(f"{self.place}: the cube cannot be read: {said_of_place(error)}") from error

@@ -14,7 +14,7 @@ from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store, said_of_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +69,6 @@ def _times(store: Store, place: str, n_rows: int) -> "np.ndarray[Any, np.dtype[n
     import zarr  # noqa: PLC0415 # takes 0.3 s
     from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
 
-    try:
+    with errors_of_store(f"{place}: the cube cannot be read"):
         found = zarr.open_array(ObjectStore(store, read_only=True), path="time", mode="r", zarr_format=3)
         return np.asarray(found[:n_rows])
-    except (BaseError, OSError) as error:
-        raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error

@@ -10,16 +10,15 @@ import json
 import mmap
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
 import numpy as np
 import obstore
-from obstore.exceptions import BaseError
 from obstore.store import LocalStore
 
-from pixel_gather.core.errors import StoreError
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.read.quicklook import Quicklooks
 from pixel_gather.core.results.receipt import Receipt, WrittenFile
@@ -49,7 +48,7 @@ from pixel_gather.io.cube.zarr_metadata import (
 from pixel_gather.io.header_index import HEADERS_KEY, store_index
 from pixel_gather.io.store.listed import listed, root_folders
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store
 from pixel_gather.io.store.upload import upload
 
 FOUND_LIST_KEY: Final = "sources.parquet"
@@ -132,19 +131,15 @@ class StagedZarrCube:
             write_row_table(values, file, metadata=metadata())
 
         content = _Content()
-        try:
+        with self._writing():
             await upload(batches, write, self.store, key, on_bytes=content.add)
-        except (BaseError, OSError) as error:
-            raise self._store_error("written", error) from error
         return content.file(key)
 
     async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> WrittenFile | None:
         """Write the cube's header index beside its arrays, in parts while its entries arrive."""
         content = _Content()
-        try:
+        with self._writing():
             await store_index(entries, self.store, HEADERS_KEY, on_bytes=content.add)
-        except (BaseError, OSError) as error:
-            raise self._store_error("written", error) from error
         return content.file(HEADERS_KEY)
 
     async def write_found_list(self, plan: CubePlan, content: bytes) -> WrittenFile:
@@ -160,10 +155,8 @@ class StagedZarrCube:
         await self._put_file(RECEIPT_KEY, receipt.to_bytes())
 
     async def _put_file(self, key: str, *parts: bytes) -> WrittenFile:
-        try:
+        with self._writing():
             await obstore.put_async(self.store, key, parts, use_multipart=False)
-        except (BaseError, OSError) as error:
-            raise self._store_error("written", error) from error
         digest = hashlib.sha256()
         for part in parts:
             digest.update(part)
@@ -203,10 +196,8 @@ class StagedZarrCube:
 
     async def _write_in_thread[*Ts, T](self, write: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """Write in a thread, and turn errors of the store into a StoreError."""
-        try:
+        with self._writing():
             return await asyncio.to_thread(write, *arguments)
-        except (BaseError, OSError) as error:
-            raise self._store_error("written", error) from error
 
     def _create_measurements(self, plan: CubePlan) -> None:
         for array in plan.arrays:
@@ -293,10 +284,8 @@ class StagedZarrCube:
     def _metadata_of(self, name: str) -> Any:
         return json.loads(bytes(obstore.get(self.store, f"{name}/{ROOT_KEY}").bytes()))
 
-    def _store_error(self, verb: str, error: Exception) -> StoreError:
-        return StoreError(
-            f"the files of {self.place} could not be {verb} in a temporary folder: {said_of_place(error)}"
-        )
+    def _writing(self) -> AbstractContextManager[None]:
+        return errors_of_store(f"the files of {self.place} could not be written in a temporary folder")
 
 
 def _leading_dims(plan: CubePlan, coordinate: Coordinate) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.parquet.parquet_batches import blame_file
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store, said_of_place
 
 _ALL_BANDS: Final = "band_"
 """Names of measurements of a list without bands: ``band_1``, ``band_2`` ..."""
@@ -45,13 +45,11 @@ class StoredCube:
         """
         self.store, self.place = store, place
         self.receipt = read_receipt(store, place)
-        try:
+        with errors_of_store(f"{place}: the cube cannot be read"):
             group = open_group(store)
             is_complete = group is not None and bool(group.attrs.get("complete"))
             self._arrays: dict[str, Any] = {} if group is None else dict(group.arrays())
             self._gather: Any = {} if group is None else gather_of(group.attrs)
-        except (BaseError, OSError) as error:
-            raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
         needed = {"href", "etag", "status", *self.receipt.dtypes}
         if not is_complete or not needed <= self._arrays.keys():
             raise StoreError(f"{place}: the cube is damaged; pixel-gather verify says where")

@@ -55,7 +55,7 @@ from pixel_gather.io.cube.zarr_metadata import (
 from pixel_gather.io.store.conditional_put import NO_ETAG, etag_of, put_if
 from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store, said_of_place
 
 if TYPE_CHECKING:  # not in a worker's start
     from pixel_gather.core.results.receipt import Receipt
@@ -140,7 +140,7 @@ class ZarrCube:
 
     async def _is_empty(self) -> bool:
         """Return whether nothing is there; False if a cube is."""
-        try:
+        with errors_of_store(f"{self.place} could not be listed"):
             async for page in obstore.list(self.store, chunk_size=2):
                 others = [item["path"] for item in page if not item["path"].startswith(CONTROL_FOLDER)]
                 if ROOT_KEY in others:
@@ -150,18 +150,14 @@ class ZarrCube:
                         f"{self.place}: it is not empty ({others[0]} is there) and holds no cube: "
                         "choose another place"
                     )
-        except (BaseError, OSError) as error:
-            raise self._store_error("listed", error) from error
         return True
 
     async def create(self, plan: CubePlan) -> CubePlan:
         """Claim the location, or resume a claim of the same digest. Write the measurements' metadata."""
         root = {"zarr_format": 3, "node_type": "group", "attributes": group_attributes(plan)}
         plan = await self._claim_cube(plan, group_content(root))
-        try:
+        with errors_of_store(f"{self.place} could not be written"):
             await asyncio.to_thread(self._create_measurements, plan)
-        except (BaseError, OSError) as error:
-            raise self._store_error("written", error) from error
         return plan
 
     async def _claim_cube(self, plan: CubePlan, content: bytes) -> CubePlan:
@@ -266,10 +262,8 @@ class ZarrCube:
         """Return the ETags of all shards' objects. S3 needs one request for 1,000 of them."""
         from pixel_gather.io.cube.row_table import stored_shards  # noqa: PLC0415 # not in a worker's start
 
-        try:
+        with errors_of_store(f"{self.place} could not be read"):
             there = await asyncio.to_thread(stored_shards, self.store, plan)
-        except (BaseError, OSError) as error:
-            raise self._store_error("read", error) from error
         return {key: etag or NO_ETAG for key, _, etag in there}
 
     async def needed(self, key: str) -> StoredObject:
@@ -303,10 +297,8 @@ class ZarrCube:
 
     async def shards_beyond(self, found: FoundCube) -> Sequence[str]:
         """Return the keys of shards with chunks that lie beyond the cube's rows."""
-        try:
+        with errors_of_store(f"{self.place} could not be read"):
             return await asyncio.to_thread(_shards_beyond, self.store, found)
-        except (BaseError, OSError) as error:
-            raise self._store_error("read", error) from error
 
     def compacted_shard(self, content: bytes | None, grid: tuple[int, ...]) -> bytes:
         """Return a shard's object without the bytes that its index does not name."""

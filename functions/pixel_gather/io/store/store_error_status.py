@@ -1,6 +1,8 @@
 """Translate a store's error: what it means for a source, and whether a retry may help."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from obstore.exceptions import (
@@ -11,6 +13,7 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
+from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.aws.sign_in import HOW_TO_SIGN_IN, NO_CREDENTIALS
 from pixel_gather.io.store.clouds import (
@@ -132,6 +135,19 @@ def said_of_place(error: Exception) -> str:
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return classify_store_error(error)[1]
     return text.partition("\n")[0] or type(error).__name__
+
+
+@contextmanager
+def errors_of_store(what: str) -> Iterator[None]:
+    """Turn a store's error into a `StoreError`.
+
+    Args:
+        what: What is not done then, such as ``out/cube.zarr could not be written``.
+    """
+    try:
+        yield
+    except (BaseError, OSError) as error:
+        raise StoreError(f"{what}: {said_of_place(error)}") from error
 
 
 def is_of_the_store(error: Exception) -> bool:
