@@ -32,16 +32,8 @@ class Case:
 
 REFUSED = (
     Case("nothing", None, "RequestError", "must be an object"),
-    Case("empty", {}, "RequestError", "sources: is needed"),
     Case("field", LANDSAT | {"colour": 1}, "RequestError", "colour: there is no such field"),
     Case("bucket", LANDSAT | {"sources": ["s3://other/a.tif"]}, "RequestError", "the bucket other"),
-    Case("file", LANDSAT | {"sources": ["file:///etc/passwd"]}, "RequestError", "file:// is not read here"),
-    Case(
-        "stdin",
-        LANDSAT | {"sources": "-"},
-        "RequestError",
-        "sources.list: a deployment has no standard input",
-    ),
     Case("missing-list", LANDSAT | {"sources": "s3://sources/no.csv"}, "RequestError", "cannot be read"),
     Case(
         "bucket-in-list",
@@ -50,19 +42,7 @@ REFUSED = (
         "list.csv line 2: the bucket other is not allowed",
         {"list.csv": b"href\ns3://other/a.tif\n"},
     ),
-    Case(
-        "file-in-list",
-        LANDSAT | {"sources": "s3://sources/list.csv"},
-        "RequestError",
-        "list.csv line 3: local files are not read here",
-        {"list.csv": b"href\nlandsat/a.tif\n/etc/passwd\n"},
-    ),
-    Case(
-        "nothing-there", LANDSAT | {"sources": {"prefix": "s3://sources/no"}}, "RequestError", "nothing below"
-    ),
     Case("files", LANDSAT | {"limits": {"files": 7}}, "BudgetError", "7 files"),
-    Case("usd", LANDSAT | {"limits": {"usd": 0}}, "BudgetError", "limits.usd"),
-    Case("bands", LANDSAT | {"bands": [9]}, "RequestError", "9"),
 )
 
 
