@@ -1,22 +1,23 @@
-"""Gathers as executions of the state machine: a fake of Step Functions for every state, and moto."""
+"""Gathers as executions of the state machine: a fake of Step Functions for every state.
+
+The real client is asked in `tests/cli/test_remote.py`, on moto.
+"""
 
 import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import boto3
 import botocore.session
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 from botocore.validate import validate_parameters
-from moto import mock_aws
 
 from pixel_gather.core.errors import (
     DeniedError,
@@ -963,45 +964,6 @@ def test_forced_is_another_gather_every_time(output: dict[str, str]) -> None:
     assert one.digest() == request.digest()
     assert parse_request(one.to_json()) == one
     assert one.cube_name.startswith(request.cube_name[:53])
-
-
-@pytest.fixture
-def on_moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[Executions]:
-    """Return the code under test on moto's Step Functions and S3."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    with mock_aws():
-        session = boto3.Session(region_name="us-east-1")
-        stepfunctions, s3 = session.client("stepfunctions"), session.client("s3")
-        s3.create_bucket(Bucket="control")
-        machine = stepfunctions.create_state_machine(
-            name="Gather",
-            definition=json.dumps({"StartAt": "A", "States": {"A": {"Type": "Pass", "End": True}}}),
-            roleArn="arn:aws:iam::123456789012:role/any",
-        )
-        arn = machine["stateMachineArn"]
-        yield Executions(arn, stepfunctions=stepfunctions, s3=s3, control_bucket="control")
-
-
-def test_a_gathers_life_on_moto(on_moto: Executions) -> None:
-    """The real client accepts every call and understands every answer, as with the fake."""
-    first = on_moto.submit(REQUEST, name=NAME)
-    again = on_moto.submit(REQUEST, name=NAME)
-    stopped = on_moto.stop(NAME)
-    second = on_moto.submit(REQUEST, name=NAME)
-
-    listed = on_moto.list_(limit=10)
-    assert (first["is_new"], again["is_new"], again["id"]) == (True, False, NAME)
-    assert stopped["state"] == "stopped"
-    assert second["id"] == f"{NAME}-2"
-    assert {each["id"]: each["state"] for each in listed["gathers"]} == {
-        NAME: "stopped",
-        f"{NAME}-2": "running",
-    }
-    with pytest.raises(GatherNotFoundError):
-        on_moto.stop("nobody")
 
 
 def test_a_function_that_only_looks_is_spared_the_requests_model() -> None:

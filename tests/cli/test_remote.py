@@ -267,22 +267,16 @@ def test_submit_sends_the_plain_request_signed(api: FakeApi, capsys: pytest.Capt
     assert f"pixel-gather watch {ID}" in printed.err
 
 
-def test_submit_force_goes_along(api: FakeApi) -> None:
-    """``force`` is in the signed query."""
+def test_submit_force_goes_along_and_json_prints_the_answer(
+    api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``force`` is in the signed query. ``--json`` prints the API's answer."""
     api.on("POST /v1/gathers", STARTED)
 
     run("submit", *BY_S3, "--force", "--json")
 
     assert api.asked[0].is_signed
     assert api.asked[0].query == {"force": ["true"]}
-
-
-def test_submit_as_json_prints_the_answer(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """``--json`` prints the API's answer."""
-    api.on("POST /v1/gathers", STARTED)
-
-    run("submit", *BY_S3, "--json")
-
     assert json.loads(capsys.readouterr().out) == STARTED.body
 
 
@@ -398,14 +392,18 @@ def refused(
     return submit
 
 
-def test_submit_refuses_an_empty_list_before_it_is_uploaded(
-    api: FakeApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("empty.txt", "the list names no source"), ("no-such-list.txt", "the list cannot be read")],
+)
+def test_submit_of_a_list_without_sources_asks_nobody(
+    name: str, said: str, api: FakeApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The error names the file, as in process."""
+    """The error names the file, as in process. Nothing is uploaded or submitted."""
     (tmp_path / "empty.txt").touch()
 
-    assert run("submit", "--sources", tmp_path / "empty.txt", "--tile", "centre") == 2
-    assert "empty.txt: the list names no source" in capsys.readouterr().err
+    assert run("submit", "--sources", tmp_path / name, "--tile", "centre") == 2
+    assert f"{name}: {said}" in capsys.readouterr().err
     assert api.asked == []
 
 
@@ -435,15 +433,6 @@ def test_submit_says_why_an_upload_was_refused(
     assert code == 2
     assert "could not be uploaded (403): Request has expired" in capsys.readouterr().err
     assert len(api.asked) == 2
-
-
-def test_submit_of_a_list_that_is_not_there_asks_nobody(
-    api: FakeApi, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The error names the file, and no request is sent."""
-    assert run("submit", "--sources", "no-such-list.txt", "--tile", "centre") == 2
-    assert "no-such-list.txt: the list cannot be read" in capsys.readouterr().err
-    assert api.asked == []
 
 
 def test_submit_uploads_an_index_of_this_machine(api: FakeApi, tmp_path: Path) -> None:
@@ -509,7 +498,7 @@ def test_status_of_a_gather_that_is_over_says_where_its_page_lies(
     api.on(f"GET /v1/gathers/{ID}", succeeded())
     run("status", ID)
     drawn = capsys.readouterr().out
-    api.on(f"GET /v1/gathers/{ID}", succeeded(report_page=None))
+    api.on(f"GET /v1/gathers/{ID}", succeeded(report_page=None, usd=0.6))
     run("status", ID)
     not_drawn = capsys.readouterr().out
 
@@ -517,6 +506,7 @@ def test_status_of_a_gather_that_is_over_says_where_its_page_lies(
     assert "\nin a browser  https://eu-central-1.console.aws.amazon.com/s3/object/arrays?" in drawn
     assert "\nreport        s3://arrays/a.zarr/report.json" in not_drawn
     assert "in a browser" not in not_drawn
+    assert "cost          about $0.6000, $0.5000 planned (" in not_drawn  # it may be more
 
 
 def test_status_of_a_failure_names_it_and_the_way_on(
@@ -627,18 +617,6 @@ def test_watch_says_when_it_is_before_and_after_the_shards(
 
     said = [line.partition(" (")[0].partition(":")[0] for line in capsys.readouterr().err.splitlines()]
     assert said == ["planning", "running", "finishing", "succeeded"]
-
-
-@pytest.mark.usefixtures("pauses")
-def test_watch_ends_with_dollars_beside_those_planned(
-    api: FakeApi, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Spent and planned dollars are printed side by side. Spent ones may be more."""
-    api.on(f"GET /v1/gathers/{ID}", succeeded(usd=0.6))
-
-    run("watch", ID)
-
-    assert "cost          about $0.6000, $0.5000 planned (" in capsys.readouterr().out
 
 
 def test_watch_quietly_shows_the_end_only(
@@ -786,46 +764,42 @@ def test_list_of_nothing_prints_nothing(api: FakeApi, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == ""
 
 
-def test_cancel_stops_a_gather(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("reply", "state", "said"),
+    [
+        (Reply(status=204), "stopped", ""),
+        (Reply({"id": ID, "state": "succeeded"}), "succeeded", "already ended"),
+    ],
+)
+def test_cancel_stops_a_gather_or_says_how_it_has_ended(
+    reply: Reply, state: str, said: str, api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
     """An empty answer of the API is accepted."""
-    api.on(f"DELETE /v1/gathers/{ID}", Reply(status=204))
-
-    assert run("cancel", ID) == 0
-    assert api.asked[0].is_signed
-    assert "state         stopped" in capsys.readouterr().out
-
-
-def test_cancel_of_what_has_ended_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """The message has the state in which the gather has ended."""
-    api.on(f"DELETE /v1/gathers/{ID}", {"id": ID, "state": "succeeded"})
+    api.on(f"DELETE /v1/gathers/{ID}", reply)
 
     assert run("cancel", ID) == 0
     printed = capsys.readouterr()
-    assert "state         succeeded" in printed.out
-    assert "already ended" in printed.err
+    assert api.asked[0].is_signed
+    assert f"state         {state}" in printed.out
+    assert said in printed.err
 
 
-def test_watch_of_a_new_gather_looks_often_at_first(api: FakeApi, pauses: list[float]) -> None:
-    """A new gather is looked at often at first, and a long one every five seconds."""
+def test_redriven_gather_is_watched_often_at_first(api: FakeApi, pauses: list[float]) -> None:
+    """Later it is looked at every five seconds. The first pause is before the first look.
+
+    So the end of the redriven gather is shown, and not the earlier end.
+    """
     api.on(f"POST /v1/gathers/{ID}/redrive", Reply({"id": ID, "state": "running"}, 202))
     running = {**succeeded(), "state": "running"}
     api.on(f"GET /v1/gathers/{ID}", *([running] * 8), succeeded())
 
     assert run("redrive", ID, "--watch") == 0
+    assert api.asked[0].is_signed
+    assert len(pauses) == len(api.asked) - 1 == 9
     assert pauses[0] == 1.5
     assert pauses == sorted(pauses)
     assert len([each for each in pauses if each < 5]) == 6
     assert pauses[-1] == 5.0
-
-
-def test_redrive_and_watch(api: FakeApi, pauses: list[float]) -> None:
-    """``watch`` shows the end of the redriven gather and not the earlier end."""
-    api.on(f"POST /v1/gathers/{ID}/redrive", Reply({"id": ID, "state": "running"}, 202))
-    api.on(f"GET /v1/gathers/{ID}", succeeded())
-
-    assert run("redrive", ID, "--watch") == 0
-    assert api.asked[0].is_signed
-    assert pauses == [1.5]  # it began a moment ago, and small gathers are soon over
 
 
 @dataclass(frozen=True)
@@ -1011,7 +985,7 @@ def moto_aws() -> Iterator[OnMoto]:
 def test_direct_needs_no_more_than_the_stacks_name(
     moto_aws: OnMoto, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Submit with a list of this machine, submit again, list, cancel, and submit again."""
+    """Submit with a list of this machine, submit again, cancel, submit again, list, and submit by force."""
     file = tmp_path / "list.txt"
     file.write_text("s3://bucket/a.tif\n")
     href = f"s3://control/lists/{hashlib.sha256(file.read_bytes()).hexdigest()}.txt"
@@ -1028,6 +1002,9 @@ def test_direct_needs_no_more_than_the_stacks_name(
     second = json.loads(capsys.readouterr().out)
     run("list", "--direct")
     listed = capsys.readouterr().out
+    run(*submit, "--force")
+    forced = json.loads(capsys.readouterr().out)
+    unknown = run("cancel", "nobody", "--direct")
 
     uploaded, marker = sorted(
         (each["Key"] for each in moto_aws.s3.list_objects_v2(Bucket="control")["Contents"]), reverse=True
@@ -1043,18 +1020,10 @@ def test_direct_needs_no_more_than_the_stacks_name(
     assert (second["id"], second["is_new"]) == (f"{request.digest()}-2", True)
     assert f"{first['id']}    stopped" in listed
     assert f"{second['id']}  running" in listed
-
-
-def test_direct_force_is_another_gather(moto_aws: OnMoto, capsys: pytest.CaptureFixture[str]) -> None:
-    """``--force`` makes a cube of another name."""
-    deployment = ("--direct", "--state-machine", moto_aws.state_machine, "--control-bucket", "control")
-
-    ids = set()
-    for more in ((), ("--force",), ("--force",)):
-        run("submit", *BY_S3, *deployment, "--json", *more)
-        ids.add(json.loads(capsys.readouterr().out)["id"])
-
-    assert len(ids) == 3
+    assert forced["is_new"]
+    assert forced["id"] not in (first["id"], second["id"])
+    assert unknown == 2
+    assert "no gather nobody" in capsys.readouterr().err
 
 
 @pytest.mark.slow
