@@ -400,12 +400,12 @@ def test_a_killed_gather_of_chips_goes_on(tmp_path: Path) -> None:
         (tmp_path / "request.json").write_text(json.dumps(request))
         command = [sys.executable, "-m", "pixel_gather_cli", "run", str(tmp_path / "request.json")]
         running = subprocess.Popen([*command, "--to", str(killed), "--quiet"])  # noqa: S603 # ours
-        while not list(killed.glob(".gather/*/shards/*")):
+        while not list(killed.glob(".gather/*/shards/*.msgpack")):
             assert running.poll() is None, "ended before it could be killed"
             time.sleep(0.005)
         running.send_signal(signal.SIGKILL)
         running.wait()
-        n_committed = len(list(killed.glob(".gather/*/shards/*")))
+        n_committed = len(list(killed.glob(".gather/*/shards/*.msgpack")))
         read: list[int] = []
         continued = gather_undrawn(
             request, to=killed, on_progress=lambda progress: read.append(progress.n_done)

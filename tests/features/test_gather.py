@@ -243,7 +243,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_pixels(server: LoopbackServ
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     command = [sys.executable, "-m", "pixel_gather_cli", "run", str(file), "--to", str(killed)]
     run = subprocess.Popen([*command, "--concurrency", "2", "--quiet"], stdout=subprocess.PIPE)  # noqa: S603 # ours
-    while len(list(killed.glob(".gather/*/shards/*"))) < 3:
+    while len(list(killed.glob(".gather/*/shards/*.msgpack"))) < 3:
         assert run.poll() is None, "ended before it could be killed"
         time.sleep(0.005)
     run.send_signal(signal.SIGKILL)
