@@ -6,13 +6,13 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.axes import Axes
 
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.results.run import Run
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.figures.look import Drawn, finish_axes, head, new_figure, say_not_counted, whole_ticks
 from pixel_gather_bench.figures.numbers import (
     Numbers,
-    count_with_noun,
     kept_indexes,
     label_with_number,
     run_with_fewest,
@@ -34,7 +34,7 @@ def draw(runs: Sequence[Run], theme: Theme) -> Drawn:
     """Draw the run with the lowest concurrency."""
     run = run_with_fewest(runs)
     figure, axes = new_figure(2, 3, height_in=6.4)
-    n_sources = count_with_noun(len(run.timings), "source")
+    n_sources = counted(len(run.timings), "source")
     head(figure, f"{label_with_number(run.name, run.concurrency)} · {n_sources}", theme)
     _draw_sizes(axes[0], run, theme)
     unit = unit_of_times(run.timings.total_s)

@@ -54,11 +54,6 @@ def label_with_number(name: str, concurrency: int) -> str:
     return f"{name} · {concurrency:,} at a time"
 
 
-def count_with_noun(n: int, noun: str) -> str:
-    """Return a count with its noun: ``1 source``, ``1,278 sources``."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
-
-
 def unit_of_times(times_s: Numbers) -> FigureUnit:
     """Return the unit of times: seconds for a median of 10 s or more, else milliseconds."""
     is_long = len(times_s) and np.median(times_s) >= _SECONDS_FROM_S

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.findings import group_by_series
@@ -23,7 +24,6 @@ from pixel_gather_bench.figures.look import (
 )
 from pixel_gather_bench.figures.numbers import (
     Numbers,
-    count_with_noun,
     short_label,
     span_of,
     tail_of,
@@ -88,7 +88,7 @@ def _draw_one(run: Run, theme: Theme) -> Drawn:
     unit = unit_of_times(run.timings.open_s)
     n_shards = len(np.unique(run.timings.shard))
     figure, axes = new_figure(1, 1, height_in=_HEIGHT_IN)
-    head(figure, f"{run.name} · {count_with_noun(n_shards, 'shard')}", theme)
+    head(figure, f"{run.name} · {counted(n_shards, 'shard')}", theme)
     ax: Axes = axes[0, 0]
     x = np.arange(1, len(orders) + 1)
     median, least, most = (

@@ -9,6 +9,7 @@ from pixel_gather.core.estimate.range_parts import HERE, LAMBDA, Parts, choose_p
 from pixel_gather.core.estimate.worker import Share
 from pixel_gather.core.estimate.workload import PER_HOST, WorkerPool, Workload
 from pixel_gather.core.host_budget import lease_s
+from pixel_gather.core.model.plurals import counted
 
 ENOUGH: Final = "more workers would save less than 5 % of the time and are billed while they wait"
 
@@ -74,10 +75,10 @@ def _work(work: Workload) -> list[_Line]:
 def _search(work: Workload) -> list[_Line]:
     """Say what the search took. GETs of a catalog in S3 are priced, pages of an API are not."""
     if work.n_search_pages:
-        return [("search", _counted(work.n_search_pages, "page"), ("asked of the API; not charged by AWS",))]
+        return [("search", counted(work.n_search_pages, "page"), ("asked of the API; not charged by AWS",))]
     usd = work.n_search_gets * pricing.USD_PER_GET
     gets = f"of the catalog's files, ${usd:.7f} in the dollars of s3 if they lie there"
-    return [("search", _counted(work.n_search_gets, "GET"), (gets,))] if work.n_search_gets else []
+    return [("search", counted(work.n_search_gets, "GET"), (gets,))] if work.n_search_gets else []
 
 
 def _parts(work: Workload) -> _Line:
@@ -113,7 +114,7 @@ def _workers(estimate: Estimate, deployment: WorkerPool, *, is_inline: bool) -> 
     )
     children = (
         (
-            f"of the map: up to {_counted(estimate.tasks_per_child, 'shard')} each, in sequence; the last "
+            f"of the map: up to {counted(estimate.tasks_per_child, 'shard')} each, in sequence; the last "
             "ones have fewer, so that all workers end at about the same time"
         ),
     )
@@ -191,7 +192,7 @@ def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool, *, is_i
         *parts,
         *([_DRAWING] if work.has_report else []),
         ("bound by", estimate.bound_by, ("the binding limit: without it, the gather would end soonest",)),
-        ("enough", _counted(estimate.enough_workers, "worker"), (ENOUGH,)),
+        ("enough", counted(estimate.enough_workers, "worker"), (ENOUGH,)),
     ]
 
 
@@ -251,10 +252,6 @@ def _ledger(estimate: Estimate, deployment: WorkerPool) -> tuple[str, ...]:
         return ()
     lasts_s = lease_s(estimate.n_workers, deployment.gets_per_s)
     return (f"{PER_HOST}: each worker looks and puts {pricing.TRIES_PER_LEASE:g} times in {lasts_s:,.0f} s",)
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def size(nbytes: float) -> str:
