@@ -191,11 +191,8 @@ class StoredCube:
         """The scenes of each row, where several are reduced to one."""
         names = [each.name for each in self.template.of_scenes.slots]
         place = f"{self.place}: {CONTRIBUTORS_KEY}"
-        with blame_file(place):
-            try:
-                content = bytes(obstore.get(self.store, CONTRIBUTORS_KEY).bytes())
-            except (BaseError, OSError) as error:
-                raise StoreError(f"{place} cannot be read: {said_of_place(error)}") from error
+        with errors_of_store(f"{place} cannot be read"), blame_file(place):
+            content = bytes(obstore.get(self.store, CONTRIBUTORS_KEY).bytes())
             _, batches = read_row_table(content)
             lines = [
                 dict(zip(batch, line, strict=True))
