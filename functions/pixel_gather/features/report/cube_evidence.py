@@ -38,7 +38,7 @@ from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
 from pixel_gather.features.report.cube_footprints import read_footprints
 from pixel_gather.features.report.cube_pictures import looks_in
 from pixel_gather.features.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
-from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, read_row_table
+from pixel_gather.io.cube.row_table import read_contributors
 from pixel_gather.io.cube.row_view import as_rows, stored_array
 from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.written_report import REPORT_KEY
@@ -97,7 +97,7 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
         measurements=report.measurements,
         period=reduce.get("by"),
     )
-    contributors = _read_contributors(store) if reduce else {}
+    contributors = read_contributors(store) if reduce else {}
     masks = (request.get("mask") or {}).get("band")
     slowest = sources.places[slowest_first(sources.total_s[sources.places], _N_SLOWEST)]
     return Evidence(
@@ -154,13 +154,6 @@ def _open_group(store: Store) -> "zarr.Group":
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
     return as_rows(open_foreign_group(store))
-
-
-def _read_contributors(store: Store) -> dict[str, Values]:
-    """Return the table of the sources that rows were reduced of."""
-    _, batches = read_row_table(bytes(obstore.get(store, CONTRIBUTORS_KEY).bytes()))
-    parts = list(batches)
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _coverage_of_scenes(

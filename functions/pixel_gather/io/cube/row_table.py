@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+import obstore
 
 from pixel_gather.core.model.source import NO_INTEGER
 from pixel_gather.core.plan.cube_plan import BANDS, CubePlan
@@ -138,6 +139,13 @@ def read_row_table(
     metadata: dict[str, Any] = json.loads(schema.metadata[METADATA_KEY.encode()])
     there = [name for name in schema.names if names is None or name in names]
     return metadata, ({name: _values(name, batch) for name in there} for batch in batches)
+
+
+def read_contributors(store: Store) -> dict[str, Values]:
+    """Return the table of the sources that rows were reduced of. Errors as in `read_row_table`."""
+    _, batches = read_row_table(bytes(obstore.get(store, CONTRIBUTORS_KEY).bytes()))
+    parts = list(batches)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _values(name: str, batch: "RecordBatch") -> Values:

@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
-import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
@@ -19,7 +18,7 @@ from pixel_gather.core.results.drift import Version
 from pixel_gather.core.results.row_coordinates import CHUNK_ROWS, RESERVED_NAMES, Values
 from pixel_gather.core.results.row_evidence import column_value, stored_status
 from pixel_gather.io.cube.open_group import open_group
-from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, read_row_table
+from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, read_contributors
 from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.parquet.parquet_batches import blame_file
@@ -192,13 +191,9 @@ class StoredCube:
         names = [each.name for each in self.template.of_scenes.slots]
         place = f"{self.place}: {CONTRIBUTORS_KEY}"
         with errors_of_store(f"{place} cannot be read"), blame_file(place):
-            content = bytes(obstore.get(self.store, CONTRIBUTORS_KEY).bytes())
-            _, batches = read_row_table(content)
-            lines = [
-                dict(zip(batch, line, strict=True))
-                for batch in batches
-                for line in zip(*(values.tolist() for values in batch.values()), strict=True)
-            ]
+            told = read_contributors(self.store)
+            in_rows = zip(*(values.tolist() for values in told.values()), strict=True)
+            lines = [dict(zip(told, line, strict=True)) for line in in_rows]
             of_row = {
                 row: scenes_from_lines([*of_row], names)
                 for row, of_row in groupby(lines, key=lambda line: line["row"])
