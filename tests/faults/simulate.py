@@ -1,34 +1,55 @@
 """Runs a range of seeds of the simulation and tells which of them broke the promise."""
 
 import gc
+import os
 import sys
-import time
+from collections.abc import Iterable
+from itertools import batched
 from typing import Final
 
 from faults.simulation import simulate
 
+_SEEDS_OF_A_PROCESS: Final = 50
 _TOLD_EVERY: Final = 500
-_COLLECTED_EVERY: Final = 20
 
 
 def main(first: int, stop: int) -> int:
-    """Run seeds [first, stop). Return how many broke the promise."""
+    """Run seeds [first, stop). Return how many broke the promise.
+
+    The runs leave garbage with the processes that made it. To look for it would take a tenth of the time.
+    """
     simulate(first)  # makes what is the same in all runs
     gc.collect()
-    gc.freeze()  # garbage is looked for in what the runs leave, and not in all modules each time
+    gc.freeze()
     gc.disable()
+    n_broken = n_done = 0
+    for seeds in batched(range(first, stop), _SEEDS_OF_A_PROCESS, strict=False):
+        n_broken += _n_broken_of_child(seeds)
+        n_done += len(seeds)
+        if n_done % _TOLD_EVERY == 0 or seeds[-1] == stop - 1:
+            spent = os.times()
+            cpu_s = spent.user + spent.system + spent.children_user + spent.children_system
+            sys.stderr.write(f"{n_done} runs in {cpu_s:.0f} s of CPU, {n_broken} broken\n")
+    return n_broken
+
+
+def _n_broken_of_child(seeds: Iterable[int]) -> int:
+    """Run some seeds in a process of their own. A process that dies breaks the promise, too."""
+    pid = os.fork()
+    if pid:
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if status < 0:
+            sys.stderr.write(f"seeds {seeds}: died of signal {-status}\n")
+        return abs(status)
     n_broken = 0
-    for n_done, seed in enumerate(range(first, stop), 1):
+    for seed in seeds:
         try:
             simulate(seed)
         except Exception as error:  # noqa: BLE001 # whatever it is, the seed is told
             n_broken += 1
             sys.stderr.write(f"seed {seed}: {error!r}\n")
-        if n_done % _COLLECTED_EVERY == 0:
-            gc.collect()
-        if n_done % _TOLD_EVERY == 0 or seed == stop - 1:
-            sys.stderr.write(f"{n_done} runs in {time.process_time():.0f} s of CPU, {n_broken} broken\n")
-    return n_broken
+    sys.stderr.flush()
+    os._exit(n_broken)
 
 
 if __name__ == "__main__":
