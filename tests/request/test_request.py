@@ -54,6 +54,8 @@ def test_request_may_name_any_pixel_that_a_raster_can_have() -> None:
         {"window": {"pixels": [0, 0, 1, 1]}},
         {"window": {"bbox": [0, 0, 1, 1]}},
         {"window": {"bbox": [0, 0, 1, 1], "crs": "source"}},
+        {"window": {"bbox": [-181.25, -91.25, 178.75, 91.25]}},  # all of a global image, by the middles
+        {"window": {"point": [680000, 5100000], "crs": "EPSG:32632"}},
         {"window": {"point": [0, 0]}},
         {"window": {"point": [0, 0], "size": [1, 2]}},
         {"bands": [1]},
@@ -298,6 +300,24 @@ MISTAKES = [
         PLAIN | {"window": {"bbox": [179, -5, -179, 5], "crs": "EPSG:3857"}},
         "window",
         "west < east",
+    ),
+    Mistake(
+        "a point beyond the Earth",
+        PLAIN | {"window": {"point": [500, 46]}},
+        "window",
+        "the longitude is 500; write degrees from -360 to 360, the longitude first",
+    ),
+    Mistake(
+        "latitude first",
+        PLAIN | {"window": {"point": [39, -105], "size": [8, 8]}},
+        "window",
+        "the latitude is -105; .* Of other coordinates give crs, too",
+    ),
+    Mistake(
+        "metres without a CRS",
+        PLAIN | {"window": {"bbox": [680000, 5100000, 690000, 5110000]}},
+        "window",
+        "the longitude is 680000; ",
     ),
     Mistake("east of west", PLAIN | {"window": {"bbox": [1, 0, 0, 1]}}, "window", "west < east"),
     Mistake("no height", PLAIN | {"window": {"bbox": [0, 1, 1, 1]}}, "window", "south < north"),

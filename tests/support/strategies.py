@@ -19,6 +19,8 @@ COMPLEXES = ("complex64", "complex128")
 CODECS = ("none", "zstd", "blosc-lz4", "blosc-zstd")
 
 finite = st.floats(-1e7, 1e7, allow_nan=False).map(lambda value: round(value, 3))
+_longitudes = st.floats(-360, 360).map(lambda value: round(value, 3))
+_latitudes = st.floats(-90, 90).map(lambda value: round(value, 3))
 
 
 def windows(reach: int = 40) -> st.SearchStrategy[Window]:
@@ -95,10 +97,14 @@ _window_requests = st.one_of(
         lambda x, y, crs: {"bbox": [x, y, x + 1, y + 1]} | crs,
         finite,
         finite,
-        st.sampled_from(({}, {"crs": "source"}, {"crs": "EPSG:32631"})),
+        st.sampled_from(({"crs": "source"}, {"crs": "EPSG:32631"})),
     ),
+    st.builds(lambda x, y: {"bbox": [x, y, x + 1, y + 1]}, _longitudes, _latitudes),
     st.builds(
-        lambda x, y, size: {"point": [x, y]} | size, finite, finite, st.sampled_from(({}, {"size": [3, 5]}))
+        lambda x, y, size: {"point": [x, y]} | size,
+        _longitudes,
+        _latitudes,
+        st.sampled_from(({}, {"size": [3, 5]})),
     ),
 )
 

@@ -12,6 +12,17 @@ from pixel_gather.core.request.wrong_values import show_value
 
 WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
 
+_DEGREES: Final = (None, "EPSG:4326", "OGC:CRS84")
+"""CRSs of a window whose numbers are longitude and latitude."""
+
+_MOST_LON: Final = 360
+"""Images across 180 degrees go on beyond it."""
+
+_MOST_LAT: Final = 90
+
+_HALF_A_PIXEL: Final = 5
+"""Degrees by which a box may reach beyond the Earth: as the edges of a coarse image of all of it do."""
+
 
 class WindowRequest(RequestPart):
     """The window wanted of every source. Exactly one of tile, pixels, bbox and point."""
@@ -77,6 +88,21 @@ class WindowRequest(RequestPart):
         )
 
     @model_validator(mode="after")
+    def _is_on_earth(self) -> Self:
+        """Refuse degrees that no place on Earth has, where they would mean a place outside of every image."""
+        if self.crs not in _DEGREES:
+            return self
+        numbers, slack = (self.point, 0) if self.bbox is None else (self.bbox, _HALF_A_PIXEL)
+        for at, number in enumerate(numbers or ()):
+            kind, most = (("longitude", _MOST_LON), ("latitude", _MOST_LAT))[at % 2]
+            if abs(number) > most + slack:
+                raise ValueError(
+                    f"the {kind} is {number:.10g}; write degrees from -{most} to {most}, the longitude "
+                    "first. Of other coordinates give crs, too"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _one_kind(self) -> Self:
         exactly_one(self, WINDOW_KINDS)
         if self.point is None and self.size is not None:
@@ -85,7 +111,7 @@ class WindowRequest(RequestPart):
             raise ValueError("crs is for bbox and point only; leave it out")
         if self.bbox is not None:
             west, south, east, north = self.bbox
-            if west > 0 > east and south < north and self.crs in (None, "EPSG:4326"):
+            if west > 0 > east and south < north and self.crs in _DEGREES:
                 raise ValueError(
                     "the bbox crosses 180 degrees, which a window cannot. Gather a cube of each side: "
                     f"[{west:g}, {south:g}, 180, {north:g}] and [-180, {south:g}, {east:g}, {north:g}]. "
