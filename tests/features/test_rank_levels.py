@@ -66,7 +66,7 @@ def test_a_scene_without_a_pixel_says_so(tmp_path: Path, precision: str) -> None
 
     assert (first["id"], first["rank"], first["reason"]) == ("1.tif", 1, None)
     assert (last["rank"], last["value"], last["status"]) == (None, None, "ok")
-    assert last["reason"] == "no pixel of the area has data that the mask keeps"
+    assert last["reason"] == "no pixel of the area has data"
 
 
 @pytest.mark.parametrize(("precision", "level"), [(0.0, 0.0), ("2%", 0.5)])

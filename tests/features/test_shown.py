@@ -18,10 +18,12 @@ from pixel_gather import (
     search,
 )
 from pixel_gather.core.request.request import parse_request
+from pixel_gather.features.rank.sheet import sheet_html
 from scenes.scenes import item
-from support.joined_cubes import FILES
+from support.joined_cubes import FILES, SERIES
 
 SOURCES = {"hrefs": [str(file) for file in FILES], "time": "(?:_pentad_|_monthly_|_yearly_|_)%Y"}
+_UNITED_STATES = SERIES.parent / "stactools-nclimgrid/nclimgrid-prcp-189501.tif"
 PIXELS = {"pixels": [0, 0, 16, 12]}
 
 
@@ -97,6 +99,29 @@ def test_a_ranking_is_shown_in_few_lines() -> None:
     assert " MB in " in html
     assert "15 scenes" in repr(found)
     assert "and 5 more" in repr(found)
+
+
+def test_a_ranking_tells_once_why_scenes_have_no_value(tmp_path: Path) -> None:
+    """The reason stands with a count, and the scene with a reason of its own stays a line."""
+    gone = [str(tmp_path / f"gone{n}.tif") for n in range(12)]
+    (tmp_path / "broken.tif").write_bytes(b"no image")
+    found = rank(sources=[str(FILES[0]), *gone, str(tmp_path / "broken.tif")], by="b1", bbox=[0, 0, 20, 20])
+
+    said = "12 of 14 scenes could not be read (missing), such as gone0.tif: no such object"
+    for html in (found._repr_html_(), sheet_html(found, [{}] * 14)):
+        assert html.count("no such object") == 1
+        assert said in html
+        assert "broken.tif" in html
+
+
+def test_a_ranking_of_scenes_outside_the_area_is_one_line() -> None:
+    """No scene has a row of its own, so there is no empty table on the page."""
+    found = rank(sources=[str(_UNITED_STATES)] * 15, by="b1", bbox=[100, 0, 101, 1])
+
+    for html in (found._repr_html_(), sheet_html(found, [{}] * 15)):
+        assert html.count("15 of 15 scenes lie outside the area, such as ") == 1
+        assert html.count("lies outside its") == 1
+        assert "<table>" not in html
 
 
 @pytest.fixture(scope="module")

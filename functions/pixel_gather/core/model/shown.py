@@ -41,8 +41,9 @@ def table_in_html(head: str, titles: Sequence[str], rows: Iterable[Sequence[str]
     """Return what a notebook shows of a list of results: a head, a table with titles, and a line below."""
     first = "".join(f'<th scope="col" {_LEFT}>{escape(each)}</th>' for each in titles)
     lines = "".join(f"<tr>{''.join(f'<td {_LEFT}>{escape(each)}</td>' for each in row)}</tr>" for row in rows)
+    table = f"<table><tr>{first}</tr>{lines}</table>" if lines else ""
     last = f"<p>{escape(below)}</p>" if below else ""
-    return f"<p><b>{escape(head)}</b></p><table><tr>{first}</tr>{lines}</table>{last}"
+    return f"<p><b>{escape(head)}</b></p>{table}{last}"
 
 
 def linked(text: str, href: str | None) -> str:

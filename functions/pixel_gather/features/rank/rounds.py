@@ -153,7 +153,8 @@ class Rounds:
         self._place(ranked)
         for each in ranked:
             if each.measured is not None and each.is_final and not each.measured.n_pixels:
-                each.reason = "no pixel of the area has data that the mask keeps"
+                that = "" if self.request.mask is None else " that the mask keeps"
+                each.reason = f"no pixel of the area has data{that}"
         return sorted(ranked, key=_in_order)
 
     def _next(self, ranked: Sequence[RankedScene]) -> list[WantedRead]:

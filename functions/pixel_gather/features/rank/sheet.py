@@ -9,8 +9,9 @@ import numpy as np
 
 from pixel_gather.core.model.band_meaning import NO_MEANING, true_colour
 from pixel_gather.core.model.band_names import COLOURS, is_of_classes
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import linked
-from pixel_gather.features.rank.table import Ranking
+from pixel_gather.features.rank.table import Ranking, tell_once
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
 from pixel_gather.io.pictures.page_style import html_page, write_html
 from pixel_gather.io.pictures.pictures import ColourChannel, Rgba, paint_channels, picture_uri
@@ -39,7 +40,8 @@ def write_sheet(ranking: Ranking, pictures: Sequence[Picture], path: Path) -> No
 
     Args:
         ranking: What was found.
-        pictures: The bands of the first scenes, by the names of the expression. Each is a row of the page.
+        pictures: The bands of the first scenes, by the names of the expression. Each is a row of the page,
+            but for those that have no value for the same reason as another one: these are told once.
         path: A local file. It is replaced.
 
     Raises:
@@ -50,25 +52,34 @@ def write_sheet(ranking: Ranking, pictures: Sequence[Picture], path: Path) -> No
 
 def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
     """Return the page; see `write_sheet`."""
-    rows = ranking.rows()[: len(pictures)]
+    scenes = ranking.rows()
     images, scale, classes = painted_pictures(ranking, pictures)
+    singles, repeated = tell_once(scenes)
+    is_single = {id(row) for row in singles}
+    pairs = [pair for pair in zip(scenes, images, strict=False) if id(pair[0]) in is_single]
+    rows = [row for row, _ in pairs]
     ends = bar_ends(rows)
     request = ranking.request
     expression = "" if request.expression is None else f"<code>{escape(request.expression.text)}</code>, "
     title = f"Scenes by {request.by}"
-    body = "".join(_row(row, image, ends) for row, image in zip(rows, images, strict=True))
+    body = "".join(_row(row, image, ends) for row, image in pairs)
     head = (
         "<tr><th class=n scope=col>rank</th><th scope=col>picture</th><th scope=col>scene</th>"
         "<th class=n scope=col>value</th><th class=bars scope=col>value and 95 % interval</th>"
         "<th class=n scope=col>clear</th><th scope=col>read at</th></tr>"
     )
+    table = (
+        '<div class="wide" tabindex="0" role="region" aria-label="Scenes"><table><thead>'
+        f"{head}</thead><tbody>\n{body}</tbody></table></div>"
+    )
+    lacking = "".join(f"<p>{escape(each)}.</p>\n" for each in repeated)
+    ranks = "A range of ranks says that scenes are within each other's error.\n" if rows else ""
     content = f"""<p>{expression}{escape(request.statistic.text)} over the area;
-{len(rows):,} of {len(ranking.scenes):,} scenes{_span(rows)}.</p>
+{len(rows):,} of {counted(len(scenes), "scene")}{_span(rows)}.</p>
 {_legend(classes) if classes else _scale(scale, request.by)}
-<div class="wide" tabindex="0" role="region" aria-label="Scenes"><table><thead>{head}</thead><tbody>
-{body}</tbody></table></div>
-<p class="note">A range of ranks says that scenes are within each other's error.
-{ranking.nbytes / 1e6:,.2f} MB in {ranking.requests:,} requests, {ranking.seconds:,.1f} s.</p>
+{table if rows else ""}
+{lacking}<p class="note">{ranks}{ranking.nbytes / 1e6:,.2f} MB in {counted(ranking.requests, "request")}, \
+{ranking.seconds:,.1f} s.</p>
 """
     return html_page(content, title=title, head_title=f"{title} \N{EN DASH} Pixel Gather", style=_STYLE)
 

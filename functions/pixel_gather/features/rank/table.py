@@ -90,7 +90,12 @@ class Ranking:
         return shown(f"Ranking: {counted(len(self.scenes), 'scene')} by {self.request.by}", told, most=10)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the first scenes, with the errors of their values."""
+        """Return what a notebook shows: the first scenes, with the errors of their values.
+
+        What several scenes lack for one reason is told once, below.
+        """
+        singles, repeated = tell_once(self.rows())
+        first = singles[:_MOST_SHOWN]
         rows = [
             (
                 str(each["rank"] or "-"),
@@ -101,10 +106,11 @@ class Ranking:
                 "" if each["clear"] is None else f"{each['clear']:.0%}",
                 each["reason"] or each["status"],
             )
-            for each in self.rows()[:_MOST_SHOWN]
+            for each in first
         ]
-        more = len(self.scenes) - len(rows)
-        spent = f"{self.nbytes / 1e6:,.2f} MB in {self.requests:,} requests, {self.seconds:,.1f} s"
+        more = len(singles) - len(first)
+        cost = f"{self.nbytes / 1e6:,.2f} MB in {counted(self.requests, 'request')}, {self.seconds:,.1f} s"
+        spent = "; ".join([*repeated, cost])
         return table_in_html(
             f"{counted(len(self.scenes), 'scene')} by {self.request.by}",
             ("rank", "scene", "time", "value", "95 %", "clear", "status"),
@@ -238,9 +244,9 @@ def table_text(rows: Sequence[dict[str, Any]], *, most: int | None) -> str:
     If several scenes lie outside the area, one line tells their number.
     """
     shown = [row for n, row in enumerate(rows) if most is None or n < most or row["rank"] is None]
-    outside = [row for row in shown if row["status"] == Status.OUTSIDE.name.lower()]
+    outside = [row for row in shown if _is_outside(row)]
     if len(outside) > 1:
-        shown = [row for row in shown if row["status"] != Status.OUTSIDE.name.lower()]
+        shown = [row for row in shown if not _is_outside(row)]
     lines = [_TITLES] if shown or not outside else []
     for row in shown:
         within = "" if row["rank"] is None else _within(row)
@@ -262,11 +268,42 @@ def table_text(rows: Sequence[dict[str, Any]], *, most: int | None) -> str:
         )
     text = list(in_columns(lines))
     if len(outside) > 1:
-        text.append(
-            f"{len(outside):,} of {counted(len(rows), 'scene')} lie outside the area, such as "
-            f"{outside[0]['id']}: {outside[0]['reason']}"
-        )
+        text.append(_in_one_line(outside, len(rows)))
     return "\n".join(text) + "\n"
+
+
+def tell_once(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Take the scenes away that have no value for the same reason as another one, and count them.
+
+    Returns:
+        The other rows, in their order, and a sentence without a full stop for each reason that several
+        scenes share. Scenes outside the area share one, wherever their windows lie.
+    """
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["rank"] is None:
+            groups.setdefault((row["status"], "" if _is_outside(row) else row["reason"] or ""), []).append(
+                row
+            )
+    repeated = [each for each in groups.values() if len(each) > 1]
+    taken = {id(row) for alike in repeated for row in alike}
+    return [row for row in rows if id(row) not in taken], [_in_one_line(each, len(rows)) for each in repeated]
+
+
+def _in_one_line(alike: Sequence[dict[str, Any]], n_scenes: int) -> str:
+    first = alike[0]
+    status = first["status"].replace("_", " ")
+    what = f"could not be read ({status})"
+    if _is_outside(first):
+        what = "lie outside the area"
+    elif status == "ok":
+        what = "have no value"
+    reason = f": {first['reason']}" if first["reason"] else ""
+    return f"{len(alike):,} of {counted(n_scenes, 'scene')} {what}, such as {first['id']}{reason}"
+
+
+def _is_outside(row: dict[str, Any]) -> bool:
+    return bool(row["status"] == Status.OUTSIDE.name.lower())
 
 
 def _within(row: dict[str, Any]) -> str:
