@@ -169,6 +169,34 @@ def test_odd_keys_give_gdals_header(tmp_path: Path, keys: ExtraTag) -> None:
     assert opened.header == told
 
 
+@pytest.mark.parametrize(
+    ("citation", "metres"),
+    [
+        pytest.param("LUnits = feet", 0.3048006096, id="feet"),
+        pytest.param("PCS Name = Oregon|LUnits = Meter", 1.0, id="metres, and a name"),
+        pytest.param(
+            "IMAGINE GeoTIFF Support\n$Revision$\nProjection Name = Oregon\nUnits = international_feet",
+            0.3048,
+            id="ERDAS Imagine",
+        ),
+    ],
+)
+def test_units_in_a_citation_are_gdals(tmp_path: Path, citation: str, metres: float) -> None:
+    """GDAL prefers them to the unit of the EPSG code, which is the metre here."""
+    text = f"{citation}|"
+    keys = _keys(1, 1, 0, 3, 1024, 0, 1, 1, 1026, 34737, len(text), 0, 3072, 0, 1, 2838)
+    image = np.zeros((16, 16), "u1")
+    tiff(tmp_path / "a.tif", image, SCALE, TIEPOINT, keys, (34737, "s", len(text) + 1, text, True))
+
+    (opened,), (told,), _ = _open(tmp_path / "a.tif")
+
+    assert opened.header == told
+    crs = CRS.from_user_input(opened.header.crs)
+    assert crs.linear_units_factor[1] == pytest.approx(metres)
+    with rasterio.open(tmp_path / "a.tif") as expected:
+        assert crs == expected.crs
+
+
 def test_files_of_other_heights_are_asked_for_by_themselves(tmp_path: Path) -> None:
     """Under a vertical CRS GDAL takes a band's scale from the pixel scale. So GDAL reads each such file."""
     keys = _keys(1, 1, 1, 4, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633, 4096, 0, 1, 5773)

@@ -60,7 +60,7 @@ def parse_crs(keys: GeoKeys) -> str | None:
     if not keys:
         return None
     match keys.get(Key.MODEL_TYPE):
-        case 1 if _FOR_PROJECTED.issuperset(keys) and keys.get(Key.LINEAR_UNITS, _METRE) == _METRE:
+        case 1 if _FOR_PROJECTED.issuperset(keys) and _is_in_metres(keys):
             code = keys.get(Key.PROJECTED_CRS)
             if is_plain_projected(code, geodetic=keys.get(Key.GEODETIC_CRS)):
                 return f"EPSG:{code}"
@@ -69,6 +69,16 @@ def parse_crs(keys: GeoKeys) -> str | None:
             if is_plain_geographic(code) and _has_own_ellipsoid(keys, code):
                 return f"EPSG:{code}"
     raise UnknownCrsError("a CRS that is more than an EPSG code")
+
+
+def _is_in_metres(keys: GeoKeys) -> bool:
+    """Tell whether no key names a unit of length, or one names metres.
+
+    A citation may name a unit, too: ``Units = feet`` by ERDAS Imagine, ``LUnits = feet`` by others. GDAL
+    prefers that one to the unit that EPSG defines.
+    """
+    is_in_citation = "Units = " in str(keys.get(Key.CITATION, ""))
+    return keys.get(Key.LINEAR_UNITS, _METRE) == _METRE and not is_in_citation
 
 
 def _has_own_ellipsoid(keys: GeoKeys, code: object) -> bool:
