@@ -19,6 +19,7 @@ from rasterio.enums import ColorInterp
 
 from gdal.images import image, tiff
 from gdal.store import MemoryObjects
+from geotiff.small_tiffs import LONG, SHORT, STORED_AT, Tags, handwritten
 from pixel_gather.core.errors import BusyError, SourceError
 from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.source import Cost, Header
@@ -245,6 +246,34 @@ def test_open_refuses_what_is_no_raster_by_its_content(content: bytes, status: S
             return await _status(reader.open_("file:///a.tif", overview=None, cost=Cost()))
 
     assert _run(work()) is status
+
+
+def test_reader_refuses_blocks_that_a_cut_header_does_not_place() -> None:
+    """GDAL would read zeros, once asked where such a block lies. A block that is not stored is zero."""
+    tags: Tags = {
+        256: (SHORT, [64]),
+        257: (LONG, [9]),
+        258: (SHORT, [8]),
+        259: (SHORT, [1]),
+        262: (SHORT, [1]),
+        273: (LONG, [STORED_AT] * 8 + [0]),
+        277: (SHORT, [1]),
+        278: (SHORT, [1]),
+        279: (LONG, [64] * 8 + [0]),
+    }
+    whole = handwritten(tags, stored=bytes(range(64)))
+    files = {"file:///whole": whole, "file:///cut": whole[: -4 * 9 - 4]}
+    two_rows = Window(col_off=0, row_off=7, width=64, height=2)
+
+    async def work() -> tuple[np.ndarray[Any, Any], Status]:
+        async with GdalReader(MemoryObjects(files), settings=SETTINGS) as reader:
+            read = await _read(reader, "file:///whole", two_rows, bands=(1,))
+            return read, await _status(_read(reader, "file:///cut", two_rows, bands=(1,)))
+
+    read, status = _run(work())
+
+    np.testing.assert_array_equal(read, [[range(64), [0] * 64]])
+    assert status is Status.CORRUPT
 
 
 def test_reader_refuses_a_band_and_an_overview_that_are_not_there() -> None:

@@ -114,7 +114,11 @@ class _Worker:
         for start, stop in self._row_runs(dataset, row_off, row_off + height, row_nbytes):
             window = RasterioWindow(col_off, start, width, stop - start)
             if self._opened is not None and dataset.driver == "GTiff":
-                self._opened.content.prefetch(_stored_ranges(dataset, window, request["bands"]))
+                ranges = _stored_ranges(dataset, window, request["bands"])
+                self._opened.content.prefetch([each for each in ranges if each is not None])
+                if None in ranges:  # if GDAL could not look a block up, it would now read zeros there
+                    self._close()
+                    dataset = self._dataset(request)
             rows = np.array([start - row_off, stop - row_off], dtype="<u8").tobytes()
             pixels = dataset.read(request["bands"], window=window)
             mask = read_mask(dataset, window, request["bands"]) if request["masked"] else None
@@ -162,10 +166,13 @@ class _Worker:
             self._opened = None
 
 
-def _stored_ranges(dataset: Any, window: RasterioWindow, bands: Sequence[int]) -> list[tuple[int, int]]:
+def _stored_ranges(
+    dataset: Any, window: RasterioWindow, bands: Sequence[int]
+) -> list[tuple[int, int] | None]:
     """Return the byte ranges of the TIFF blocks that a window touches. Empty for one block or very many.
 
-    They are fetched before GDAL reads.
+    They are fetched before GDAL reads. None stands for a block that is not stored, or that the header says
+    nothing about because it is cut off.
     """
     block_height, block_width = dataset.block_shapes[0]
     cols = range(window.col_off // block_width, -(-(window.col_off + window.width) // block_width))
@@ -173,12 +180,11 @@ def _stored_ranges(dataset: Any, window: RasterioWindow, bands: Sequence[int]) -
     planes = bands[:1] if dataset.interleaving == Interleaving.pixel else bands
     if not 1 < len(cols) * len(rows) * len(planes) <= _MOST_BLOCKS:
         return []
-    ranges = []
+    ranges: list[tuple[int, int] | None] = []
     for band, row, col in itertools.product(planes, rows, cols):
         offset = dataset.get_tag_item(f"BLOCK_OFFSET_{col}_{row}", "TIFF", bidx=band)
         nbytes = dataset.get_tag_item(f"BLOCK_SIZE_{col}_{row}", "TIFF", bidx=band)
-        if offset and nbytes:
-            ranges.append((int(offset), int(offset) + int(nbytes)))
+        ranges.append((int(offset), int(offset) + int(nbytes)) if offset and nbytes else None)
     return ranges
 
 
