@@ -15,8 +15,8 @@ from geotiff.test_packed_header import opened as opened_again
 from geotiff.test_packed_header import packed_header_of
 from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
 from pixel_gather.io.geotiff.band_meanings import meanings_of
+from pixel_gather.io.geotiff.ifd import Tag
 from pixel_gather.io.geotiff.packed_header import PackedHeader, peek
-from pixel_gather.io.geotiff.tags import Tag
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 

@@ -3,7 +3,7 @@
 import pytest
 from rasterio.crs import CRS
 
-from pixel_gather.io.geotiff.epsg import _bounds, is_plain_geographic, is_plain_projected
+from pixel_gather.io.geotiff.crs import _bounds, is_plain_geographic, is_plain_projected
 from pixel_gather.io.geotiff.epsg_codes import GEOGRAPHIC, METRIC_PROJECTED
 
 

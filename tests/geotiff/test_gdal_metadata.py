@@ -4,8 +4,7 @@ import pytest
 
 from geotiff.small_tiffs import ASCII, SHORT, Tags, ifd_of
 from pixel_gather.io.geotiff.gdal_metadata import mentions_mask, overview_resampling, scales_and_offsets
-from pixel_gather.io.geotiff.ifd import Ifd
-from pixel_gather.io.geotiff.tags import Tag
+from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 

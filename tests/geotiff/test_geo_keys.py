@@ -3,9 +3,8 @@
 import pytest
 
 from geotiff.small_tiffs import ASCII, DOUBLE, LONG, SHORT, Tags, ifd_of
-from pixel_gather.io.geotiff.crs import Key, parse_crs
-from pixel_gather.io.geotiff.geo_keys import GeoKeys, parse_geo_keys
-from pixel_gather.io.geotiff.tags import Tag
+from pixel_gather.io.geotiff.crs import GeoKeys, Key, parse_crs, parse_geo_keys
+from pixel_gather.io.geotiff.ifd import Tag
 from pixel_gather.io.geotiff.unsupported import UnknownCrsError, UnsupportedError
 
 

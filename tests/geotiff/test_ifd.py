@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from geotiff.small_tiffs import ASCII, BYTE, DOUBLE, LONG, LONG8, SHORT, Tags, handwritten, tiff
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes, NeedBytes
-from pixel_gather.io.geotiff.ifd import Ifd, following_ifds, parse_format, parse_ifd
+from pixel_gather.io.geotiff.ifd import Ifd, Tag, following_ifds, parse_format, parse_ifd
 from pixel_gather.io.geotiff.layout import parse_layout
-from pixel_gather.io.geotiff.tags import Tag
 from pixel_gather.io.geotiff.unsupported import TiffError, UnsupportedError
 
 

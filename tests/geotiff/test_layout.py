@@ -9,8 +9,8 @@ import rasterio
 
 from geotiff.small_tiffs import LONG, LONG8, SHORT, STORED_AT, Tags, geotiff, ifd_of, noise, opened, tiff
 from pixel_gather.core.model.window import Window
+from pixel_gather.io.geotiff.ifd import Tag
 from pixel_gather.io.geotiff.layout import TileLayout, parse_layout
-from pixel_gather.io.geotiff.tags import Tag
 from pixel_gather.io.geotiff.tile_reads import plan_whole_tiles
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 

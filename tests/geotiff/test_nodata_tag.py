@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from geotiff.small_tiffs import ASCII, SHORT, Tags, ifd_of
-from pixel_gather.io.geotiff.ifd import Ifd
+from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.nodata_tag import (
     declares_nodata,
     hides_another_value,
     is_near_nodata,
     parse_nodata,
 )
-from pixel_gather.io.geotiff.tags import Tag
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 

@@ -4,7 +4,7 @@ import pytest
 from tifffile import TIFF
 
 from pixel_gather.io.geotiff.crs import Key
-from pixel_gather.io.geotiff.tags import Tag
+from pixel_gather.io.geotiff.ifd import Tag
 
 TAGS = {
     Tag.NEW_SUBFILE_TYPE: "NewSubfileType",

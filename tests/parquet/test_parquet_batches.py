@@ -15,7 +15,7 @@ from arro3.core import Array, DataType, RecordBatch, fixed_size_list_array
 from obstore.store import LocalStore
 
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.io.cube.read_table import read_table
+from pixel_gather.io.cube.row_table import read_table
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.lists.parse_list import read_records
 from pixel_gather.io.parquet import parquet_batches as module

@@ -8,7 +8,7 @@ import pytest
 from hostile.memory import peak_rss_mib, reset_peak
 from parquet.test_parquet_pages import MIB, parquet
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.io.cube.read_table import read_table
+from pixel_gather.io.cube.row_table import read_table
 from pixel_gather.io.scenes.item_files import items_of_file
 
 pytestmark = pytest.mark.slow

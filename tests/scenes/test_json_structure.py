@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.io.scenes.item_types import kind_of, merge_kinds
-from pixel_gather.io.scenes.json_structure import hash_structure
+from pixel_gather.io.scenes.item_types import hash_structure, kind_of, merge_kinds
 
 
 def structure(value: Any) -> bytes:

@@ -5,7 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from pixel_gather.io.store.retry_after import retry_after_s
+from pixel_gather.io.store.json_http import retry_after_s
 
 
 @pytest.mark.parametrize(

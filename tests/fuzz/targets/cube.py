@@ -22,7 +22,7 @@ from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.rows.read_rows import RowColumns
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.open_group import finished_group
-from pixel_gather.io.cube.read_table import read_table
+from pixel_gather.io.cube.row_table import read_table
 from pixel_gather.io.cube.stored_cube import StoredCube
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import run

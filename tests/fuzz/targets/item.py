@@ -12,7 +12,7 @@ from pixel_gather.core.scenes.item import asset_hrefs, footprint_shape, scene_ke
 from pixel_gather.core.scenes.scene_sources import asset_choices, row_of, sources_of
 from pixel_gather.core.where import parse_where
 from pixel_gather.io.scenes.item_files import _decode_json, _items_of_document
-from pixel_gather.io.scenes.json_structure import hash_structure
+from pixel_gather.io.scenes.item_types import hash_structure
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from scenes.scenes import item
 

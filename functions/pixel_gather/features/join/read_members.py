@@ -16,8 +16,7 @@ from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.core.task_group import all_of
-from pixel_gather.io.cube.read_table import read_table
-from pixel_gather.io.cube.row_table import ROWS_KEY
+from pixel_gather.io.cube.row_table import ROWS_KEY, read_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
 from pixel_gather.io.store.object_store import Store, StoreSettings, open_to_read, split_href

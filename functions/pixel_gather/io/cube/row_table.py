@@ -1,4 +1,4 @@
-"""Writes ``rows.parquet``: every coordinate of every row as a column, and the shards in its metadata.
+"""Writes and reads ``rows.parquet``: every coordinate of every row as a column, and the shards beside.
 
 Whoever lists or joins many cubes reads this file instead of some twenty arrays. arro3 is imported where it
 is used, because no worker needs it.
@@ -6,12 +6,15 @@ is used, because no worker needs it.
 
 import io
 import json
+import os
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import obstore
 
+from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import NO_INTEGER
 from pixel_gather.core.plan.cube_plan import BANDS, CubePlan
 from pixel_gather.core.results.row_coordinates import (
@@ -197,3 +200,30 @@ def _column(name: str, values: Values) -> "Array":
     for length in reversed(values.shape[1:]):
         column = fixed_size_list_array(column, length)
     return column
+
+
+_at_once: Final = threading.BoundedSemaphore(os.process_cpu_count() or 1)
+"""A join reads many tables in many threads. Each is decoded in a process of its own."""
+
+
+def read_table(
+    content: bytes, names: Collection[str] | None, *, place: str
+) -> tuple[dict[str, Any], dict[str, Values]]:
+    """Return the metadata of a table, and some of its columns by name.
+
+    Args:
+        content: Content of the file.
+        names: The columns; None for all. What the table does not have is left out.
+        place: Its cube, for messages.
+
+    Raises:
+        StoreError: It is no table of a cube's rows.
+    """
+    try:
+        with _at_once:
+            told, batches = read_row_table(content, names)
+            parts = list(batches)
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in (parts or [{}])[0]}
+    except Exception as error:  # metadata and columns of others fail in many ways
+        raise StoreError(f"{place}: its rows.parquet is damaged") from error
+    return told, columns

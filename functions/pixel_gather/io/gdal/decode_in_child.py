@@ -18,15 +18,14 @@ from typing import Any, Final
 import numpy as np
 import rasterio
 from rasterio.crs import CRS
-from rasterio.enums import Interleaving
+from rasterio.enums import Interleaving, MaskFlags
 from rasterio.windows import Window as RasterioWindow
 
 from pixel_gather.io import child_process
 from pixel_gather.io.child_channel import Channel, Kind
 from pixel_gather.io.gdal import gdal_error_status
-from pixel_gather.io.gdal.describe import array_dtype, describe, meanings
+from pixel_gather.io.gdal.describe import array_dtype, describe, meanings, nodata_in
 from pixel_gather.io.gdal.ranged_file import NAME, OneFile, RangedBytes
-from pixel_gather.io.gdal.read_mask import read_mask
 
 _SHARE_OF_MEMORY: Final = 4
 """A block is in memory about this many times while it is decoded: stored, decoded, cached, sent."""
@@ -222,3 +221,30 @@ def main() -> None:
         while True:
             _, payload = channel.receive()
             worker.answer(json.loads(bytes(payload)))
+
+
+def read_mask(dataset: Any, window: RasterioWindow, bands: Sequence[int]) -> np.ndarray[Any, Any] | None:
+    """Return GDAL's mask of a window, 0 where a pixel is hidden, or None where no mask is needed.
+
+    All bands may share one mask, as that of an alpha band, or each may have its own. No mask is needed for
+    pixels that hold the nodata value exactly. But GDAL also hides floating point values close to nodata, and
+    truncates a nodata value of integers, such as 0.5.
+
+    Returns:
+        Shape (1, y, x) where all bands share a mask, else (band, y, x).
+    """
+    flags = [dataset.mask_flag_enums[band - 1] for band in bands]
+    if all(MaskFlags.per_dataset in each for each in flags):
+        return np.asarray(dataset.read_masks([bands[0]], window=window))
+    if all(each == [MaskFlags.all_valid] for each in flags):
+        return None
+    is_plain = all(each in ([MaskFlags.nodata], [MaskFlags.all_valid]) for each in flags)
+    if is_plain and all(_is_exact_nodata(dataset, band) for band in bands):
+        return None
+    return np.asarray(dataset.read_masks(bands, window=window))
+
+
+def _is_exact_nodata(dataset: Any, band: int) -> bool:
+    """Tell whether a band has no nodata value, or is of integers and has an integer as nodata."""
+    value, dtype = dataset.nodatavals[band - 1], array_dtype(dataset)
+    return value is None or (dtype.kind in "iu" and nodata_in(value, dtype) is not None)

@@ -6,8 +6,7 @@ import numpy as np
 
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandClass, BandMeaning
 from pixel_gather.io.geotiff.gdal_metadata import colours_of_bands, flags_of_bands, units_of_bands
-from pixel_gather.io.geotiff.ifd import Ifd
-from pixel_gather.io.geotiff.tags import Tag
+from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.unsupported import TiffError, UnsupportedError
 
 _RGB, _PALETTE = 2, 3

@@ -1,12 +1,65 @@
-"""The CRS of a GeoTIFF whose GeoKeys say no more than an EPSG code."""
+"""The GeoKeys of a GeoTIFF: values in three tags; and its CRS where they say no more than an EPSG code."""
 
 import math
+from bisect import bisect_right
 from enum import IntEnum
+from functools import cache
 from typing import Final
 
-from pixel_gather.io.geotiff.epsg import is_plain_geographic, is_plain_projected
-from pixel_gather.io.geotiff.geo_keys import GeoKeys
-from pixel_gather.io.geotiff.unsupported import UnknownCrsError
+from pixel_gather.io.geotiff.epsg_codes import GEOGRAPHIC, METRIC_PROJECTED
+from pixel_gather.io.geotiff.ifd import Ifd, Tag
+from pixel_gather.io.geotiff.unsupported import UnknownCrsError, UnsupportedError
+
+_MAX_KEYS: Final = 256
+_MAX_DOUBLES: Final = 1024
+"""libgeotiff's own limit."""
+_MAX_TEXT_NBYTES: Final = 1 << 16
+_PER_KEY: Final = 4
+_SHORT: Final = 3
+_REVISIONS: Final = ((1, 1, 0), (1, 1, 1))
+
+type GeoKeys = dict[int, int | tuple[float, ...] | str]
+
+
+def parse_geo_keys(ifd: Ifd) -> GeoKeys:
+    """Return the GeoKeys, or an empty dictionary.
+
+    Raises:
+        UnsupportedError: libgeotiff may read the list differently, or not at all.
+        NeedBytes: Values have not been fetched yet.
+    """
+    entry = ifd.entries.get(Tag.GEO_KEY_DIRECTORY)
+    if entry is None:
+        return {}
+    values = ifd.integers(Tag.GEO_KEY_DIRECTORY, most=_PER_KEY * (_MAX_KEYS + 1)) or ()
+    is_whole = len(values) >= _PER_KEY and len(values) >= _PER_KEY * (values[3] + 1)
+    if entry.kind != _SHORT or not is_whole or values[:3] not in _REVISIONS:
+        raise UnsupportedError("the list of GeoKeys is broken")
+    doubles = ifd.doubles(Tag.GEO_DOUBLE_PARAMS, most=_MAX_DOUBLES) or ()
+    text = (ifd.text(Tag.GEO_ASCII_PARAMS, most=_MAX_TEXT_NBYTES) or b"").decode("latin-1")
+    keys: GeoKeys = {}
+    last = 0
+    stop = _PER_KEY * (values[3] + 1)  # some writers leave a line of zeros after the list
+    for first in range(_PER_KEY, stop, _PER_KEY):
+        key, location, count, value = values[first : first + _PER_KEY]
+        if key <= last:
+            raise UnsupportedError("GeoKeys are out of order")
+        keys[key] = (
+            value if location == 0 and count == 1 else _read_stored_key(location, value, count, doubles, text)
+        )
+        last = key
+    return keys
+
+
+def _read_stored_key(
+    location: int, index: int, count: int, doubles: tuple[float, ...], text: str
+) -> tuple[float, ...] | str:
+    """Return a value that is stored in another tag."""
+    values = {Tag.GEO_DOUBLE_PARAMS: doubles, Tag.GEO_ASCII_PARAMS: text}.get(location, ())  # type: ignore[call-overload] # an int is as good as the Tag of its value
+    if index + count > len(values):
+        raise UnsupportedError("a GeoKey's value is missing")
+    stored: tuple[float, ...] | str = values[index : index + count]
+    return stored
 
 
 class Key(IntEnum):
@@ -91,3 +144,43 @@ def _has_own_ellipsoid(keys: GeoKeys, code: object) -> bool:
         isinstance(value, tuple) and len(value) == 1 and math.isclose(value[0], expected, rel_tol=1e-10)
         for value, expected in zip(named, own, strict=True)
     )
+
+
+_GEODETIC_CRS: Final = (
+    (4326, range(32601, 32661)),
+    (4326, range(32701, 32761)),
+    (4326, range(3857, 3858)),
+    (4269, range(26901, 26924)),
+)
+"""The geodetic CRS of some projected CRSs: UTM on WGS 84, Web Mercator, UTM on NAD83."""
+
+
+def is_plain_projected(code: object, *, geodetic: object) -> bool:
+    """Tell whether a code is a current projected CRS in metres.
+
+    Args:
+        code: EPSG code of the projected CRS.
+        geodetic: EPSG code of the geodetic CRS that the file names beside it, if any. A geodetic CRS other
+            than the projected CRS's own would override it, so the answer is then False.
+    """
+    if not isinstance(code, int) or not _holds(METRIC_PROJECTED, code):
+        return False
+    return geodetic is None or any(geodetic == own and code in codes for own, codes in _GEODETIC_CRS)
+
+
+def is_plain_geographic(code: object) -> bool:
+    """Tell whether a code is a current geographic CRS."""
+    return isinstance(code, int) and _holds(GEOGRAPHIC, code)
+
+
+def _holds(ranges: str, code: int) -> bool:
+    starts, stops = _bounds(ranges)
+    at = bisect_right(starts, code) - 1
+    return at >= 0 and code < stops[at]
+
+
+@cache
+def _bounds(ranges: str) -> tuple[list[int], list[int]]:
+    """Parse ``2000-2052 2058 ...`` into starts and stops."""
+    pairs = [part.partition("-") for part in ranges.split()]
+    return [int(first) for first, _, _ in pairs], [int(last or first) + 1 for first, _, last in pairs]

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pixel_gather.core.model.band_meaning import MOST_CLASSES, BandClass, kept_unit
-from pixel_gather.io.geotiff.ifd import Ifd
-from pixel_gather.io.geotiff.tags import Tag
+from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 if TYPE_CHECKING:

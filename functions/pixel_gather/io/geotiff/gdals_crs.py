@@ -7,8 +7,7 @@ from time import perf_counter
 from typing import Final, Protocol
 
 from pixel_gather.core.model.source import Cost, Header
-from pixel_gather.io.geotiff.ifd import Ifd
-from pixel_gather.io.geotiff.tags import Tag
+from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.transform import parse_heights
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 

@@ -7,12 +7,51 @@ allocated or bytes are requested. Values are converted when they are looked up.
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
 from pixel_gather.io.geotiff.unsupported import TiffError
+
+
+class Tag(IntEnum):
+    """Tag numbers, with their names in the TIFF, GeoTIFF and GDAL specifications."""
+
+    NEW_SUBFILE_TYPE = 254
+    IMAGE_WIDTH = 256
+    IMAGE_LENGTH = 257
+    BITS_PER_SAMPLE = 258
+    COMPRESSION = 259
+    PHOTOMETRIC = 262
+    FILL_ORDER = 266
+    STRIP_OFFSETS = 273
+    ORIENTATION = 274
+    SAMPLES_PER_PIXEL = 277
+    ROWS_PER_STRIP = 278
+    STRIP_BYTE_COUNTS = 279
+    PLANAR_CONFIGURATION = 284
+    RESOLUTION_UNIT = 296
+    PREDICTOR = 317
+    COLOR_MAP = 320
+    TILE_WIDTH = 322
+    TILE_LENGTH = 323
+    TILE_OFFSETS = 324
+    TILE_BYTE_COUNTS = 325
+    EXTRA_SAMPLES = 338
+    SAMPLE_FORMAT = 339
+    MODEL_PIXEL_SCALE = 33550
+    INTERGRAPH_MATRIX = 33920
+    MODEL_TIEPOINT = 33922
+    MODEL_TRANSFORMATION = 34264
+    GEO_KEY_DIRECTORY = 34735
+    GEO_DOUBLE_PARAMS = 34736
+    GEO_ASCII_PARAMS = 34737
+    GDAL_METADATA = 42112
+    GDAL_NODATA = 42113
+    TILE_DEPTH = 32998
+
 
 _MAX_ENTRIES: Final = 1024
 _MAX_IFDS: Final = 64

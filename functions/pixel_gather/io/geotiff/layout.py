@@ -7,8 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.model.tile_coding import COMPLEX_INTEGERS, TileCoding
-from pixel_gather.io.geotiff.ifd import Ifd
-from pixel_gather.io.geotiff.tags import Tag
+from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 MAX_SIDE: Final = 2**31 - 1

@@ -5,8 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.io.geotiff.ifd import Ifd
-from pixel_gather.io.geotiff.tags import Tag
+from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 _MAX_NBYTES: Final = 256

@@ -16,7 +16,7 @@ from pixel_gather.core.model.band_meaning import MOST_CLASSES, BandClass, BandMe
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.window import Transform
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
-from pixel_gather.io.geotiff.ifd import Entry, Ifd, make_format
+from pixel_gather.io.geotiff.ifd import Entry, Ifd, Tag, make_format
 from pixel_gather.io.geotiff.layout import (
     MAX_BANDS,
     MAX_SIDE,
@@ -27,7 +27,6 @@ from pixel_gather.io.geotiff.layout import (
     TileLayout,
 )
 from pixel_gather.io.geotiff.offset_codec import MAX_TILES, OffsetRun, PackedRun, packed_run, unpacked_run
-from pixel_gather.io.geotiff.tags import Tag
 
 MAX_PACKED_NBYTES: Final = 1 << 16
 """Longest packed header that is made or opened."""

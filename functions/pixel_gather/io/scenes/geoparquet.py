@@ -25,11 +25,11 @@ from pixel_gather.io.scenes.item_types import (
     conform_value,
     from_json_text,
     has_json,
+    hash_structure,
     kind_of,
     merge_kinds,
     settle_kind,
 )
-from pixel_gather.io.scenes.json_structure import hash_structure
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from pixel_gather.io.store.opened_file import no_deadline, parquet_errors
 

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -15,7 +16,6 @@ import msgspec
 
 from pixel_gather.core.errors import DeniedError, RequestError, StoreError, ThrottledError, UnreachableError
 from pixel_gather.core.request.web_address import CheckUrl, shown_url
-from pixel_gather.io.store.retry_after import retry_after_s
 
 _LARGEST_ANSWER_NBYTES: Final = 64 << 20
 _CONNECT_S: Final = 5.0
@@ -162,3 +162,22 @@ def _wait_s(headers: Mapping[str, str], attempt: int) -> float:
 
 def _short(error: Exception) -> str:
     return re.sub(r"\?\S+", "?…", str(error).partition("\n")[0])[:200]  # a query may hold a key
+
+
+_DAY_S: Final = 86_400.0
+
+
+def retry_after_s(text: str) -> float | None:
+    """Return the seconds to wait, from 0 to a day, or None if the text says nothing.
+
+    Args:
+        text: The header's value: a number of seconds, or a date (RFC 9110, section 10.2.3).
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(text).timestamp() - time.time()
+        except ValueError:
+            return None
+    return min(max(seconds, 0.0), _DAY_S) if seconds == seconds else None  # noqa: PLR0124 # NaN

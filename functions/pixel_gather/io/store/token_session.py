@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pixel_gather.io.store.retry_after import retry_after_s
+from pixel_gather.io.store.json_http import retry_after_s
 
 _TRIES: Final = 6
 _FIRST_WAIT_S: Final = 0.5
