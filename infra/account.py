@@ -25,12 +25,7 @@ _QUICK: Final = Config(connect_timeout=3, read_timeout=5, retries={"total_max_at
 
 
 def main(arguments: Sequence[str], *, folder: Path) -> str:
-    """Return what to pass to the CDK after ``-c``, or an empty text.
-
-    Args:
-        arguments: The CDK's command line.
-        folder: The folder of cdk.json.
-    """
+    """Return what to pass to the CDK after ``-c``, or an empty text."""
     options = _options(arguments)
     by_argument = any(each.startswith(f"{_KEY}=") for each in options.context)
     if by_argument or any(_KEY in each for each in _contexts(folder)):
@@ -50,9 +45,7 @@ def main(arguments: Sequence[str], *, folder: Path) -> str:
 def concurrency(lambda_: Any, *, stack: str) -> int:
     """Return how many functions a stack may run in the client's Region.
 
-    Args:
-        lambda_: boto3's client.
-        stack: Its name. CloudFormation begins the names of its functions with it.
+    CloudFormation begins the names of a stack's functions with its name.
     """
     unreserved = int(lambda_.get_account_settings()["AccountLimit"]["UnreservedConcurrentExecutions"])
     names = [

@@ -7,9 +7,6 @@ from constructs import Construct
 def acknowledge(construct: Construct, rule: str, reason: str) -> None:
     """Accept one finding about a construct and its children.
 
-    Args:
-        construct: What the finding is about.
-        rule: Such as ``S1``, or ``IAM5[Resource::*]`` for one of several findings of a rule.
-        reason: Why the finding is acceptable.
+    A rule is such as ``S1``, or ``IAM5[Resource::*]`` for one of several findings.
     """
     Validations.of(construct).acknowledge(Acknowledgment(id=f"AwsSolutions-{rule}", reason=reason))

@@ -95,13 +95,7 @@ class Buckets(Construct):
     ) -> None:
         """Make both.
 
-        Args:
-            scope: The parent construct.
-            construct_id: This construct's id.
-            output_prefix: Where cubes lie in the array bucket.
-            retain_arrays: Whether the buckets outlive the stack.
-            names: Of the array bucket and of the control bucket; None for CloudFormation's choice.
-            kms_key: ARN of the customer's key that encrypts both; None for S3's own keys.
+        Without names, CloudFormation chooses them. Without a customer's key, S3's own keys encrypt.
         """
         super().__init__(scope, construct_id)
         self._key = None if kms_key is None else kms.Key.from_key_arn(self, "Key", kms_key)

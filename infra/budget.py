@@ -34,13 +34,7 @@ class Budget(Construct):
     ) -> None:
         """Make both.
 
-        Args:
-            scope: The parent construct.
-            construct_id: This construct's id.
-            usd: Dollars of a month.
-            stage: Whose resources count.
-            halt: The function that halts the deployment.
-            email: Who is told by AWS Budgets, too; None for nobody.
+        ``usd`` are dollars of a month. AWS Budgets tells ``email`` of them, too.
         """
         super().__init__(scope, construct_id)
         self.topic = sns.Topic(self, "Spent", enforce_ssl=True)

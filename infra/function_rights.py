@@ -11,13 +11,7 @@ from infra.source_access import grant_sources
 
 
 def grant_data(functions: Functions, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
-    """Grant each function what it reads and writes, and nothing else.
-
-    Args:
-        functions: All functions.
-        buckets: Where arrays, tables and control files are.
-        sources: Where the sources are.
-    """
+    """Grant each function what it reads and writes, and nothing else."""
     buckets.lists.grant_get(functions.submit.role)  # to see whether the list is there
     buckets.lists.grant_put(functions.submit.role)  # callers use it by presigned URLs
     buckets.summaries.grant_get(functions.status.role)

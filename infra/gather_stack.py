@@ -34,12 +34,8 @@ class GatherStack(Stack):
     ) -> None:
         """Build the stack.
 
-        Args:
-            scope: The app.
-            construct_id: The stack's name, `Settings.stack_name`.
-            settings: The deployment's settings.
-            code: Returns each function's package.
-            body_schemas: JSON Schemas, draft 4, of the bodies that the API checks, by name.
+        ``code`` returns each function's package. The schemas, JSON Schema draft 4, are those of the bodies
+        that the API checks, by name.
         """
         super().__init__(
             scope,

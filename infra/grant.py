@@ -19,12 +19,8 @@ def allow(
 ) -> None:
     """Allow actions on one resource.
 
-    Args:
-        holder: The role, or a policy that is attached to one.
-        actions: Such as ``s3:GetObject``.
-        resource: An ARN. Its wildcards stand for resources, never for a service or an account.
-        wildcard: Why the ARN has a wildcard; None where it has none.
-        conditions: Conditions of the statement; None for none.
+    Wildcards of the ARN stand for resources, never for a service or an account. ``wildcard`` says why there
+    are some.
     """
     statement = iam.PolicyStatement(actions=list(actions), resources=[resource], conditions=conditions)
     if isinstance(holder, iam.Role):

@@ -243,9 +243,7 @@ class Monitoring(Construct):
     def _watch_worker(self, worker: GatherFunction, of: str) -> None:
         """Watch one of the functions that fill shards, or that which measures scenes.
 
-        Args:
-            worker: Its function. A gather calls only one of those that fill shards.
-            of: What tells it from the others.
+        A gather calls only one of the functions that fill shards. ``of`` tells them apart.
         """
         self._alarm(
             f"{worker.node.id}Throttles",
@@ -364,15 +362,9 @@ class Monitoring(Construct):
     ) -> None:
         """Notify a topic when a metric reaches its threshold.
 
-        Args:
-            name: Of the construct.
-            metric: What is watched.
-            description: What to do.
-            threshold: Its least value that is told.
-            periods: How many in a row have to reach it.
-            is_missed: Whether to notify also when the data cease, after there were some. A new alarm has no
-                data yet, and waits for them. Otherwise missing data count as good.
-            topic: That of alarms, if not given.
+        So many periods in a row have to reach the threshold. If data are missed, it is also notified when
+        they cease after there were some. A new alarm has no data yet, and waits for them. Otherwise missing
+        data count as good.
         """
         missing = cloudwatch.TreatMissingData
         alarm = cloudwatch.Alarm(

@@ -46,12 +46,7 @@ class Api(Construct):
     ) -> None:
         """Build the API.
 
-        Args:
-            scope: The stack.
-            construct_id: Name of the construct.
-            functions: The functions that answer.
-            body_schemas: JSON Schemas, draft 4, of the bodies that the API checks, by name.
-            log_role: Whether to set the account's role for logs.
+        The schemas, JSON Schema draft 4, are those of the bodies that the API checks, by name.
         """
         super().__init__(scope, construct_id)
         self.rest_api = self._rest_api(log_role=log_role)

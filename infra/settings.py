@@ -251,9 +251,6 @@ class Settings:
     def from_context(cls, given: Mapping[str, object]) -> "Settings":
         """Read all keys.
 
-        Args:
-            given: The whole context, from `constructs.Node.get_all_context`.
-
         Raises:
             SettingsError: A value is wrong, or a key is unknown.
         """

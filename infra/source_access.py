@@ -13,10 +13,7 @@ from infra.settings import SourceBucket
 def grant_sources(role: iam.Role, sources: Sequence[SourceBucket], *, may_list: bool) -> None:
     """Allow reading the objects of the buckets that sources and lists may be in.
 
-    Args:
-        role: The role of a function.
-        sources: The deployment's buckets. Those that are read without credentials need no right.
-        may_list: Whether the function may list the buckets, too.
+    Buckets that are read without credentials need no right.
     """
     for source in sources:
         if source.unsigned:

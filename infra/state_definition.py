@@ -148,14 +148,8 @@ class StateDefinition(Construct):
     ) -> None:
         """Build the states.
 
-        Args:
-            scope: The parent construct.
-            construct_id: This construct's id.
-            plan: Reads headers and cuts the shards.
-            shards: The same function in several sizes, the smallest first. The plan chooses one.
-            finish: Completes the cube.
-            names: Names of the states.
-            has_rounds: Whether finish answers with a verdict, as plan does, and may plan the Map again.
+        The shards are one function in several sizes, the smallest first. The plan chooses one. If it has
+        rounds, finish answers with a verdict, as plan does, and may plan the Map again.
         """
         super().__init__(scope, construct_id)
         self._names = names
@@ -349,14 +343,8 @@ class StateDefinition(Construct):
     ) -> tasks.LambdaInvoke:
         """Make a Task.
 
-        Args:
-            name: The state's name.
-            function: The function to invoke.
-            comment: For people.
-            payload: The function's event. None for the state's whole input.
-            output_path: Which part of the answer is passed on.
-            tries: How often it is tried again.
-            timeout: The Task's time-out. None for a little more than the function's own.
+        Without a payload, the event is the state's whole input. Without a time-out, it is a little more than
+        the function's own.
         """
         task = tasks.LambdaInvoke(
             self,

@@ -34,14 +34,7 @@ class GatherStateMachine(Construct):
     ) -> None:
         """Make the machine.
 
-        Args:
-            scope: The parent construct.
-            construct_id: This construct's id.
-            plan: See `StateDefinition`.
-            shards: See `StateDefinition`.
-            finish: See `StateDefinition`.
-            manifests: What the Map reads.
-            is_of_tables: Whether it makes tables, which may have several rounds. Otherwise, gathers.
+        See `StateDefinition`. The Map reads the manifests. A machine of tables may have several rounds.
         """
         super().__init__(scope, construct_id)
         role = iam.Role(

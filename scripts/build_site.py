@@ -29,8 +29,7 @@ _LINK: Final = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!\w+:)([^)#\s]+
 def build_site(folder: Path) -> Path:
     """Build the site, and return its folder.
 
-    Args:
-        folder: What is made there is replaced: pages in ``pages``, the site in ``site``.
+    What is made in ``pages`` and ``site`` of the folder is replaced.
 
     Raises:
         subprocess.CalledProcessError: A link leads nowhere, or the generator warns of something else.

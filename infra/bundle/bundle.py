@@ -63,14 +63,9 @@ _LONG_AGO: Final = 315_532_800
 def bundle(function: str, *, machine: str, is_emulated: bool, below: Path = _BUNDLES) -> Path:
     """Return the folder of one function's package. It is made where it is missing.
 
-    The same inputs give the same bytes. The folder's name has a digest of them. Do not change the folder.
-
-    Args:
-        function: One of ``FUNCTIONS``.
-        machine: One of ``MACHINES``. It may differ from this machine.
-        is_emulated: Whether to name the wheels instead of adding them, and to add ``bootstrap``, which runs
-            the handler without Lambda's own runtime.
-        below: Where the folder is kept.
+    The same inputs give the same bytes. The folder's name has a digest of them. Do not change the folder. If
+    it is emulated, it names the wheels instead of adding them, and adds ``bootstrap``, which runs the handler
+    without Lambda's own runtime. The machine may differ from this one.
 
     Raises:
         BundleError: There is no such function, uv is missing, or there are no wheels for the machine.

@@ -20,11 +20,8 @@ _HOW: Final = ("--invalidation-mode=unchecked-hash", "-p", _TASK_ROOT)
 def compile_modules(folder: Path, modules: list[Path], *, kept: Path) -> None:
     """Compile modules of a package.
 
-    Args:
-        folder: The package.
-        modules: The source files. They are inside ``folder``.
-        kept: A folder on the same disk. It keeps the byte code by the module's path and content, and packages
-            are hard-linked to it.
+    ``kept`` is a folder on the same disk. It keeps byte code by a module's path and content, and packages are
+    hard-linked to it.
 
     Raises:
         BundleError: A module cannot be compiled.

@@ -83,9 +83,7 @@ async def answer_search(catalog: Catalog, area: Area) -> bytes:
 def measure_load(url: str, n_clients: int) -> Load:
     """Send one request from each client, all at one time.
 
-    Args:
-        url: An address with ``http``. Its answer is a JSON array of links.
-        n_clients: Clients, each with a connection of its own.
+    The answer of the address is a JSON array of links. Each client has a connection of its own.
     """
     start = threading.Barrier(n_clients + 1)
 

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 def new_folder(to: Path, kind: str) -> Path:
     """Make ``<to>/<kind>-20261121T143015Z`` and return it.
 
-    Args:
-        to: Made if need be.
-        kind: What is measured: ``suite``, ``ingest``.
-
     Raises:
         RequestError: It cannot be made there.
     """

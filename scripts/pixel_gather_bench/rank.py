@@ -122,12 +122,7 @@ def draw_scenes(
 ) -> None:
     """Draw scenes in their order, ten in a row: the value and its 95 % interval above a picture of each.
 
-    Args:
-        ranking: Its first scenes are drawn.
-        pictures: Pictures of these scenes.
-        other: The same scenes at another precision, drawn behind.
-        path: A PNG.
-        label: Label of the values.
+    ``other`` has the same scenes at another precision, which are drawn behind.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 # as above
 

@@ -9,11 +9,7 @@ open_option = click.option("--open", "opens", is_flag=True, help="Open the repor
 
 
 def open_page(page: str | None) -> None:
-    """Open a local page in a browser, or print where it is.
-
-    Args:
-        page: Its path or href; None if there is none.
-    """
+    """Open a local page in a browser, or print where it is."""
     if page is None:
         click.echo("there is no report to open", err=True)
     elif "://" in page:

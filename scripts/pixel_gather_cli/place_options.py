@@ -25,8 +25,7 @@ def place_options(deployed: str) -> tuple[Callable[[Any], Any], ...]:
 def target_of_options(options: dict[str, Any]) -> Target | None:
     """Remove the options, and return the deployment that they name; None without ``--deployed``.
 
-    Args:
-        options: Of the command. Those of the account are left in.
+    The options of the account are left in.
 
     Raises:
         RequestError: A deployment is named and not asked for.

@@ -26,11 +26,6 @@ def open_progress(what: str, *, quiet: bool, thing: str = "file") -> Iterator[Sh
     """Show progress on standard error while the context lasts. Yields the function that updates it.
 
     Nothing is shown of work that ends within five seconds without counting anything.
-
-    Args:
-        what: First word of what is shown.
-        quiet: Show nothing.
-        thing: What is counted.
     """
     console = Console(stderr=True)
     if quiet:
@@ -45,11 +40,7 @@ def open_progress(what: str, *, quiet: bool, thing: str = "file") -> Iterator[Sh
 
 
 def with_progress[Command: Callable[..., Any]](what: str) -> Callable[[Command], Command]:
-    """Let a command that counts nothing say every five seconds that it is at work.
-
-    Args:
-        what: First word of what is shown.
-    """
+    """Let a command that counts nothing say every five seconds that it is at work."""
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
@@ -86,13 +77,7 @@ class Lines:
     def __init__(
         self, what: str, *, thing: str = "file", clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Start the clock.
-
-        Args:
-            what: First word of each line.
-            thing: What is counted.
-            clock: Tells seconds.
-        """
+        """Start the clock."""
         self._what = what
         self._thing = thing
         self._clock = clock

@@ -381,11 +381,8 @@ settings_options = with_options(*_STORES, *_READING)
 def request_of(options: dict[str, Any], given: dict[str, Any] | None = None) -> GatherRequest:
     """Remove the request's options from a command's options and return the request.
 
-    An option replaces the same field of the REQUEST file.
-
-    Args:
-        options: Of the command.
-        given: What the file holds, if it was read.
+    An option replaces the same field of the REQUEST file. The file is not read again if ``given`` is what it
+    holds.
 
     Raises:
         RequestError: The request is wrong or missing.
@@ -542,8 +539,7 @@ def in_home[Text: str | None](place: Text) -> Text:
 def check_folders(**files: str | None) -> None:
     """Refuse a file that is to be written where no folder is.
 
-    Args:
-        files: By the names of their options.
+    The files come by the names of their options.
 
     Raises:
         RequestError: It names the option.
@@ -598,10 +594,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
 def _taken(options: dict[str, Any], *same: str, **names: str) -> dict[str, Any]:
     """Remove options and return the given ones by the request's names.
 
-    Args:
-        options: Of the command.
-        same: Options with the name of their field.
-        names: Others, by their fields.
+    ``same`` have the name of their field; ``names`` are others, by their fields.
     """
     option_of = {name: name for name in same} | names
     values = {field: options.pop(option) for field, option in option_of.items()}
@@ -624,9 +617,8 @@ def object_in(given: dict[str, Any], name: str) -> dict[str, Any]:
 def read_request_file(file: str | None, *, fields: str) -> dict[str, Any]:
     """Read a request from YAML or JSON.
 
-    Args:
-        file: A path, - for standard input, or None for an empty request.
-        fields: What it has at least, for the error.
+    The file is a path, - for standard input, or None for an empty request. The error says which fields it has
+    at least.
 
     Raises:
         RequestError: It cannot be read, or is no object.

@@ -105,11 +105,6 @@ def table_fields(features: str, options: dict[str, Any]) -> dict[str, Any]:
 def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
     """Run a command that makes a table, or its dry run. Return the exit code: 1 if an image was not read.
 
-    Args:
-        kind: What is computed.
-        features: As it was given.
-        options: Of the command, without its own ones.
-
     Raises:
         RequestError: It names what is wrong.
     """

@@ -32,11 +32,7 @@ def scenes_of_options(
 ) -> tuple[str | None, dict[str, Any]]:
     """Remove the options that look for scenes, and return them as ``catalog`` or ``stac`` of the sources.
 
-    Args:
-        list_file: The list, if there is one.
-        options: Of the command.
-        what: What errors call the list.
-        field: What errors name.
+    Errors call the list ``what``, and name the field.
 
     Returns:
         ``catalog`` or ``stac``, and its fields but for the assets; None with a list.

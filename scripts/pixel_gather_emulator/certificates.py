@@ -40,9 +40,7 @@ class Certificates:
 def write_certificates(folder: Path, environment: Mapping[str, str]) -> Certificates:
     """Write a certificate for 127.0.0.1 and localhost, its key, and the bundle that trusts it.
 
-    Args:
-        folder: Where the files are written. It exists.
-        environment: Variables. The new bundle includes each bundle that they name.
+    The folder exists. The bundle includes those that the environment names.
     """
     ends = datetime.now(UTC) + timedelta(days=_DAYS)
     authority = trustme.CA(organization_name="Pixel Gather emulator")

@@ -106,14 +106,9 @@ def deployed(
 ) -> Generator[DeployedStack]:
     """Run an emulator with the stack and the samples until the context ends.
 
-    Args:
-        port: See `emulator`.
-        max_workers: See `emulator`.
-        wait_scale: See `emulator`.
-        source_buckets: Buckets that gathers may read in addition to the samples. They need not exist.
-        context: Further settings of the stack, as for ``cdk -c``.
-        environment: Further variables of the functions.
-        on_step: Called with the name of each step when it begins.
+    For the options of the machine, see `emulator`. The source buckets, which need not exist, may be read in
+    addition to the samples. The context has further settings of the stack, as for ``cdk -c``, and the
+    environment further variables of the functions.
 
     Raises:
         EmulatorError: The emulator did not start or the deployment failed. The message says why.

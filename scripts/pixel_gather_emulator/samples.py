@@ -44,13 +44,7 @@ class Samples:
 
 
 def write_catalog(samples: Samples, run: RunCommand, environment: Mapping[str, str]) -> None:
-    """Make the catalog by the command that makes every catalog; some of its scenes name folders.
-
-    Args:
-        samples: The bucket, filled.
-        run: Runs the command.
-        environment: Leads to the emulator.
-    """
+    """Make the catalog by the command that makes every catalog; some of its scenes name folders."""
     command = [sys.executable, "-m", "pixel_gather_cli", "catalog", "--to", samples.catalog_href]
     run([*command, "--sources", samples.list_href], environment, cwd=_DATA)
     run([*command, "--items", str(_FOLDER_SCENES), "--add"], environment, cwd=_DATA)

@@ -35,15 +35,8 @@ async def begin_round(
 ) -> dict[str, Any]:
     """Write what a round of the map reads, and return its verdict. Tasks that are committed are left out.
 
-    Args:
-        deployment: Whose stores are used.
-        name: The table's.
-        number: The round's, from 0.
-        tasks: All of them.
-        planned: How the map runs them.
-        execution: Name of the state machine's execution.
-        told: For the summary: ``n_scenes`` of the table, ``n_wanted`` that the round reads, and ``usd``, the
-            forecast until its end.
+    ``told`` has, for the summary, ``n_scenes`` of the table, ``n_wanted`` that the round reads, and ``usd``,
+    the forecast until its end.
 
     Raises:
         BudgetError: The month's budget is spent. A table that has begun goes on with one worker.

@@ -51,13 +51,7 @@ class Spending:
 
 @contextmanager
 def report_spending(metrics: EmfMetrics, *, memory_mib: int, **properties: Any) -> Iterator[Spending]:
-    """Write the cost of the block as a metric when the block ends or raises.
-
-    Args:
-        metrics: Where the cost is written.
-        memory_mib: The function's memory.
-        properties: Properties of the metric, such as the gather's name.
-    """
+    """Write the cost of the block as a metric when the block ends or raises."""
     spent, began_s = Spending(), time.monotonic()
     try:
         yield spent

@@ -40,12 +40,7 @@ class Canary:
     poll_s: float = _POLL_S
 
     def sing(self, when: str, *, left_s: Callable[[], float]) -> str | None:
-        """Gather the samples and return what is wrong, or None.
-
-        Args:
-            when: Time of the call, as EventBridge writes it.
-            left_s: Tells how long the function may still run.
-        """
+        """Gather the samples and return what is wrong, or None."""
         for index in range(samples.N_SAMPLES):
             key = samples.key_of(index)
             self.s3.put_object(Bucket=self.control_bucket, Key=key, Body=samples.sample(index))

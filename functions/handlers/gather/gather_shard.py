@@ -44,15 +44,7 @@ class ShardWorker:
     async def gather(
         self, gather: str, tasks: Sequence[ShardTask], *, execution: str, times: ShardTimes, done: OnShard
     ) -> None:
-        """Fill and commit shards of a plan; see `pixel_gather.engine.gather_shards.gather_shards`.
-
-        Args:
-            gather: The cube's name and claim.
-            tasks: Which shards.
-            execution: Name of the execution, which may be cancelled.
-            times: How long each shard may take.
-            done: Called for each shard when it is committed.
-        """
+        """Fill and commit shards of a plan; see `pixel_gather.engine.gather_shards.gather_shards`."""
         await gather_shards(
             tasks,
             gather=gather,

@@ -24,14 +24,8 @@ async def publish_result(
 ) -> "Result":
     """Write the report unless it is there, and return the gather's result. Safe to run twice.
 
-    Args:
-        report: Report of the complete cube.
-        gather: The cube's name.
-        deployment: Where it is.
-        log: For problems.
-        n_appended: Rows that an append has added; None for a new cube. After an append, a report that is
-            there may be that of the cube before.
-        has_report: Whether the request wants a report. ``view.html`` is written in any case.
+    After an append, a report that is there may be that of the cube before. ``view.html`` is written in any
+    case.
     """
     cube = deployment.cube(gather)
     written = await look_for_report(cube.store)

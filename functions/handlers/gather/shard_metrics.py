@@ -36,10 +36,8 @@ type Values = dict[Metric, list[float]]
 def metrics_of_shard(result: ShardResult, *, is_strip: bool = False) -> Values:
     """Return a shard's metrics: three times in seconds for each source, and totals of the shard.
 
-    Args:
-        result: The shard's.
-        is_strip: Whether the shard has a part of its sources' windows. Then `metrics_of_gather` counts the
-            sources, as each would otherwise be counted once for each strip.
+    If a shard has a part of its sources' windows, `metrics_of_gather` counts the sources, as each would
+    otherwise be counted once for each strip.
     """
     sources = list(_present_outcomes(result))
     values: Values = {
@@ -58,10 +56,7 @@ def metrics_of_shard(result: ShardResult, *, is_strip: bool = False) -> Values:
 def metrics_of_gather(report: "Report", usd: float, *, has_strips: bool = False) -> Values:
     """Return the metrics of a finished gather that its shards have not written.
 
-    Args:
-        report: The gather's.
-        usd: What the gather cost.
-        has_strips: Whether the shards have parts of windows, so that sources are counted here.
+    If the shards have parts of windows, sources are counted here.
     """
     counts = Counter({Status[name.upper()]: n for name, n in report.status_counts.items()})
     values: Values = {GATHER: [report.wall_s], GATHER_USD: [usd]}

@@ -25,9 +25,7 @@ _FIELDS: Final = frozenset({"sha256", "suffix", "nbytes"})
 def lend_place(given: Any, plane: ControlPlane) -> "ListPlace":
     """Return the href of a list, and where to upload it unless a recent copy is there.
 
-    Args:
-        given: ``sha256`` and ``nbytes`` of the content, and the ``suffix`` of its format.
-        plane: The deployment.
+    The content is given by its ``sha256``, ``nbytes`` and the ``suffix`` of its format.
 
     Returns:
         ``href``, ``upload`` and ``headers``. ``upload`` is an address to PUT to within 15 minutes, or None.

@@ -26,10 +26,6 @@ async def open_kept_statistics(
     """Open the statistics that are kept for one ranking, and store them again at the end of the context.
 
     If the store refuses, the ranking goes on without them, and the log says why.
-
-    Args:
-        results: Where the deployment keeps them.
-        request: The ranking.
     """
     inputs = request.inputs_digest()
     key = f"statistics/{inputs}.sqlite"

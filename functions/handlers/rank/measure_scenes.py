@@ -21,13 +21,7 @@ async def measure_scenes(
 ) -> int:
     """Measure the scenes of a task, commit it, and return how many there were; 0 if it is committed.
 
-    Args:
-        deployment: Whose sources are read.
-        name: The ranking's.
-        number: The round's.
-        task: The task.
-        longest_s: Scenes that were not read within this time get the status timed out.
-        spent: Is added to.
+    Scenes that were not read within ``longest_s`` get the status timed out. ``spent`` is added to.
     """
     files = deployment.table_files(name, may_list=False)
     asked = admit_ranking(json.loads(await needed_file(files, "request.json")), deployment.settings)

@@ -42,12 +42,7 @@ async def open_ranker(
 ) -> AsyncIterator[tuple[Ranker, KeptRanges]]:
     """Open a ranker, and the ranges that it reads through, until the context ends.
 
-    Args:
-        asked: The ranking.
-        deployment: Whose sources are read.
-        kept: Statistics of earlier rankings.
-        source_timeout_s: Longest time for one scene at one level.
-        on_scene: Called each time that a scene has been read at a level.
+    The time-out is that of one scene at one level. ``on_scene`` is called each time that one was read.
     """
     ranges = KeptRanges(deployment.signed_objects(asked.gather.sources.sign))
     settings = GdalSettings.within_memory(deployment.settings.memory_mib, holds_a_shard=False)
@@ -77,14 +72,7 @@ async def open_ranker_with_kept(
     """Open a ranker that uses the statistics of earlier rankings, until the context ends.
 
     Some files may have been replaced since their statistics were made. The statistics of those files are
-    dropped first, unless the request says otherwise.
-
-    Args:
-        asked: The ranking.
-        deployment: Whose sources are read.
-        scenes: All scenes of the ranking.
-        source_timeout_s: Longest time for one scene at one level.
-        on_scene: Called each time that a scene has been read at a level.
+    dropped first, unless the request says otherwise. For the rest, see `open_ranker`.
     """
     async with (
         open_kept_statistics(deployment.results, asked.request) as kept,

@@ -59,10 +59,7 @@ class RankService:
     async def rank(self, given: Any, *, left_s: float, is_async: bool = False) -> dict[str, Any] | str:
         """Rank scenes.
 
-        Args:
-            given: The request's body.
-            left_s: How long it may take.
-            is_async: Whether the caller wants a large ranking, however few scenes there are.
+        If it is asynchronous, the caller wants a large ranking, however few scenes there are.
 
         Returns:
             The table; or the name of the large ranking that has to be started instead.

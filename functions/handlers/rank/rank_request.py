@@ -51,10 +51,7 @@ def admit_ranking(given: Any, settings: Settings) -> AdmittedRanking:
 def ranking_name(given: Mapping[str, Any], list_digest: str, *, salt: str = "") -> str:
     """Return the name of a ranking: equal for the same request of the same list.
 
-    Args:
-        given: The request's body.
-        list_digest: Digest of the list of scenes; empty if it could not be read in time.
-        salt: Makes a name of its own.
+    A list that could not be read in time has an empty digest. A salt makes a name of its own.
     """
     content = json.dumps([given, list_digest, salt], sort_keys=True, ensure_ascii=False)
     return f"ranking-{hashlib.sha256(content.encode(errors='surrogatepass')).hexdigest()[:_DIGEST_LETTERS]}"

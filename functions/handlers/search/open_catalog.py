@@ -76,11 +76,8 @@ class OpenCatalog:
     ) -> FoundScenes:
         """Return what is taken of each scene, until there are enough or the answer is large enough.
 
-        Args:
-            query: What is wanted.
-            most: Most scenes.
-            take: Returns what a scene adds to the answer. Its size as JSON is counted.
-            expand: Whether scenes have an asset for each image of their folders.
+        ``take`` returns what a scene adds to the answer. Its size as JSON is counted. If they are expanded,
+        scenes have an asset for each image of their folders.
 
         Raises:
             NoCatalogError: The deployment has none.

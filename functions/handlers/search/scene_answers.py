@@ -71,12 +71,8 @@ def collection(
 ) -> "StacCollection":
     """Return the document of one collection.
 
-    Args:
-        root: The API's address.
-        name: The collection's id.
-        box: Box of its scenes, unwrapped.
-        start_us: Time of its first scene, in microseconds since 1970.
-        stop_us: Time of its last scene, likewise; LAST_US where it has no end yet.
+    The box is unwrapped. Times are in microseconds since 1970; the last one is LAST_US where there is no end
+    yet.
     """
     address = f"{root}/collections/{quote(name, safe='')}"
     stop = None if stop_us == LAST_US else format_moment(stop_us)
@@ -131,13 +127,8 @@ def item_page(
 ) -> dict[str, Any]:
     """Return one page of a search.
 
-    Args:
-        root: The API's address.
-        items: The items of the page, made by `item_document`.
-        after: Where the next page begins; None where this is the last.
-        method: GET or POST, as the page was asked for.
-        path: Which was asked.
-        asked: The parameters or the body, for the link to the next page.
+    The next page begins ``after``; None if this is the last. ``asked`` are the parameters or the body, for
+    the link to it.
     """
     documents = list(items)
     parameters = f"?{urlencode(asked)}" if method == "GET" and asked else ""

@@ -81,11 +81,8 @@ class _Service:
     def page(self, asked: Mapping[str, Any], *, method: str, path: str, **more: Any) -> Response[str]:
         """Answer one page of a STAC search.
 
-        Args:
-            asked: The parameters or the body. The link to the next page repeats them.
-            method: How the page was asked for.
-            path: Where.
-            **more: What the path says of the search.
+        ``asked`` are the parameters or the body, which the link to the next page repeats; ``more`` is what
+        the path says.
         """
         found = self.items(item_search_query({**asked, **more}), most=parse_limit(asked))
         page = item_page(self.root, found.parts, after=found.next, method=method, path=path, asked=asked)

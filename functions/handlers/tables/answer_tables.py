@@ -96,9 +96,7 @@ class TableService:
     async def series(self, given: Any, *, left_s: float) -> dict[str, Any] | str:
         """Return the answer of a series; or the name of the table that has to be started instead.
 
-        Args:
-            given: A body of ``POST /tables`` with a single feature.
-            left_s: How long it may take.
+        The body is one of ``POST /tables`` with a single feature.
 
         Raises:
             RequestError: The request is wrong.

@@ -36,9 +36,7 @@ class LargerError(Exception):
 async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
     """Return the answer of a series.
 
-    Args:
-        given: A body of ``POST /tables`` with a single feature.
-        deployment: Whose images are read.
+    The body is one of ``POST /tables`` with a single feature.
 
     Raises:
         RequestError: The request is wrong.
@@ -90,11 +88,7 @@ async def drill_at_once(
 ) -> dict[str, Any]:
     """Return one pixel of every file.
 
-    Args:
-        sources: As a request's.
-        rule: A window of one pixel.
-        bands: From 1; None for all.
-        deployment: Whose files are read.
+    The rule is a window of one pixel. Bands are from 1; None for all.
 
     Raises:
         RequestError: The request is wrong.

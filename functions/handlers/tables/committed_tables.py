@@ -62,10 +62,7 @@ class CommittedTables:
     async def load(self, committed: Committed, folder: Path, *, with_lines: bool) -> BaseTable:
         """Copy a version to the disk, and open it.
 
-        Args:
-            committed: The version.
-            folder: An empty folder.
-            with_lines: Whether its lines are needed, and its features, or its images alone.
+        The folder is empty. Without lines, the images alone are copied.
         """
         path = folder / TABLE
         for name, beside in _PLACES.items():
@@ -87,10 +84,7 @@ class CommittedTables:
     async def upload(self, name: str, path: Path, *, version: int) -> dict[str, str]:
         """Write the files of a version to a folder of their own. Return their addresses.
 
-        Args:
-            name: Of the table.
-            path: The table on the disk, with the two others beside it.
-            version: Its number.
+        Two other files lie beside the table.
         """
         folder = f"v{version}-{digest_of_path(side_path(path, 'images'))['xxh3'][:16]}"
         place = f"{self.deployment.settings.table_href(name)}/{folder}"
@@ -107,10 +101,7 @@ class CommittedTables:
     async def commit(self, name: str, result: Mapping[str, Any], *, over: Committed | None) -> bool:
         """Make a version the last one. Return False if another one was committed meanwhile.
 
-        Args:
-            name: Of the table.
-            result: Names its files.
-            over: The version that it was made of; None if there was none.
+        ``over`` is the version that it was made of, if there was one.
         """
         etag = None if over is None else over.etag
         return await self.deployment.results.below(name).put_if(

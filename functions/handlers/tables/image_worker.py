@@ -43,12 +43,7 @@ class ImageWorker:
     ) -> int:
         """Measure the images of a task, commit it, and return how many there were; 0 if it is committed.
 
-        Args:
-            name: The table's.
-            number: The round's.
-            task: The task.
-            longest_s: Images that were not read within this time get the status timed out.
-            spent: Is added to.
+        Images that were not read within ``longest_s`` get the status timed out. ``spent`` is added to.
         """
         opened = await self._open(name)
         records = await measure_task(

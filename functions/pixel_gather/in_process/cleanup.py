@@ -28,9 +28,5 @@ async def clear_committed(controls: ObjectControlStore, version: int) -> None:
     """Remove the control files of what is committed, also of calls that were killed before they could.
 
     Those of later versions stay: an append may be at work.
-
-    Args:
-        controls: Where they are.
-        version: Number of the cube's version.
     """
     await controls.clear(lambda key: version_of_claim(key.partition("/")[0]) <= version)

@@ -93,13 +93,8 @@ async def store_index(
 ) -> int:
     """Write an index to a store in parts while its entries arrive. Return the number of entries.
 
-    See `upload` for what is promised and raised. Nothing is written without entries.
-
-    Args:
-        entries: Batches of entries.
-        store: Where to write.
-        key: The file's key.
-        on_bytes: Called with the file's content, part by part, in a thread.
+    See `upload` for what is promised and raised. Nothing is written without entries. ``on_bytes`` is called
+    with the file's content, part by part, in a thread.
     """
     n_entries = 0
 
@@ -121,13 +116,8 @@ def read_index(
 ) -> Iterator[Entry]:
     """Yield the entries of an index for one overview, or for full resolution.
 
-    Does I/O and may block, so iterate in a thread without an event loop.
-
-    Args:
-        href: The index; already checked.
-        objects: Reads remote files; belongs to the caller.
-        overview: Index of the overview; None for full resolution.
-        check: Called for every batch of rows and during requests.
+    Does I/O and may block, so iterate in a thread without an event loop. ``check`` is called for every batch
+    of rows and during requests.
 
     Raises:
         RequestError: The file cannot be read, or is no header index.
@@ -152,11 +142,7 @@ def read_index(
 
 
 def stored_entries(content: bytes) -> Iterator[Sequence[Entry]]:
-    """Yield all entries of an index that `write_index` has written, in batches. Packed headers stay packed.
-
-    Args:
-        content: The file.
-    """
+    """Yield all entries of an index of `store_index`, in batches. Packed headers stay packed."""
     for batch in parquet_batches(io.BytesIO(content), batch_size=_N_ROWS_PER_BATCH)[1]:
         yield list(zip(batch.column(_HREF).to_pylist(), batch.column(_PACKED).to_pylist(), strict=True))
 
@@ -164,9 +150,7 @@ def stored_entries(content: bytes) -> Iterator[Sequence[Entry]]:
 def stored_grids(content: bytes, *, without: Container[str] = ()) -> Iterator[Grid]:
     """Yield the grid of each entry that has one. No packed header is opened.
 
-    Args:
-        content: The file. It may be anybody's.
-        without: Hrefs of entries that are left out.
+    The file may be anybody's.
 
     Raises:
         RequestError: It is no header index.

@@ -29,9 +29,7 @@ _DIGITS: Final = 2
 def find_acquisition(row: CubeRow, header: Header) -> tuple[str, tuple[int, ...]]:
     """Return what images of one acquisition share, and the place of an image on their grid.
 
-    Args:
-        row: Its list has a column ``platform``, and may have a column ``collection``.
-        header: Of the image.
+    The row's list has a column ``platform``, and may have a column ``collection``.
 
     Returns:
         ``acquisition`` and ``place`` of an `ImageRecord`. Both are empty if it is not known, or has no grid

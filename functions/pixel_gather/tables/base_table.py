@@ -108,10 +108,6 @@ class BaseTable:
     def check(self, about: Mapping[str, Any], features: Features) -> None:
         """Refuse an append of other values or other features.
 
-        Args:
-            about: The receipt of the append so far.
-            features: Its features.
-
         Raises:
             RequestError: It says what differs.
         """
@@ -174,9 +170,7 @@ class BaseTable:
     def complete(self, parts: PartFolder, ids: np.ndarray[Any, Any]) -> None:
         """Fill what an append could not read of an image with what the table has of the same file.
 
-        Args:
-            parts: Of the append. Parts of such images are written anew.
-            ids: Of all features, in order.
+        Parts of such images are written anew. The ids are those of all features, in order.
         """
         torn = [
             (there, each)

@@ -124,11 +124,7 @@ async def write_round(
 ) -> None:
     """Cut the images of a round into tasks, and write its files. The state comes last.
 
-    Args:
-        state: ``tasks`` and ``images`` are replaced.
-        images: What the round reads.
-        control: The table's control files.
-        n_tasks: At most the number of images.
+    The state's tasks and images are replaced. There are at most as many tasks as images.
     """
     edges = [len(images) * each // n_tasks for each in range(n_tasks + 1)]
     cut = [images[start:stop] for start, stop in pairwise(edges)]
@@ -157,15 +153,8 @@ async def measure_task(
 ) -> tuple[ImageRecord, ...]:
     """Measure the images of one task, and commit their lines. Safe to run twice.
 
-    Args:
-        task: One task of a round.
-        control: The table's control files.
-        number: The round's.
-        work: What is computed of an image.
-        features: As they are measured.
-        tolerance_us: Longest time between feature and image; None if any image will do.
-        most_ahead: Images in progress at one time.
-        longest_s: Images that were not read within this time get the status timed out.
+    Images that were not read within ``longest_s`` get the status timed out. Without a tolerance, any image
+    will do for a feature.
 
     Returns:
         The records of the images; none if the task is committed already.

@@ -101,9 +101,7 @@ class Features:
     def within(self, time_us: int | None, tolerance_us: int | None) -> Integers | None:
         """Return the features that an image of a time is read for; None for all of them.
 
-        Args:
-            time_us: When the image was taken; None if the list does not say.
-            tolerance_us: The longest time between feature and image; None if any image will do.
+        Without a time or a tolerance, any image will do for any feature.
         """
         if tolerance_us is None or self.times_us is None:
             return None
@@ -131,11 +129,6 @@ class Features:
 
 def checked_ids(values: Callable[[], Iterable[object]], n: int, *, field: str) -> np.ndarray[Any, Any]:
     """Return ids as integers if all of them are, else as texts.
-
-    Args:
-        values: Returns the ids, one after the other.
-        n: How many there are.
-        field: What an error names.
 
     Raises:
         RequestError: A feature has none.

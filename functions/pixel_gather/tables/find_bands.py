@@ -32,10 +32,7 @@ class BandFinder:
     def of(cls, row: CubeRow, *, bands: Sequence[str], given: Iterable[tuple[str, str]] = ()) -> "BandFinder":
         """Return what finds the bands of a row.
 
-        Args:
-            row: Its sources, in the order of ``bands``.
-            bands: Names in the list's ``band`` column; empty if it has none.
-            given: Which band of the list each name of the request is.
+        Its sources are in the order of ``bands``, which is empty if the list has no column ``band``.
         """
         named = dict(zip(bands, row.sources, strict=True)) if bands else {}
         return cls(named, _there(row)[0], dict(given))

@@ -28,12 +28,7 @@ class ReadForecast:
     def of_each(cls, n: float, requests: float, nbytes: float, cpu_s: float, *, in_flight: int) -> Self:
         """Return the forecast for ``n`` images that take so much each.
 
-        Args:
-            n: Number of images.
-            requests: Of each image.
-            nbytes: Of each image.
-            cpu_s: Decoding and computing, without what each request takes.
-            in_flight: Requests at one time.
+        The CPU's seconds are those of decoding and computing, without what each request takes.
         """
         waiting_s = max(n * requests * FIRST_BYTE.value / in_flight, n * nbytes / NETWORK.value)
         return cls(n * requests, n * nbytes, max(waiting_s, n * (requests * CPU_PER_GET.value + cpu_s)))

@@ -26,11 +26,7 @@ def grid_fractions(
 ) -> Fractions:
     """Return the share of each cell that a polygon covers, (y, x), the first row at the top.
 
-    Args:
-        wkb: A valid polygon or multipolygon.
-        box: West, south, east and north of the grid.
-        width: Columns of the grid.
-        height: Rows.
+    The polygon, or multipolygon, is valid. The box is west, south, east and north.
 
     Raises:
         ValueError: GEOS cannot compute it.

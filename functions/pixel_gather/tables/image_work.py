@@ -33,10 +33,7 @@ class ImageWork(Protocol):
     async def measure(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> Measured:
         """Return the lines of an image.
 
-        Args:
-            row: Of the list.
-            members: The features that are wanted; None for all.
-            cost: Is added to.
+        ``members`` are the features that are wanted; None for all. The cost is added to.
 
         Raises:
             SourceError: A file cannot be read.
@@ -67,25 +64,13 @@ class TableKind(Protocol):
     def opened(
         self, features: Features, values: Values, access: ImageAccess
     ) -> AbstractContextManager[ImageWork]:
-        """Return what computes the lines of an image.
-
-        Args:
-            features: As `checked` has returned them.
-            values: What is computed of each pixel.
-            access: How images are read.
-        """
+        """Return what computes the lines of an image."""
 
 
 async def measured(
     work: ImageWork, wanted: Iterator[WantedImage], *, most_ahead: int
 ) -> AsyncGenerator[Measured]:
-    """Yield the record and the lines of each image, in order. An image that cannot be read has a record.
-
-    Args:
-        work: What is computed.
-        wanted: The images.
-        most_ahead: Images in progress at one time.
-    """
+    """Yield the record and the lines of each image, in order. An image that cannot be read has a record."""
 
     async def one(image: WantedImage) -> Measured:
         number, row, members = image

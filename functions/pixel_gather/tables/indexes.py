@@ -33,9 +33,7 @@ _OF_PICTURES: Final = {name: number for number, name in enumerate(COLOURS, start
 def found_band(name: str, bands: Collection[str]) -> str | None:
     """Return which band of a list or scene an expression's name means; None if there is none.
 
-    Args:
-        name: Name of the expression, without a number after a colon.
-        bands: The names that there are.
+    The name has no number after a colon.
     """
     lower = {each.lower(): each for each in bands}
     return lower.get(name.lower()) or named_band(name.lower(), bands)

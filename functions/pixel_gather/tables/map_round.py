@@ -64,12 +64,7 @@ def plan_round(
 ) -> MapRound:
     """Return how the map runs one round.
 
-    Args:
-        forecast: What its scenes take.
-        n_scenes: How many scenes it reads.
-        most_workers: The deployment's.
-        n_tasks: Number of tasks; None to choose it.
-        least_tasks: Of those that are chosen.
+    Without a number of tasks, it is chosen; at least ``least_tasks``.
     """
     if n_tasks is None:
         quick = min(math.ceil(forecast.seconds / _USUAL_TASK_S), most_workers)
@@ -91,9 +86,7 @@ def plan_round(
 def usd_of_round(*, worker_s: float, n_tasks: int) -> float:
     """Return the price of one round besides the requests for sources.
 
-    Args:
-        worker_s: Seconds of all its workers.
-        n_tasks: Its tasks; each is a child of the map.
+    Each task is a child of the map.
     """
     return (
         (worker_s + _DECIDING_S) * GB_OF_ONE_VCPU * USD_PER_GB_S

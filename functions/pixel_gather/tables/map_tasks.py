@@ -40,22 +40,12 @@ class MapTask:
 
 
 def round_files(control: ControlStore, number: int) -> ControlStore:
-    """Return the store of a round's files.
-
-    Args:
-        control: The table's control files.
-        number: The round's, from 0.
-    """
+    """Return the store of a round's files."""
     return control.below(f"rounds/{number}")
 
 
 async def write_tasks(files: ControlStore, parts: Sequence[bytes]) -> list[MapTask]:
-    """Write the scenes of all tasks of a round, and return the tasks.
-
-    Args:
-        files: The round's.
-        parts: The scenes of each task, encoded.
-    """
+    """Write the scenes of all tasks of a round, and return the tasks."""
     tasks, stop = [], 0
     for index, part in enumerate(parts):
         tasks.append(MapTask(index=index, start=stop, stop=stop + len(part)))

@@ -83,11 +83,8 @@ class LineMerger:
     def merged(self, start: int, stop: int, image: Integers, lines: Lines) -> MergedLines:
         """Return the lines of some features.
 
-        Args:
-            start: The first feature.
-            stop: After the last one.
-            image: The record of each line; -1 for none.
-            lines: Of these features. Those that have pieces need not be among them.
+        They are [start, stop). Each line has the record of its image; -1 for none. Features that have pieces
+        need no lines.
         """
         order = np.argsort(lines["feature"], kind="stable")
         image, lines = image[order], lines[order]

@@ -131,12 +131,6 @@ class ImagePlan:
 async def open_scene(row: CubeRow, *, values: Values, access: ImageAccess, cost: Cost) -> OpenedScene:
     """Open the files of a row: one request for each, and no pixel.
 
-    Args:
-        row: Of the list.
-        values: What is computed.
-        access: How files are opened.
-        cost: Is added to.
-
     Raises:
         SourceError: A file cannot be opened, or lacks the band.
         RequestError: The list has no such band.
@@ -192,15 +186,7 @@ async def read_scene(
     """Read all bands of a scene at positions.
 
     An offset that a catalog claims is left out if the pixels show that they have it already, as in rankings.
-
-    Args:
-        scene: Its files.
-        positions: Where they lie on each image.
-        n: How many there are.
-        values: Which mask.
-        sampler: Reads.
-        cost: Is added to.
-        of_mask: Where the mask is looked at, if elsewhere. Must be as many positions.
+    If the mask is looked at elsewhere, ``of_mask`` has as many positions. The cost is added to.
 
     Raises:
         SourceError: A file was replaced, or cannot be laid over the others.
@@ -265,11 +251,7 @@ def _placed[A: np.ndarray[Any, Any]](values: A, which: Integers | None, beyond: 
 async def plan_scene(scene: OpenedScene, positions: Positions, *, n_lines: int, cost: Cost) -> ImagePlan:
     """Return what reading a scene at positions would take. Reads offsets of tiles, and no pixel.
 
-    Args:
-        scene: Its files.
-        positions: Where they lie on each image.
-        n_lines: The lines that it makes.
-        cost: What opening it has taken.
+    The cost is that of opening it.
 
     Raises:
         SourceError: A file cannot be laid over the others.

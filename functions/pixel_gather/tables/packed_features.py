@@ -53,8 +53,7 @@ class PackedFeatures:
     def unpacked(self, *, with_shapes: bool = True) -> Features:
         """Return the features.
 
-        Args:
-            with_shapes: Whether polygons are wanted. They take most of the memory.
+        Polygons take most of the memory.
         """
         it = msgspec.msgpack.decode(self.content, type=_Packed)
         ids = np.array(it.texts, object) if it.numbers is None else np.frombuffer(it.numbers, "<i8")

@@ -13,11 +13,7 @@ class PixelGate:
     """Lets work wait until its pixels fit. Work that is larger than the gate runs alone."""
 
     def __init__(self, most: int = MOST_PIXELS) -> None:
-        """Start empty.
-
-        Args:
-            most: Pixels at one time.
-        """
+        """Start empty."""
         self._most = most
         self._held = 0
         self._changed = asyncio.Condition()

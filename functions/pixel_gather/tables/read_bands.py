@@ -36,11 +36,7 @@ async def read_stored(
 ) -> tuple[Stored, Mask]:
     """Read a window of one band that lies on the raster.
 
-    Args:
-        opened: At the level of the window.
-        window: In that level's pixels.
-        number: Which band, from 1.
-        nodata: Stands for no data in a file that declares none.
+    The window is in pixels of that level. ``nodata`` stands for no data in a file that declares none.
 
     Returns:
         The stored values, (y, x), and which of them are data: neither nodata, nor NaN, nor hidden by a mask.

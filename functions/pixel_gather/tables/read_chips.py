@@ -35,10 +35,7 @@ _MOST_INTEGER: Final = 2**63
 def read_chips(file: IO[bytes], *, name: str, windows: WindowsRequest) -> Chips:
     """Read the table of a request's chips.
 
-    Args:
-        file: Is read whole, and closed.
-        name: The file's name.
-        windows: The request's.
+    The file is read whole, and closed.
 
     Raises:
         RequestError: It is no such file, or a chip has no place, or no id of its own.

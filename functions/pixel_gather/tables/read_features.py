@@ -143,12 +143,7 @@ def _of_table(
 ) -> Features:
     """Return the features of a table.
 
-    Args:
-        table: All columns but the shapes that were read already.
-        shapes: The shapes, if the format has them.
-        crs: What the format says of their CRS.
-        columns: What the columns mean.
-        name: What errors name.
+    The columns are all but the shapes that were read already. ``crs`` is what the format says.
     """
     names = list(table.column_names)
     if table.num_rows == 0:

@@ -72,10 +72,7 @@ class Sampled:
 def cut_runs(cols: Integers | Indexes, rows: Integers | Indexes, header: Header) -> list[TileRun]:
     """Return the tiles that hold the wanted pixels, in runs of neighbours.
 
-    Args:
-        cols: Columns of the wanted pixels, all on the image.
-        rows: Their rows.
-        header: Says how the image is tiled.
+    All pixels are on the image.
     """
     width, height = header.tile_width, header.tile_height
     if not header.is_tiled:

@@ -21,9 +21,7 @@ class SceneFilter:
     def __init__(self, features: Features, projector: RasterioProjector) -> None:
         """Compute nothing yet: a list that no search has found is not filtered.
 
-        Args:
-            features: Those without coordinates meet no scene.
-            projector: For features in another CRS.
+        Features without coordinates meet no scene.
         """
         self._features, self._projector = features, projector
         self._kept: dict[tuple[float, ...], bool] = {}

@@ -22,10 +22,6 @@ def drawn_points(areas: Features, windows: WindowsRequest) -> Points:
 
     With ``strata``, each value of that column has the same number of points, or one more.
 
-    Args:
-        areas: The polygons.
-        windows: Has ``sample``.
-
     Raises:
         RequestError: There is no such column, or a polygon has no room for a point.
     """

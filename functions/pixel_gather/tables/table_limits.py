@@ -34,11 +34,7 @@ class TableLimits:
     def check(self, what: str, *, seconds: float, usd: float, instead: str) -> None:
         """Refuse what is over a limit by its forecast.
 
-        Args:
-            what: What was forecast, such as ``5 scenes``.
-            seconds: The forecast.
-            usd: The forecast.
-            instead: What to do, in words.
+        ``what`` is what was forecast, such as ``5 scenes``, and ``instead`` what to do.
 
         Raises:
             BudgetError: It says which limit, and what to do.

@@ -58,11 +58,7 @@ async def plan_images(
 ) -> TablePlan:
     """Return what a table would take.
 
-    Args:
-        work: What is computed.
-        wanted: Returns all images of the list; those that are near no feature have no wanted ones.
-        n_features: All features.
-        in_flight: Requests at one time.
+    ``wanted`` returns all images of the list. Those that are near no feature have no wanted ones.
 
     Raises:
         SourceError: None of the sampled images can be opened.

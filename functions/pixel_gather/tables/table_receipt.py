@@ -58,7 +58,6 @@ def digest_of_path(path: Path) -> dict[str, Any]:
 def digest_of_images(columns: Iterable[Sequence[Any]]) -> str:
     """Return the digest of the table of images, whose metadata has the receipt.
 
-    Args:
-        columns: Its columns but for the times, in their order.
+    The columns are all but the times, in their order.
     """
     return xxhash.xxh3_128(json.dumps([list(each) for each in columns]).encode()).hexdigest()

@@ -95,9 +95,7 @@ class Values:
     def sources_of(self, kind: str, given: Mapping[str, Any]) -> Sources:
         """Return the sources of a catalog or STAC API: the assets that the values and the mask need.
 
-        Args:
-            kind: ``catalog`` or ``stac``.
-            given: The other fields of a request's ``sources.catalog`` or ``sources.stac``.
+        For what is given, see `asset_sources`.
 
         Raises:
             RequestError: They are wrong, or no band is named.
@@ -111,11 +109,8 @@ def asset_sources(
 ) -> Sources:
     """Return the sources of a catalog or STAC API for names of bands.
 
-    Args:
-        names: As they are in expressions.
-        asset_of: Which asset a name stands for, if it is none itself.
-        kind: ``catalog`` or ``stac``.
-        given: The other fields of a request's ``sources.catalog`` or ``sources.stac``.
+    An asset stands for a name that is none itself. ``given`` has the other fields of ``sources.catalog`` or
+    ``sources.stac``.
 
     Raises:
         RequestError: They are wrong, or there is no name.

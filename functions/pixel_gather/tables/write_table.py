@@ -73,17 +73,9 @@ def write_table(
     """Write the lines of all images, and the table of images.
 
     A feature without a line gets one that says why. An image that could not be read gets one without a
-    feature, unless its lines say so.
-
-    Args:
-        path: A local file. It is replaced when all of it is there.
-        parts: Of all images.
-        features: In the order of their ids.
-        form: What the lines tell.
-        about: The receipt so far, which is metadata ``pixel_gather`` of the table. The table of images has
-            all of it.
-        features_digest: What `write_features` has returned.
-        base: A table whose lines are put among them. It may lie at the same path.
+    feature, unless its lines say so. The file is replaced when all of it is there. Features are in the order
+    of their ids. The receipt so far is metadata ``pixel_gather`` of the table; the table of images has all of
+    it. The base may lie at the same path.
 
     Raises:
         StoreError: A file cannot be written.
@@ -143,9 +135,7 @@ def _any_read(records: Iterable[ImageRecord]) -> bool:
 def write_features(path: Path, features: Features) -> dict[str, Any]:
     """Write the features with their own columns as GeoParquet. Return the file's size and digest.
 
-    Args:
-        path: A local file. It is replaced.
-        features: As they were given.
+    The file is replaced.
 
     Raises:
         StoreError: The file cannot be written.

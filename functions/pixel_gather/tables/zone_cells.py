@@ -143,13 +143,7 @@ class ZonePlaces:
     """Finds the cells of zones on images, and keeps what it has found."""
 
     def __init__(self, zones: Features, projector: RasterioProjector, *, coverage: Coverage) -> None:
-        """Compute nothing yet.
-
-        Args:
-            zones: As `check_zones` has returned them.
-            projector: Moves them to the CRS of an image.
-            coverage: Which pixels count.
-        """
+        """Compute nothing yet."""
         self.zones = zones
         self.coverage: Coverage = coverage
         self._projector = projector

@@ -84,11 +84,9 @@ def bench_blocks(
 ) -> BlocksReport:
     """Measure, and write ``blocks.json``, ``blocks.txt`` and the figures.
 
-    Args:
-        request: What to measure.
-        folder: New; the pixels lie there while the benchmark runs.
-        on_trial: Called before each measurement with its setting, its number from 1 and how many there are.
-        on_left_out: Called with a sentence for what was asked for and cannot be measured.
+    The folder is new; the pixels lie there while the benchmark runs. ``on_trial`` is called before each
+    measurement with its setting, its number from 1 and how many there are; ``on_left_out`` with a sentence
+    for what was asked for and cannot be measured.
 
     Raises:
         GatherError: The cube or the place refuses, or a process died. What was measured until then is kept.

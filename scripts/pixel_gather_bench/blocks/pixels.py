@@ -69,12 +69,7 @@ def copy_cube(
 ) -> BlockPixels:
     """Copy the first rows of a cube's measurement.
 
-    Args:
-        file: To be written.
-        cube: Checked href of the cube's root.
-        name: Name of the measurement; None for the first with rows of images.
-        settings: How its store is reached.
-        total_mb: Most to copy.
+    Without a name, it is the first with rows of images.
 
     Raises:
         RequestError: There is no such cube or measurement, or one row of it is larger than that.

@@ -198,10 +198,7 @@ class Sweep:
 def list_settings(sweep: Sweep, pixels: Mapping[str, tuple[Shape, str]]) -> list[BlockSetting]:
     """Return every setting once; the default of each codec comes first and lies on all its curves.
 
-    Args:
-        sweep: What is asked for.
-        pixels: Shape and dtype of what each codec writes; each setting takes as many whole shards of them
-            as it can.
+    Each takes as many whole shards as it can of the pixels, whose shape and dtype are given by codec.
     """
     found: dict[BlockSetting, None] = {}
     for codec in sweep.codecs:

@@ -114,11 +114,7 @@ def as_text(
 ) -> str:
     """Return everything that standard output and ``blocks.txt`` say.
 
-    Args:
-        records: All measurements.
-        pixels: What was written: one sentence for each kind of pixels.
-        places: Checked hrefs of where it was written to.
-        machine: From `about_machine`.
+    For each kind of pixels there is one sentence. The places are checked hrefs.
     """
     medians = take_medians(records)
     n_rounds = 1 + max(each.round_index for each in records)

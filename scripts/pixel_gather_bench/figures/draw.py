@@ -25,10 +25,7 @@ from pixel_gather_bench.figures.numbers import unique_labels
 def draw_figures(runs: Sequence[Run], *, with_published: bool, theme: Theme) -> dict[str, Drawn]:
     """Draw runs.
 
-    Args:
-        runs: In any order; those that read nothing are left out.
-        with_published: Whether the figures of 2018 are marked as well.
-        theme: The figures' colours.
+    Those that read nothing are left out.
 
     Returns:
         By name, in the order of a page: ``in_depth``, ``workers``, ``one_against_best``, ``latency_hiding``,

@@ -158,11 +158,8 @@ def whole_ticks(axis: Axis, *, longest: int = 0) -> None:
 def mark_powers(ax: Axes, values: "Sequence[float] | np.ndarray[Any, Any]") -> None:
     """Make the horizontal axis logarithmic, with ticks at powers of two and room at both ends.
 
-    If the values hold fewer than two powers of two, the ticks are at the least and the greatest value.
-
-    Args:
-        ax: Axes.
-        values: The values on the horizontal axis; 1 or more.
+    If the values hold fewer than two powers of two, the ticks are at the least and the greatest value. The
+    values are 1 or more.
     """
     ax.set_xscale("log", base=2)
     first, last = min(values), max(values)

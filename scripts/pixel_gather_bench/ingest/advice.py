@@ -40,11 +40,7 @@ def advise(
 ) -> tuple[Advice, ...]:
     """Return the best way of those measured for each pattern that the measurement answers.
 
-    Args:
-        summaries: Summaries of the ways.
-        n_random: Random reads that ``random`` stands for.
-        n_objects: That were read; of several, only ``one-window`` was measured.
-        patterns: Those of `PATTERNS` that are wanted.
+    Of several objects, only ``one-window`` was measured.
     """
     answered = patterns if n_objects == 1 else [each for each in patterns if each == "one-window"]
     return tuple(

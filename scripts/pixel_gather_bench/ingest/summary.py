@@ -52,9 +52,7 @@ class Summary:
 def summarize(trials: Sequence[WayTrial], *, nbytes: int) -> tuple[Summary, ...]:
     """Return the medians of each way that was measured, in the order of the trials.
 
-    Args:
-        trials: Trials of all ways.
-        nbytes: Read in ``total_s``.
+    So many bytes were read in ``total_s``.
     """
     runs: dict[str, list[MeasuredWay]] = {}
     for trial in trials:

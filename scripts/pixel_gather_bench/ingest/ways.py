@@ -84,11 +84,7 @@ def not_here(
 ) -> str | None:
     """Return why a way cannot be measured here; None if it can.
 
-    Args:
-        way: Which.
-        objects: What is to be read.
-        free_nbytes: Free bytes of the disk that downloads go to.
-        stores_pays: Whether requests say that the requester pays.
+    Downloads go to a disk with so many free bytes.
     """
     return next(_reasons(way, objects, free_nbytes, stores_pays=stores_pays), None)
 

@@ -35,11 +35,7 @@ def read_all(
 ) -> dict[str, str]:
     """Read all sources into ``out``, shape (source, y, x). Note their times in the sheet.
 
-    Args:
-        job: What to read.
-        out: Gets the pixels.
-        sheet: Gets the times.
-        packed_headers: What a header index tells of sources, by href.
+    The packed headers are what a header index tells of sources, by href.
 
     Returns:
         GDAL's settings. This engine returns none.

@@ -221,9 +221,7 @@ def read_records(folder: Path) -> list[Record]:
 def runs_in(folder: Path, *, best_by: BestBy | None = None) -> list[Run]:
     """Return the best run of a suite for each engine and concurrency.
 
-    Args:
-        folder: As `pixel_gather_bench.suite.suite` left it.
-        best_by: How the best run is chosen. None for the suite's own setting.
+    Without a rule, the best run is chosen by the suite's own setting.
 
     Raises:
         RequestError: The folder holds no suite, or no run of it has ended.

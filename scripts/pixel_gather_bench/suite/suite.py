@@ -42,15 +42,8 @@ def run_suite(
 ) -> None:
     """Do all runs that have no record in the folder yet.
 
-    If the process of a run crashes, the crash is reported and the run is left out. When the suite is
-    resumed, it tries that run again.
-
-    Args:
-        folder: Holds settings and list, and gets the records.
-        settings: What to do.
-        hrefs: Hrefs of all sources.
-        on_step: Called after each run.
-        run_one: Does a job in a process of its own.
+    If the process of a run crashes, the crash is reported and the run is left out. When the suite is resumed,
+    it tries that run again. The folder holds settings and list, and gets the records.
     """
     jobs = list(settings.jobs(hrefs, folder))
     missing = [job for job in jobs if not has_record(folder, job.name)]
@@ -101,9 +94,7 @@ def _warm_bucket(
 def write_suite_report(folder: Path, *, with_published: bool) -> None:
     """Draw the best run of each configuration. An earlier report is overwritten.
 
-    Args:
-        folder: The suite's folder, with at least one record.
-        with_published: Whether the figures published in 2018 are shown as well.
+    The folder has at least one record.
 
     Raises:
         RequestError: The folder holds no suite.

@@ -90,10 +90,7 @@ def shorten_job(job: SuiteJob) -> SuiteJob:
 def make_curve(back_end: BackEnd, root: str, records: Sequence[Record]) -> BackEndCurve:
     """Return what the records of one back end tell.
 
-    Args:
-        back_end: Which.
-        root: One of its roots, such as ``s3://bucket``.
-        records: In the order of `pixel_gather_bench.suite.records.read_records`.
+    The root is one of the back end's. The records are in the order of `read_records`.
     """
     groups = [(group[0].job.configuration.concurrency, group) for group in by_configuration(records)]
     return BackEndCurve(

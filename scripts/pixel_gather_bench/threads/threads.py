@@ -93,12 +93,7 @@ def bench_threads(
 ) -> ThreadsReport:
     """Measure each back end, and write ``threads.json``, ``threads.txt`` and the figure.
 
-    Args:
-        request: What to measure.
-        folder: New; gets a suite's folder for each back end.
-        on_step: Called after each run.
-        run_one: Does a run in a process of its own.
-        find: As `find_target`.
+    The new folder gets a suite's folder for each back end.
 
     Raises:
         RequestError: No source has the tile, or the windows do not fit memory.

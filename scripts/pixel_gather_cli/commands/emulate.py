@@ -87,14 +87,7 @@ def emulate(
     deployed: Callable[..., AbstractContextManager[Any]],
     failures: type[Exception],
 ) -> int:
-    """Deploy, run the command or wait for Ctrl-C, and clean up; return the exit code.
-
-    Args:
-        command: Empty for none.
-        options: As the command's own.
-        deployed: `pixel_gather_emulator.deploy.deployed`.
-        failures: What it raises.
-    """
+    """Deploy, run the command or wait for Ctrl-C, and clean up; return the exit code."""
     steps = Steps()
     try:
         with (

@@ -45,13 +45,7 @@ class Measured:
 
 
 def measure(smoke: Smoke, *, opened_s: Sequence[float], account_concurrency: int) -> Measured:
-    """Compare a gather of the samples with what the model assumes.
-
-    Args:
-        smoke: The gather.
-        opened_s: Seconds until the header of each sample was there, from the cube.
-        account_concurrency: How many functions the account may run at one time.
-    """
+    """Compare a gather of the samples with what the model assumes."""
     values = dict(_values(smoke, opened_s)) | {"ACCOUNT": float(account_concurrency)}
     findings = [
         _pixels(smoke),

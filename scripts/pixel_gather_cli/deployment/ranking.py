@@ -21,10 +21,7 @@ def rank_on_aws(
 ) -> dict[str, Any]:
     """Return the table of a ranking. A large one is watched until it ends.
 
-    Args:
-        deployment: Where it is ranked.
-        body: Body of ``POST /rankings``.
-        on_progress: Takes how many scenes of the current round were read.
+    Progress is that of the current round.
 
     Raises:
         DeploymentError: The ranking failed or was refused.

@@ -27,14 +27,6 @@ def table_on_aws(
 ) -> int:
     """Make a table, or price it. A list and features of this machine are uploaded.
 
-    Args:
-        target: The deployment.
-        kind: What is computed.
-        fields: Arguments of `TableRequest.of`.
-        is_dry_run: Whether it is only priced.
-        as_json: Whether JSON is printed.
-        quiet: Whether no progress is shown.
-
     Returns:
         The exit code, as that of `watch`.
 

@@ -69,13 +69,8 @@ def watch(
 ) -> int:
     """Show a gather or table until it ends, then print its status.
 
-    Args:
-        deployment: Where it runs.
-        id_: ID of the gather or table.
-        every_s: Pause between two requests; longer while the deployment is busy.
-        quiet: Show no progress.
-        as_json: Print the status document instead of text.
-        is_new: It was started or redriven a moment ago; a status request may not find it yet.
+    The pause is longer while the deployment is busy. If it was started or redriven a moment ago, a request
+    may not find it yet.
 
     Returns:
         The exit code: 0 all gathered, 1 finished with sources that failed, 2 failed or stopped, 130 when
@@ -110,14 +105,7 @@ def looks(
     is_new: bool,
     on_failure: Callable[[str], None],
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield status documents until the gather or table ends. After a temporary failure the pause doubles.
-
-    Args:
-        look: Returns the document.
-        every_s: Pause between two requests.
-        is_new: It was started a moment ago.
-        on_failure: Takes a sentence about a temporary failure.
-    """
+    """Yield status documents until the gather or table ends. After a temporary failure the pause doubles."""
     n_failures, is_known = 0, False
     pauses = _pauses(every_s, is_new=is_new)
     if is_new:

@@ -14,8 +14,7 @@ MINISTACK: Final = "1.5.33"
 def apply_additions(*, max_workers: int) -> None:
     """Put every addition in place.
 
-    Args:
-        max_workers: How many children of a map, and workers of one function, run at the same time.
+    So many children of a map, and workers of one function, run at the same time.
 
     Raises:
         RuntimeError: Another version of ministack is installed.

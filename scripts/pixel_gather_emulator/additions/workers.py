@@ -58,8 +58,7 @@ _build_handler_class: Callable[..., Any] = lambda_runtime.ProvidedWorker._build_
 def apply(*, max_workers: int) -> None:
     """Put the additions in place.
 
-    Args:
-        max_workers: How many workers of one function run at the same time.
+    So many workers of one function run at the same time.
     """
     lambda_svc.acquire_worker = partial(acquire_worker, max_workers=max_workers)
     lambda_svc.release_worker = release_worker

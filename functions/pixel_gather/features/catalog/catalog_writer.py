@@ -81,13 +81,6 @@ def replace_version(
 ) -> WrittenCatalog | None:
     """Write what a search reads, unless another version is there by now. Then return None.
 
-    Args:
-        spooled: The items.
-        store: Where the catalog lies.
-        key: Key of its Parquet file in the store; the other files lie beside it.
-        origins: Where the items came from.
-        present: The version that is replaced.
-
     Raises:
         RequestError: There is no item.
         StoreError: The store refused.

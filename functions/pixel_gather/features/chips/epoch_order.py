@@ -38,14 +38,7 @@ def order_of_epoch(
     """Return the order of an epoch.
 
     Shards are shuffled, some of them are read together, and their chips are shuffled. So an epoch reads whole
-    shards, and neighbours, which share a shard, come apart.
-
-    Args:
-        chips: Numbers of the chips.
-        shard_chips: Chips in one shard.
-        window_shards: Shards that are read together.
-        seed: Of the shuffle. None to keep the order of the chips.
-        epoch: Number of the epoch. Each has its own order.
+    shards, and neighbours, which share a shard, come apart. Without a seed, the chips keep their order.
     """
     shards, of_chip = np.unique(chips // shard_chips, return_inverse=True)
     rank = np.arange(len(shards))

@@ -61,9 +61,6 @@ class OpenedChips:
     def open(cls, stores: Iterable[tuple[Store, str]]) -> "OpenedChips":
         """Read everything of some cubes but their pixels.
 
-        Args:
-            stores: Of each cube, and its place for messages.
-
         Raises:
             RequestError: There is no cube, one holds no chips, or its chips or measurements are others.
             StoreError: One is not complete, or cannot be read.

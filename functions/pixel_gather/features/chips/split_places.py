@@ -48,11 +48,6 @@ def places_apart(lons: Floats, lats: Floats, *, apart_km: float) -> Integers:
 def share_out(places: Integers, shares: Mapping[str, float], *, seed: int) -> dict[str, Integers]:
     """Give whole places to parts, each time to the part that lacks most of its share.
 
-    Args:
-        places: The place of each chip.
-        shares: The share of all chips that each part is to have.
-        seed: Of the order in which places are given.
-
     Returns:
         For each part, which chips it has, ascending.
 

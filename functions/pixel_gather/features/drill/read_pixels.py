@@ -50,14 +50,7 @@ async def drill(
 ) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of the sources.
 
-    Args:
-        sources: Consumed when needed, so a long list is never in memory.
-        rule: A window of one pixel.
-        bands: Bands to read, from 1; None for all of each source.
-        reader: Shared by all reads.
-        projector: For points in another CRS.
-        limiter: Limits how many sources are read at one time.
-        most_ahead: Most sources started before the first of them has been yielded.
+    Sources are consumed when needed, so a long list is never in memory. Bands are from 1; None for all.
     """
 
     async def read_one(source: Source) -> DrilledPixel:

@@ -62,10 +62,7 @@ class CubeRows:
     def of(cls, group: "zarr.Group", *, rows: Integers | None, measurements: Sequence[str]) -> "CubeRows":
         """Choose rows and measurements.
 
-        Args:
-            group: The cube, opened.
-            rows: Positions of the rows; None for all but the padding in a copy of joined cubes.
-            measurements: Names; empty for all.
+        None stands for all rows but the padding in a copy of joined cubes, and no name for all measurements.
 
         Raises:
             RequestError: The cube has no such measurement.

@@ -71,10 +71,7 @@ class Drawing:
     def of(cls, rows: CubeRows, *, title: str, style: PictureStyle) -> "Drawing":
         """Choose the stretch: one for all rows, so that pictures can be compared. Classes have none.
 
-        Args:
-            rows: What is drawn: one measurement, or three.
-            title: Name of the cube.
-            style: How the pictures look. Without a stretch, `common_stretches` chooses.
+        If the style has no stretch, `common_stretches` chooses it.
 
         Raises:
             RequestError: There is no such colour map, or neither one nor three measurements are chosen.

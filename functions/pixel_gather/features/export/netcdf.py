@@ -16,10 +16,6 @@ _OF_ZARR: Final = frozenset({"_FillValue"})
 def write_netcdf(rows: CubeRows, path: Path) -> None:
     """Write the chosen rows and measurements, and all coordinates. Holds 64 MiB of pixels at one time.
 
-    Args:
-        rows: What to write.
-        path: A local file.
-
     Raises:
         RequestError: A measurement has complex numbers.
         OSError: The file cannot be written.

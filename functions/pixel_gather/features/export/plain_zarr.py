@@ -23,11 +23,8 @@ _OF_CUBES: Final = ("pixel_gather", "complete")
 def write_plain_zarr(rows: CubeRows, path: Path) -> None:
     """Write the chosen rows and measurements, and all coordinates. Holds 64 MiB of pixels at one time.
 
-    Pixels and attributes are those of the cube, to the bit. The codec is gzip, which every reader knows.
-
-    Args:
-        rows: What to write.
-        path: A local folder. It must not exist.
+    Pixels and attributes are those of the cube, to the bit. The codec is gzip, which every reader knows. The
+    folder must not exist.
 
     Raises:
         StoreError: The folder exists.

@@ -140,13 +140,7 @@ async def gather_listed(
 ) -> Gathered:
     """Gather a request's list, or a given one; see `gather`.
 
-    Args:
-        request: The request.
-        to: Where to write the cube; None for one that rows are added to.
-        table: The sources, in the order of the rows. They are read instead of the request's list.
-        settings: How this machine is used.
-        on_progress: Called after each source.
-        on_complete: Called when the cube is complete, before its report is drawn.
+    A table is read instead of the request's list. It has the sources in the order of the rows.
     """
     settings = settings or Settings()
     async with AsyncExitStack() as stack:

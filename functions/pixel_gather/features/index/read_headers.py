@@ -37,11 +37,6 @@ class HeaderTeller(Protocol):
     async def packed_header_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
         """Return the packed header of a source. It serves any window. None if there is none.
 
-        Args:
-            href: A checked href.
-            overview: The overview that gathers will read from; None for full resolution.
-            cost: Counts what it costs.
-
         Raises:
             SourceError: It cannot be opened.
         """
@@ -58,13 +53,8 @@ async def index_sources(
 ) -> AsyncGenerator[IndexedSource]:
     """Yield the result of every source, in the order of the sources.
 
-    Args:
-        sources: Consumed when needed, so a long list is never in memory.
-        overview: The overview that gathers will read from; None for full resolution.
-        reader: Opens the sources.
-        limiter: Limits how many sources are opened at one time.
-        most_ahead: Most sources started before the first of them has been yielded.
-        source_timeout_s: Longest time for one source, retries included.
+    Sources are consumed when needed, so a long list is never in memory. A source's time-out includes its
+    retries.
     """
 
     async def index_one(source: Source) -> IndexedSource:

@@ -13,10 +13,6 @@ from pixel_gather.features.join.read_members import is_same_file
 def changed_rows(group: zarr.Group, measurements: Sequence[str]) -> dict[str, str]:
     """Return the rows of chunks whose local file has another size or time than when it was referred to.
 
-    Args:
-        group: The virtual cube.
-        measurements: Names of its measurements.
-
     Returns:
         The files by keys such as ``red/c/3``.
     """

@@ -31,11 +31,7 @@ _OWN_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
 def array_metadata(members: Sequence[Member], name: str, *, n_rows: int, beside: Sequence[str]) -> bytes:
     """Return Zarr's metadata of a joined measurement.
 
-    Args:
-        members: The cubes, of one kind.
-        name: The measurement.
-        n_rows: Rows of the joined array.
-        beside: Names of all coordinates that are not axes.
+    The members are of one kind. ``beside`` names all coordinates that are not axes.
     """
     first = members[0].arrays[name]
     notes = (each.arrays[name]["attributes"].get("comment") for each in members)
@@ -100,11 +96,7 @@ def describe_group(
 ) -> dict[str, Any]:
     """Return how a group was joined, so that more cubes can be added in the same way.
 
-    Args:
-        kind: What its members have in common.
-        any_grid: Whether members may lie on different grids.
-        columns: The coordinates from the members' tables.
-        texts: Those that repeat few texts.
+    The columns come from the members' tables. The texts are those among them that repeat few texts.
     """
     return {
         "format": FORMAT,

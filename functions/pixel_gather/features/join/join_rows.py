@@ -35,12 +35,7 @@ def joined_rows(
     """Return the coordinates of a joined array.
 
     ``presence`` is 1 for each row that exists and 0 for padding. ``member`` is the number of the row's
-    member.
-
-    Args:
-        members: The cubes in their order.
-        names: Columns of their tables. A member that does not have a column has missing values.
-        first_member: Number of the first of them.
+    member. A member that lacks a column has missing values.
 
     Raises:
         RequestError: No member has a column, or it is text in one member and numbers in another.
@@ -73,10 +68,7 @@ def all_columns(members: Sequence[Member]) -> tuple[str, ...]:
 def coordinate_dims(name: str, values: Values, dim: str) -> tuple[str, ...]:
     """Return the names of a coordinate's axes.
 
-    Args:
-        name: Name of the coordinate. A transform has six numbers for each source.
-        values: Its values.
-        dim: Name of the rows' axis.
+    A transform has six numbers for each source.
     """
     several = values.ndim == (3 if name == "transform" else 2)
     return (dim, *(("measurement",) if several else ()), *(("affine",) if name == "transform" else ()))
@@ -96,10 +88,7 @@ def padding_value(name: str, dtype: np.dtype[Any]) -> Any:
 def unite_values(name: str, parts: Sequence[Values | None], lengths: Sequence[int]) -> list[Values]:
     """Return the values of a coordinate in several cubes, in the one dtype that holds all of them.
 
-    Args:
-        name: Its name.
-        parts: Its values in each cube; None in a cube that does not have it.
-        lengths: Rows of each cube.
+    A cube that does not have it has None. ``lengths`` are the cubes' rows.
 
     Raises:
         RequestError: No dtype holds them: some are text or large integers, and others are fractions.

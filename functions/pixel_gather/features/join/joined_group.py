@@ -141,12 +141,7 @@ def write_group(
 ) -> None:
     """Write a new joined array.
 
-    Args:
-        transaction: Where.
-        name: Name of the group.
-        members: Its cubes, of one kind.
-        any_grid: Whether they may lie on different grids.
-        keep: Further columns of their tables that become coordinates.
+    The members are of one kind. ``keep`` names further columns of their tables that become coordinates.
     """
     store, first = transaction.store, members[0]
     columns = shown_columns(members, keep)
@@ -175,13 +170,7 @@ def write_group(
 
 
 def extend_group(transaction: Transaction, joined: JoinedGroup, members: Sequence[Member]) -> None:
-    """Add cubes to a joined array.
-
-    Args:
-        transaction: Where.
-        joined: The array, opened from the transaction's store.
-        members: The cubes, of its kind.
-    """
+    """Add cubes to a joined array."""
     table = joined.members()
     n_members = len(table["place"])
     presence: Any = joined.group[PRESENCE]

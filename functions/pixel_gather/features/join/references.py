@@ -39,9 +39,7 @@ class RangeReference:
 def refer_to_shards(members: Sequence[Member], *, first_row: int) -> Iterator[Reference]:
     """Yield the shards of members whose rows follow each other.
 
-    Args:
-        members: Cubes of one kind.
-        first_row: The first member's first row. It is the start of a shard.
+    The members are of one kind. The first row is the start of a shard.
     """
     at = first_row
     for each in members:

@@ -12,10 +12,7 @@ from pixel_gather.tables.values import asset_sources
 def catalog_sources(request: RankingRequest, kind: str, given: Mapping[str, Any]) -> Sources:
     """Return the sources of a catalog or STAC API.
 
-    Args:
-        request: Names the bands. `RankingRequest.bands` says which asset each is.
-        kind: ``catalog`` or ``stac``.
-        given: The other fields of a request's ``sources.catalog`` or ``sources.stac``.
+    ``given`` has the other fields of the request's ``sources.catalog`` or ``sources.stac``.
 
     Raises:
         RequestError: They are wrong.

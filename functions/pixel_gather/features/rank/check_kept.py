@@ -22,12 +22,7 @@ async def drop_replaced(
 ) -> None:
     """Drop the kept statistics of files that have been replaced, by reading one byte of each.
 
-    Args:
-        scenes: Whose files are asked for.
-        kept: Files that it does not know are not asked for.
-        objects: Reads.
-        limiter: Limits how many files are asked for at one time.
-        most_ahead: Most files in progress.
+    Files of which nothing is kept are not asked for.
     """
     ahead = asyncio.Semaphore(most_ahead)
 

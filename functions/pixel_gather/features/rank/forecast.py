@@ -26,14 +26,7 @@ class RoundForecast(ReadForecast):
 
     @classmethod
     def of(cls, first: Cost, *, n_scenes: int, in_flight: int, reads_on: bool) -> "RoundForecast":
-        """Return the forecast for scenes that are like the first one.
-
-        Args:
-            first: What the first scene took.
-            n_scenes: All of them.
-            in_flight: Requests at one time.
-            reads_on: Whether scenes whose rank is open are read again.
-        """
+        """Return the forecast for scenes that are like the first one."""
         n = n_scenes * (_READ_ON if reads_on else 1.0)
         return cls.of_each(
             n, first.requests, first.nbytes, first.decode_s + _CPU_PER_SCENE_S, in_flight=in_flight
@@ -44,12 +37,7 @@ class RoundForecast(ReadForecast):
         """Return the forecast for one round.
 
         The bytes of a scene that was read before are forecast from its bytes so far. They grow as the pixels
-        do, from its last level to the wanted one.
-
-        Args:
-            wanted: What the round reads.
-            like: What a scene takes that was not read before.
-            in_flight: Requests at one time.
+        do, from its last level to the wanted one. A scene that was not read before takes as much as ``like``.
         """
         n, requests, nbytes, decode_s = 0, 0.0, 0.0, 0.0
         for each in wanted:

@@ -66,10 +66,7 @@ class KeptRanges:
     def learn(self, *, first_tile: int, stop: int, nbytes: int) -> None:
         """Note where in a file the level lies that was read.
 
-        Args:
-            first_tile: First byte of its tiles.
-            stop: The byte after the last.
-            nbytes: How many bytes its tiles take.
+        Its tiles take ``nbytes`` of the bytes [first_tile, stop).
         """
         is_near = stop - nbytes - _LONGEST_KEPT <= _REQUEST_COST_NBYTES
         if first_tile > 0 and stop <= _LONGEST_FIRST and is_near:

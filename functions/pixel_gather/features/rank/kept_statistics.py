@@ -30,9 +30,7 @@ class SqliteStatistics:
     def __init__(self, path: str | PathLike[str], *, inputs: str) -> None:
         """Open the file, or make it.
 
-        Args:
-            path: A local file.
-            inputs: `RankingRequest.inputs_digest` of this ranking.
+        The inputs are the `RankingRequest.inputs_digest` of this ranking.
 
         Raises:
             StoreError: It cannot be opened, or is no such file.

@@ -80,10 +80,7 @@ type Measure = Callable[[Sequence[WantedRead], Callable[[RankedScene], None]], A
 async def write_round(state: MapState, control: ControlStore, *, n_tasks: int) -> None:
     """Cut what a round reads into tasks, and write its files. The state comes last.
 
-    Args:
-        state: ``tasks`` is replaced.
-        control: The ranking's control files.
-        n_tasks: At most the number of scenes that the round reads.
+    The state's tasks are replaced. There are at most as many as scenes to read.
     """
     edges = [len(state.wanted) * each // n_tasks for each in range(n_tasks + 1)]
     parts = [
@@ -107,12 +104,7 @@ async def measure_task(
 ) -> int | None:
     """Measure the scenes of one task and write its sidecar. Safe to run twice.
 
-    Args:
-        task: One task of a round.
-        control: The ranking's control files.
-        number: The round's.
-        measure: Reads the scenes.
-        longest_s: Scenes that were not read within this time get the status timed out.
+    Scenes that were not read within ``longest_s`` get the status timed out.
 
     Returns:
         How many scenes were measured; None if the task has its sidecar already.
@@ -162,12 +154,7 @@ def next_round(state: MapState, read: Sequence[int], rounds: Rounds) -> MapState
     """Return the round after a merged one. It wants nothing if the ranking is decided.
 
     Scenes whose worker was lost are read again first, each by a worker of its own. Those that are lost again
-    get the status lost.
-
-    Args:
-        state: What `merge_round` has returned. Its scenes are changed.
-        read: Places of the scenes that the round has read.
-        rounds: Decides, with the statistics that are kept.
+    get the status lost. The scenes of the state, which `merge_round` has returned, are changed.
     """
     there = set(read)
     lost = [(at, step) for at, step in state.wanted if at not in there]

@@ -135,10 +135,7 @@ class SceneReader:
     async def measure(self, scene: RankScene, *, step: int | None, cost: Cost) -> MeasuredScene:
         """Measure a scene.
 
-        Args:
-            scene: Has all bands.
-            step: Which of its levels to read, 0 for the coarsest. None for full resolution.
-            cost: The requests and bytes of this call are added to it.
+        Step 0 is the coarsest level, None is full resolution. The scene has all bands. Adds to the cost.
 
         Raises:
             SourceError: A file cannot be read, or does not fit the others.
@@ -208,9 +205,7 @@ class SceneReader:
     async def level_costs(self, scene: RankScene, *, cost: Cost) -> list[LevelCost]:
         """Return what each level of a scene takes, coarsest first. Reads headers and no pixel.
 
-        Args:
-            scene: Has all bands.
-            cost: The requests and bytes of this call are added to it.
+        The scene has all bands. Adds to the cost.
 
         Raises:
             SourceError: A file cannot be read, or does not fit the others.
@@ -222,12 +217,8 @@ class SceneReader:
         """Return the bands of a scene in the area, by name, at a level of about so many pixels along a side.
 
         NaN where there is no data or outside of the area. No mask is applied. Bands whose file has no such
-        overview are read at full resolution and thinned out.
-
-        Args:
-            scene: Has all bands.
-            side: Pixels of the picture's longer side, at most twice as many.
-            cost: The requests and bytes of this call are added to it.
+        overview are read at full resolution and thinned out. The longer side has at most twice as many. The
+        scene has all bands. Adds to the cost.
 
         Raises:
             SourceError: A file cannot be read.

@@ -24,15 +24,7 @@ def make_ranker(
 ) -> Ranker:
     """Return what ranks scenes.
 
-    Args:
-        request: What is ranked.
-        reader: Reads through ``ranges``.
-        limiter: Limits how many scenes are read at one time.
-        ranges: Told how long the first read of a file should be.
-        kept: Statistics of earlier rankings.
-        source_timeout_s: Longest time for one scene at one level.
-        most_ahead: Most scenes in progress.
-        most_pixels: Most pixels of all scenes in memory at one time.
+    The reader reads through ``ranges``. The time-out is that of one scene at one level.
     """
 
     def learn(first: int, stop: int, nbytes: int) -> None:

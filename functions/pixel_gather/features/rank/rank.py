@@ -132,15 +132,7 @@ async def rank_async(
 ) -> tuple[Ranking, list[Picture]]:
     """Rank scenes; see `rank`.
 
-    Args:
-        sources: As in `rank`.
-        request: What is ranked.
-        statistics: As in `rank`.
-        check_kept: As in `rank`.
-        limits: What the ranking may take; None for no limit.
-        settings: How this machine is used.
-        n_pictures: How many scenes to return pictures of.
-        on_progress: Takes how many scenes of a round were read, after each of them.
+    Progress is that of each round of reading.
 
     Returns:
         The ranking, and the bands of the first scenes in the area, by name.
@@ -191,11 +183,6 @@ async def plan_ranking(
     sources: Any, request: RankingRequest, *, settings: Settings | None = None
 ) -> RankingPlan:
     """Return what a ranking would take at each level. Reads the headers of one scene, and no pixel.
-
-    Args:
-        sources: As in `rank`.
-        request: What is ranked.
-        settings: How this machine is used.
 
     Raises:
         SourceError: None of the first scenes can be read.

@@ -94,12 +94,7 @@ class RankedScene:
         return self.measured is None or self.measured.level is None or self.is_stuck
 
     def fail(self, status: Status, reason: str) -> None:
-        """Note that it could not be read. What a coarser level showed of the same files is kept.
-
-        Args:
-            status: Why.
-            reason: The same in words.
-        """
+        """Note that it could not be read. What a coarser level showed of the same files is kept."""
         self.is_stuck = True
         has_value = self.measured is not None and math.isfinite(self.measured.value)
         if has_value and status is not Status.CHANGED:

@@ -118,12 +118,7 @@ class ErrorEstimate:
 
 
 def shows(resampling: Resampling, *, is_mean: bool) -> bool:
-    """Tell whether overviews that were made in a way show a mean, or a percentile or share.
-
-    Args:
-        resampling: How they were made.
-        is_mean: Whether a mean is wanted, and not a percentile or share.
-    """
+    """Tell whether overviews that were made in a way show a mean, or a percentile or share."""
     return resampling == "nearest" or (is_mean and resampling != "moves means")
 
 

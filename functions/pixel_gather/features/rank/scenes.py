@@ -51,10 +51,7 @@ def list_scenes(table: SourceTable, request: RankingRequest) -> list[RankScene]:
 def make_scene(row: CubeRow, *, bands: Sequence[str], request: RankingRequest) -> RankScene:
     """Return the scene of one row of the list.
 
-    Args:
-        row: Its sources, in the order of ``bands``.
-        bands: Names in the list's ``band`` column; empty if it has none.
-        request: Names the bands.
+    Its sources are in the order of ``bands``, which is empty if the list has no column ``band``.
 
     Raises:
         RequestError: No row of the list can have a band that is wanted.

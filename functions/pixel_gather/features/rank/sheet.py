@@ -38,11 +38,8 @@ td { vertical-align: middle; } small { white-space: nowrap; color: var(--figure-
 def write_sheet(ranking: Ranking, pictures: Sequence[Picture], path: Path) -> None:
     """Write the page of the first scenes.
 
-    Args:
-        ranking: What was found.
-        pictures: The bands of the first scenes, by the names of the expression. Each is a row of the page,
-            but for those that have no value for the same reason as another one: these are told once.
-        path: A local file. It is replaced.
+    The pictures are the scenes' bands, by the names of the expression. Each is a row of the page, but for
+    those that have no value for the same reason as another one: these are told once.
 
     Raises:
         StoreError: The file cannot be written.

@@ -175,11 +175,7 @@ class Ranking:
 def fit_rows(table: dict[str, Any], *, most_nbytes: int) -> dict[str, Any]:
     """Return a table of `Ranking.to_json` with as many of its first rows as fit.
 
-    A note says how many rows are left out.
-
-    Args:
-        table: The whole table.
-        most_nbytes: Largest size of its rows as JSON.
+    A note says how many rows are left out. The size is that of the rows as JSON.
     """
     rows, nbytes, n = table["scenes"], 0, 0
     for row in rows:

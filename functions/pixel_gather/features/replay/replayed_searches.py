@@ -15,9 +15,6 @@ def list_searches(requests: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, A
     A cube that is kept up to date has a request of every day, which differ in their time range alone. Those
     whose ranges overlap become one request of the whole range.
 
-    Args:
-        requests: As receipts have them.
-
     Raises:
         RequestError: A time range is wrong.
     """

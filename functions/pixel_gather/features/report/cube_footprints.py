@@ -33,11 +33,8 @@ def read_footprints(store: Store, *, without: Container[str] = ()) -> SourceFoot
     """Return where the sources of a cube lie; None without an index, and if none of them can be placed.
 
     Sources that were not read, or not by our own reader, have no header there. Those whose CRS is neither
-    geographic nor UTM nor web Mercator are left out.
-
-    Args:
-        store: At the cube's root.
-        without: Hrefs of sources that failed. They may lie anywhere.
+    geographic nor UTM nor web Mercator are left out. ``without`` has the hrefs of sources that failed, which
+    may lie anywhere.
     """
     try:
         answer = obstore.get(store, HEADERS_KEY)
@@ -53,11 +50,7 @@ def read_footprints(store: Store, *, without: Container[str] = ()) -> SourceFoot
 
 
 def footprints_of_grids(grids: Iterable[Grid]) -> SourceFootprints | None:
-    """Return the different footprints of images. If there are too many, neighbours of one size share one.
-
-    Args:
-        grids: Grids of all images.
-    """
+    """Return the different footprints of images. If there are too many, neighbours of one size share one."""
     by_crs: dict[str, Counter[tuple[float, ...]]] = {}
     for width, height, crs, transform in grids:
         by_crs.setdefault(crs, Counter())[(width, height, *transform)] += 1

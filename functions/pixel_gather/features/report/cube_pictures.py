@@ -34,13 +34,6 @@ def looks_in(
 ) -> tuple[Look, ...]:
     """Return the pictures of each measurement. Empty if the cube has none.
 
-    Args:
-        store: At the cube's root.
-        group: The cube, opened.
-        sources: All of the cube's sources.
-        measurements: Names of the measurements, in order.
-        place: The location, for messages.
-
     Raises:
         StoreError: The file of quicklooks is broken.
     """
@@ -65,10 +58,7 @@ def quicklooks_in(
 ) -> tuple[MaskedQuicklooks, ...]:
     """Return the quicklooks of some measurements; none if the cube has no quicklooks of one of them.
 
-    Args:
-        store: At the cube's root.
-        group: The cube, opened.
-        measurements: Names, each with the position of its source in a row.
+    Each measurement comes with the position of its source in a row.
     """
     content = _fetch_quicklooks(store)
     arrays = {} if content is None else _unpack_arrays(content)

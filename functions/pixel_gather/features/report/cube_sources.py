@@ -166,12 +166,7 @@ def read_sources(
 ) -> CubeSources:
     """Read the timings and statistics of every source of a cube.
 
-    Args:
-        group: The cube.
-        n_rows: Number of rows of the measurements.
-        rows_per_shard: Number of rows in a shard.
-        measurements: Names of the measurements, in order.
-        period: What the rows are reduced by, such as ``month``.
+    The period is what the rows are reduced by, such as ``month``.
 
     Raises:
         ValueError: Shapes do not fit together, or values are impossible.

@@ -28,9 +28,7 @@ _LATE: Final = 10
 def state_findings(runs: Sequence[Run], *, with_published: bool = False) -> tuple[str, ...]:
     """Return sentences that a reader can compare with the published ones.
 
-    Args:
-        runs: Runs of cubes or of a benchmark. Runs that read nothing are ignored.
-        with_published: Add the findings of 2018.
+    Runs that read nothing are ignored.
     """
     shown = [run for run in runs if len(run.timings)]
     said: list[str] = []

@@ -38,10 +38,7 @@ def first_picture_of(
 ) -> FirstPicture | None:
     """Return the picture of the first row that all measurements have a quicklook of; None if there is none.
 
-    Args:
-        quicklooks: Of `bands_of_first_picture`.
-        meaning: What is said of the first of them.
-        chunk_rows: Rows that readers read at one time. They set the stretch.
+    The stretch is that of the rows that readers read at one time.
     """
     rows = sorted(set.intersection(*(set(each.rows.tolist()) for each in quicklooks))) if quicklooks else []
     if not rows:
@@ -68,12 +65,7 @@ def first_picture_of(
 
 
 def preview_file(looks: Sequence[Look], measurements: Sequence[str]) -> bytes | None:
-    """Return the picture that ``view.html`` begins with, as WebP: of row 0. None if it was not read.
-
-    Args:
-        looks: Those of the cube.
-        measurements: All of the cube's, in order.
-    """
+    """Return the picture that ``view.html`` begins with, as WebP: of row 0. None if it was not read."""
     by_name = {each.measurement: each for each in looks}
     names = bands_of_first_picture(
         {name: by_name[name].meaning if name in by_name else NO_MEANING for name in measurements}

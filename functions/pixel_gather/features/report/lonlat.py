@@ -33,11 +33,7 @@ _DELTA: Final = (2 * _N - 2 * _N**2 / 3 - 2 * _N**3, 7 * _N**2 / 3 - 8 * _N**3 /
 
 
 def to_lonlat(crs: str) -> Callable[[Points], Points] | None:
-    """Return the function that turns a CRS's points into longitudes and latitudes; None for other CRSs.
-
-    Args:
-        crs: Such as ``EPSG:32632``.
-    """
+    """Return the function that turns a CRS's points into longitudes and latitudes; None for other CRSs."""
     found = _EPSG.fullmatch(crs)
     code = int(found[1]) if found else 0
     if code in _GEOGRAPHIC:

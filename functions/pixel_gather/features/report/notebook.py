@@ -17,11 +17,7 @@ _SIDE: Final = "width: 16rem; image-rendering: pixelated; border: 1px solid #888
 def notebook_html(open_store: Callable[[], Store], report: Report, *, place: str, page: str | None) -> str:
     """Return a picture and a table. There is no picture where quicklooks or Pillow are missing.
 
-    Args:
-        open_store: Opens the store at the cube's root. May fail.
-        report: Report of the gather.
-        place: The cube, as the user wrote it.
-        page: Its report; None if there is none.
+    Opening the store may fail.
     """
     return (
         '<div style="display: flex; flex-wrap: wrap; gap: 1rem; align-items: flex-start">'

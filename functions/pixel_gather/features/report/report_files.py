@@ -23,11 +23,7 @@ def report_files_of(
 ) -> dict[str, bytes]:
     """Return the report of one gather: ``report.json``, ``report.txt`` and ``report.html``.
 
-    Args:
-        evidence: Evidence of the gather.
-        plots: Figures of how it was read.
-        with_published: Add the figures published in 2018 for comparison.
-        viewer: The page beside the report that shows the cube's pixels; None if there is none.
+    The viewer is the page beside the report that shows the cube's pixels.
     """
     columns = run_columns([evidence.run], with_published=with_published)
     findings = state_findings([evidence.run], with_published=with_published)
@@ -53,12 +49,7 @@ def make_comparison_files(
 ) -> dict[str, bytes]:
     """Return the report of several runs side by side, under the same names.
 
-    Args:
-        runs: All runs in the order of the columns, also those of cubes.
-        plots: Figures of the runs.
-        evidences: Evidence of those runs that made cubes. Their windows are shown.
-        title: Title of the page.
-        with_published: Add the figures published in 2018 for comparison.
+    The runs are in the order of the columns. The windows of those that made cubes are shown.
     """
     columns = run_columns(runs, with_published=with_published)
     gathers = [evidence_to_json(each) for each in evidences]

@@ -54,14 +54,8 @@ async def write_report(
     """Try to write ``view.html`` and the report of a complete cube, and return which report files exist then.
 
     A failure is logged, not raised: the cube is complete without its report. The next caller who asks for the
-    same gather tries again.
-
-    Args:
-        store: At the cube's root.
-        place: Where that is, for messages and the page.
-        usd_by_service: What the gather cost on AWS; None if it ran in process.
-        log: Takes the message of a failure.
-        draws: Whether to write more than ``view.html``.
+    same gather tries again. A gather in process has no dollars. If nothing is drawn, only ``view.html`` is
+    written. The log takes the message of a failure.
     """
     try:
         viewer = await _find_viewer(store)
@@ -95,12 +89,6 @@ async def write_report_files(
     viewer: str | None = VIEW_KEY,
 ) -> None:
     """Read a finished cube and put its report beside its arrays. Safe to repeat.
-
-    Args:
-        store: At the cube's root; may be read and written.
-        place: Where that is, for messages and the page.
-        usd_by_service: What the gather cost on AWS; None if it ran in process.
-        viewer: The page beside it that shows the cube's pixels; None if there is none.
 
     Raises:
         StoreError: The cube cannot be read.

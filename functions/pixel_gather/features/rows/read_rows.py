@@ -38,10 +38,6 @@ class RowColumns:
     def __init__(self, store: Store, *, place: str) -> None:
         """Look which version of the cube is there.
 
-        Args:
-            store: At the cube's root.
-            place: The location as users write it, for messages.
-
         Raises:
             StoreError: No finished cube is there, or it cannot be read.
         """
@@ -64,10 +60,6 @@ class RowColumns:
 
     def columns(self, names: Iterable[str], *, field: str) -> dict[str, Column]:
         """Return the values of some coordinates, by name. The first axis of each is that of the rows.
-
-        Args:
-            names: The coordinates.
-            field: What names them, for messages.
 
         Raises:
             RequestError: The cube has no such coordinate.

@@ -43,11 +43,7 @@ type Row = Mapping[str, Any]
 def write_page(rows: Sequence[Row], path: Path, *, title: str, units: Mapping[str, str] = NO_UNITS) -> None:
     """Write the page.
 
-    Args:
-        rows: Of `series`.
-        path: A local file. It is replaced.
-        title: Says which place it is.
-        units: Of values, by name. Those without one are left out.
+    The file is replaced. Values without a unit are not in ``units``.
 
     Raises:
         StoreError: The file cannot be written.

@@ -26,9 +26,7 @@ class PlaceSeries:
     def of(cls, images: Iterable[tuple[ImageRecord, Lines]], columns: Sequence[str]) -> "PlaceSeries":
         """Put images together.
 
-        Args:
-            images: Their records, and their lines for a single feature.
-            columns: The names of the values.
+        The lines are those of a single feature.
         """
         found = sorted(
             images, key=lambda each: (NO_TIME if each[0].time_us is None else each[0].time_us, each[0].number)

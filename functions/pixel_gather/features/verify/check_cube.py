@@ -93,10 +93,6 @@ class Verified:
 def check_cube(store: Store, *, place: str) -> Verified:
     """Read a cube and compare it with its receipt. Blocks.
 
-    Args:
-        store: At the cube's root.
-        place: The location as users write it, for messages.
-
     Raises:
         StoreError: There is no receipt, it is damaged, or the store failed.
     """

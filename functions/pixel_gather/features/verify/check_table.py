@@ -35,10 +35,6 @@ class VerifiedTable:
 def check_table(href: str, objects: Objects) -> VerifiedTable:
     """Read the files of a table and compare them with the receipt.
 
-    Args:
-        href: Of the table.
-        objects: Reads it.
-
     Raises:
         StoreError: There is no such table, or no receipt, or a file cannot be read.
     """

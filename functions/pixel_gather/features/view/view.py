@@ -57,12 +57,7 @@ class CubeServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, files: Files, name: str) -> None:
-        """Listen on a free port.
-
-        Args:
-            files: Those of the cube.
-            name: What the page calls the cube.
-        """
+        """Listen on a free port."""
         super().__init__((_LOOPBACK, 0), _Handler)
         self.files = files
         self.page = view_page()
@@ -90,9 +85,7 @@ class ViewedCube:
     def __init__(self, ended: ExitStack, server: CubeServer) -> None:
         """Answer requests in a thread from now on.
 
-        Args:
-            ended: Closes the server and what it reads.
-            server: Already listening.
+        ``ended`` closes the server, which listens already, and what it reads.
         """
         self.url: str = server.url
         """Address of the page. It holds a random token, and works on this machine only."""

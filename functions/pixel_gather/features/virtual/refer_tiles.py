@@ -37,12 +37,8 @@ async def refer_tiles(
 ) -> AsyncGenerator[ReferredRows]:
     """Yield the references of all rows in order. Sources get a status as in a gather.
 
-    Args:
-        plan: The cube. It passes tiles through.
-        table: The list. Its packed headers spare the requests for headers.
-        sources: How the sources are opened.
-        on_source: Called after each source.
-        n_rows: Most rows at a time.
+    The plan passes tiles through. The packed headers of the table spare requests. ``n_rows`` are taken at a
+    time at most.
     """
     for start in range(0, plan.n_rows, n_rows):
         stop = min(start + n_rows, plan.n_rows)

@@ -129,12 +129,8 @@ class Executions:
         """Start a gather, or return the one that this request has already started.
 
         If the last attempt failed, timed out or was stopped, another is started. It gathers the missing
-        shards.
-
-        Args:
-            request: The result of `GatherRequest.to_json`.
-            name: The result of `naming.execution_name` for the request.
-            again: Start another one if the last has succeeded, as an append may find more sources by then.
+        shards. If ``again``, another one is started if the last has succeeded, as an append may find more
+        sources by then.
 
         Returns:
             ``id``, ``is_new``, ``state`` and ``links``.
@@ -159,10 +155,6 @@ class Executions:
 
     def start(self, request: Mapping[str, Any], *, name: str) -> dict[str, Any]:
         """Start one execution of this name, or return the one that there is, whatever became of it.
-
-        Args:
-            request: A request, as plain JSON values.
-            name: The execution's name.
 
         Raises:
             RequestError: The request is too large.

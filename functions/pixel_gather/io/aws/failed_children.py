@@ -48,8 +48,7 @@ _SIGNS_OF_DENIAL: Final = ("accessdenied", "access denied", "forbidden", "not au
 def describe_failures(children: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Describe children of a Map Run that failed.
 
-    Args:
-        children: Answers of DescribeExecution.
+    The children are answers of DescribeExecution.
 
     Returns:
         For each, ``shards`` with the indexes that it had to fill, ``error``, ``cause`` and ``advice``. Some

@@ -73,13 +73,8 @@ def status_document(
 ) -> dict[str, Any]:
     """Describe one gather.
 
-    Args:
-        found: The answer of DescribeExecution.
-        counts: Item counts of the Map Run, if it has begun.
-        failed_children: Answers of DescribeExecution for a few children that failed.
-        summary: The summary of the plan, if it has been written.
-        now: The time up to which a running gather's seconds are counted.
-        links_from: Start of the links to the gather.
+    ``found`` and the failed children, of which there are a few, are answers of DescribeExecution. The counts
+    are those of the Map Run. The summary is that of the plan.
     """
     summary = summary or {}
     result = _result_or_none(found)

@@ -35,9 +35,6 @@ class Switch:
 
         What has no workers yet is looked at again, until nothing is left: it may have been planned before the
         marker, and its workers begin minutes later.
-
-        Args:
-            left_s: Tells how long this may still take.
         """
         limited = workers_before(self.gathers.control_file(HALTED_KEY))
         self._mark(limited)

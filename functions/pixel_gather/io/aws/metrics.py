@@ -30,10 +30,7 @@ class EmfMetrics:
     def write(self, metrics: Mapping[Metric, Sequence[float]], **properties: Any) -> None:
         """Write all values, in as many records as needed.
 
-        Args:
-            metrics: The values of each metric.
-            properties: Context of the values, such as ``gather_id``. Properties can be searched, but are no
-                dimensions.
+        Properties, such as ``gather_id``, can be searched, but are no dimensions.
         """
         longest = max((len(values) for values in metrics.values()), default=0)
         for start in range(0, longest, _MOST_VALUES):

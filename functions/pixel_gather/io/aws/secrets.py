@@ -11,9 +11,6 @@ from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 def secret_text(name: str) -> str:
     """Return the text of a secret, without spaces around it.
 
-    Args:
-        name: Its name.
-
     Raises:
         DeniedError: This role may not read it.
         ThrottledError, UnreachableError, DeploymentError: As of every call of AWS's APIs.

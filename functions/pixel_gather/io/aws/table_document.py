@@ -21,12 +21,8 @@ def table_document(
 ) -> dict[str, Any]:
     """Describe one table, or a large ranking.
 
-    Args:
-        found: The answer of DescribeExecution.
-        counts: Item counts of the last Map Run, if one has begun.
-        summary: What was written before the last round, if it has been written.
-        now: The time up to which a running table's seconds are counted.
-        links_from: Start of the links to the table.
+    ``found`` is the answer of DescribeExecution. The counts are those of the last Map Run. The summary was
+    written before the last round.
     """
     summary = summary or {}
     output = json_object(found.get("output"))

@@ -21,13 +21,7 @@ def key_of_list(sha256: str, suffix: str) -> str:
 
 
 def is_uploaded(s3: Any, bucket: str, key: str) -> bool:
-    """Tell whether a list has been uploaded, and is young enough to outlive the gather that reads it.
-
-    Args:
-        s3: boto3's client of S3.
-        bucket: The control bucket.
-        key: The result of `key_of_list`.
-    """
+    """Tell whether a list has been uploaded, and is young enough to outlive the gather that reads it."""
     try:
         told = s3.head_object(Bucket=bucket, Key=key)
     except ClientError as error:

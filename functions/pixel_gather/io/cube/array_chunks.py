@@ -58,14 +58,8 @@ def put_array(
 ) -> None:
     """Put an array: its metadata, then every chunk. It replaces an array from an earlier try.
 
-    Args:
-        store: The cube.
-        name: Name of the array.
-        values: All of its values, numbers or (dtype ``object``) texts.
-        chunks: Shape of a chunk. Only the first axis is divided into chunks.
-        dims: Names of the dimensions.
-        attributes: Of the array.
-        fill_value: Value of the unused rows of the last chunk. None for zero or the empty text.
+    The values are numbers, or texts of dtype ``object``. Only the first axis is cut into chunks. The fill
+    value is that of unused rows of the last chunk; None for zero or the empty text.
     """
     fill = ("" if values.dtype == object else 0) if fill_value is None else fill_value
     array = ArrayMetadata(
@@ -88,13 +82,7 @@ def put_rows(
 ) -> None:
     """Put the chunks of consecutive rows. The last chunk may have unused rows.
 
-    Args:
-        store: The cube.
-        name: Name of the array.
-        start: First row. It is the first one of a chunk.
-        values: The rows.
-        chunk_rows: Rows in a chunk.
-        fill_value: Value of the unused rows of the last chunk.
+    The first row is the first one of a chunk.
     """
     first_chunk, within = divmod(start, chunk_rows)
     if within:

@@ -144,9 +144,7 @@ def with_bounded_codecs() -> Iterator[None]:
 def open_foreign_group(store: Store, *, is_consolidated: bool = True) -> zarr.Group:
     """Open a cube whose files anybody may have written.
 
-    Args:
-        store: At the cube's root.
-        is_consolidated: Whether arrays are described by the group's metadata if these hold them.
+    If it is consolidated, arrays are described by the group's metadata, where these hold them.
 
     Raises:
         FileNotFoundError: There is no group.

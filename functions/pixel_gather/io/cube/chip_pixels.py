@@ -66,11 +66,6 @@ class ChipPixels:
     def parts(self, name: str, shard: int, within: Sequence[int]) -> list[ChipPart]:
         """Return what is to be fetched for chips of one shard. Chips that are all fill are in no part.
 
-        Args:
-            name: The measurement.
-            shard: Number of the shard.
-            within: Places of the chips in it.
-
         Raises:
             StoreError: The shard's index cannot be read, or is damaged.
         """
@@ -104,10 +99,7 @@ class ChipPixels:
     def decode(self, name: str, content: Content, out: Pixels) -> None:
         """Decode one chip.
 
-        Args:
-            name: The measurement.
-            content: The compressed chip.
-            out: Shape (image, y, x), C order.
+        ``out`` is (image, y, x), in C order.
 
         Raises:
             StoreError: It is damaged.

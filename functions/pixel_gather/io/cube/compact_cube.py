@@ -28,9 +28,7 @@ from pixel_gather.io.store.listed import listed
 async def compaction_files(cube: ZarrCube, found: FoundCube) -> Mapping[str, bytes]:
     """Return the table of rows with the shards' new ETags, its receipt, and the group's metadata.
 
-    Args:
-        cube: A cube whose shards were written again.
-        found: The cube as it was before.
+    ``found`` is the cube as it was before.
 
     Raises:
         AppendRunningError: The files beside the arrays are those of an append that is not committed.

@@ -31,10 +31,6 @@ class CubeState:
 def cube_state(store: Store, *, place: str) -> CubeState | None:
     """Return the state of the cube, or None if none is there. Blocks.
 
-    Args:
-        store: At the cube's root.
-        place: The location as users write it, for messages.
-
     Raises:
         StoreError: It is no cube of a gather, its rows have no times, or it cannot be read.
     """

@@ -29,10 +29,6 @@ def finished_group(store: Store, place: str) -> Generator["zarr.Group"]:
 
     A cube of chips looks as if its arrays had rows; see `pixel_gather.io.cube.row_view`.
 
-    Args:
-        store: At the cube's root.
-        place: The location as users write it, for messages.
-
     Raises:
         StoreError: No finished cube is there, or it cannot be read.
     """
@@ -87,11 +83,8 @@ def errors_of_cube(place: str) -> Iterator[None]:
 def open_group(store: Store, *, is_consolidated: bool = True) -> "zarr.Group | None":
     """Return a cube's group, for all codecs of a gather; None if its metadata are missing or damaged.
 
-    A cube of chips looks as if its arrays had rows; see `pixel_gather.io.cube.row_view`.
-
-    Args:
-        store: At the cube's root.
-        is_consolidated: Whether arrays are described by the group's metadata, not by their own.
+    A cube of chips looks as if its arrays had rows; see `pixel_gather.io.cube.row_view`. If it is
+    consolidated, arrays are described by the group's metadata, not by their own.
     """
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 

@@ -47,9 +47,7 @@ _COMPRESSION: Final = "zstd(3)"
 def cube_metadata(plan: CubePlan, shards: Sequence[tuple[str, int, str]]) -> dict[str, Any]:
     """Return what the file says of its cube besides its rows.
 
-    Args:
-        plan: The cube.
-        shards: Key, size in bytes and ETag of each shard.
+    Of each shard, it has the key, the size in bytes and the ETag.
     """
     told: dict[str, Any] = {} if not plan.bands_are_axis else {"band_axis": BANDS}
     return told | {
@@ -78,12 +76,7 @@ def stored_shards(store: Store, plan: CubePlan) -> list[tuple[str, int, str]]:
 def shards_below(store: Store, arrays: Sequence[str], *, n_shards: int) -> list[tuple[str, int, str]]:
     """Return key, size in bytes and ETag of each stored shard, in the order of rows for each array.
 
-    S3 needs one request for 1,000 shards.
-
-    Args:
-        store: At the cube's root.
-        arrays: Names of the arrays that hold pixels.
-        n_shards: Shards along the rows. Those beyond are left out.
+    S3 needs one request for 1,000 shards. Those beyond ``n_shards`` along the rows are left out.
     """
     found: list[tuple[str, int, str]] = []
     for name in arrays:
@@ -98,10 +91,7 @@ def write_row_table(
 ) -> None:
     """Write the table while its batches arrive. Holds one batch in memory.
 
-    Args:
-        batches: Values of consecutive rows by name. All batches have the same names.
-        file: Where to write.
-        metadata: From `cube_metadata`.
+    All batches have the same names.
     """
     from arro3.core import RecordBatchReader  # noqa: PLC0415 # see above
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
@@ -126,9 +116,7 @@ def read_row_table(
 ) -> tuple[dict[str, Any], Iterator[dict[str, Values]]]:
     """Return `cube_metadata` and the values of consecutive rows, in batches, of a whole table.
 
-    Args:
-        content: The file.
-        names: Columns to return, if the table has them. All of them if not given.
+    Without names, it has all columns. What the table does not have is left out.
 
     Raises:
         RequestError: Its pages unpack to more than `check_pages` allows.
@@ -211,10 +199,7 @@ def read_table(
 ) -> tuple[dict[str, Any], dict[str, Values]]:
     """Return the metadata of a table, and some of its columns by name.
 
-    Args:
-        content: Content of the file.
-        names: The columns; None for all. What the table does not have is left out.
-        place: Its cube, for messages.
+    Without names, these are all. What the table does not have is left out.
 
     Raises:
         StoreError: It is no table of a cube's rows.

@@ -119,12 +119,8 @@ def with_unique_bytes(chunk: Part, codec: str) -> list[Part]:
     """Return a compressed chunk with random bytes behind it, which decoders skip.
 
     In Blosc, the places of all blocks stand at the frame's begin, so nothing reads what follows them. Only a
-    chunk that is stored as it is has no room. It becomes one block of one part, which is as long as the
-    plain bytes, so it is not compressed either.
-
-    Args:
-        chunk: From a `chunk_encoder`.
-        codec: Zstandard or Blosc.
+    chunk that is stored as it is has no room. It becomes one block of one part, which is as long as the plain
+    bytes, so it is not compressed either. The codec is Zstandard or Blosc.
     """
     unique = os.urandom(_UNIQUE_NBYTES)
     if codec == "zstd":
@@ -344,9 +340,7 @@ def split_chunks(content: memoryview, *, n: int) -> list[memoryview | None]:
 def places_of(content: memoryview, *, n: int) -> "np.ndarray[Any, np.dtype[np.uint64]]":
     """Return the index of a shard: offset and length of each chunk. `EMPTY` is the offset of absent ones.
 
-    Args:
-        content: The shard, or its end.
-        n: Its number of chunks.
+    The content is the shard, or its end.
 
     Raises:
         ValueError: The index is damaged.

@@ -35,10 +35,6 @@ class StoredCube:
     def __init__(self, store: Store, *, place: str) -> None:
         """Open a cube.
 
-        Args:
-            store: At the cube's root.
-            place: The location as users write it, for messages.
-
         Raises:
             StoreError: No finished cube with a receipt is there, or it cannot be read.
         """

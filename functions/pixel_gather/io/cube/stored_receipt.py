@@ -13,10 +13,6 @@ from pixel_gather.io.store.store_error_status import said_of_place
 def read_receipt(store: Store, place: str) -> Receipt:
     """Return a cube's receipt. Blocks.
 
-    Args:
-        store: At the cube's root.
-        place: The location as users write it, for messages.
-
     Raises:
         StoreError: There is no receipt, it is damaged, or the store refuses.
     """
@@ -35,11 +31,7 @@ def read_receipt(store: Store, place: str) -> Receipt:
 def refuse_chips(store: Store, place: str, *, done: str, instead: str) -> None:
     """Refuse a cube of chips. Blocks.
 
-    Args:
-        store: At the cube's root.
-        place: The location as users write it, for messages.
-        done: What cannot be done with it, such as ``replayed``.
-        instead: What can.
+    ``done`` is what cannot be done with it, such as ``replayed``, and ``instead`` what can.
 
     Raises:
         RequestError: The cube holds chips.

@@ -32,11 +32,7 @@ class WrittenReport:
 
 
 async def look_for_report(store: Store) -> WrittenReport:
-    """Look which report files exist. A file counts as missing if the store does not answer.
-
-    Args:
-        store: At the cube's root.
-    """
+    """Look which report files exist. A file counts as missing if the store does not answer."""
     has_figures, has_page = await asyncio.gather(_exists(store, REPORT_KEY), _exists(store, PAGE_KEY))
     return WrittenReport(has_figures=has_figures, has_page=has_page)
 

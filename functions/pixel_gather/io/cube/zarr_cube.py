@@ -336,11 +336,6 @@ class ZarrCube:
 def found_cube(root: Mapping[str, Any], *, place: str, etag: str) -> FoundCube:
     """Return the cube that a group's metadata describe.
 
-    Args:
-        root: The metadata.
-        place: Where they are.
-        etag: Their ETag.
-
     Raises:
         KeyError, TypeError, ValueError, AttributeError: No gather has made them.
     """

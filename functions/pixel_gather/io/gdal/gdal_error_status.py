@@ -87,8 +87,7 @@ _RULES: Final[tuple[tuple[str, str, _Sentence], ...]] = (
 def classify_messages(texts: Sequence[str]) -> tuple[str, str]:
     """Return the name of a status, and a sentence.
 
-    Args:
-        texts: GDAL's messages, from the outermost error to its cause.
+    The messages are GDAL's, from the outermost error to its cause.
     """
     told = "\n".join(texts)
     for pattern, status, sentence in _RULES:

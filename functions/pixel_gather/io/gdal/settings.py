@@ -47,9 +47,7 @@ class GdalSettings:
     def within_memory(cls, memory_mib: int, *, holds_a_shard: bool) -> Self:
         """Return the settings for a worker of this memory: one child process per vCPU, and each one's share.
 
-        Args:
-            memory_mib: All memory of the worker.
-            holds_a_shard: Whether most of it is needed for the pixels of a shard.
+        Less is left if a shard's pixels need most of it.
         """
         default = cls()
         shards_mib = 2 * max_task_nbytes(memory_mib) // 2**20 if holds_a_shard else 0

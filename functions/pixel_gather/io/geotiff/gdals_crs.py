@@ -67,11 +67,7 @@ class GdalsCrs:
     async def complete(self, digest: bytes, header: Header, *, overview: int | None, cost: Cost) -> Header:
         """Return a header with the CRS and the units that GDAL gives to files with this digest.
 
-        Args:
-            digest: The result of ``crs_digest``.
-            header: The header as this path reads it, without the CRS.
-            overview: The overview that the header describes.
-            cost: The time to wait and to ask is added to it.
+        The time to wait and to ask is added to the cost.
 
         Raises:
             UnsupportedError: GDAL's header differs in another field.

@@ -70,15 +70,8 @@ def build_header(
 ) -> Header:
     """Build the header of the full image, or of one of its overviews.
 
-    Args:
-        ifd: The first directory. Only this one is georeferenced.
-        layout: The layout of the full image.
-        href: The href of the source.
-        etag: The version that the directory was read from.
-        keys: The GeoKeys of the directory.
-        crs: The CRS that they name.
-        shown: The layout that windows are read from: the full image's or an overview's.
-        overviews: The overviews that were looked up.
+    The first directory alone is georeferenced, also where windows are read from an overview, as ``shown``
+    says.
 
     Raises:
         UnsupportedError: Only GDAL can tell what the tags mean.

@@ -437,10 +437,6 @@ class OpenedGeoTiff:
     async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int]:
         """Return how many bytes the tiles of a window take, and their first byte and the byte after the last.
 
-        Args:
-            window: It lies on the raster.
-            bands: Which bands, from 1.
-
         Raises:
             UnsupportedError: GDAL has to read it.
             SourceError: The object cannot be read.

@@ -157,14 +157,8 @@ def pack(
 ) -> bytes | None:
     """Pack a header, with the offsets and byte counts that have been fetched.
 
-    Args:
-        header: The header of the image or the overview.
-        layout: Its layout.
-        first: The first directory of the file.
-        ifd: The directory that windows are read from.
-        overview: The overview, or None for the full image.
-        is_masked: Whether a mask or an alpha band hides pixels, or None while not checked.
-        wanted: Tiles [first, stop) to pack where all tiles together are too many.
+    Where all tiles together are too many, the wanted ones [first, stop) are packed. A full image has no
+    overview. ``is_masked`` is None while it has not been checked.
 
     Returns:
         The packed header, or None: the object has no strong entity tag, the header is too long, or `unpack`

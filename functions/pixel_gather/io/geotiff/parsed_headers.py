@@ -60,9 +60,7 @@ class ParsedHeaders:
     def add(self, parsed: Parsed, viewed: Sequence[tuple[int, int]]) -> None:
         """Remember a header.
 
-        Args:
-            parsed: What parsing returned.
-            viewed: All places [start, stop) that it looked at.
+        ``viewed`` are all places [start, stop) that parsing looked at.
         """
         opened, digest = parsed
         header_bytes = opened.file.header_bytes

@@ -23,8 +23,7 @@ class SharedTiles:
     def __init__(self, most_nbytes: int) -> None:
         """Hold no tile.
 
-        Args:
-            most_nbytes: Bytes of the tiles that are kept. Those that somebody still copies from come on top.
+        Tiles that somebody still copies from come on top of ``most_nbytes``.
         """
         self._blocks = KeptValues[TileKey, Block](most_nbytes)
         self._coming: dict[TileKey, asyncio.Future[Block | None]] = {}

@@ -42,14 +42,7 @@ def found_parquet(
     dtypes: Mapping[str, str],
     meanings: Mapping[str, BandMeaning],
 ) -> bytes:
-    """Return the file.
-
-    Args:
-        kept: What the gather reads, in the order of the list.
-        left_out: What it does not read.
-        dtypes: The list's columns and their dtypes.
-        meanings: What the catalog says of each band. The file's metadata keep it.
-    """
+    """Return the file."""
     from arro3.core import RecordBatchReader  # noqa: PLC0415 # only plans of searches need it
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
@@ -70,12 +63,7 @@ def found_parquet(
 
 
 def found_sources(content: bytes, sources: Sources) -> SourceList:
-    """Return the list of `found_parquet` again: the same sources in the same order.
-
-    Args:
-        content: The file.
-        sources: The request's, by which it was found.
-    """
+    """Return the list of `found_parquet` again: the same sources in the same order."""
     asked = sources.searched
     left_out: list[LeftOut] = []
     meanings: dict[str, BandMeaning] = {}

@@ -156,8 +156,7 @@ def note_of_equal_times(
 def pattern_of_bands(same_time: Sequence[Sequence[str]]) -> str | None:
     """Return the pattern that tells bands apart in hrefs of equal times; None if there is none.
 
-    Args:
-        same_time: The hrefs of each time, at least two of each.
+    Each time has at least two hrefs.
     """
     candidates = (AUTO, *(pattern for pattern, _ in _patterns_of_words(same_time)))
     return next((each for each in candidates if _tells_apart(each, same_time)), None)

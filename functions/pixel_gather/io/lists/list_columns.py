@@ -30,9 +30,7 @@ _UNNAMEABLE = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 def check_name(name: str, *, what: str) -> None:
     """Refuse a name that cannot be the name of an array, or that an array of every cube has already.
 
-    Args:
-        name: Name of a column or a band.
-        what: ``column`` or ``band``; appears in the message.
+    ``what`` is ``column`` or ``band``.
 
     Raises:
         ValueError: The name cannot be used. The message says to rename it.

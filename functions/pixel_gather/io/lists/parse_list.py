@@ -92,10 +92,7 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
 def table_records(table: Any, *, name: str, check: Check = no_deadline) -> Records:
     """Return the records of a table that a program has given.
 
-    Args:
-        table: A data frame of pandas, an Arrow table of any library, or a sequence of dicts.
-        name: What errors call it.
-        check: Called for every row.
+    A table is a data frame of pandas, an Arrow table of any library, or a sequence of dicts.
 
     Raises:
         RequestError: A row is not what a list allows; also raised while iterating.

@@ -71,13 +71,8 @@ def named_sources(
 ) -> SourceList:
     """Return the sources that a request names.
 
-    Args:
-        sources: The request's.
-        objects: Reads lists. Its settings are used to list a prefix.
-        policy: Which sources may be read or listed.
-        list_policy: Where a list may lie.
-        find_scenes: Searches a catalog or a STAC API; None where that is not possible.
-        check: Called repeatedly, also while no source is found.
+    Lists are read, and a prefix is listed, as ``objects`` reaches stores. ``find_scenes`` is None where no
+    catalog can be searched. ``check`` is called repeatedly, also while no source is found.
     """
     if sources.are_searched:
         if find_scenes is None:
@@ -158,9 +153,7 @@ def _with_bands(found: SourceList, pattern: str) -> SourceList:
 def sources_of_hrefs(hrefs: Sequence[str], *, policy: HrefPolicy) -> SourceList:
     """Return the sources of hrefs in the request itself.
 
-    Args:
-        hrefs: A relative href is resolved against the policy's base.
-        policy: What may be read.
+    A relative href is resolved against the policy's base.
     """
     field = "sources.hrefs"
 

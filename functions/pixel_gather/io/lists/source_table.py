@@ -97,9 +97,7 @@ class SqliteSourceTable:
     def __init__(self, source_list: SourceList, *, check: Check = no_deadline) -> None:
         """Read the whole list and put it in order.
 
-        Args:
-            source_list: Is read to its end.
-            check: Called while the lines are sorted.
+        ``check`` is called while the lines are sorted.
 
         Raises:
             RequestError: A line is wrong, or lines contradict each other.

@@ -37,10 +37,8 @@ def parquet_batches(
 ) -> "tuple[Schema, Iterator[RecordBatch]]":
     """Return the schema of a Parquet file, and its batches, which are decoded one at a time.
 
-    Args:
-        file: Is read at many positions, also while batches are taken. The caller closes it.
-        batch_size: Most rows of a batch.
-        check: Called while the file is decoded. Raises to give it up.
+    The file is read at many positions, also while batches are taken. The caller closes it. ``check`` is
+    called meanwhile, and raises to give it up.
 
     Raises:
         ParquetError: The file cannot be decoded. The batches raise it, too.

@@ -34,10 +34,7 @@ type _Struct = dict[int, Any]
 def check_pages(file: io.BufferedReader, *, field: str, check: Check) -> None:
     """Refuse a Parquet file whose pages take too much memory.
 
-    Args:
-        file: Read at many positions, and left at its start.
-        field: What the error names.
-        check: Called for every page.
+    The file is left at its start. ``check`` is called for every page.
 
     Raises:
         RequestError: The pages take more than ``LARGEST_UNPACKED_NBYTES``.
@@ -56,9 +53,7 @@ def check_pages(file: io.BufferedReader, *, field: str, check: Check) -> None:
 def unpacked_nbytes(file: io.BufferedReader, *, check: Check) -> int:
     """Return the most memory that the pages take at one time, according to their headers.
 
-    Args:
-        file: Read at many positions. Its position afterwards is undefined.
-        check: Called for every page.
+    The file's position afterwards is undefined. ``check`` is called for every page.
 
     Raises:
         ValueError: The headers cannot be understood.

@@ -32,11 +32,8 @@ def page_style() -> str:
 def html_page(content: str, *, title: str, style: str, head_title: str | None = None) -> str:
     """Return a page that needs no other file.
 
-    Args:
-        content: HTML below the title.
-        title: Plain text.
-        style: CSS beside that of all pages.
-        head_title: What the browser's tab says; the title, if not given.
+    The title is plain text. The browser's tab shows it unless it has a title of its own. The style comes
+    beside that of all pages.
     """
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

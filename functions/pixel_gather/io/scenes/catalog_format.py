@@ -126,10 +126,7 @@ class CatalogParts(msgspec.Struct, frozen=True, kw_only=True):
 def head_to_bytes(header: CatalogHeader, table: BlockTable, offsets: np.ndarray[Any, Any]) -> bytes:
     """Return everything of a columns file that comes before its blocks.
 
-    Args:
-        header: What it holds.
-        table: Table of its blocks.
-        offsets: Where each group of items begins in the items file, and where the last one ends.
+    An offset tells where a group of items begins in the items file; the last one, where all end.
     """
     text = msgspec.json.encode(header)
     text = text.ljust(_pad_nbytes(len(text)))

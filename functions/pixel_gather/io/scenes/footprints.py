@@ -32,11 +32,8 @@ def parse_shapes(geometries: Sequence[bytes | None], *, name_of: Callable[[int],
     """Return GeoJSON geometries as shapes; None where there is none.
 
     Most are read by GEOS. It refuses, or may read in another way, rings that are not closed, heights and
-    unusual spellings. These are left to `shapely.geometry.shape`, as in a search.
-
-    Args:
-        geometries: Each as JSON, or None.
-        name_of: Returns what an error calls the geometry of this number.
+    unusual spellings. These are left to `shapely.geometry.shape`, as in a search. Each is JSON. ``name_of``
+    returns what an error calls the one of a number.
 
     Raises:
         RequestError: One is no GeoJSON geometry.

@@ -105,13 +105,6 @@ async def catalog_scenes(
 ) -> FoundScenes:
     """Return what a catalog finds.
 
-    Args:
-        wanted: The search.
-        store: Where the catalog lies.
-        key: Key of its Parquet file.
-        place: What errors call that file.
-        take: What is kept of each item.
-
     Raises:
         NoSceneError: Nothing is found, and a condition names a property that no scene has.
         BudgetError: More scenes are found than wanted at most.
@@ -148,11 +141,6 @@ def check_properties(wanted: SearchCriteria, known: Sequence[str]) -> None:
 
 def with_latest(found: FoundScenes, duplicates: Duplicates, *, by: Sequence[str] = ()) -> FoundScenes:
     """Return what was found with one processing of each scene, or all of them.
-
-    Args:
-        found: What was found.
-        duplicates: Which processings are kept.
-        by: As `without_duplicates` takes it.
 
     Raises:
         RequestError: There are duplicates, and ``duplicates`` is ``fail``.

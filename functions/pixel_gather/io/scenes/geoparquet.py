@@ -61,10 +61,7 @@ _BBOX: Final = ("xmin", "ymin", "xmax", "ymax")
 def write_geoparquet(spooled: SpooledItems, which: np.ndarray[Any, Any], file: IO[bytes]) -> None:
     """Write items in an order, holding one group of rows at a time.
 
-    Args:
-        spooled: The items.
-        which: Their numbers, in the order of the rows.
-        file: Written to, from where it stands.
+    The numbers are those of the items, in the order of the rows.
     """
     from arro3.core import RecordBatchReader  # noqa: PLC0415 # only a catalog's writer needs it
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
@@ -85,10 +82,7 @@ def items_of_geoparquet(
 ) -> Iterator[dict[str, Any]]:
     """Yield the items of a STAC-GeoParquet file.
 
-    Args:
-        file: The file.
-        name: What errors call it.
-        skipped: Gets rows that are no items.
+    ``skipped`` gets rows that are no items.
 
     Raises:
         RequestError: It is no such file. Or a row is no item, and ``skipped`` is None.
@@ -191,9 +185,7 @@ def _batches(
 def _row(item: _Parts, changed: Mapping[str, Kind]) -> dict[str, Any]:
     """Return a row to be written as JSON; most of its columns are the item's own JSON.
 
-    Args:
-        item: The JSON of its parts.
-        changed: Kinds of the columns that a Parquet file writes otherwise than the item.
+    ``changed`` are the columns that a Parquet file writes otherwise than the item.
     """
     row: dict[str, Any] = dict(_columns(item))
     for name, kind in changed.items():

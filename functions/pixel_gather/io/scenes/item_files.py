@@ -37,12 +37,8 @@ def items_of_file(
 ) -> Iterator[dict[str, Any]]:
     """Yield the items of a file, whichever of the four kinds it is.
 
-    Args:
-        href: Href of the file, checked.
-        objects: Reads what is remote; belongs to the caller.
-        read_document: Reads what a static catalog links to; it refuses hrefs that may not be read.
-        check: Called again and again; raises TimeoutError once time is up.
-        skipped: Gets lines, features and linked documents that are no items.
+    ``read_document`` reads what a static catalog links to, and refuses what may not be read. ``skipped`` gets
+    lines, features and documents that are no items. ``check`` is called again and again.
 
     Raises:
         RequestError: It is none of the four, or cannot be read. Or one of these is no item, and ``skipped``

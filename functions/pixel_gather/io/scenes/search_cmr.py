@@ -37,10 +37,7 @@ def cmr_items(
 ) -> Iterator[dict[str, Any]]:
     """Yield the granules that CMR finds, as STAC items.
 
-    Args:
-        search: What is asked.
-        client: Asks.
-        skipped: Gets granules without a place, a time or data.
+    ``skipped`` gets granules without a place, a time or data.
 
     Raises:
         RequestError: No collection is named, or CMR refuses the search.

@@ -54,11 +54,7 @@ class SceneSearcher:
     ) -> FoundScenes:
         """Return the scenes that are wanted, with what is needed of each.
 
-        Args:
-            asked: Where they are looked for.
-            wanted: Which ones.
-            choices: The assets that are read of them.
-            cost: The search's requests are added to it.
+        The search's requests are added to the cost.
 
         Raises:
             RequestError: Something that is asked, or an item, is wrong.
@@ -126,10 +122,6 @@ class SceneSearcher:
 
 def opened_folder(href: str, settings: StoreSettings) -> tuple[Store, str]:
     """Open the store of a catalog that is to be read; no folder is made.
-
-    Args:
-        href: Href of the catalog's Parquet file, checked.
-        settings: How the store is reached.
 
     Returns:
         The store, and the catalog's key in it.

@@ -127,9 +127,7 @@ class Catalog:
     ) -> AsyncIterator[tuple[Position, Item]]:
         """Yield the scenes of a query, newest first.
 
-        Args:
-            query: What is wanted.
-            n_expected: How many scenes the caller will most likely take; so many items are read at first.
+        ``n_expected`` scenes will most likely be taken, so as many items are read at first.
         """
         # which processing is the latest may be decided by a scene of an earlier page
         matches = await self.matches(replace(query, after=None) if query.is_latest else query)
@@ -198,9 +196,7 @@ class Catalog:
     async def page(self, query: SceneQuery, *, limit: int) -> Page:
         """Return the first scenes of a query.
 
-        Args:
-            query: Begins behind its ``after``.
-            limit: Most scenes of the page.
+        They begin behind its ``after``.
         """
         found: list[Item] = []
         last = None
@@ -260,11 +256,8 @@ async def open_catalog(
 ) -> Catalog:
     """Open the newest version of a catalog; again if it is replaced meanwhile.
 
-    Args:
-        store: Where it lies.
-        key: Key of its Parquet file; the search reads the files beside it.
-        place: What errors call that file, its key if not given.
-        most_in_memory: Scenes up to which all columns are held.
+    The other files lie beside the Parquet file of this key. Up to ``most_in_memory`` scenes, all columns are
+    held. Errors call the file by its place, or else by its key.
 
     Raises:
         StoreError: There is none, or it is damaged.

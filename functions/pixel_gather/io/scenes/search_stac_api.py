@@ -48,11 +48,7 @@ def search_items(
 ) -> Iterator[dict[str, Any]]:
     """Yield the items that an API finds, each once, in its order.
 
-    Args:
-        search: What is asked.
-        api: Address of its landing page.
-        client: Asks.
-        skipped: Gets what is no STAC item.
+    ``skipped`` gets what is no STAC item.
 
     Raises:
         RequestError: The API refuses the search or is no STAC API. Or it sends what is no STAC item, and

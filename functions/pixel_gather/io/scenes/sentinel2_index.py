@@ -28,10 +28,7 @@ def items_of_index(
 ) -> Iterator[dict[str, Any]]:
     """Yield one item a line.
 
-    Args:
-        file: The CSV, gzipped or not.
-        name: What errors call it.
-        skipped: Gets lines without a place or a time.
+    The CSV may be gzipped. ``skipped`` gets lines without a place or a time.
 
     Raises:
         RequestError: It cannot be read, or a column is missing. Or a line has no place or no time, and

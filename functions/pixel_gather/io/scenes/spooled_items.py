@@ -98,10 +98,7 @@ class SpooledItems:
     ) -> None:
         """Take items; each is checked.
 
-        Args:
-            items: STAC items.
-            name: What an item is called.
-            skipped: Gets those that are no STAC items.
+        ``skipped`` gets those that are no STAC items.
 
         Raises:
             RequestError: One of them is no STAC item, and ``skipped`` is None.

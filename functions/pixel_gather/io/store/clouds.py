@@ -58,11 +58,6 @@ _S3_UNSIGNED: Final = {"skip_signature": True, "access_key_id": "none", "secret_
 def open_bucket(root: str, settings: "StoreSettings", options: Mapping[str, Any]) -> Bucket:
     """Create the client of ``s3://bucket``, ``gs://bucket``, ``az://container`` or ``abfs://container@host``.
 
-    Args:
-        root: The bucket or container.
-        settings: How it is reached.
-        options: obstore's options that are the same for all stores.
-
     Raises:
         DeniedError: There are no credentials, or they cannot be used, or no account is named.
         MissingExtraError: The credentials need a package that is not installed.

@@ -87,10 +87,7 @@ class HedgedGets:
     ) -> None:
         """Send nothing yet.
 
-        Args:
-            back_end: Decides which requests are late.
-            first_byte_timeout_s: Longest wait for the first byte of an answer.
-            is_final: Tells whether another request would fail with the same error.
+        ``is_final`` tells whether another request would fail with the same error.
         """
         self.back_end = back_end
         self._first_byte_timeout_s = first_byte_timeout_s
@@ -101,9 +98,7 @@ class HedgedGets:
     async def get(self, send: Send, cost: Cost) -> RangeAnswer:
         """Send a request, and a hedge if it is late. On return neither is in flight.
 
-        Args:
-            send: Called for each of the two.
-            cost: A hedge is counted in it.
+        A hedge is counted in the cost.
 
         Returns:
             The first good answer.

@@ -48,10 +48,7 @@ class JsonClient:
     ) -> None:
         """Connect when first asked.
 
-        Args:
-            check_url: Passed by every address.
-            sleep: Waits between two tries.
-            headers: Sent with every request, such as a token.
+        Every address passes ``check_url``. The headers, such as a token, are sent with every request.
         """
         import urllib3  # noqa: PLC0415 # 40 ms that only catalogs pay
 

@@ -52,11 +52,7 @@ class HttpRefusedError(PickledError, OSError):
     def __init__(self, status: Status, reason: str, tries: int, *, throttles: bool = False) -> None:
         """Say what it means for the source.
 
-        Args:
-            status: Status of the source.
-            reason: Why, in a sentence.
-            tries: How many retries are worthwhile.
-            throttles: Whether the server wants fewer requests.
+        ``tries`` says how many retries are worthwhile.
         """
         super().__init__(reason)
         self.throttles = throttles
@@ -88,12 +84,8 @@ class FixedHost:
     ) -> None:
         """Connect at the first request.
 
-        Args:
-            root: Scheme and host, without a trailing slash.
-            connect_timeout_s: Longest wait for a connection.
-            first_byte_timeout_s: Longest wait for the first byte of an answer.
-            stall_timeout_s: Longest silence within an answer.
-            request_timeout_s: Longest time for an answer, including its body.
+        The root has no trailing slash. The time-outs are those of a connection, of the first byte, of silence
+        within an answer, and of all of it.
         """
         import urllib3  # noqa: PLC0415 # 40 ms that only deployments with web servers pay
 
@@ -120,12 +112,8 @@ class FixedHost:
     ) -> asyncio.Future[RangeAnswer]:
         """Read bytes [start, stop).
 
-        Args:
-            path: Path on the host, not percent-encoded.
-            start: First byte.
-            stop: Byte after the last.
-            if_match: ETag of the version to read.
-            on_begin: Called in another thread at the first byte of the answer.
+        The path is not percent-encoded. ``on_begin`` is called in another thread at the first byte of the
+        answer.
 
         Raises:
             HttpRefusedError: The bytes cannot be read.

@@ -78,10 +78,7 @@ def open_list_file(
 def parquet_errors(says: str, *, field: str, check: Check) -> Iterator[None]:
     """Turn errors of a Parquet file into a ``RequestError``.
 
-    Args:
-        says: Start of the message; arro3's own message follows.
-        field: What the error names.
-        check: Called first. Raises if the time limit was the real cause.
+    ``check`` raises if the time limit was the real cause. arro3's own message follows ``says``.
     """
     try:
         yield

@@ -64,12 +64,7 @@ class RangedGets:
     ) -> None:
         """Send nothing yet.
 
-        Args:
-            root: The back end, as `split_href` returns it.
-            store: Its client.
-            hedging: Which requests get a hedge. None: no hedges.
-            first_byte_timeout_s: Longest wait for the first byte of an answer.
-            pace: Learns of each answer.
+        The root is that of `split_href`. The pace learns of each answer.
         """
         self._root = root
         self._store = store
@@ -83,10 +78,7 @@ class RangedGets:
     async def get(self, path: str, wanted: Wanted, cost: Cost) -> RangeAnswer:
         """Read a range. A second request is sent where the first is late.
 
-        Args:
-            path: Path in the store.
-            wanted: Which bytes.
-            cost: A hedge is counted in it.
+        A hedge is counted in the cost.
 
         Raises:
             STORE_ERRORS: No request was answered well.

@@ -73,10 +73,6 @@ class Signing:
     def bucket(self, root: str, options: dict[str, Any]) -> S3Store:
         """Return the client of a bucket of NASA's.
 
-        Args:
-            root: ``s3://bucket``.
-            options: The client's other options.
-
         Raises:
             DeniedError: There is no token.
         """
@@ -92,11 +88,6 @@ class Signing:
 
     def blobs(self, account: str, container: str, options: dict[str, Any]) -> AzureStore:
         """Return the client of a container of Azure's.
-
-        Args:
-            account: Its name.
-            container: Its name.
-            options: The client's other options.
 
         Raises:
             SigningError: There is a file of settings that cannot be read.

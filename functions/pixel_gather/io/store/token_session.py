@@ -72,12 +72,7 @@ class TokenSession:
     """Asks for tokens over urllib3; follows no redirect."""
 
     def __init__(self, *, longest_jitter_s: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Ask nothing yet.
-
-        Args:
-            longest_jitter_s: Longest random wait before the first request.
-            sleep: Waits.
-        """
+        """Ask nothing yet."""
         import urllib3  # noqa: PLC0415 # 40 ms that only signed gathers pay
 
         self._sleep = sleep

@@ -27,14 +27,8 @@ async def upload[Batch](
     """Write a file to a store in parts while its batches arrive.
 
     Nothing is written without batches, after an error, or when cancelled: an existing file then stays
-    unchanged. On return ``batches`` is no longer being iterated.
-
-    Args:
-        batches: The content.
-        write: Called in a thread. Writes all batches to the file.
-        store: Where to write.
-        key: The file's key.
-        on_bytes: Called with the file's content, part by part, in a thread.
+    unchanged. On return ``batches`` is no longer being iterated. ``write`` writes all batches to the file, in
+    a thread. ``on_bytes`` is called there with the content, part by part.
 
     Raises:
         Exception: Whatever the store, ``write`` or ``batches`` raises.

@@ -44,12 +44,7 @@ def page_of(
 ) -> str:
     """Return the page of one gather.
 
-    Args:
-        evidence: Evidence of the gather.
-        columns: Columns of the table: that of the gather, and others for comparison.
-        plots: Figures of the gather.
-        findings: Sentences.
-        viewer: The page beside it that shows the cube's pixels; None if there is none.
+    The first column is that of the gather. The viewer is the page beside it that shows the cube's pixels.
     """
     return _rendered(
         title=evidence.name,
@@ -86,13 +81,8 @@ def comparison_of(
 ) -> str:
     """Return the page of several runs side by side.
 
-    Args:
-        evidences: Evidence of those runs that made cubes. The contact sheets of the first twelve are shown.
-            The map has the first twelve with a place on the Earth.
-        title: Title of the page.
-        columns: Columns of the table, one per run.
-        plots: Figures of all runs.
-        findings: Sentences.
+    Of those that made cubes, the contact sheets of the first twelve are shown. The map has the first twelve
+    with a place on the Earth.
     """
     shown = [each for each in evidences if each.looks]
     placed = [(each.footprints, each.source_footprints) for each in evidences if each.footprints is not None]

@@ -87,11 +87,7 @@ def map_of(
 ) -> MapView:
     """Return the figure.
 
-    Args:
-        footprints: The window and sampled sources.
-        known: All sources whose header is known. The sampled ones are drawn only if this is None.
-        is_aligned: Whether the window lies there on all sources.
-        n_sources: Number of sources of the cube.
+    The sampled sources are drawn only if the headers of all are not known.
     """
     return _map(
         "Where it lies",
@@ -104,8 +100,7 @@ def map_of(
 def map_of_cubes(cubes: Sequence[tuple[Footprints, SourceFootprints | None]]) -> MapView:
     """Return one figure of several cubes: each window, and the footprints of all sources.
 
-    Args:
-        cubes: At least one. For each, the window and sampled sources; and all sources whose header is known.
+    There is at least one. Each has its window with sampled sources, and all sources whose header is known.
     """
     windows = tuple(dict.fromkeys(each.window for each, _ in cubes))
     rings = tuple(dict.fromkeys(ring for each, known in cubes for ring in _rings_of(each, known)))

@@ -30,13 +30,7 @@ _HAPPENED: Final = {
 
 
 def sentence_of(report: Report, coverage: Coverage, *, period: str | None = None) -> str:
-    """Return such as ``24 dates, Aug 2017 to Aug 2018: 17 read, 7 failed (4 corrupt, 3 missing).``.
-
-    Args:
-        report: The gather's.
-        coverage: Of its rows.
-        period: What the rows were reduced by, if each is no scene.
-    """
+    """Return such as ``24 dates, Aug 2017 to Aug 2018: 17 read, 7 failed (4 corrupt, 3 missing).``."""
     n_rows = report.shape[0]
     is_abreast = report.n_sources != n_rows or len(coverage.status.T) > 1
     span = ""

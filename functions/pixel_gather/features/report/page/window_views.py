@@ -168,13 +168,7 @@ def _view(choice: _Choice, *, is_lossless: bool, most_film_nbytes: int) -> LookV
 
 
 def _shown(windows: Sequence[Picture], paint: Paint, *, is_lossless: bool) -> PictureView:
-    """Return the view of one window.
-
-    Args:
-        windows: The window's picture in each channel.
-        paint: Makes a picture of them.
-        is_lossless: Whether the image is exact.
-    """
+    """Return the view of one window."""
     channels = [
         ColourChannel(pixels=each.pixels, is_valid=each.is_valid)
         for each in windows

@@ -84,12 +84,7 @@ class Climb:
         self._deaf_until_s = 0.0
 
     def answered(self, *, first_byte_s: float, is_wanted: bool) -> None:
-        """Record an answer, which comes before its source is finished.
-
-        Args:
-            first_byte_s: Seconds from the request to the first byte.
-            is_wanted: Whether a source waits for a permit.
-        """
+        """Record an answer, which comes before its source is finished."""
         self._nearest_s = min(self._nearest_s, first_byte_s)
         is_far = self._nearest_s >= _FAR_S
         if self._is_ramping and is_wanted and is_far:
@@ -117,11 +112,7 @@ class Climb:
         self._sample = _Sample()
 
     def failed(self, *, is_wanted: bool) -> None:
-        """Record a source that was not read. Its time does not count.
-
-        Args:
-            is_wanted: Whether another source waits for a permit.
-        """
+        """Record a source that was not read. Its time does not count."""
         if not is_wanted:
             self.rested()
 

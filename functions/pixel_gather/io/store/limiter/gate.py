@@ -109,10 +109,7 @@ class Gate:
     def leave(self, weight: int, entered: tuple[int, float], *, n_requests: int | None) -> None:
         """Let go of a source that was admitted with ``entered``.
 
-        Args:
-            weight: As in `enter`.
-            entered: What `enter` returned.
-            n_requests: Requests that the source needed. None if it was not read.
+        ``n_requests`` is None for a source that was not read.
         """
         is_wanted = bool(self._waiting)
         if n_requests is None:

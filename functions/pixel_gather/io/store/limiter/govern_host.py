@@ -86,10 +86,7 @@ class HostGovernor:
     def __init__(self, ledger: Ledger, budget: Budget, *, clock: Callable[[], float] | None = None) -> None:
         """Ask for nothing yet.
 
-        Args:
-            ledger: Where the leases of all workers are.
-            budget: What all of them may send. It may be changed.
-            clock: The worker's own clock, in seconds from any time on.
+        The budget of all workers may be changed. The clock is the worker's own.
         """
         self.budget = budget
         self._ledger = ledger

@@ -34,12 +34,7 @@ class ObjectLedger:
     """The ledger of one host as an object."""
 
     def __init__(self, store: Store, key: str) -> None:
-        """Read nothing yet.
-
-        Args:
-            store: Where.
-            key: The key of the ledger. The clock lies beside it.
-        """
+        """Read nothing yet."""
         self._store = store
         self._key = key
         self._clock_key = f"{key.rpartition('/')[0]}/{_CLOCK}".lstrip("/")
@@ -76,9 +71,8 @@ class HostBudgets:
     def __init__(self, per_s: Mapping[str, float], *, open_store: Callable[[], tuple[Store, str]]) -> None:
         """Open nothing yet.
 
-        Args:
-            per_s: Requests a second by all workers together, by ``s3://bucket`` or ``https://host``.
-            open_store: Returns where the ledgers lie, and the start of their keys.
+        The limits are those of all workers together, by ``s3://bucket`` or ``https://host``. ``open_store``
+        returns where the ledgers lie, and the start of their keys.
         """
         self._always = dict(per_s)
         self._per_s = dict(per_s)
@@ -90,9 +84,7 @@ class HostBudgets:
     def use(self, per_s: Mapping[str, float], *, n_workers: int) -> None:
         """Follow the limits of the gather at hand, too. The lower one of two holds.
 
-        Args:
-            per_s: As at the start.
-            n_workers: Workers of the gather that start at about the same time.
+        The workers of the gather start at about the same time.
         """
         both = [self._always, per_s]
         roots = self._always.keys() | per_s.keys()
