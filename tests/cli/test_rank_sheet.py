@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.browser import LOADED, Page, needs_browser, opened_browser
+from support.browser import LOADED, Page, faults, needs_browser, opened_browser
 from support.pages import FILES
 
 pytestmark = [pytest.mark.slow, needs_browser]
@@ -61,3 +61,16 @@ def test_sheet_says_dates_scale_and_what_was_not_read(page: Page, sheet: str) ->
     assert page.run("Array.from(document.images, (each) => each.alt)") == ["s1, 2024-01-02", "s0, 2024-01-01"]
     assert page.run("document.querySelector('.bar.viridis').ariaLabel").startswith("Colour bar from ")
     assert "the same for all scenes; hatched: no data" in text
+
+
+def test_sheet_shows_values_on_a_telephone(page: Page, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Also beside long names of scenes, and with a long expression above."""
+    folder = tmp_path_factory.mktemp("long")
+    _open(page, FILES["ranking of products"](folder), width=390, is_dark=True)
+    right = page.run(
+        "Math.max(...Array.from(document.querySelectorAll('td.n'), "
+        "(each) => each.getBoundingClientRect().right))"
+    )
+
+    assert 100 < right <= 390
+    assert faults(page) == []

@@ -417,7 +417,7 @@ def test_a_scene_without_a_band_is_listed_as_absent(folder: Path, tmp_path: Path
     assert (last["id"], last["status"], last["reason"]) == (
         "scene 3",
         "absent",
-        "the list names no nir for it",
+        "the list names no nir for this scene",
     )
 
 

@@ -124,6 +124,17 @@ def test_a_ranking_of_scenes_outside_the_area_is_one_line() -> None:
         assert "<table>" not in html
 
 
+def test_a_sheet_says_once_what_a_scene_lacks(tmp_path: Path) -> None:
+    """Where its picture would be, and not a second time as its value. No rank is a range here."""
+    (tmp_path / "list.csv").write_text(f"href,band,scene\n{_UNITED_STATES},B3,lone\n{FILES[0]},B4,other\n")
+    found = rank(str(tmp_path / "list.csv"), by="red", bands={"red": "B4"}, mask={"band": "B4", "drop": [1]})
+
+    page = sheet_html(found, [{}] * 2)
+    assert "not read: the list names no red and no B4 for this scene" in page
+    assert page.count("the list names") == 1
+    assert "A range of ranks" not in page
+
+
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A catalog of thirty scenes."""

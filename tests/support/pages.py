@@ -136,6 +136,17 @@ def _ranking_of_classes(folder: Path) -> str:
     return _sheet(folder, lines, "--by", "scl", "--statistic", "share_above:7")
 
 
+def _ranking_of_products(folder: Path) -> str:
+    lines = ["href,time,band,scene"]
+    for n in range(2):
+        for band in ("B4", "B5"):
+            make_cog(folder / f"{band}_{n}.tif", landscape(n + len(band), side=256))
+            lines.append(
+                f"{folder}/{band}_{n}.tif,2024-01-0{n + 1},{band},LC08_L1TP_013032_2018071{n}-564b1c64"
+            )
+    return _sheet(folder, lines, "--by", "(nir-red)/(nir+red+10000)", "--bands", "red=B4,nir=B5")
+
+
 def _sheet(folder: Path, lines: list[str], *arguments: str) -> str:
     (folder / "list.csv").write_text("\n".join(lines))
     with pytest.raises(SystemExit):
@@ -174,6 +185,7 @@ FILES: Final[Mapping[str, Callable[[Path], str]]] = {
     "series": _series,
     "ranking": _ranking,
     "ranking of classes": _ranking_of_classes,
+    "ranking of products": _ranking_of_products,
 }
 """Pages that are files, and who writes each into a folder and returns its address."""
 

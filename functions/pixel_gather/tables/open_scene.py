@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.plurals import none_of
 from pixel_gather.core.model.scaling import Scaling
 from pixel_gather.core.model.source import Cost, CubeRow, Header
 from pixel_gather.core.model.status import Status
@@ -140,7 +141,7 @@ async def open_scene(row: CubeRow, *, values: Values, access: ImageAccess, cost:
     if values.mask is not None and mask is None:
         lacking.append(values.mask.band)
     if lacking:
-        reason = f"the list names no {' and no '.join(lacking)} for it"
+        reason = f"the list names {none_of(lacking)} for this scene"
         raise SourceError(reason, href="", status=Status.ABSENT)
     wanted = {name: band for name, band in found.items() if band is not None}
     hrefs = tuple(dict.fromkeys(each.source.href for each in [*wanted.values(), *([mask] if mask else [])]))

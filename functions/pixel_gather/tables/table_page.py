@@ -83,8 +83,8 @@ def table_page(table: Path) -> str:
         f"<h2>Series</h2>{charts}"
         f"<h2>Last values</h2>{_map(drawn, units.get(drawn.names[0], ''))}"
         f"<h2>What has no value</h2>{_failed(drawn, base)}"
-        f"<h2>Price</h2><p>Its images took {counted(n_requests, 'request')} and {nbytes / 1e6:,.2f} MB. "
-        f"In the Region of the images, the requests cost ${n_requests * USD_PER_GET:.6f} on S3.</p>\n"
+        f"<h2>Price</h2><p>The images took {counted(n_requests, 'request')} and {nbytes / 1e6:,.2f} MB. "
+        f"On S3, in the Region of the images, such requests cost ${n_requests * USD_PER_GET:.6f}.</p>\n"
     )
     return html_page(content, title=title, style=_STYLE)
 

@@ -1,4 +1,6 @@
-"""Write a number with its noun: 1 source, 2 sources. Pure."""
+"""Write a number with its noun, 1 source, 2 sources, and names in a sentence. Pure."""
+
+from collections.abc import Iterable
 
 
 def counted(n: int, thing: str) -> str:
@@ -9,3 +11,9 @@ def counted(n: int, thing: str) -> str:
         thing: The singular noun, such as ``source``.
     """
     return f"{n:,} {thing}{'' if n == 1 else 's'}"
+
+
+def none_of(names: Iterable[str]) -> str:
+    """Return what is not there: ``no nir``, or ``no nir, no red and no scl``. A name counts once."""
+    *first, last = [f"no {name}" for name in dict.fromkeys(names)]
+    return f"{', '.join(first)} and {last}" if first else last

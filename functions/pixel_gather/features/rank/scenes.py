@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pixel_gather.core.model.plurals import none_of
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.features.rank.ranking_request import RankingRequest
@@ -70,7 +71,7 @@ def make_scene(row: CubeRow, *, bands: Sequence[str], request: RankingRequest) -
         time_us=row.time_us,
         bands={name: band for name, band in found.items() if band is not None},
         mask=mask,
-        missing=f"the list names no {' and no '.join(lacking)} for it" if lacking else None,
+        missing=f"the list names {none_of(lacking)} for this scene" if lacking else None,
     )
 
 

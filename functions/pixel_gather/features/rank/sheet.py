@@ -25,11 +25,13 @@ _WIDTH: Final = 360
 
 _STYLE: Final = """
 td { vertical-align: middle; } small { white-space: nowrap; color: var(--figure-muted); font-size: 0.85rem; }
+.dates { white-space: nowrap; }
 .picture, .missing { width: 7rem; max-height: 9rem; object-fit: contain; } .missing { min-height: 4rem; }
 .bars { width: 40%; } .bars svg { display: block; width: 100%; min-width: 8rem; height: 1.5rem; }
 @media (max-width: 48rem) {
-  .bars { display: none; }
+  .bars, .level { display: none; }
   th, td { padding-right: 0.75rem; }
+  .scene { overflow-wrap: anywhere; min-width: 6rem; }
   .picture, .missing { width: 5rem; }
 }
 """
@@ -57,21 +59,26 @@ def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
     rows = [row for row, _ in pairs]
     ends = bar_ends(rows)
     request = ranking.request
-    expression = "" if request.expression is None else f"<code>{escape(request.expression.text)}</code>, "
+    text = "" if request.expression is None else request.expression.text
+    expression = f"<code>{escape(text)}</code>, " if text not in ("", request.by) else ""
+    statistic = request.statistic.text
+    if not expression and statistic == "mean":
+        statistic = "Mean"
     title = f"Scenes by {request.by}"
     body = "".join(_row(row, image, ends) for row, image in pairs)
     head = (
-        "<tr><th class=n scope=col>rank</th><th scope=col>picture</th><th scope=col>scene</th>"
+        "<tr><th class=n scope=col>rank</th><th scope=col>picture</th><th class=scene scope=col>scene</th>"
         "<th class=n scope=col>value</th><th class=bars scope=col>value and 95 % interval</th>"
-        "<th class=n scope=col>clear</th><th scope=col>read at</th></tr>"
+        "<th class=n scope=col>clear</th><th class=level scope=col>read at</th></tr>"
     )
     table = (
         '<div class="wide" tabindex="0" role="region" aria-label="Scenes"><table><thead>'
         f"{head}</thead><tbody>\n{body}</tbody></table></div>"
     )
     lacking = "".join(f"<p>{escape(each)}.</p>\n" for each in repeated)
-    ranks = "A range of ranks says that scenes are within each other's error.\n" if rows else ""
-    content = f"""<p>{expression}{escape(request.statistic.text)} over the area;
+    has_ranges = any(row["rank_low"] != row["rank_high"] for row in rows)
+    ranks = "A range of ranks says that scenes are within each other's error.\n" if has_ranges else ""
+    content = f"""<p>{expression}{escape(statistic)} over the area;
 {len(rows):,} of {counted(len(scenes), "scene")}{_span(rows)}.</p>
 {_legend(classes) if classes else _scale(scale, request.by)}
 {table if rows else ""}
@@ -85,7 +92,8 @@ def _span(rows: Sequence[Mapping[str, Any]]) -> str:
     dates = sorted(row["time"][:10] for row in rows if row["time"])
     if not dates:
         return ""
-    return f", {dates[0]}" if dates[0] == dates[-1] else f", {dates[0]} to {dates[-1]}"
+    ends = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    return f', <span class="dates">{ends}</span>'
 
 
 def _scale(stretches: Sequence[Stretch], by: str) -> str:
@@ -97,7 +105,7 @@ def _scale(stretches: Sequence[Stretch], by: str) -> str:
     for (look, name), stretch in zip(looks, stretches, strict=True):
         low, high = stretch.limits_in_words()
         bars.append(
-            f'<span class="limits">{name} {low}<span class="bar {look}" role="img" '
+            f'<span>{name}</span><span class="limits">{low}<span class="bar {look}" role="img" '
             f'aria-label="Colour bar from {low} to {high}"></span>{high}</span>'
         )
     note = f"{escape(stretches[0].words)}, the same for all scenes; hatched: no data"
@@ -129,14 +137,14 @@ def _row(row: Mapping[str, Any], image: Rgba | None, ends: tuple[float, float]) 
             f'<img class="picture hatched" alt="{scene}, {date}" width="{width}" height="{height}" '
             f'style="height: auto" src="{picture_uri(image, is_lossless=True)}">'
         )
-    value = said if row["value"] is None else f"{row['value']:.4g}"
+    value = f"{row['value']:.4g}" if row["value"] is not None else "" if image is None else said
     error = "" if not row["error"] else f"<br><small>± {1.96 * row['error']:.2g}</small>"
     clear = "" if row["clear"] is None else f"{100 * row['clear']:.0f} %"
     return (
         f"<tr><td class=n>{row['rank'] or ''}{within}</td><td>{picture}</td>"
-        f"<td>{linked(row['id'], next(iter(row['hrefs']), None))}<br><small>{date}</small></td>"
+        f"<td class=scene>{linked(row['id'], next(iter(row['hrefs']), None))}<br><small>{date}</small></td>"
         f"<td class=n>{value}{error}</td><td class=bars>{_bar(row, ends)}</td><td class=n>{clear}</td>"
-        f"<td><small>{escape(row['level'] or '')}</small></td></tr>\n"
+        f"<td class=level><small>{escape(row['level'] or '')}</small></td></tr>\n"
     )
 
 
