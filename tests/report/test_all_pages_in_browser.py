@@ -61,6 +61,27 @@ def test_page_is_accessible_and_nothing_is_out_of_place(
     assert background == _BACKGROUNDS
 
 
+def test_dates_below_pictures_do_not_break(page: Page, pages: Pages) -> None:
+    """A line breaks between the parts of a chip's label, and not at the hyphens of its date."""
+    page.look(width=1440, height=900)
+    pages.show("report of chips", page)
+    n_lines = page.run("""Array.from(document.querySelectorAll(".sheet .date"), (label) => {
+        const text = document.createTreeWalker(label, NodeFilter.SHOW_TEXT), range = document.createRange();
+        const lines = [];
+        while (text.nextNode()) {
+            const at = text.currentNode.data.search(/[0-9]{4}-[0-9]{2}-[0-9]{2}/);
+            if (at < 0) continue;
+            range.setStart(text.currentNode, at);
+            range.setEnd(text.currentNode, at + 10);
+            lines.push(range.getClientRects().length);
+        }
+        return lines;
+    }).flat()""")
+
+    assert len(n_lines) > 20
+    assert set(n_lines) == {1}
+
+
 _SOUND = """<!doctype html><html lang="en"><title>t</title><style>body { margin: 0 }
 .limits { display: inline-flex; white-space: nowrap }
 .bar { display: inline-block; width: 80px; height: 9px }</style>
