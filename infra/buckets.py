@@ -13,8 +13,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
-from infra.grant import allow
+from infra.grant import acknowledge, allow
 from pixel_gather.core import samples
 from pixel_gather.core.halt import HALTED_KEY
 

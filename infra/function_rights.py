@@ -1,94 +1,95 @@
 """The rights of each function to data: which objects its role may read, write and list."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from aws_cdk import aws_iam as iam
-
-from infra.buckets import Buckets
+from infra.buckets import Area, Buckets
 from infra.functions import Functions
+from infra.gather_function import GatherFunction
 from infra.settings import SourceBucket
 from infra.source_access import grant_sources
 
 
 def grant_data(functions: Functions, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
     """Grant each function what it reads and writes, and nothing else."""
-    buckets.lists.grant_get(functions.submit.role)  # to see whether the list is there
-    buckets.lists.grant_put(functions.submit.role)  # callers use it by presigned URLs
-    buckets.summaries.grant_get(functions.status.role)
-    buckets.cancelled.grant_put(functions.status.role)
-    buckets.halted.grant_get(functions.status.role)  # a redrive passes no plan
+    lists, gathers, cubes = buckets.lists, buckets.gathers, buckets.cubes
+    of_cube = (buckets.rows, buckets.contributors, buckets.receipts)  # that an append adds rows to
+
+    # Submit sees whether a list is there. Callers put it by presigned URLs.
+    _grant(functions.submit, get=[lists], put=[lists])
+    # A redrive passes no plan, so status looks whether all is halted.
+    _grant(functions.status, get=[buckets.summaries, buckets.halted], put=[buckets.cancelled])
+    # Tick sees when the last row was taken. Without the right to list, S3 answers 403 for what is not there.
+    _grant(functions.tick, get=[buckets.roots, buckets.times, buckets.table_results], list_=[cubes])
 
     for planner in (functions.dry_run, functions.plan):
-        _grant_reading(planner.role, buckets, sources, may_list=True)
-        buckets.lists.grant_get(planner.role)
-        buckets.indexes.grant_get(planner.role)
-        buckets.samples.grant_get(planner.role)
-    _grant_tables(functions, buckets, sources)
-    # to see when the last row of a cube or a table was taken
-    for area in (buckets.roots, buckets.times, buckets.table_results):
-        area.grant_get(functions.tick.role)
-    buckets.cubes.grant_list(functions.tick.role)  # else S3 answers 403 where there is no cube
-    for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather
-        area.grant_get(functions.plan.role)
-    for area in (buckets.metadata, buckets.archives, buckets.claims, buckets.statuses, buckets.gathers):
-        area.grant_put(functions.plan.role)
-    # of a cube that an append adds rows to
-    of_cube = (buckets.rows, buckets.contributors, buckets.receipts)
-    for area in (buckets.roots, buckets.archives, *of_cube):
-        area.grant_get(functions.dry_run.role)
-    buckets.cubes.grant_list(functions.dry_run.role)  # else S3 answers 403 where there is no cube or archive
-    for area in (buckets.archives, *of_cube, buckets.claims, buckets.statuses):
-        area.grant_get(functions.plan.role)
-    for area in (buckets.cubes, buckets.gathers):
-        area.grant_list(functions.plan.role)  # to see whether the place is empty and which shards are there
-    buckets.summaries.grant_put(functions.plan.role)
+        _grant_reading(planner, buckets, sources, may_list=True)
+        _grant(
+            planner, get=[lists, buckets.indexes, buckets.samples, buckets.roots, buckets.archives, *of_cube]
+        )
+        _grant(planner, list_=[cubes])
+    # Plan finds an earlier gather, looks whether a place is empty and which shards are there, and claims it.
+    _grant(
+        functions.plan,
+        get=[buckets.reports, gathers, buckets.claims, buckets.statuses],
+        put=[
+            buckets.metadata,
+            buckets.archives,
+            buckets.claims,
+            buckets.statuses,
+            gathers,
+            buckets.summaries,
+        ],
+        list_=[gathers],
+    )
 
     for shard in functions.shards:
-        _grant_reading(shard.role, buckets, sources, may_list=False)
-        buckets.samples.grant_get(shard.role)
-        buckets.gathers.grant_get(shard.role)
-        buckets.cubes.grant_put(shard.role)
-        buckets.cubes.grant_get(shard.role)  # to see which shard is there; an append continues the last one
-        buckets.sidecars.grant_put(shard.role)
-        buckets.cancelled.grant_get(shard.role)
+        _grant_reading(shard, buckets, sources, may_list=False)
+        # It sees which shard is there, and an append continues the last one.
+        _grant(shard, get=[buckets.samples, gathers, cubes, buckets.cancelled], put=[cubes, buckets.sidecars])
 
-    buckets.gathers.grant_get(functions.finish.role)
-    buckets.gathers.grant_list(functions.finish.role)
-    buckets.cancelled.grant_get(functions.finish.role)
-    buckets.pace.grant_get(functions.finish.role)  # to leave the register of the gathers that run
-    buckets.pace.grant_put(functions.finish.role)
-    buckets.lost.grant_put(functions.finish.role)  # which shards have been given up
-    buckets.cubes.grant_get(functions.finish.role)
-    buckets.cubes.grant_put(functions.finish.role)
-    buckets.cubes.grant_list(functions.finish.role)
+    # Finish leaves the register of the gathers that run, and notes which shards have been given up.
+    _grant(
+        functions.finish,
+        get=[gathers, buckets.cancelled, buckets.pace, cubes],
+        put=[buckets.pace, buckets.lost, cubes],
+        list_=[gathers, cubes],
+    )
+    _grant_tables(functions, buckets, sources)
 
 
 def _grant_tables(functions: Functions, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
     for planner in (functions.rank, functions.answer_tables, functions.plan_table):
-        _grant_reading(planner.role, buckets, sources, may_list=True)
-        buckets.lists.grant_get(planner.role)
-        buckets.tables.grant_get(planner.role)
+        _grant_reading(planner, buckets, sources, may_list=True)
+        _grant(planner, get=[buckets.lists, buckets.tables])
     for ranker in (functions.rank, functions.plan_table):
-        buckets.statistics.grant_get(ranker.role)
-        buckets.statistics.grant_put(ranker.role)
+        _grant(ranker, get=[buckets.statistics], put=[buckets.statistics])
     for answering in (functions.rank, functions.answer_tables):
-        buckets.summaries.grant_get(answering.role)
-
-    buckets.tables.grant_put(functions.plan_table.role)
-    buckets.table_files.grant_get(functions.plan_table.role)
-    buckets.table_files.grant_put(functions.plan_table.role)
-    buckets.table_files.grant_list(functions.plan_table.role)
-    buckets.summaries.grant_put(functions.plan_table.role)
-
-    _grant_reading(functions.read_images.role, buckets, sources, may_list=False)
-    buckets.table_files.grant_get(functions.read_images.role)
-    buckets.table_sidecars.grant_put(functions.read_images.role)
+        _grant(answering, get=[buckets.summaries])
+    files = buckets.table_files
+    _grant(functions.plan_table, get=[files], put=[buckets.tables, files, buckets.summaries], list_=[files])
+    _grant_reading(functions.read_images, buckets, sources, may_list=False)
+    _grant(functions.read_images, get=[files], put=[buckets.table_sidecars])
 
 
 def _grant_reading(
-    role: iam.Role, buckets: Buckets, sources: Sequence[SourceBucket], *, may_list: bool
+    function: GatherFunction, buckets: Buckets, sources: Sequence[SourceBucket], *, may_list: bool
 ) -> None:
     """Allow reading sources, and sharing the requests that their hosts allow."""
-    grant_sources(role, sources, may_list=may_list)
-    buckets.pace.grant_get(role)
-    buckets.pace.grant_put(role)
+    grant_sources(function.role, sources, may_list=may_list)
+    _grant(function, get=[buckets.pace], put=[buckets.pace])
+
+
+def _grant(
+    function: GatherFunction,
+    *,
+    get: Iterable[Area] = (),
+    put: Iterable[Area] = (),
+    list_: Iterable[Area] = (),
+) -> None:
+    """Allow a function to read, write and list the objects of these areas."""
+    for area in get:
+        area.grant_get(function.role)
+    for area in put:
+        area.grant_put(function.role)
+    for area in list_:
+        area.grant_list(function.role)

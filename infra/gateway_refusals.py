@@ -9,7 +9,7 @@ are checked by functions, which name the field.
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from aws_cdk import aws_apigateway as apigateway
 
@@ -17,7 +17,18 @@ _MEDIA_TYPE: Final = "application/problem+json"
 _MESSAGE: Final = "$context.error.messageString"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_SEND_FIELDS: Final = "Send a JSON object with the fields that GET /openapi.json calls required"
+_ASK: Final = "These credentials do not allow it: ask for execute-api:Invoke on this API"
+_NOT_SIGNED: Final = "The request is not signed, or there is no such address"
+_SIGN: Final = "Sign the request with AWS credentials, and compare method and path with GET /openapi.json"
+_WAIT: Final = "Try again in a few seconds; look at a gather every 5 seconds at most"
+_SUBMIT: Final = "A long list cannot be planned in 29 seconds: submit the gather, with a limit in dollars"
+_LOOK: Final = "Try again; if it fails again, see the API's log for request $context.requestId"
+_BURST_S: Final = 2
+"""The burst is that of two seconds."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Problem:
     response: apigateway.ResponseType
     status: int | None
@@ -26,94 +37,43 @@ class _Problem:
     code: str
     title: str
     detail: str = _MESSAGE
-    retry_after_s: int | None = None
 
 
+_TYPES: Final = apigateway.ResponseType
 _PROBLEMS: Final = (
     _Problem(
-        response=apigateway.ResponseType.BAD_REQUEST_BODY,
-        status=400,
-        code="request_error",
-        title="The request does not fit its schema",
-        detail="Send a JSON object with the fields that GET /openapi.json calls required",
+        _TYPES.BAD_REQUEST_BODY, 400, "request_error", "The request does not fit its schema", _SEND_FIELDS
     ),
-    _Problem(
-        response=apigateway.ResponseType.BAD_REQUEST_PARAMETERS,
-        status=400,
-        code="request_error",
-        title="A parameter is missing or wrong",
-    ),
-    _Problem(
-        response=apigateway.ResponseType.ACCESS_DENIED,
-        status=403,
-        code="access_denied",
-        title="You may not do this",
-        detail="These credentials do not allow it: ask for execute-api:Invoke on this API",
-    ),
-    _Problem(
-        response=apigateway.ResponseType.MISSING_AUTHENTICATION_TOKEN,
-        status=403,
-        code="not_signed_or_not_there",
-        title="The request is not signed, or there is no such address",
-        detail="Sign the request with AWS credentials, and compare method and path with GET /openapi.json",
-    ),
-    _Problem(
-        response=apigateway.ResponseType.THROTTLED,
-        status=429,
-        code="throttled",
-        title="Too many requests",
-        detail="Try again in a few seconds; look at a gather every 5 seconds at most",
-        retry_after_s=2,  # the burst is that of two seconds
-    ),
-    _Problem(
-        response=apigateway.ResponseType.INTEGRATION_TIMEOUT,
-        status=504,
-        code="timed_out",
-        title="The answer took too long",
-        detail="A long list cannot be planned in 29 seconds: submit the gather, with a limit in dollars",
-    ),
-    _Problem(
-        response=apigateway.ResponseType.DEFAULT_4_XX,
-        status=None,
-        code="refused",
-        title="The request was refused",
-    ),
-    _Problem(
-        response=apigateway.ResponseType.DEFAULT_5_XX,
-        status=None,
-        code="failed",
-        title="The request failed on our side",
-        detail="Try again; if it fails again, see the API's log for request $context.requestId",
-    ),
+    _Problem(_TYPES.BAD_REQUEST_PARAMETERS, 400, "request_error", "A parameter is missing or wrong"),
+    _Problem(_TYPES.ACCESS_DENIED, 403, "access_denied", "You may not do this", _ASK),
+    _Problem(_TYPES.MISSING_AUTHENTICATION_TOKEN, 403, "not_signed_or_not_there", _NOT_SIGNED, _SIGN),
+    _Problem(_TYPES.THROTTLED, 429, "throttled", "Too many requests", _WAIT),
+    _Problem(_TYPES.INTEGRATION_TIMEOUT, 504, "timed_out", "The answer took too long", _SUBMIT),
+    _Problem(_TYPES.DEFAULT_4_XX, None, "refused", "The request was refused"),
+    _Problem(_TYPES.DEFAULT_5_XX, None, "failed", "The request failed on our side", _LOOK),
 )
 
 
 def answer_with_problems(api: apigateway.RestApi) -> None:
     """Answer all errors of the API itself with problem details (RFC 9457)."""
     for problem in _PROBLEMS:
+        is_busy = problem.code == "throttled"
         api.add_gateway_response(
             problem.response.response_type.title().replace("_", ""),
             type=problem.response,
             status_code=None if problem.status is None else str(problem.status),
             templates={_MEDIA_TYPE: _template(problem)},
-            response_headers=_headers(problem),
+            # API Gateway takes fixed headers in single quotes
+            response_headers={"Retry-After": f"'{_BURST_S}'"} if is_busy else None,
         )
 
 
-def _headers(problem: _Problem) -> dict[str, str] | None:
-    """Return headers as API Gateway takes fixed ones: in single quotes."""
-    return None if problem.retry_after_s is None else {"Retry-After": f"'{problem.retry_after_s}'"}
-
-
 def _template(problem: _Problem) -> str:
-    return json.dumps(_body(problem)).replace(json.dumps(_MESSAGE), _MESSAGE)
-
-
-def _body(problem: _Problem) -> dict[str, Any]:
-    status = {} if problem.status is None else {"status": problem.status}
-    return {
+    body = {
         "type": f"urn:pixel-gather:problem:{problem.code}",
         "title": problem.title,
-        **status,
+        "status": problem.status,
         "detail": problem.detail,
     }
+    known = {name: value for name, value in body.items() if value is not None}
+    return json.dumps(known).replace(json.dumps(_MESSAGE), _MESSAGE)

@@ -10,8 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
-from infra.grant import allow
+from infra.grant import acknowledge, allow
 
 ONE_VCPU_MIB: Final = 1769
 """Memory that comes with one vCPU."""

@@ -43,15 +43,7 @@ class OperatorPolicy(Construct):
             api.arn_for_execute_api(stage=api.deployment_stage.stage_name),
             wildcard="every method and path of this stage of this API",
         )
-        stack = Stack.of(self)
-        allow(
-            self.policy,
-            ["cloudformation:DescribeStacks"],
-            stack.format_arn(
-                service="cloudformation", resource="stack", resource_name=f"{stack.stack_name}/*"
-            ),
-            wildcard="this stack alone, whose ARN ends in an unknown id; its outputs name the API",
-        )
+        _grant_outputs(self.policy, naming="the API")
         for machine in machines:  # of gathers, and of tables
             machine.grant_submit(self.policy)
             machine.grant_operate(self.policy)
@@ -61,6 +53,17 @@ class OperatorPolicy(Construct):
         buckets.summaries.grant_get(self.policy)
         buckets.halted.grant_get(self.policy)  # to redrive without the API
         buckets.cancelled.grant_put(self.policy)  # to cancel without the API
+
+
+def _grant_outputs(policy: iam.ManagedPolicy, *, naming: str) -> None:
+    """Allow reading the outputs of the stack, which name what is called."""
+    stack = Stack.of(policy)
+    allow(
+        policy,
+        ["cloudformation:DescribeStacks"],
+        stack.format_arn(service="cloudformation", resource="stack", resource_name=f"{stack.stack_name}/*"),
+        wildcard=f"this stack alone, whose ARN ends in an unknown id; its outputs name {naming}",
+    )
 
 
 def _grant_sight(policy: iam.ManagedPolicy, dashboard: cloudwatch.Dashboard) -> None:
@@ -110,35 +113,14 @@ class SchedulePolicy(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, schedules: Schedules) -> None:
         super().__init__(scope, construct_id)
         self.policy = iam.ManagedPolicy(self, "Policy", description="Add and remove schedules of gathers")
-        stack = Stack.of(self)
-        allow(
-            self.policy,
-            ["scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule"],
-            stack.format_arn(
-                service="scheduler", resource="schedule", resource_name=f"{schedules.group_name}/*"
-            ),
-            wildcard="schedules to come, of the stack's own group alone",
-        )
-        allow(
-            self.policy,
-            ["scheduler:ListSchedules"],
-            "*",
-            wildcard="the list of schedules is the account's; IAM knows no resource for it",
-        )
+        schedules.grant(self.policy, *(f"scheduler:{verb}Schedule" for verb in ("Create", "Get", "Delete")))
         allow(
             self.policy,
             ["iam:PassRole"],
             schedules.role.role_arn,
             conditions={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
         )
-        allow(
-            self.policy,
-            ["cloudformation:DescribeStacks"],
-            stack.format_arn(
-                service="cloudformation", resource="stack", resource_name=f"{stack.stack_name}/*"
-            ),
-            wildcard="this stack alone, whose ARN ends in an unknown id; its outputs name the group",
-        )
+        _grant_outputs(self.policy, naming="the group")
 
 
 class ReaderPolicy(Construct):

@@ -17,9 +17,8 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
 from infra.gather_function import GatherFunction
-from infra.grant import allow
+from infra.grant import acknowledge, allow
 from pixel_gather.core.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
 
 _KEPT: Final = Duration.days(14)
@@ -89,7 +88,6 @@ class Schedules(Construct):
 
     def _call_hourly(self, watch: GatherFunction) -> None:
         """Let EventBridge call the function that looks at the schedules, which may see them."""
-        stack = Stack.of(self)
         rule = events.CfnRule(
             self,
             "Hourly",
@@ -104,14 +102,15 @@ class Schedules(Construct):
         watch.function.add_permission(
             "Hourly", principal=iam.ServicePrincipal("events.amazonaws.com"), source_arn=rule.attr_arn
         )
+        self.grant(watch.role, "scheduler:GetSchedule")
+
+    def grant(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:
+        """Allow actions on the schedules of the group, and listing schedules."""
+        group = f"{self.group_name}/*"
+        arn = Stack.of(self).format_arn(service="scheduler", resource="schedule", resource_name=group)
+        allow(holder, actions, arn, wildcard="schedules to come, of the stack's own group alone")
         allow(
-            watch.role,
-            ["scheduler:GetSchedule"],
-            stack.format_arn(service="scheduler", resource="schedule", resource_name=f"{self.group_name}/*"),
-            wildcard="schedules to come, of the stack's own group alone",
-        )
-        allow(
-            watch.role,
+            holder,
             ["scheduler:ListSchedules"],
             "*",
             wildcard="the list of schedules is the account's; IAM knows no resource for it",

@@ -11,10 +11,9 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
 from infra.buckets import Area
 from infra.gather_function import GatherFunction
-from infra.grant import allow
+from infra.grant import acknowledge, allow
 from infra.state_definition import MAP_LABEL, OF_GATHERS, OF_TABLES, StateDefinition
 
 
