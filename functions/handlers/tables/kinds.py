@@ -5,16 +5,15 @@ A table's name begins with its kind, so the functions of the workflow know from 
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
-from handlers.deployment.report_spending import Spending
 from handlers.deployment.stores import Deployment
 from handlers.rank.measure_scenes import measure_scenes
 from handlers.rank.ranking_rounds import RankingRounds
 from handlers.tables.feature_steps import FeatureSteps
 from handlers.tables.image_worker import ImageWorker
 from handlers.tables.table_request import KINDS
-from pixel_gather.tables.map_tasks import MapTask
 
 RANKING = "ranking"
 
@@ -53,15 +52,9 @@ class Workflow:
     def of(cls, deployment: Deployment) -> "Workflow":
         """Return the workflow of a deployment."""
         features, worker = FeatureSteps(deployment), ImageWorker(deployment)
-
-        async def read_ranking(
-            name: str, number: int, task: MapTask, *, longest_s: float, spent: Spending
-        ) -> int:
-            return await measure_scenes(deployment, name, number, task, longest_s=longest_s, spent=spent)
-
         return cls(
             steps={RANKING: RankingRounds(deployment)} | dict.fromkeys(KINDS, features),
-            readers={RANKING: read_ranking} | dict.fromkeys(KINDS, worker.measure),
+            readers={RANKING: partial(measure_scenes, deployment)} | dict.fromkeys(KINDS, worker.measure),
         )
 
 
