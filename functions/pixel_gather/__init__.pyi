@@ -57,7 +57,7 @@ from pixel_gather.features.series.series import series as series
 from pixel_gather.features.verify.check_cube import Verified as Verified
 from pixel_gather.features.verify.check_table import VerifiedTable as VerifiedTable
 from pixel_gather.features.verify.verify import verify as verify
-from pixel_gather.features.verify.verify_table import verify_table as verify_table
+from pixel_gather.features.verify.verify import verify_table as verify_table
 from pixel_gather.features.versions.versions import compact as compact
 from pixel_gather.features.versions.versions import forget as forget
 from pixel_gather.features.versions.versions import open_cube as open_cube

@@ -1,20 +1,25 @@
-"""What all benchmarks share: variants in rounds, medians, the folder of the results, and tables as text.
+"""What all benchmarks share: rounds, medians, the machine, the folder of the results, and tables as text.
 
 A benchmark is a list of variants. Each is measured once a round, most in a fresh process (see
 `pixel_gather_bench.child`), and gives a result: a dataclass of numbers. Records, table and figure (see
 `pixel_gather_bench.figures.look`) are made of the medians.
 """
 
+import os
+import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.process_usage import cpu_name, meminfo_mib
+from pixel_gather.version import __version__
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -107,3 +112,45 @@ def markdown(rows: Rows) -> Iterator[str]:
     head, *others = rows
     for row in (head, ["---"] * len(head), *others):
         yield f"| {' | '.join(row)} |"
+
+
+_PACKAGES: Final = ("boto3", "imagecodecs", "numpy", "obstore", "rasterio", "uvloop", "zarr")
+
+
+def about_machine() -> dict[str, Any]:
+    """Return ``cpu``, ``cores``, ``memory_mib``, ``system``, ``python`` and ``versions`` by package.
+
+    Cores are those that this process may use; memory is None where the system does not tell.
+    """
+    return {
+        "cpu": cpu_name(),
+        "cores": os.process_cpu_count() or 1,
+        "memory_mib": meminfo_mib("MemTotal"),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": {"pixel-gather": __version__} | {name: _version(name) for name in _PACKAGES},
+    }
+
+
+def machine_in_words(about: dict[str, Any]) -> str:
+    """Return the result of `about_machine`, from this or another machine, as one line."""
+    memory_mib, cores, python = (about.get(name) for name in ("memory_mib", "cores", "python"))
+    parts = (
+        about.get("cpu"),
+        f"{cores} cores" if cores else "",
+        f"{memory_mib / 2**10:,.1f} GiB" if memory_mib else "",
+        f"Python {python}" if python else "",
+    )
+    return ", ".join(filter(None, parts))
+
+
+def free_memory_mib() -> float | None:
+    """Return the free memory in MiB; None if the system does not tell."""
+    return meminfo_mib("MemAvailable")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -22,7 +22,7 @@ from pixel_gather.features.rank.sheet import Picture, picture_values
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.experiment import markdown
-from pixel_gather_cli.mask_option import mask_option
+from pixel_gather_cli.request_options import mask_option
 from pixel_gather_cli.value_options import bands_option
 
 _TOP: Final = 10

@@ -3,14 +3,13 @@
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Final, Literal
 
 import click
 from click.shell_completion import CompletionItem
 
 from pixel_gather_cli.log_options import log_options
 from pixel_gather_cli.option_names import naming_options
-from pixel_gather_cli.path_completion import complete_paths
 
 
 class LazyCommands(click.Group):
@@ -109,3 +108,39 @@ class LazyCommands(click.Group):
         """Write names and summaries without importing the commands."""
         stand_ins = [click.Command(name, help=summary) for name, summary in self.summaries.items()]
         click.Group(commands=stand_ins).format_commands(ctx, formatter)
+
+
+_KINDS: Final[dict[str, Literal["file", "dir"]]] = {
+    "CSV": "file",
+    "FILE": "file",
+    "LIST": "file",
+    "REQUEST": "file",
+    "CUBE": "dir",
+    "DIR": "dir",
+    "FOLDER": "dir",
+    "PLACE": "dir",
+    "PREFIX": "dir",
+}
+"""What the shell completes for a parameter, by the parameter's name in the help."""
+
+
+def complete_paths(command: click.Command) -> None:
+    """Let the shell complete the parameters that take a path. All of them also take an address on S3."""
+    for parameter in command.params:
+        name = (parameter.metavar or parameter.name or "").strip("[].").upper()
+        if name in _KINDS and isinstance(parameter.type, click.types.StringParamType):
+            parameter.type = _PathText(_KINDS[name])
+
+
+class _PathText(click.types.StringParamType):
+    """A text that names a file or a folder."""
+
+    def __init__(self, kind: Literal["file", "dir"]) -> None:
+        self.kind = kind
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return one item. It tells the shell to complete paths."""
+        del ctx, param
+        return [CompletionItem(incomplete, type=self.kind)]

@@ -14,7 +14,6 @@ from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.shape_bounds import Bounds, shape_bounds
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.store.object_store import StoreSettings
-from pixel_gather_cli.mask_option import mask_option
 from pixel_gather_cli.with_options import with_options
 
 
@@ -677,3 +676,20 @@ def _loader(yaml: Any) -> Any:
         "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d+)?[eE][-+]?\d+$"), list("-+0123456789")
     )
     return NoKeyTwice
+
+
+def mask_option(text: str) -> dict[str, Any]:
+    """Return the mask that ``--mask`` says.
+
+    Raises:
+        RequestError: It says none.
+    """
+    band, _, values = text.rpartition(":")
+    kind, equals, bits = values.partition("=")
+    try:
+        numbers = [int(part) for part in (bits if equals else values).split(",")]
+    except ValueError:
+        numbers = []
+    if not band or not numbers or (equals and kind != "bits"):
+        raise RequestError(f"{text!r} is not BAND:3,8,9 or BAND:bits=3,4", field="--mask")
+    return {"band": band, "bits" if equals else "drop": numbers}

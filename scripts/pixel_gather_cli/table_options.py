@@ -13,8 +13,8 @@ from pixel_gather.tables.image_work import TableKind
 from pixel_gather.tables.table_page import write_table_page
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather.tables.wide_table import write_wide
+from pixel_gather_cli.deployment.remote import place_options, target_of_options
 from pixel_gather_cli.deployment.tables import table_on_aws
-from pixel_gather_cli.place_options import place_options, target_of_options
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import check_folders, in_home, settings_of
 from pixel_gather_cli.table_text import made_text, plan_text

@@ -5,8 +5,7 @@ from typing import Any, Final
 import click
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather_cli.mask_option import mask_option
-from pixel_gather_cli.request_options import collection_option, in_home
+from pixel_gather_cli.request_options import collection_option, in_home, mask_option
 
 MASK_OPTION: Final = click.option(
     "--mask", metavar="BAND:VALUES", help="Pixels to drop, such as scl:3,8,9 or qa_pixel:bits=3,4."

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather_bench.experiment import new_folder, rounds
-from pixel_gather_bench.machine import about_machine, free_memory_mib
+from pixel_gather_bench.experiment import about_machine, free_memory_mib, new_folder, rounds
 
 
 def test_new_folder_is_named_by_kind_and_time(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pixel_gather.core.process_usage import peak_rss_mib
-from pixel_gather_bench.experiment import markdown, rounds
-from pixel_gather_bench.machine import about_machine
+from pixel_gather_bench.experiment import about_machine, markdown, rounds
 
 
 class Taken(NamedTuple):

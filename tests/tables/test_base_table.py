@@ -14,7 +14,7 @@ import pytest
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
-from pixel_gather.features.verify.verify_table import verify_table
+from pixel_gather.features.verify.verify import verify_table
 from pixel_gather.tables.base_table import MOST_TRIES, BaseTable
 from pixel_gather.tables.features import LONLAT, Features
 from pixel_gather.tables.image_work import encoded_row, failed_record, key_of

@@ -10,8 +10,7 @@ from handlers.rank.kept_statistics import open_kept_statistics
 from handlers.rank.rank_request import AdmittedRanking
 from pixel_gather.features.rank.check_kept import drop_replaced
 from pixel_gather.features.rank.kept_ranges import KeptRanges
-from pixel_gather.features.rank.open_ranker import make_ranker
-from pixel_gather.features.rank.ranker import OnScene, Ranker
+from pixel_gather.features.rank.ranker import OnScene, Ranker, make_ranker
 from pixel_gather.features.rank.rounds import KeptStatistics, RankedScene
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.io.gdal.settings import GdalSettings

@@ -22,8 +22,7 @@ from pixel_gather_bench.blocks.sweep import (
 )
 from pixel_gather_bench.blocks.text import as_text
 from pixel_gather_bench.blocks.trial import Trials, empty_at_end
-from pixel_gather_bench.experiment import put_text, rounds
-from pixel_gather_bench.machine import about_machine
+from pixel_gather_bench.experiment import about_machine, put_text, rounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,14 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import Objects, StoreSettings
 from pixel_gather_bench.child import run_in_child
-from pixel_gather_bench.experiment import new_folder, put_text, removed_if_empty, rounds
+from pixel_gather_bench.experiment import (
+    about_machine,
+    machine_in_words,
+    new_folder,
+    put_text,
+    removed_if_empty,
+    rounds,
+)
 from pixel_gather_bench.ingest.advice import PATTERNS, Advice, advise, beside_the_plan, planned_parts
 from pixel_gather_bench.ingest.job import IngestJob, MeasuredWay, WayTrial, one_window_each, random_reads
 from pixel_gather_bench.ingest.summary import (
@@ -29,7 +36,6 @@ from pixel_gather_bench.ingest.summary import (
     write_figure,
 )
 from pixel_gather_bench.ingest.ways import BY_NAME, WAYS, IngestObject, Way, not_here
-from pixel_gather_bench.machine import about_machine, machine_in_words
 
 _LONGEST_S: Final = 3600
 _MEASURE: Final = "pixel_gather_bench.ingest.job:measure"

@@ -13,8 +13,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.io.store.object_store import StoreSettings
-from pixel_gather_bench.experiment import put_text, rounds
-from pixel_gather_bench.machine import machine_in_words
+from pixel_gather_bench.experiment import machine_in_words, put_text, rounds
 from pixel_gather_bench.suite.job import ENGINES, Configuration, EngineName, SuiteJob, TileTarget
 from pixel_gather_bench.suite.source_times import Columns, SourceFailure
 
@@ -27,7 +26,7 @@ class Record:
     """The job without its hrefs. They are in the folder's ``list.txt``."""
 
     machine: dict[str, Any]
-    """See `pixel_gather_bench.machine.about_machine`."""
+    """See `pixel_gather_bench.experiment.about_machine`."""
 
     gdal: dict[str, str]
     """GDAL's options and version. Empty if the engine is not ``rasterio``."""

@@ -7,8 +7,7 @@ import click
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.sources import Sources
-from pixel_gather_bench.experiment import new_folder
-from pixel_gather_bench.machine import about_machine
+from pixel_gather_bench.experiment import about_machine, new_folder
 from pixel_gather_bench.suite.job import ENGINES, MOST, EngineName, parse_concurrencies
 from pixel_gather_bench.suite.records import BestBy, SuiteSettings, write_settings
 from pixel_gather_bench.suite.sources import check_memory, find_target, read_hrefs

@@ -22,8 +22,7 @@ from pixel_gather.features.rank.table import COLUMNS, table_text
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.io.event_loop import run
 from pixel_gather_cli.deployment.list_upload import uploaded_sources
-from pixel_gather_cli.deployment.remote import Target, open_api
-from pixel_gather_cli.place_options import place_options, target_of_options
+from pixel_gather_cli.deployment.remote import Target, open_api, place_options, target_of_options
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import (
     Numbers,

@@ -9,8 +9,7 @@ import click
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.verify.check_cube import Verified
 from pixel_gather.features.verify.check_table import VerifiedTable
-from pixel_gather.features.verify.verify import verify
-from pixel_gather.features.verify.verify_table import verify_table
+from pixel_gather.features.verify.verify import verify, verify_table
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 

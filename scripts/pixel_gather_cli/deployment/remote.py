@@ -4,12 +4,13 @@ boto3 is imported only when a deployment is opened. That keeps `--help` quick.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
 from pixel_gather_cli.deployment.deployment import RemoteDeployment
 from pixel_gather_cli.with_options import with_options
@@ -17,6 +18,7 @@ from pixel_gather_cli.with_options import with_options
 if TYPE_CHECKING:
     from pixel_gather_cli.deployment.api_deployment import ApiDeployment
     from pixel_gather_cli.deployment.aws_account import AwsAccount
+
 
 DEFAULT_STACK: Final = "PixelGather-main"
 _REGION = click.option("--region", metavar="REGION", help="AWS Region of the deployment.")
@@ -130,3 +132,34 @@ def _found(target: Target, what: str) -> tuple["AwsAccount", str, Mapping[str, s
     account = AwsAccount(region=target.region, profile=target.profile, endpoint=target.endpoint)
     stack = target.stack or os.environ.get("PIXEL_GATHER_STACK") or DEFAULT_STACK
     return account, stack, {} if target.stack is not None else os.environ
+
+
+_ACCOUNT: Final = ("region", "profile", "endpoint")
+
+
+def place_options(deployed: str) -> tuple[Callable[[Any], Any], ...]:
+    """Return the options, with the help of ``--deployed``."""
+    return (
+        click.option("--deployed", is_flag=True, help=deployed),
+        click.option(
+            "--stack", metavar="NAME", help=f"With --deployed: its stack.  [default: {DEFAULT_STACK}]"
+        ),
+        click.option("--api", metavar="URL", help="With --deployed: address of its API, instead of --stack."),
+    )
+
+
+def target_of_options(options: dict[str, Any]) -> Target | None:
+    """Remove the options, and return the deployment that they name; None without ``--deployed``.
+
+    The options of the account are left in.
+
+    Raises:
+        RequestError: A deployment is named and not asked for.
+    """
+    deployed, stack, api = (options.pop(name) for name in ("deployed", "stack", "api"))
+    if deployed:
+        return Target(stack=stack, api=api, **{name: options[name] for name in _ACCOUNT})
+    for name, given in (("stack", stack), ("api", api)):
+        if given is not None:
+            raise RequestError("use it only with --deployed", field=f"--{name}")
+    return None

@@ -16,7 +16,6 @@ from pixel_gather.core.results.member import PRESENCE, Member
 from pixel_gather.core.results.presence import Presence
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
-from pixel_gather.features.join.changed_rows import changed_rows
 from pixel_gather.features.join.copied_cube import copy_cubes
 from pixel_gather.features.join.find_members import find_members
 from pixel_gather.features.join.join_rows import SHOWN
@@ -29,7 +28,7 @@ from pixel_gather.features.join.joined_group import (
     write_groups,
 )
 from pixel_gather.features.join.joined_rows import joined_columns, make_presence
-from pixel_gather.features.join.read_members import MemberReader
+from pixel_gather.features.join.read_members import MemberReader, changed_rows
 from pixel_gather.features.join.references import innermost_folders
 from pixel_gather.features.join.repository import JoinedVersion, Repository, Transaction
 from pixel_gather.in_process.places import check_place, open_existing, show_place

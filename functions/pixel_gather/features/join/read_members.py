@@ -7,10 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import obstore
+import zarr
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.member import Member, StoredShard, make_member
 from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.core.results.row_coordinates import Values
@@ -200,3 +203,22 @@ def _missing(place: str, key: str) -> str:
     if key == ROOT_KEY:
         return f"{place}: no cube is there; name the folder that a gather has written"
     return f"{place}: it has no {key}, so it cannot be joined: it is not complete. Gather it again"
+
+
+def changed_rows(group: zarr.Group, measurements: Sequence[str]) -> dict[str, str]:
+    """Return the rows of chunks whose local file has another size or time than when it was referred to.
+
+    Returns:
+        The files by keys such as ``red/c/3``.
+    """
+    arrays: dict[str, Any] = {name: group[name] for name in ("href", "etag", "status")}
+    n_rows = arrays["href"].shape[0]
+    hrefs, etags, status = (np.asarray(each[...]).reshape(n_rows, -1).tolist() for each in arrays.values())
+    found: dict[str, str] = {}
+    for row, (of_row, versions, codes) in enumerate(zip(hrefs, etags, status, strict=True)):
+        for slot, (href, etag) in enumerate(zip(of_row, versions, strict=True)):
+            of_slot = measurements if len(of_row) == 1 else measurements[slot : slot + 1]
+            is_read = codes[min(slot, len(codes) - 1)] == Status.OK and href.startswith("file://")
+            if is_read and not is_same_file(href, etag):
+                found |= {f"{name}/c/{row}": href for name in of_slot}
+    return found

@@ -1,11 +1,14 @@
-"""What a ranking, or a round of it, will take. Pure."""
+"""What a ranking, or a round of it, will take, and whether that is within its limits. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost
-from pixel_gather.features.rank.rounds import WantedRead
+from pixel_gather.features.rank.rounds import RankedScene, WantedRead
 from pixel_gather.tables.forecast import ReadForecast
+from pixel_gather.tables.table_limits import TableLimits
 
 _CPU_PER_SCENE_S: Final = 9e-3
 """Python and NumPy around a scene. Measured on x86: 1,000 COGs whose overview of 256 x 256 pixels is read."""
@@ -63,3 +66,39 @@ def _times(wanted: WantedRead) -> float:
     at, last = measured.levels.index(measured.level), len(measured.levels) - 1
     step = last if wanted.step is None else max(wanted.step, at + 1)
     return min(measured.factor**2 if step >= last else _NEXT_LEVEL ** (step - at), _MOST_TIMES)
+
+
+_INSTEAD: Final = "rank fewer scenes or a smaller area, say precision: coarse, or raise the limit"
+
+
+def check_ranking(limits: TableLimits, n_scenes: int, *, seconds: float, usd: float) -> None:
+    """Refuse a ranking whose forecast is over a limit.
+
+    Raises:
+        BudgetError: It says which limit, and what to do.
+    """
+    limits.check(counted(n_scenes, "scene"), seconds=seconds, usd=usd, instead=_INSTEAD)
+
+
+@dataclass(slots=True)
+class FirstScene:
+    """Forecasts a ranking once, by the first scene that could be read."""
+
+    n_scenes: int
+    in_flight: int
+    reads_on: bool
+    on_forecast: Callable[[RoundForecast], None]
+    """May refuse the ranking."""
+
+    _is_done: bool = False
+
+    def look(self, ranked: RankedScene) -> None:
+        """Take one scene that was read."""
+        if self._is_done or ranked.measured is None:
+            return
+        self._is_done = True
+        self.on_forecast(
+            RoundForecast.of(
+                ranked.cost, n_scenes=self.n_scenes, in_flight=self.in_flight, reads_on=self.reads_on
+            )
+        )

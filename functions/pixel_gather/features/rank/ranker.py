@@ -8,11 +8,16 @@ from typing import Final
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.ports import SourceLimiter
+from pixel_gather.core.ports import LevelReader, SourceLimiter
 from pixel_gather.core.task_group import all_of
+from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.measure import MeasuredScene, SceneReader
-from pixel_gather.features.rank.rounds import RankedScene, Rounds, WantedRead, begun
+from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.features.rank.rounds import KeptStatistics, RankedScene, Rounds, WantedRead, begun
 from pixel_gather.features.rank.scenes import RankScene
+from pixel_gather.features.rank.shapes import AreaShapes
+from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.tables.pixel_gate import MOST_PIXELS, PixelGate
 
 _ONE_FIRST: Final = 1
 """Scenes that are read before the others, to learn how long the first read of a file should be."""
@@ -88,3 +93,35 @@ class Ranker:
         for href in scene.hrefs:  # it was replaced since its header was kept
             self.forget(href)
         return await self.scenes.measure(scene, step=step, cost=cost)
+
+
+def make_ranker(
+    request: RankingRequest,
+    *,
+    reader: LevelReader,
+    limiter: SourceLimiter,
+    ranges: KeptRanges,
+    kept: KeptStatistics,
+    source_timeout_s: float,
+    most_ahead: int,
+    most_pixels: int = MOST_PIXELS,
+) -> Ranker:
+    """Return what ranks scenes.
+
+    The reader reads through ``ranges``. The time-out is that of one scene at one level.
+    """
+
+    def learn(first: int, stop: int, nbytes: int) -> None:
+        ranges.learn(first_tile=first, stop=stop, nbytes=nbytes)
+
+    shapes = AreaShapes(request.area, RasterioProjector())
+    return Ranker(
+        rounds=Rounds(request, kept),
+        scenes=SceneReader(
+            request=request, reader=reader, shapes=shapes, on_level=learn, gate=PixelGate(most_pixels)
+        ),
+        limiter=limiter,
+        forget=ranges.forget,
+        source_timeout_s=source_timeout_s,
+        most_ahead=most_ahead,
+    )

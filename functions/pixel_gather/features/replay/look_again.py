@@ -20,7 +20,6 @@ from pixel_gather.core.read.hide_pixels import merge_strips
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.core.results.drift import Version
 from pixel_gather.core.task_group import all_of
-from pixel_gather.features.replay.same_pixels import rows_are_same
 from pixel_gather.in_process.job import Job
 from pixel_gather.io.cube.stored_cube import StoredCube
 from pixel_gather.io.store.object_store import Ranges
@@ -278,3 +277,28 @@ def _compare_rows(then: Sequence[Pixels], now: Sequence[Pixels], tolerance: floa
     """Return whether each row is the same in each measurement: shape (row, measurement)."""
     pairs = zip(then, now, strict=True)
     return np.array([rows_are_same(one, other, tolerance=tolerance) for one, other in pairs]).T
+
+
+def rows_are_same(then: Pixels, now: Pixels, *, tolerance: float | None) -> list[bool]:
+    """Return for each row whether its pixels are the same.
+
+    Args:
+        then: Shape (row, y, x).
+        now: As ``then``. No row is the same if the shapes or the dtypes differ.
+        tolerance: Largest difference of pixels that were stored with loss. None if every bit has to be the
+            same, those of NaN included.
+    """
+    if then.shape != now.shape or then.dtype != now.dtype:
+        return [False] * len(then)
+    if tolerance is not None:
+        return [
+            bool(np.allclose(one.astype("float64"), other, rtol=0, atol=tolerance, equal_nan=True))
+            for one, other in zip(then, now, strict=True)
+        ]
+    return [bool(np.array_equal(_bits(one), _bits(other))) for one, other in zip(then, now, strict=True)]
+
+
+def _bits(pixels: Pixels) -> Pixels:
+    if pixels.dtype.kind == "c":
+        pixels = np.ascontiguousarray(pixels).view(f"f{pixels.itemsize // 2}")
+    return pixels.view(f"u{pixels.itemsize}") if pixels.dtype.kind == "f" else pixels
