@@ -79,22 +79,19 @@ class Context:
 
     def array(self, key: str) -> list[Any]:
         """Return the items of a JSON array. The default is an empty list."""
-        value = self.get(key)
-        found = _from_json(value) if isinstance(value, str) else value
-        if found is None and value is None:
-            return []
-        if not isinstance(found, list):
-            raise SettingsError(key, value, "a JSON array")
-        return found
+        return self._json(key, list[Any]())
 
     def object_(self, key: str) -> dict[str, Any]:
         """Return the fields of a JSON object. The default has none."""
+        return self._json(key, dict[str, Any]())
+
+    def _json[Value: list[Any] | dict[str, Any]](self, key: str, default: Value) -> Value:
         value = self.get(key)
-        found = _from_json(value) if isinstance(value, str) else value
         if value is None:
-            return {}
-        if not isinstance(found, dict):
-            raise SettingsError(key, value, "a JSON object")
+            return default
+        found = _from_json(value) if isinstance(value, str) else value
+        if not isinstance(found, type(default)):
+            raise SettingsError(key, value, f"a JSON {'array' if isinstance(default, list) else 'object'}")
         return found
 
 

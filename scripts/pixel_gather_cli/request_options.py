@@ -23,7 +23,6 @@ class Numbers(click.ParamType[Any]):
     name = "numbers"
 
     def __init__(self, names: str, *, kind: type[int] | type[float]) -> None:
-        self.names = names
         self.shown = names
         self.kind = kind
         self.wanted = None if names.endswith("...") else len(names.split(","))
@@ -179,9 +178,7 @@ _SCENES = (
     click.option(
         "--assets", metavar="NAMES", help="Assets to read of each scene, such as red,nir or nir=B08,scl."
     ),
-    click.option(
-        "--collection", multiple=True, metavar="ID", help="Only scenes of this collection. Can be repeated."
-    ),
+    collection_option,
     click.option("--datetime", metavar="TIME", help="Only scenes of this time: 2024, or 2024-06/2024-08."),
     click.option("--where", metavar="TEXT", help="Only scenes that meet this, such as 'eo:cloud_cover<40'."),
 )
@@ -500,9 +497,7 @@ def _taken_output(options: dict[str, Any]) -> dict[str, Any]:
 
 def _taken_scenes(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the options that look for scenes, and return them as a part of ``sources``."""
-    given = _taken(
-        options, "stac", "items", "catalog", "assets", "datetime", "where", collections="collection"
-    )
+    given = _taken(options, "stac", "items", "catalog", "assets", "datetime", "where", "collections")
     places = {name: given.pop(name) for name in _SCENE_FIELDS if name in given}
     if not given.get("collections"):
         given.pop("collections", None)

@@ -29,8 +29,7 @@ class SceneFilter:
     def meets(self, box: Sequence[float]) -> bool:
         """Return whether a feature lies in a box.
 
-        Args:
-            box: West, south, east and north in degrees; west > east across 180 degrees.
+        West > east is across 180 degrees.
         """
         key = tuple(map(float, box))
         if key not in self._kept:

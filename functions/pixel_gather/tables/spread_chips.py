@@ -39,12 +39,8 @@ def drawn_points(areas: Features, windows: WindowsRequest) -> Points:
 def lattice_points(areas: Features, *, spacing: float, crs: str) -> Points:
     """Return the points in polygons whose coordinates are whole multiples of ``spacing``.
 
-    So the lattices of neighbouring areas fit together. A point in several polygons is the first one's.
-
-    Args:
-        areas: The polygons.
-        spacing: In units of ``crs``.
-        crs: Of the lattice, and of the points.
+    So the lattices of neighbouring areas fit together. A point in several polygons is the first one's. The
+    spacing is in units of ``crs``, the CRS of the lattice and of the points.
 
     Raises:
         RequestError: There is no such point, there are too many, or the areas have no place in the CRS.

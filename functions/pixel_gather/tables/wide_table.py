@@ -13,11 +13,7 @@ from pixel_gather.tables.table_receipt import side_path
 def write_wide(table: Path, to: Path) -> None:
     """Write a table anew, feature by feature. Memory does not grow with the number of features.
 
-    If several images have one time, the first of them with a value counts.
-
-    Args:
-        table: A Parquet file of `pixel_gather.tables.write_table`.
-        to: The CSV file. It is replaced.
+    If several images have one time, the first of them with a value counts. The file is replaced.
 
     Raises:
         StoreError: The file cannot be written.

@@ -48,8 +48,7 @@ def do(job: SuiteJob) -> Record:
 def digest_of_all(pixels: np.ndarray[Any, Any]) -> str:
     """Return the digest of all pixels. A cube of one measurement with the same rows reports the same digest.
 
-    Args:
-        pixels: Shape (source, y, x); rows of sources that failed hold 0.
+    They are (source, y, x). Rows of sources that failed hold 0.
     """
     rows = xxhash.xxh3_128()
     for row in pixels:

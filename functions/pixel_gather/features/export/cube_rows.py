@@ -85,6 +85,20 @@ class CubeRows:
         _, height, width = open_array(self.group, self.measurements[0]).shape
         return height, width
 
+    def arrays(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield name, array and values of the chosen measurements and all coordinates, of the chosen rows.
+
+        There are no values of measurements: `read` has their pixels.
+        """
+        left_out = set(measurements_of(self.group)) - set(self.measurements)
+        row_dim = dims_of(open_array(self.group, "status"))[:1]
+        for name, array in self.group.arrays():
+            if name in self.measurements:
+                yield name, array, None
+            elif name not in left_out:
+                values = np.asarray(array[...])
+                yield name, array, values[self.rows] if dims_of(array)[:1] == row_dim else values
+
     def meaning(self, measurement: str) -> BandMeaning:
         """Return what the cube says of a measurement's classes, and of its colour."""
         return meaning_of(open_array(self.group, measurement))

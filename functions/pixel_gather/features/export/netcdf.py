@@ -5,10 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from pixel_gather.core.errors import RequestError
-from pixel_gather.features.export.cube_rows import CubeRows, dims_of, measurements_of, open_array
+from pixel_gather.features.export.cube_rows import CubeRows, dims_of, open_array
 
 _OF_ZARR: Final = frozenset({"_FillValue"})
 
@@ -27,15 +25,13 @@ def write_netcdf(rows: CubeRows, path: Path) -> None:
             raise RequestError(
                 f"netCDF has no complex numbers, and {name} is {dtype}; write GeoTIFFs", field="to"
             )
-    left_out = set(measurements_of(rows.group)) - set(rows.measurements)
     with _errors_of_netcdf(), netCDF4.Dataset(path, "w", format="NETCDF4") as file:
         file.setncatts(
             _plain({key: value for key, value in rows.group.attrs.items() if key != "pixel_gather"})
         )
-        row_dim = dims_of(open_array(rows.group, "status"))[0]
-        for name, array in rows.group.arrays():
-            if name not in left_out:
-                _write(file, name, array, rows, row_dim)
+        for name, array, values in rows.arrays():
+            shape = (len(rows.rows), *array.shape[1:]) if values is None else values.shape
+            _write(file, name, array, shape, values)
         for index, row in enumerate(rows.read()):
             for name, pixels in zip(rows.measurements, row.pixels, strict=True):
                 file[name][index] = pixels
@@ -52,28 +48,23 @@ def _errors_of_netcdf() -> Generator[None]:
         raise OSError(f"{error}; the disk may be full") from error
 
 
-def _write(file: Any, name: str, array: Any, rows: CubeRows, row_dim: str) -> None:
+def _write(file: Any, name: str, array: Any, shape: tuple[int, ...], values: Any) -> None:
     """Make one variable. The pixels of measurements come later."""
     dims = dims_of(array)
-    has_rows = dims[:1] == (row_dim,)
-    shape = (len(rows.rows), *array.shape[1:]) if has_rows else array.shape
     for dim, size in zip(dims, shape, strict=True):
         if dim not in file.dimensions:
             file.createDimension(dim, size)
     is_text = array.dtype.kind in "TOU"
-    is_pixels = name in rows.measurements
     variable = file.createVariable(
         name,
         str if is_text else array.dtype.newbyteorder("="),
         dims,
         fill_value=array.fill_value if "_FillValue" in array.attrs and not is_text else None,
-        **({"zlib": True, "complevel": 4, "chunksizes": (1, *shape[1:])} if is_pixels else {}),
+        **({"zlib": True, "complevel": 4, "chunksizes": (1, *shape[1:])} if values is None else {}),
     )
     variable.set_auto_maskandscale(False)
     variable.setncatts(_plain({key: value for key, value in array.attrs.items() if key not in _OF_ZARR}))
-    if not is_pixels:
-        values = np.asarray(array[...])
-        values = values[rows.rows] if has_rows else values
+    if values is not None:
         variable[...] = values.astype(object) if is_text else values
 
 

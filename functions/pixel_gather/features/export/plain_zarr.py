@@ -6,12 +6,11 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import zarr
 from zarr.codecs import GzipCodec
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.features.export.cube_rows import CubeRows, dims_of, measurements_of, open_array
+from pixel_gather.features.export.cube_rows import CubeRows, dims_of, open_array
 
 _SIDE: Final = 512
 """Most pixels of a chunk along each side. A chunk has one row, as programs that show pictures read one."""
@@ -43,11 +42,9 @@ def write_plain_zarr(rows: CubeRows, path: Path) -> None:
 def _write(rows: CubeRows, folder: Path) -> None:
     attributes = {name: value for name, value in rows.group.attrs.items() if name not in _OF_CUBES}
     target = zarr.open_group(folder, mode="w", zarr_format=3, attributes=attributes)
-    left_out = set(measurements_of(rows.group)) - set(rows.measurements)
-    row_dim = dims_of(open_array(rows.group, "status"))[0]
-    for name, array in rows.group.arrays():
-        if name not in left_out:
-            _create(target, name, array, rows, row_dim)
+    for name, array, values in rows.arrays():
+        shape = (len(rows.rows), *array.shape[1:]) if values is None else values.shape
+        _create(target, name, array, shape, values)
     for index, row in enumerate(rows.read()):
         for name, pixels in zip(rows.measurements, row.pixels, strict=True):
             open_array(target, name)[index] = pixels
@@ -56,14 +53,10 @@ def _write(rows: CubeRows, folder: Path) -> None:
         zarr.consolidate_metadata(target.store)
 
 
-def _create(target: zarr.Group, name: str, array: Any, rows: CubeRows, row_dim: str) -> None:
+def _create(target: zarr.Group, name: str, array: Any, shape: tuple[int, ...], values: Any) -> None:
     """Make one array. The pixels of measurements come later."""
-    is_pixels, has_rows = name in rows.measurements, dims_of(array)[:1] == (row_dim,)
-    values = None if is_pixels else np.asarray(array[...])
-    if values is not None and has_rows:
-        values = values[rows.rows]
-    shape = (len(rows.rows), *array.shape[1:]) if values is None else values.shape
-    chunks = (1, *(min(side, _SIDE) for side in shape[1:])) if is_pixels else tuple(max(n, 1) for n in shape)
+    of_pixels = (1, *(min(side, _SIDE) for side in shape[1:]))
+    chunks = of_pixels if values is None else tuple(max(n, 1) for n in shape)
     created = target.create_array(
         name,
         shape=shape,

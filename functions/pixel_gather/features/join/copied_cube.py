@@ -53,14 +53,8 @@ async def copy_cubes(
     it is not complete. The same call goes on where an earlier one was stopped.
 
     Rows of a member that do not fill its last shard are followed by rows of padding, unless it is the last
-    member. ``presence`` is 0 there and ``status`` is 255. There is no ``presence`` without padding.
-
-    Args:
-        href: Where.
-        members: With all columns of their tables.
-        place: The same as ``href``, as users write it.
-        any_grid: Whether members may lie on different grids.
-        reader: With which the members were read.
+    member. ``presence`` is 0 there and ``status`` is 255. There is no ``presence`` without padding. The
+    members have all columns of their tables.
 
     Raises:
         RequestError: The members are of several kinds, or lie in another bucket.

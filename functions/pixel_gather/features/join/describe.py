@@ -108,11 +108,7 @@ def describe_group(
 
 
 def centre_of(attributes: Mapping[str, Any]) -> tuple[str, float, float]:
-    """Return CRS, x and y of the middle of a cube's window; NaN and an empty text if it is not known.
-
-    Args:
-        attributes: Those of the cube's group.
-    """
+    """Return CRS, x and y of the middle of a cube's window; NaN and an empty text if it is not known."""
     box = attributes.get("spatial:bbox")
     crs = attributes.get("proj:code") or attributes.get("proj:wkt2") or ""
     if box is None:

@@ -76,12 +76,7 @@ class Repository:
     ) -> Self:
         """Create an empty repository.
 
-        Args:
-            href: Where.
-            place: The same, as users write it.
-            settings: How to access S3.
-            folders: All folders that references will lie in.
-            advice: What the error says of a place that is in use.
+        The folders are all that references will lie in. ``advice`` is what the error says of a place in use.
 
         Raises:
             MissingExtraError: icechunk is not installed.
@@ -119,12 +114,7 @@ class Repository:
     ) -> Self:
         """Open a repository and authorise its references.
 
-        Args:
-            href: Where.
-            place: The same, as users write it.
-            settings: How to access S3, for the repository and the cubes.
-            more_folders: Further folders that references will lie in. They are stored in the repository.
-            advice: What to do if no repository is there.
+        Further folders are stored in the repository. ``advice`` is what to do if none is there.
 
         Raises:
             MissingExtraError: icechunk is not installed.

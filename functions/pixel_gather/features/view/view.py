@@ -159,18 +159,7 @@ def serving_cube(
 ) -> Iterator[CubeServer]:
     """Open a server for one cube, for joined cubes or for a virtual cube.
 
-    Call ``serve_forever``. It ends with the context.
-
-    Args:
-        place: A folder, or ``s3://bucket/prefix``.
-        group: Name of the group, if joined cubes have several.
-        stores: How to access S3.
-
-    Raises:
-        RequestError: The place is neither a local folder nor on S3, or it has no such group.
-        StoreError: No cube is there, or it cannot be read.
-        MissingExtraError: Cubes are joined there, and icechunk is not installed.
-        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    Call ``serve_forever``. It ends with the context. Arguments and errors are those of `view`.
     """
     store, name = open_existing(place, stores)
     files: Files

@@ -57,11 +57,8 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
     ) -> "GdalSource":
         """Read a source's header.
 
-        Args:
-            href: A checked href.
-            overview: The overview to read from, 0 being the largest. None: full resolution.
-            cost: The cost of this source is added to it, here and in later reads.
-            etag: The version to read, or None for the current one.
+        Without an overview, it is at full resolution; without an ETag, of the current version. The cost is
+        added to, here and in later reads.
 
         Raises:
             SourceError: It cannot be opened.

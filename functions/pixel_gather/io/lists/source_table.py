@@ -351,9 +351,7 @@ class SqliteSourceTable:
     def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
         """Return up to ``n`` sources spread evenly over the rows, with the first and the last.
 
-        Args:
-            n: Fewer are returned if the list has fewer.
-            band: Only sources of this band; None for any.
+        There are fewer if the list has fewer.
         """
         where, values = ("", ()) if band is None else ("WHERE band = ?", (self._bands[band],))
         n_there = int(self._one(f"SELECT count(*) FROM cube {where}", values))  # noqa: S608 # only our own words

@@ -131,10 +131,8 @@ def hash_structure(content: bytes) -> bytes:
     """Return 16 bytes that are the same for JSON with the same names, and kinds of values in the same order.
 
     Quotes separate the texts from the rest. Of the texts, only names are kept. Of the rest, all but digits is
-    kept. So a float leaves its point or its exponent, and a whole number leaves nothing.
-
-    Args:
-        content: JSON without spaces between its parts, as msgspec writes it.
+    kept. So a float leaves its point or its exponent, and a whole number leaves nothing. The JSON has no
+    spaces between its parts, as msgspec writes it.
     """
     whole = content
     if b"\\" in content:

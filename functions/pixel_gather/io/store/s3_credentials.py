@@ -33,9 +33,7 @@ def find_credentials(profile: str | None) -> Any:
     """Return boto3's credentials, or None where obstore finds them itself.
 
     An empty variable counts as unset, as for the AWS tools. obstore would take it as it is, so it is removed.
-
-    Args:
-        profile: Name of the profile. None: the profile of the environment, if any.
+    Without a profile, it is that of the environment, if any.
 
     Raises:
         DeniedError: There is no such profile, or there are no credentials, or only half of them.
