@@ -89,6 +89,8 @@ READ = [
     Case(
         "csv with blanks around names", "l.csv", f"href , n\n{A}, 1\n\n", [Source(href=A, columns={"n": "1"})]
     ),
+    Case("csv without a header", "l.csv", f"{A}\n{B}\n", BOTH),
+    Case("csv quoted, without a header", "l.csv", f'"{A}"\n"{B}"\n', BOTH),
     Case("csv quoted", "l.csv", f'href,n\n"{A}","x, ""y"""\n', [Source(href=A, columns={"n": 'x, "y"'})]),
     Case("csv told by content", "list", CSV, WITH_COLUMNS),
     Case("csv of one column told by content", "list", f"href\n{A}\n{B}\n", BOTH),

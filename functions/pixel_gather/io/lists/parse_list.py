@@ -1,6 +1,7 @@
 """Reads list files as records. A record maps columns to values and describes one source.
 
-The name's ending decides the format. If the ending is unknown, the first line decides.
+The name's ending decides the format. If the ending is unknown, the first line decides. It also decides
+whether list.txt holds CSV, and whether list.csv holds hrefs alone, without a header.
 """
 
 import csv
@@ -35,6 +36,7 @@ _UNREADABLE: Final = (OSError, EOFError, zlib.error, SourceError)
 _N_ROWS_PER_BATCH: Final = 256
 """Small, because a file of some KB may unpack to the same long text in every row."""
 _DELIMITERS: Final = (",", ";", "\t")
+_IMAGES: Final = (".tif", ".tiff", ".jp2")
 _BY_ENDING: Final = {
     ".txt": "text",
     ".lst": "text",
@@ -80,9 +82,10 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
     if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == PARQUET_MAGIC):
         return Records(is_typed=True, lines=_parquet_records(file, name, check))
     lines = _lines(file, name, check)
-    if kind in (None, "text"):
-        first = next((line for line in lines if line.is_content), None)
-        if first is not None and (kind is None or _split_header(first.text)):  # list.txt may hold CSV
+    if kind in (None, "text", "csv"):
+        is_first = _Line.has_text if kind == "csv" else _Line.is_content  # a column's name may begin with #
+        first = next(filter(is_first, lines), None)
+        if first is not None and _is_told_by_line(kind, first.text):
             kind = _kind_of_line(first.text, name)
         lines = chain([first] if first else (), lines)
     read = {None: _text_records, "text": _text_records, "csv": _csv_records, "jsonl": _jsonl_records}[kind]
@@ -124,11 +127,13 @@ class _Line(NamedTuple):
     text: str
     """Without the line break."""
 
-    @property
+    def has_text(self) -> bool:
+        """Whether the line is not blank."""
+        return self.text.strip() != ""
+
     def is_content(self) -> bool:
         """Whether the line is neither blank nor a comment."""
-        text = self.text.strip()
-        return text != "" and not text.startswith("#")
+        return self.has_text() and not self.text.lstrip().startswith("#")
 
 
 def _lines(file: io.BufferedReader, name: str, check: Check) -> Iterator[_Line]:
@@ -150,7 +155,7 @@ def _lines(file: io.BufferedReader, name: str, check: Check) -> Iterator[_Line]:
             if len(raw) > _LONGEST_LINE_NBYTES:
                 raise RequestError(f"this line is longer than {_LONGEST_LINE_NBYTES} bytes", field=field)
             line = _Line(number, text.rstrip("\r\n"))
-            n_empty = 0 if line.is_content else n_empty + 1
+            n_empty = 0 if line.is_content() else n_empty + 1
             if n_empty > _MOST_EMPTY_LINES:
                 raise RequestError(
                     f"more than {_MOST_EMPTY_LINES:,} lines in a row are blank or comments; leave them out",
@@ -169,7 +174,7 @@ def _kind_of_line(text: str, name: str) -> str:
 
 def _text_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:  # noqa: ARG001 # same signature as the other readers
     for line in lines:
-        if line.is_content:
+        if line.is_content():
             yield line.number, {"href": _unquote(line.text.strip())}
 
 
@@ -177,6 +182,18 @@ def _unquote(text: str) -> str:
     """Remove the quotes that spreadsheets and shells put around a line."""
     is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
     return text[1:-1] if is_quoted else text
+
+
+def _is_told_by_line(kind: str | None, text: str) -> bool:
+    """Tell whether the first line decides the format, against the name's ending or because that is unknown.
+
+    list.txt may hold CSV. list.csv may hold hrefs alone: ``pixel-gather ls`` writes these if no name has a
+    time.
+    """
+    if kind != "csv":
+        return kind is None or bool(_split_header(text))
+    names_a_file = "/" in text or text.strip().lower().endswith(_IMAGES)
+    return names_a_file and not any(delimiter in text for delimiter in _DELIMITERS)
 
 
 def _split_header(text: str) -> list[str]:
