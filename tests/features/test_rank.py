@@ -306,6 +306,12 @@ def test_share_beside_other_values_is_refused() -> None:
     assert RankingRequest.of(by="valid * 2", bands={"valid": "b1"}).names == ("valid",)
 
 
+def test_a_name_for_an_expression_is_refused_with_what_to_leave_out() -> None:
+    """Values of tables have names, and a ranking has none."""
+    with pytest.raises(RequestError, match="by one expression, which needs no name: leave 'ndvi=' out"):
+        rank(["a.tif"], by="ndvi=(nir-red)/(nir+red)")
+
+
 @pytest.mark.parametrize(
     ("limits", "words"),
     [({"usd": 1e-9}, "limits.usd: 6 scenes"), ({"seconds": 1e-6}, "limits.seconds: 6 scenes")],

@@ -112,7 +112,9 @@ class DeployedSchedules:
         """
         found = next((each for each in self.list_() if each.name == name), None)
         if found is None:
-            raise RequestError(f"there is no schedule {name[:80]}; list shows those there are", field="name")
+            raise RequestError(
+                f"there is no schedule {name[:80]}; schedule list shows those that there are", field="name"
+            )
         if found.is_of_settings:
             raise RequestError(
                 f"{name} comes from the stack's settings: remove it from schedules there, and deploy",

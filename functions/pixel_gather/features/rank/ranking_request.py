@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -19,6 +20,9 @@ DEFAULT_PRECISION: Final = "2%"
 
 _MEAN: Final = Statistic("mean")
 _STEPS: Final = range(2, 101)
+_NAMED: Final = re.compile(r"\w+\s*=")
+"""What a value of a table may begin with."""
+
 _FIELDS: Final = ("area", "by", "mask", "statistic", "precision", "order", "top", "bands", "raw")
 
 
@@ -119,6 +123,11 @@ class RankingRequest:
         if not isinstance(by, str) or not by.strip():
             raise RequestError("write what to rank by, such as ndvi or (nir - red) / (nir + red)", field="by")
         by = by.strip()
+        if named := _NAMED.match(by):
+            raise RequestError(
+                f"a ranking is by one expression, which needs no name: leave {named[0].strip()!r} out",
+                field="by",
+            )
         if order not in ("asc", "desc"):
             raise RequestError(f"it is {order!r}; write asc or desc", field="order")
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
