@@ -1,11 +1,19 @@
 """What plan and run print: ten lines, and with --verbose everything."""
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from pixel_gather_cli.log_options import log_if
+
+WARNING: Final = "warning"
+"""The label of a warning."""
+
+_COSTS_SOURCES: Final = "their status will be "
+_BAND: Final = re.compile(r" of band (\S+)")
+_EXAMPLE: Final = re.compile(r"such as \S+")
 
 type Line = tuple[str, str]
 """A label and what it says."""
@@ -28,8 +36,35 @@ def nothing_appended(place: str, *, has_chips: bool) -> str:
 
 
 def in_few_lines(remarks: Sequence[Line], *, most: int) -> list[Line]:
-    """Return the first remarks, and how many more there are: at most so many lines."""
-    if len(remarks) <= most:
-        return list(remarks)
-    n_more = len(remarks) - most + 1
-    return [*remarks[: most - 1], (remarks[-1][0], f"{n_more:,} more, which --verbose shows")]
+    """Return the first remarks, and how many more there are: at most so many lines.
+
+    What is said of several bands is said once. If lines are left out, those that cost sources come first.
+    """
+    lines = _of_all_bands(remarks)
+    if len(lines) <= most:
+        return lines
+    lines.sort(key=lambda line: line[0] == WARNING and _COSTS_SOURCES not in line[1])
+    kept, left = lines[: most - 1], lines[most - 1 :]
+    labels = {label for label, _ in left}
+    return [
+        *kept,
+        (labels.pop() if len(labels) == 1 else "more", f"{len(left):,} more, which --verbose shows"),
+    ]
+
+
+def _of_all_bands(remarks: Sequence[Line]) -> list[Line]:
+    """Join remarks that differ in the name of a band, and in the file that is an example."""
+    bands: dict[Line, list[str]] = {}
+    first: dict[Line, Line] = {}
+    for label, text in remarks:
+        found = _BAND.search(text)
+        key = (label, text) if found is None else (label, _EXAMPLE.sub("", _BAND.sub("", text, count=1)))
+        first.setdefault(key, (label, text))
+        bands.setdefault(key, []).extend([] if found is None else [found[1]])
+    return [
+        (
+            label,
+            _BAND.sub(f" of bands {', '.join(bands[key])}", text, count=1) if len(bands[key]) > 1 else text,
+        )
+        for key, (label, text) in first.items()
+    ]

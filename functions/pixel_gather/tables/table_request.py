@@ -59,7 +59,8 @@ class TableRequest:
         """
         if (time is None) != (tolerance is None):
             raise RequestError(
-                "give time and tolerance together", field="time" if time is None else "tolerance"
+                "give time (--time) and tolerance (--tolerance) together",
+                field="time" if time is None else "tolerance",
             )
         if crs is not None:
             RasterioProjector().check(crs, field="crs")

@@ -16,7 +16,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.run_table import shorten_in_middle
 from pixel_gather.features.gather.gather import make_plan
 from pixel_gather.in_process.places import check_place, show_place
-from pixel_gather_cli.details import details_option, in_few_lines, nothing_appended
+from pixel_gather_cli.details import WARNING, details_option, in_few_lines, nothing_appended
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
 
@@ -81,7 +81,7 @@ def plan_in_short(plan: CubePlan) -> str:
         *_grid_lines(plan),
         ("to read", f"{known['bytes to read']} of {_sources_of(plan)} in {known['GETs']} GETs"),
         ("on AWS", f"{known['dollars']} and {known['seconds']} s, with {workers}"),
-        *in_few_lines([("warning", each) for each in plan.warnings], most=5),
+        *in_few_lines([(WARNING, each) for each in plan.warnings], most=5),
         (
             "next",
             f"gather by run {option} PLACE, or on AWS by submit; --verbose shows every number and its basis",

@@ -14,7 +14,7 @@ from pixel_gather.core.results.run_table import LABEL_WIDTH, shorten_in_middle
 from pixel_gather.features.gather.gather import gather
 from pixel_gather.features.gather.gathered import Gathered
 from pixel_gather_cli.browser import open_option, open_page
-from pixel_gather_cli.details import details_option, in_few_lines, nothing_appended
+from pixel_gather_cli.details import WARNING, details_option, in_few_lines, nothing_appended
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
 
@@ -126,7 +126,7 @@ def _in_short(gathered: Gathered) -> str:
         (f"  {each.status}", f"{each.n_sources:,}: {each.reason}, such as {each.hrefs[0]}")
         for each in report.causes
     ]
-    warnings = [("warning", each) for each in report.warnings]
+    warnings = [(WARNING, each) for each in report.warnings]
     lines = [
         ("shape", shorten_in_middle(f"{shape} of {names}", _WIDEST)),
         ("sources read", f"{n_read:,} of {report.n_sources:,}, {report.n_failed:,} failed; {speed}"),
