@@ -60,7 +60,17 @@ def without_tables(content: bytes) -> bytes:
     return content[:500] + b"\x99" * 800 + content[1300:]
 
 
+def with_a_smaller_band(_: bytes) -> bytes:
+    """Return sound JPEG 2000 with a band of half the width."""
+    content = bytearray(imagecodecs.jpeg2k_encode(np.stack([IMAGE] * 3, axis=-1), codecformat="j2k"))
+    content[content.index(b"\xff\x51") + 44] = 2  # XRsiz of the second band
+    return bytes(content)
+
+
 TILE: Final = "the tile in column 0 and row 0 of band 1 is damaged"
+UNUSUAL: Final = (
+    "its pixels are stored in an unusual way that is not read here; convert it, for example to DEFLATE"
+)
 CODED: Final = "its compression ({}) is not read here; convert it, for example to DEFLATE"
 DEFLATE: Final = {"compression": "deflate"}
 JPEG_XL: Final[dict[str, Any]] = {"compression": "jpegxl", "compressionargs": {"lossless": True}}
@@ -111,8 +121,20 @@ CASES: Final = (
     Case(
         "fax",
         Status.UNSUPPORTED,
-        "its pixels are stored in an unusual way that is not read here; convert it, for example to DEFLATE",
+        UNUSUAL,
         tags={COMPRESSION: 4},
+    ),
+    Case(
+        "JPEG 2000 with a smaller band",
+        Status.UNSUPPORTED,
+        UNUSUAL,
+        spoil=with_a_smaller_band,
+    ),
+    Case(
+        "JPEG 2000 without a header",
+        Status.CORRUPT,
+        "its header is damaged or cut off",
+        spoil=lambda all_: with_a_smaller_band(all_)[:20],
     ),
     Case(
         "too many tiles",
@@ -165,6 +187,11 @@ def test_sources_that_are_refused_say_why(tmp_path: Path) -> None:
             ],
             "CORRUPT",
             "the tile in column 3 and row 4 of band 2 is damaged",
+        ),
+        (
+            ["source: Cannot open TIFF file with YCbCr, subsampling and BitsPerSample > 8"],
+            "UNSUPPORTED",
+            UNUSUAL,
         ),
         (["/vsiriopener_1f/source: TIFFThat: Odd thing."], "CORRUPT", "it cannot be read: Odd thing"),
         (["/vsiriopener_1f/source: Odd thing", "Odd thing"], "CORRUPT", "it cannot be read: Odd thing"),

@@ -248,32 +248,49 @@ def test_open_refuses_what_is_no_raster_by_its_content(content: bytes, status: S
     assert _run(work()) is status
 
 
-def test_reader_refuses_blocks_that_a_cut_header_does_not_place() -> None:
-    """GDAL would read zeros, once asked where such a block lies. A block that is not stored is zero."""
+def _strips(offsets: list[int]) -> bytes:
+    """Return a TIFF of strips of one row. One without an offset has no size, unless none has an offset."""
+    counts = [64 if offset or not any(offsets) else 0 for offset in offsets]
     tags: Tags = {
         256: (SHORT, [64]),
-        257: (LONG, [9]),
+        257: (LONG, [len(offsets)]),
         258: (SHORT, [8]),
         259: (SHORT, [1]),
         262: (SHORT, [1]),
-        273: (LONG, [STORED_AT] * 8 + [0]),
+        273: (LONG, offsets),
         277: (SHORT, [1]),
         278: (SHORT, [1]),
-        279: (LONG, [64] * 8 + [0]),
+        279: (LONG, counts),
     }
-    whole = handwritten(tags, stored=bytes(range(64)))
-    files = {"file:///whole": whole, "file:///cut": whole[: -4 * 9 - 4]}
-    two_rows = Window(col_off=0, row_off=7, width=64, height=2)
+    return handwritten(tags, stored=bytes(range(64)))
 
-    async def work() -> tuple[np.ndarray[Any, Any], Status]:
+
+def test_reader_refuses_blocks_that_the_header_does_not_place() -> None:
+    """GDAL would read zeros, or the header's bytes. A block that is not stored is zero."""
+    whole = _strips([STORED_AT] * 8 + [0])
+    cut = whole[: -4 * 9 - 4]
+    files = {"file:///whole": whole, "file:///cut": cut, "file:///unplaced": _strips([0] * 9)}
+    refused = [
+        (href, Window(col_off=0, row_off=7, width=64, height=height))
+        for href in ("file:///cut", "file:///unplaced")
+        for height in (1, 2)
+    ]
+
+    async def work() -> tuple[np.ndarray[Any, Any], list[str]]:
         async with GdalReader(MemoryObjects(files), settings=SETTINGS) as reader:
-            read = await _read(reader, "file:///whole", two_rows, bands=(1,))
-            return read, await _status(_read(reader, "file:///cut", two_rows, bands=(1,)))
+            read = await _read(reader, "file:///whole", refused[1][1], bands=(1,))
+            reasons = []
+            for href, window in refused:
+                with pytest.raises(SourceError) as caught:
+                    await _read(reader, href, window, bands=(1,))
+                reasons.append(f"{caught.value.status.name}: {caught.value.reason}")
+            return read, reasons
 
-    read, status = _run(work())
+    read, reasons = _run(work())
 
     np.testing.assert_array_equal(read, [[range(64), [0] * 64]])
-    assert status is Status.CORRUPT
+    cut_off = "CORRUPT: its header is damaged or cut off: it does not say where each tile lies"
+    assert reasons == [cut_off] * 4
 
 
 def test_reader_refuses_a_band_and_an_overview_that_are_not_there() -> None:

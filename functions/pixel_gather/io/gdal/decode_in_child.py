@@ -42,6 +42,13 @@ class _OverLimitError(Exception):
     """A valid request that exceeds a limit of this deployment."""
 
 
+class _UnplacedBlockError(Exception):
+    """A block has a size but no place, as where a file is cut off within its offsets.
+
+    GDAL would read the file's first bytes as its pixels.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limits:
     """Limits that the parent passes at the start."""
@@ -134,7 +141,7 @@ class _Worker:
         if block_nbytes * _SHARE_OF_MEMORY > self._limits.memory_nbytes:
             raise _OverLimitError(
                 f"one block has {block_nbytes / 2**20:.0f} MiB of pixels, over a quarter of the "
-                f"{self._limits.memory_mib} MiB that GDAL may use"
+                f"{self._limits.memory_mib} MiB that GDAL may use; convert it to smaller tiles"
             )
         n_rows = max(1, self._limits.chunk_nbytes // row_nbytes)
         whole_blocks = max(block_height, n_rows // block_height * block_height)
@@ -168,21 +175,26 @@ class _Worker:
 def _stored_ranges(
     dataset: Any, window: RasterioWindow, bands: Sequence[int]
 ) -> list[tuple[int, int] | None]:
-    """Return the byte ranges of the TIFF blocks that a window touches. Empty for one block or very many.
+    """Return the byte ranges of the TIFF blocks that a window touches. Empty for very many.
 
     They are fetched before GDAL reads. None stands for a block that is not stored, or that the header says
     nothing about because it is cut off.
+
+    Raises:
+        _UnplacedBlockError: The header does not say where a block lies.
     """
     block_height, block_width = dataset.block_shapes[0]
     cols = range(window.col_off // block_width, -(-(window.col_off + window.width) // block_width))
     rows = range(window.row_off // block_height, -(-(window.row_off + window.height) // block_height))
     planes = bands[:1] if dataset.interleaving == Interleaving.pixel else bands
-    if not 1 < len(cols) * len(rows) * len(planes) <= _MOST_BLOCKS:
+    if len(cols) * len(rows) * len(planes) > _MOST_BLOCKS:
         return []
     ranges: list[tuple[int, int] | None] = []
     for band, row, col in itertools.product(planes, rows, cols):
         offset = dataset.get_tag_item(f"BLOCK_OFFSET_{col}_{row}", "TIFF", bidx=band)
         nbytes = dataset.get_tag_item(f"BLOCK_SIZE_{col}_{row}", "TIFF", bidx=band)
+        if offset == "0" and nbytes:
+            raise _UnplacedBlockError
         ranges.append((int(offset), int(offset) + int(nbytes)) if offset and nbytes else None)
     return ranges
 
@@ -199,6 +211,8 @@ def _classify(error: Exception) -> tuple[str, str]:
         return "UNSUPPORTED", "needs more memory than GDAL may use here"
     if isinstance(error, _OverLimitError):
         return "UNSUPPORTED", str(error)
+    if isinstance(error, _UnplacedBlockError):
+        return "CORRUPT", gdal_error_status.UNPLACED
     status, reason = gdal_error_status.classify_messages([str(link) for link in chain])
     return "UNSUPPORTED" if "CPLE_NotSupportedError" in kinds else status, reason
 

@@ -11,12 +11,15 @@ _PATH: Final = re.compile(r"'?/?vsiriopener_[0-9a-f]+/source'?[:,]? ?")
 _OWN_NAMES: Final = re.compile(r"^(source(, band \d+)?: )?((\w+): ?)?(?=\S)")
 _LONGEST: Final = 200
 
+UNPLACED: Final = "its header is damaged or cut off: it does not say where each tile lies"
 _CONVERT: Final = "; convert it, for example to DEFLATE"
+_UNUSUAL: Final = f"its pixels are stored in an unusual way that is not read here{_CONVERT}"
 _COMPRESSIONS: Final = {
     "JXL": "JPEG XL",
     "JP2000": "JPEG 2000 inside of TIFF",
     "34712": "JPEG 2000 inside of TIFF",
     "33003": "JPEG 2000 inside of TIFF",
+    "33004": "JPEG 2000 inside of TIFF",
     "33005": "JPEG 2000 inside of TIFF",
     "34933": "PNG inside of TIFF",
     "34934": "JPEG XR",
@@ -67,16 +70,19 @@ _RULES: Final[tuple[tuple[str, str, _Sentence], ...]] = (
     (
         r"Fax3SetupState|LogLuvSetup|(?i:inappropriate photometric|unsupported|not supported|cannot handle)",
         "UNSUPPORTED",
-        _always(f"its pixels are stored in an unusual way that is not read here{_CONVERT}"),
+        _always(_UNUSUAL),
     ),
+    # The second one is said of JPEG 2000 whose header is sound.
+    (r"Cannot open TIFF file with|not recognized as being in a supported", "UNSUPPORTED", _always(_UNUSUAL)),
     (
         r"Incorrect count for|TIFFFetchStripThing",
         "CORRUPT",
         _always("its header contradicts itself: it does not say where each tile lies"),
     ),
+    (r"Cannot read offset/size", "CORRUPT", _always(UNPLACED)),
     (r"band (\d+): IReadBlock failed at X offset (\d+), Y offset (\d+)", "CORRUPT", _say_tile),
     (
-        r"Cannot read TIFF header|Not a TIFF|TIFFReadDirectory|TIFFFetch|No code-stream|(?i:jp2 file)",
+        r"Cannot read TIFF header|Not a TIFF|TIFFReadDirectory|TIFFFetch|opj_read_header|(?i:jp2 file)",
         "CORRUPT",
         _always("its header is damaged or cut off"),
     ),
