@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.synthesized import Synthesized, synthesized
+from support.synthesized import WITH_ALL, Synthesized, synthesized
 
 EXECUTIONS = "arn:<partition>:states:<region>:<accountid>:execution:<machine>:*"
 CHILDREN = "arn:<partition>:states:<region>:<accountid>:execution:<machine>/Shards:*"
@@ -330,25 +330,13 @@ READER = {("s3:GetObject", "<arrays>/cubes/*"), ("s3:ListBucket", "<arrays> cube
 @pytest.fixture(scope="module")
 def stack() -> Synthesized:
     """A stack with a prefix for its cubes, a catalog, a canary and a budget."""
-    return synthesized(
-        output_prefix="cubes/",
-        catalog="s3://catalogs/all/europe.parquet",
-        canary_hours=6,
-        max_usd_per_month=50,
-    )
+    return synthesized(**WITH_ALL)
 
 
 @pytest.mark.parametrize("holder", RIGHTS)
 def test_role_holds_these_rights_and_no_others(stack: Synthesized, holder: str) -> None:
     """Each role has exactly the listed rights."""
-    role = role_of(stack, holder)
-    attached = [
-        policy["PolicyDocument"]
-        for policy in stack.properties("AWS::IAM::Policy")
-        if {"Ref": role} in policy["Roles"]
-    ]
-
-    assert set().union(*(rights_in(stack, document) for document in attached)) == RIGHTS[holder]
+    assert rights_of(stack, holder) == RIGHTS[holder]
 
 
 def test_operators_are_told_of_each_role() -> None:
@@ -456,13 +444,10 @@ def test_roles_are_assumed_for_this_account_alone(stack: Synthesized) -> None:
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
-OWN_KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
-
-
 def test_own_key_is_used_by_whoever_reads_or_writes_the_stacks_buckets_and_by_nobody_else() -> None:
     """Who gets objects may decrypt; who puts them may have data keys made. Both hold only through S3."""
     stack = synthesized(
-        kms_key=OWN_KEY,
+        kms_key=KEY,
         array_bucket="our-cubes",
         control_bucket="our-plans",
         canary_hours=6,
@@ -470,12 +455,7 @@ def test_own_key_is_used_by_whoever_reads_or_writes_the_stacks_buckets_and_by_no
     )
     buckets = stack.properties("AWS::S3::Bucket")
     rights: dict[str, set[str]] = {}
-    documents = [
-        (holder, policy["PolicyDocument"])
-        for holder in RIGHTS
-        for policy in stack.properties("AWS::IAM::Policy")
-        if {"Ref": role_of(stack, holder)} in policy["Roles"]
-    ]
+    documents = [(holder, document) for holder in RIGHTS for document in documents_of(stack, holder)]
     documents += [
         (each["Description"], each["PolicyDocument"]) for each in stack.properties("AWS::IAM::ManagedPolicy")
     ]
@@ -484,7 +464,7 @@ def test_own_key_is_used_by_whoever_reads_or_writes_the_stacks_buckets_and_by_no
             for action in as_list(statement["Action"]):
                 shown = [stack.show(each) for each in as_list(statement["Resource"])]
                 if action.startswith("kms:"):
-                    assert shown == [OWN_KEY]
+                    assert shown == [KEY]
                     assert stack.show(statement["Condition"]["StringEquals"]["kms:ViaService"]) == (
                         "s3.<region>.<urlsuffix>"
                     )
@@ -496,7 +476,7 @@ def test_own_key_is_used_by_whoever_reads_or_writes_the_stacks_buckets_and_by_no
     assert sorted(each["BucketName"] for each in buckets) == ["our-cubes", "our-plans"]
     for each in buckets:
         (rule,) = each["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-        assert rule["ServerSideEncryptionByDefault"] == {"KMSMasterKeyID": OWN_KEY, "SSEAlgorithm": "aws:kms"}
+        assert rule["ServerSideEncryptionByDefault"] == {"KMSMasterKeyID": KEY, "SSEAlgorithm": "aws:kms"}
         assert rule["BucketKeyEnabled"] is True
     for holder, found in rights.items():
         assert ("kms:Decrypt" in found) == bool(found & {"s3:GetObject", "s3:PutObject"}), holder
@@ -506,22 +486,22 @@ def test_own_key_is_used_by_whoever_reads_or_writes_the_stacks_buckets_and_by_no
 
 
 def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else() -> None:
-    """The right to decrypt holds only through S3 in the bucket's Region."""
+    """The right to decrypt holds only through S3 in the bucket's Region. The search reads its catalog."""
     stack = synthesized(
         source_buckets=[
             {"name": "sealed", "kms_key": KEY},
             {"name": "sealed-too", "region": "eu-west-1", "kms_key": KEY},
             {"name": "plain"},
         ],
+        catalog="s3://sealed/all.parquet",
         canary_hours=6,
         max_usd_per_month=50,
     )
     found = {
         (holder, stack.show(statement["Resource"]), stack.show(condition))
         for holder in RIGHTS
-        for policy in stack.properties("AWS::IAM::Policy")
-        if {"Ref": role_of(stack, holder)} in policy["Roles"]
-        for statement in policy["PolicyDocument"]["Statement"]
+        for document in documents_of(stack, holder)
+        for statement in document["Statement"]
         if "kms:Decrypt" in as_list(statement["Action"])
         for condition in [statement["Condition"]["StringEquals"]["kms:ViaService"]]
     }
@@ -529,6 +509,7 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
     assert found == {
         (holder, KEY, "s3.eu-west-1.<urlsuffix>")
         for holder in (
+            "search",
             "dry_run",
             "rank",
             "answer_tables",
@@ -543,16 +524,6 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
         assert "kms" not in stack.show(each["Environment"]["Variables"]["PIXEL_GATHER_SOURCE_BUCKETS"])
 
 
-@pytest.mark.parametrize("bucket", [None, "open-data"], ids=["no catalog", "unsigned"])
-def test_search_reads_nothing_where_it_needs_no_right(bucket: str | None) -> None:
-    """Without a catalog, or with a public one, the search's role may only write its log."""
-    stack = synthesized(catalog=f"s3://{bucket}/all.parquet") if bucket else synthesized()
-    role = role_of(stack, "search")
-    (policy,) = [each for each in stack.properties("AWS::IAM::Policy") if {"Ref": role} in each["Roles"]]
-
-    assert rights_in(stack, policy["PolicyDocument"]) == OWN_LOG
-
-
 def test_search_lists_only_the_buckets_that_say_so() -> None:
     """Of those that are read unsigned, and without a catalog, no right is needed."""
     sources = [
@@ -563,22 +534,7 @@ def test_search_lists_only_the_buckets_that_say_so() -> None:
     listing = {("s3:ListBucket", "arn:<partition>:s3:::folders")}
     for catalog, expected in ((None, OWN_LOG), ("s3://open-data/all.parquet", OWN_LOG | listing)):
         context: dict[str, Any] = {"catalog": catalog} if catalog else {}
-        stack = synthesized(source_buckets=sources, **context)
-        role = role_of(stack, "search")
-        (policy,) = [each for each in stack.properties("AWS::IAM::Policy") if {"Ref": role} in each["Roles"]]
-
-        assert rights_in(stack, policy["PolicyDocument"]) == expected
-
-
-def test_search_may_decrypt_with_the_catalogs_key() -> None:
-    """The right exists if the catalog's bucket is a source bucket with a key."""
-    stack = synthesized(
-        source_buckets=[{"name": "sealed", "kms_key": KEY}], catalog="s3://sealed/all.parquet"
-    )
-    role = role_of(stack, "search")
-    (policy,) = [each for each in stack.properties("AWS::IAM::Policy") if {"Ref": role} in each["Roles"]]
-
-    assert ("kms:Decrypt", KEY) in rights_in(stack, policy["PolicyDocument"])
+        assert rights_of(synthesized(source_buckets=sources, **context), "search") == expected
 
 
 def test_source_bucket_that_is_read_unsigned_gives_no_right(stack: Synthesized) -> None:
@@ -595,6 +551,18 @@ def role_of(stack: Synthesized, holder: str) -> str:
     if holder == "schedules":
         return str(stack.template["Outputs"]["ScheduleRoleArn"]["Value"]["Fn::GetAtt"][0])
     return str(stack.functions()[holder]["Role"]["Fn::GetAtt"][0])
+
+
+def documents_of(stack: Synthesized, holder: str) -> list[dict[str, Any]]:
+    """Return the policies that are attached to a role."""
+    role = {"Ref": role_of(stack, holder)}
+    policies = stack.properties("AWS::IAM::Policy")
+    return [each["PolicyDocument"] for each in policies if role in each["Roles"]]
+
+
+def rights_of(stack: Synthesized, holder: str) -> set[tuple[str, str]]:
+    """Return all rights of a role."""
+    return set().union(*(rights_in(stack, document) for document in documents_of(stack, holder)))
 
 
 def rights_in(stack: Synthesized, document: dict[str, Any]) -> set[tuple[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 from ministack.services import cloudwatch
 
 from pixel_gather_emulator.additions import alarms
-from support.synthesized import Synthesized, synthesized
+from support.synthesized import WITH_ALL, Synthesized, synthesized
 
 BELOW: Final = 0.9
 """Share of a threshold that is no alarm yet."""
@@ -65,7 +65,7 @@ def put(metric: Metric, values: Sequence[float], period: float) -> None:
 
 def test_each_alarm_goes_off_once(told: list[tuple[str, str]]) -> None:
     """Below its threshold it is quiet. While it lasts it tells nobody again. Other functions do not count."""
-    stack = synthesized(canary_hours=6, max_usd_per_month=50)
+    stack = synthesized(**WITH_ALL)
     for name, resource in stack.of("AWS::CloudWatch::Alarm").items():
         properties = resolved(stack, resource["Properties"])
         alarm = alarms.alarm_record(name, properties)
@@ -104,7 +104,7 @@ def test_each_alarm_goes_off_once(told: list[tuple[str, str]]) -> None:
 
 def test_no_alarm_rings_after_a_first_deployment_without_cause(told: list[tuple[str, str]]) -> None:
     """Nothing has run, so no metric has data. Then the first ones are good. Only later is silence told."""
-    stack = synthesized(canary_hours=6, max_usd_per_month=50)
+    stack = synthesized(**WITH_ALL)
     missed = {}
     for name, resource in stack.of("AWS::CloudWatch::Alarm").items():
         properties = resolved(stack, resource["Properties"])
@@ -132,7 +132,7 @@ def test_no_alarm_rings_after_a_first_deployment_without_cause(told: list[tuple[
 
 def test_first_value_after_a_deployment_may_ring(told: list[tuple[str, str]]) -> None:
     """Where data are missing, those that there are decide."""
-    stack = synthesized(canary_hours=6)
+    stack = synthesized(**WITH_ALL)
     ((name, properties),) = (
         (name, resolved(stack, each["Properties"]))
         for name, each in stack.of("AWS::CloudWatch::Alarm").items()

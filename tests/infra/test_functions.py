@@ -1,15 +1,16 @@
 """The functions: their modules, sizes and environments."""
 
 import json
+from functools import partial
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from handlers.deployment.settings import Settings as HandlerSettings
 from handlers.deployment.settings import SourceBucket as HandlerBucket
 from infra.context import SettingsError
-from infra.settings import Settings, SourceBucket
+from infra.settings import Settings
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import Limits
 from pixel_gather.core.request.web_address import hosts_only
@@ -78,26 +79,22 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
     )
 
 
-MEMORY_MIB: Final = {4: 2048, 10: 3008, 50: 3538, 119: 10_240, 120: 1769, 1000: 1769}
-"""The worker's memory by the account's concurrency: tests of either share these stacks."""
+def of_a_small_account() -> Synthesized:
+    """Return the stack of an account that has too little concurrency to reserve some, with large workers."""
+    return synthesized(account_concurrency=119, alarm_usd_per_day=7, worker_memory_mib=10_240)
 
 
-def of_account(concurrency: int) -> Synthesized:
-    """Return the stack of an account with this concurrency, and with its memory of workers."""
-    return synthesized(account_concurrency=concurrency, worker_memory_mib=MEMORY_MIB[concurrency])
-
-
-def test_worker_is_as_large_as_the_deployment_says() -> None:
+def test_worker_is_as_large_as_the_deployment_says(stack: Synthesized) -> None:
     """The key sets only the worker's memory. The planners know it, because they size the shards."""
-    small, large = synthesized().functions(), of_account(10).functions()
+    small, large = stack.functions(), of_a_small_account().functions()
 
     assert small["gather_shard"]["MemorySize"] == 1769
-    assert large["gather_shard"]["MemorySize"] == 3008
+    assert large["gather_shard"]["MemorySize"] == 10_240
     assert {name: large[name]["MemorySize"] for name in large if name != "gather_shard"} == {
         name: small[name]["MemorySize"] for name in small if name != "gather_shard"
     }
     assert {each["Environment"]["Variables"]["PIXEL_GATHER_SHARD_MEMORY_MIB"] for each in large.values()} == {
-        "[1024,3008]"
+        "[1024,10240]"
     }
     assert large["small_gather_shard"]["MemorySize"] == 1024
 
@@ -125,35 +122,39 @@ def reserved(stack: Synthesized) -> dict[str, int]:
 
 
 def test_a_running_gather_can_always_be_stopped(stack: Synthesized) -> None:
-    """Status and submit have reserved concurrency that workers cannot take. Workers have none."""
-    assert reserved(stack) == {"submit": 10, "status": 10}
-
-
-@pytest.mark.parametrize(
-    ("account_concurrency", "workers", "is_reserved"),
-    [(4, 2, False), (10, 8, False), (50, 45, False), (119, 107, False), (120, 108, True), (1000, 500, True)],
-)
-def test_workers_leave_room_in_the_account(
-    account_concurrency: int, workers: int, *, is_reserved: bool
-) -> None:
-    """Gathers take at most nine tenths of the account's concurrency.
+    """Status and submit have reserved concurrency that workers cannot take. Workers have none.
 
     Lambda refuses a reservation that leaves fewer than 100 unreserved, so small accounts have none.
     """
-    stack = of_account(account_concurrency)
-    limits = json.loads(stack.functions()["plan_gather"]["Environment"]["Variables"]["PIXEL_GATHER_LIMITS"])
+    assert reserved(stack) == {"submit": 10, "status": 10}
+    assert reserved(of_a_small_account()) == {}
 
-    assert limits["workers"] == workers
-    assert bool(reserved(stack)) is is_reserved
+
+@pytest.mark.parametrize(
+    ("account_concurrency", "workers", "n_reserved"),
+    [(4, 2, 0), (10, 8, 0), (50, 45, 0), (119, 107, 0), (120, 108, 10), (1000, 500, 10)],
+)
+def test_workers_leave_room_in_the_account(account_concurrency: int, workers: int, n_reserved: int) -> None:
+    """Gathers take at most nine tenths of the account's concurrency."""
+    settings = Settings.from_context({"account_concurrency": account_concurrency})
+
+    assert (settings.caps.workers, settings.reserved_for_api) == (workers, n_reserved)
 
 
 def test_as_many_threads_compute_as_the_memory_has_vcpus() -> None:
     """Lambda shows two CPUs to functions of one vCPU. Python takes the number from this variable."""
-    for account_concurrency, n_threads in ((1000, 1), (4, 1), (10, 2), (50, 2), (119, 6)):
-        functions = of_account(account_concurrency).functions()
-        shown = {name: each["Environment"]["Variables"] for name, each in functions.items()}
-        assert shown["gather_shard"]["PYTHON_CPU_COUNT"] == str(n_threads)
-        assert shown["plan_gather"]["PYTHON_CPU_COUNT"] == shown["status"]["PYTHON_CPU_COUNT"] == "1"
+    from aws_cdk import Duration  # noqa: PLC0415 # it takes seconds
+
+    from infra.gather_function import Sizing  # noqa: PLC0415 # as above
+
+    sizing = partial(Sizing, package="shard", module="gather.gather_shard", timeout=Duration.seconds(1))
+    functions = of_a_small_account().functions()
+    shown = {name: each["Environment"]["Variables"]["PYTHON_CPU_COUNT"] for name, each in functions.items()}
+
+    for memory_mib, n_threads in ((1769, 1), (2048, 1), (3008, 2), (3538, 2)):
+        assert sizing(memory_mib=memory_mib).n_threads == n_threads
+    assert shown["gather_shard"] == "6"
+    assert shown["plan_gather"] == shown["status"] == "1"
 
 
 def test_environment_tells_the_deployment(stack: Synthesized) -> None:
@@ -194,24 +195,16 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
         }
 
 
-CATALOG: Final = "s3://catalogs/europe.parquet"
-
-
 def connected() -> Synthesized:
     """Return a stack with a catalog, with catalogs that may be searched, and with a token."""
-    return synthesized(
-        catalog=CATALOG,
-        catalog_hosts=["stac.example.org", "stac.example.org:8443"],
-        signing=["earthdata"],
-        earthdata_secret="earthdata/token",  # noqa: S106 # its name
-    )
+    return synthesized(**VARIANTS["of a young account, with a key"])
 
 
 def test_functions_are_told_of_the_catalog_where_there_is_one(stack: Synthesized) -> None:
     """Without a catalog the variable is missing."""
     variables = connected().functions()["search"]["Environment"]["Variables"]
 
-    assert HandlerSettings.from_environment(_settled(variables)).catalog == CATALOG
+    assert HandlerSettings.from_environment(_settled(variables)).catalog == "s3://catalogs/europe.parquet"
     assert "PIXEL_GATHER_CATALOG" not in stack.functions()["search"]["Environment"]["Variables"]
 
 
@@ -234,7 +227,7 @@ def test_functions_that_read_sources_may_read_the_earthdata_token() -> None:
     told = _settled(stack.functions()["gather_shard"]["Environment"]["Variables"])
     settings = HandlerSettings.from_environment(told)
 
-    assert settings.signing == {"earthdata"}
+    assert settings.signing == {"earthdata", "planetary-computer"}
     assert settings.earthdata_secret == "earthdata/token"  # noqa: S105 # its name
     granted = json.dumps(stack.of("AWS::IAM::Policy"))
     assert granted.count("secretsmanager:GetSecretValue") == 8
@@ -262,18 +255,22 @@ def test_environment_holds_dozens_of_buckets_as_functions_read_them() -> None:
     assert [HandlerBucket(**each) for each in buckets] == [HandlerBucket(name=each) for each in names]
 
 
-def test_number_of_buckets_is_that_of_the_docs() -> None:
-    """As many as fit, of those whose names have 20 letters."""
+def environment(**context: Any) -> dict[str, str]:
+    """Return the environment of functions, without what the deployment resolves."""
     from infra.functions import environment_of  # noqa: PLC0415 # it imports CDK
 
     place: Any = SimpleNamespace(
         arrays=SimpleNamespace(bucket_name=""), control=SimpleNamespace(bucket_name="")
     )
+    return environment_of(Settings.from_context(context), place)
+
+
+def test_number_of_buckets_is_that_of_the_docs() -> None:
+    """As many as fit, of those whose names have 20 letters."""
 
     def fits(n: int) -> bool:
-        buckets = tuple(SourceBucket(name=f"{number:020}") for number in range(n))
         try:
-            environment_of(Settings(source_buckets=buckets), place)
+            environment(source_buckets=[{"name": f"{number:020}"} for number in range(n)])
         except SettingsError:
             return False
         return True
@@ -292,10 +289,10 @@ def test_number_of_buckets_is_that_of_the_docs() -> None:
         ("catalog_hosts", [f"{number:060}.example.org" for number in range(60)]),
     ],
 )
-def test_more_buckets_than_an_environment_holds_are_refused_at_synth(key: str, value: Any) -> None:
+def test_more_buckets_than_an_environment_holds_are_refused(key: str, value: Any) -> None:
     """The error names the key. Otherwise Lambda would fail the deployment."""
     with pytest.raises(SettingsError, match=rf"context key {key}: .*60.* should be .* 4,096 bytes"):
-        synthesized(**{key: value})
+        environment(**{key: value})
 
 
 def test_caps_are_limits_that_requests_understand(stack: Synthesized) -> None:

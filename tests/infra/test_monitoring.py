@@ -10,7 +10,7 @@ from ministack.services import eventbridge
 from pixel_gather.core import metric_names
 from pixel_gather.core.metric_names import NAMESPACE, SERVICE, SOURCES_FAILED_BY_STATUS, Metric
 from pixel_gather.core.model.status import Status
-from support.synthesized import ROOT, VARIANTS, Synthesized, synthesized
+from support.synthesized import ROOT, VARIANTS, WITH_ALL, Synthesized, synthesized
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
 
 def test_canary_is_called_and_watched_where_it_is_asked_for() -> None:
     """Two in a row that fail or do not run are an alarm. Without the setting there is no canary."""
-    stack = synthesized(canary_hours=6)
+    stack = synthesized(**WITH_ALL)
     found = alarms(stack)["Gathers of the samples fail, give other pixels or do not run"]
     (rule,) = (each for each in stack.properties("AWS::Events::Rule") if "samples" in each["Description"])
 
@@ -99,7 +99,7 @@ def test_canary_is_called_and_watched_where_it_is_asked_for() -> None:
 
 def test_budget_of_a_month_halts_the_deployment_where_it_is_asked_for() -> None:
     """AWS Budgets and the dollars of a day tell one topic, which calls the function. Nobody else may."""
-    stack = synthesized(max_usd_per_month=50, stage="test", alarm_email="operator@example.org")
+    stack = synthesized(**WITH_ALL)
     (budget,) = stack.properties("AWS::Budgets::Budget")
     (notice,) = budget["NotificationsWithSubscribers"]
     (topic,) = (name for name in stack.of("AWS::SNS::Topic") if name.startswith("Budget"))
@@ -125,7 +125,7 @@ def test_budget_of_a_month_halts_the_deployment_where_it_is_asked_for() -> None:
         "BudgetType": "COST",
         "TimeUnit": "MONTHLY",
         "BudgetLimit": {"Amount": 50, "Unit": "USD"},
-        "CostFilters": {"TagKeyValue": ["user:pixel-gather$test"]},
+        "CostFilters": {"TagKeyValue": ["user:pixel-gather$main"]},
     }
     assert notice["Notification"] == {
         "NotificationType": "ACTUAL",
@@ -146,7 +146,7 @@ def test_budget_of_a_month_halts_the_deployment_where_it_is_asked_for() -> None:
     assert tells["budgets.amazonaws.com"]["StringEquals"] == account
     source = tells["budgets.amazonaws.com"]["ArnLike"]["aws:SourceArn"]
     assert stack.show(source) == "arn:<partition>:budgets::<accountid>:*"
-    assert {"Key": "pixel-gather", "Value": "test"} in stack.properties("AWS::S3::Bucket")[0]["Tags"]
+    assert {"Key": "pixel-gather", "Value": "main"} in stack.properties("AWS::S3::Bucket")[0]["Tags"]
     assert "halt" not in synthesized().functions()
     assert not synthesized().of("AWS::Budgets::Budget")
 
@@ -209,12 +209,12 @@ def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> Non
 
 def test_a_day_that_costs_more_than_was_said_is_an_alarm() -> None:
     """The alarm counts the dollars that workers report, and the time that Lambda reports."""
-    found = alarms(synthesized(alarm_usd_per_day=7, worker_memory_mib=2048))
+    found = alarms(synthesized(account_concurrency=119, alarm_usd_per_day=7, worker_memory_mib=10_240))
     spent = found["Gathers cost $7 in a day by our model"]
 
     assert (spent["Namespace"], spent["MetricName"], spent["Statistic"]) == (NAMESPACE, "SpentUsd", "Sum")
     assert (spent["Threshold"], spent["Period"]) == (7, 86_400)
-    for memory_mib in (1024, 2048):
+    for memory_mib in (1024, 10_240):
         ran = found[f"Workers of {memory_mib:,} MiB ran for $7 in a day"]
         assert (ran["MetricName"], ran["Statistic"], ran["Period"]) == ("Duration", "Sum", 86_400)
         assert ran["Threshold"] / 1000 * memory_mib / 1024 * 0.0000133334 == pytest.approx(7, rel=1e-6)
@@ -355,7 +355,7 @@ def test_cloudwatch_and_eventbridge_may_tell_the_topic_and_only_by_tls(stack: Sy
 
 def test_each_alarm_has_a_line_in_the_runbook() -> None:
     """By the first words of its description. No line is of an alarm that is gone."""
-    stack = synthesized(canary_hours=6, max_usd_per_month=50)
+    stack = synthesized(**WITH_ALL)
     page = (ROOT / "docs/operate.md").read_text().partition("## What to do at each alarm")[2]
     lines = [line.split(" | ")[0].removeprefix("| ") for line in page.partition("\n## ")[0].splitlines()]
     head = ("", "the alarm begins with", "---")

@@ -8,20 +8,17 @@ import pytest
 from infra.context import SettingsError
 from infra.settings import Settings
 from pixel_gather.core.schedule import Schedule
-from support.synthesized import Synthesized, synthesized
+from support.synthesized import VARIANTS, Synthesized, synthesized
 
-REQUEST: dict[str, Any] = {
-    "sources": {"catalog": {"file": "s3://catalogs/all.parquet", "assets": ["red"]}},
-    "window": {"bbox": [11, 46, 11.1, 46.1]},
-    "output": {"append_to": "bolzano"},
-}
-DAILY: dict[str, Any] = {"name": "daily", "every": "cron(0 6 * * ? *)", "request": REQUEST, "overlap_days": 3}
+WITH_ONE = VARIANTS["with a schedule, telling somebody"]
+DAILY: dict[str, Any] = WITH_ONE["schedules"][0]
+REQUEST: dict[str, Any] = DAILY["request"]
 
 
 @pytest.fixture(scope="module")
 def stack() -> Synthesized:
     """A stack with one schedule."""
-    return synthesized(schedules=[DAILY])
+    return synthesized(**WITH_ONE)
 
 
 def test_schedule_calls_the_function_of_ticks_with_its_request(stack: Synthesized) -> None:
