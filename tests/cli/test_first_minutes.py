@@ -74,18 +74,6 @@ def test_long_commands_give_a_sign(
     assert "ing: 0 s\n" in capsys.readouterr().err
 
 
-def test_run_without_a_report_draws_none(
-    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The cube is complete without a report."""
-    code = run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--no-report")
-
-    assert code == 0
-    assert "is complete" in capsys.readouterr().out
-    assert (tmp_path / "cube/zarr.json").is_file()
-    assert not (tmp_path / "cube/report.html").exists()
-
-
 @pytest.mark.slow
 def test_run_says_that_the_cube_is_complete_before_it_draws(
     listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -141,8 +129,9 @@ def test_report_opens_its_page(listed: Path, tmp_path: Path, opened: list[str]) 
     assert opened == [(tmp_path / "page/report.html").as_uri()]
 
 
-@pytest.mark.parametrize("refusal", [["--max-usd", "0"], ["--bands", "9"]], ids=["budget", "bands"])
-@pytest.mark.parametrize("place", ["cube", "some/where/cube"])
+@pytest.mark.parametrize(
+    ("refusal", "place"), [(["--max-usd", "0"], "cube"), (["--bands", "9"], "some/where/cube")]
+)
 def test_refused_run_leaves_no_folder(refusal: list[str], place: str, listed: Path, tmp_path: Path) -> None:
     """A refused run leaves neither the output folder nor new folders above it."""
     code = run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / place, *refusal)
@@ -197,19 +186,6 @@ def test_a_folder_given_as_list_is_sent_to_prefix(capsys: pytest.CaptureFixture[
     assert "it is a folder: pixel-gather ls makes a list of it; run and plan" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("quote", ['"', "'"])
-def test_quoted_lines_are_read_without_their_quotes(
-    quote: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Quotes around lines, which shells and spreadsheets write, are removed."""
-    (tmp_path / "list.txt").write_text("".join(f"{quote}{each}{quote}\n" for each in FILES))
-
-    code = run("plan", "--sources", tmp_path / "list.txt", "--tile", "centre", "--json")
-
-    assert code == 0
-    assert json.loads(capsys.readouterr().out)["shape"][0] == len(FILES)
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -248,19 +224,14 @@ def test_numbers_of_a_json_request_are_jsons(number: str) -> None:
         assert read_request_file(file.name, fields="sources")["limits"]["usd"] == json.loads(number)
 
 
-def test_readmes_request_can_be_typed_as_it_stands(tmp_path: Path) -> None:
-    """Every request in docs/request.md is valid as it stands."""
+def test_requests_of_the_docs_can_be_typed_as_they_stand(tmp_path: Path) -> None:
+    """Every block of YAML in docs/request.md is a valid request."""
     blocks = re.findall(r"```yaml\n(.*?)```", (PROJECT / "docs" / "request.md").read_text(), re.DOTALL)
-    requests = [block for block in blocks if "window:" in block]
 
-    assert requests
-    for number, block in enumerate(requests):
-        file = tmp_path / f"{number}.yaml"
-        file.write_text(block)
-        assert (
-            parse_request(read_request_file(str(file), fields="sources and window")).sources.list
-            == "list.csv"
-        )
+    assert blocks
+    for block in blocks:
+        (tmp_path / "request.yaml").write_text(block)
+        parse_request(read_request_file(str(tmp_path / "request.yaml"), fields="sources and window"))
 
 
 def test_a_command_that_is_not_there_is_refused_before_the_emulation(
@@ -383,26 +354,13 @@ def test_verbose_logs_to_standard_error(
 
 
 def test_one_source_is_said_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Reports and refusals about a single source are in the singular."""
+    """Reports about a single source are in the singular."""
     (tmp_path / "list.txt").write_text(f"{FILES[0]}\n")
-    (tmp_path / "bad.txt").write_text("/nowhere/b.tif\n")
+    window = ("--pixels", "0,0,8,8", "--to", tmp_path / "c", "--no-report", "--verbose")
 
-    run(
-        "run",
-        "--sources",
-        tmp_path / "list.txt",
-        "--pixels",
-        "0,0,8,8",
-        "--to",
-        tmp_path / "c",
-        "--no-report",
-        "--verbose",
-    )
-    run("plan", "--sources", tmp_path / "bad.txt", "--tile", "centre")
+    run("run", "--sources", tmp_path / "list.txt", *window)
 
-    printed = capsys.readouterr()
-    assert "8 x 8 pixels of 1 row," in printed.out
-    assert "the one source that was tried cannot be opened" in printed.err
+    assert "8 x 8 pixels of 1 row," in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("no_color", "has_colours"), [(None, True), ("1", False)])

@@ -16,16 +16,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, override
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from moto import mock_aws
 
 from infra.settings import Settings
@@ -35,6 +31,7 @@ from pixel_gather.io.aws.gather_document import gather_line, status_document
 from pixel_gather.io.aws.table_document import table_document
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
 from pixel_gather_cli.deployment.watching import WatchLines
+from pixel_gather_emulator.certificates import write_certificates
 from support.command_line import run
 
 SECRET = "fake-secret"  # noqa: S105 # of nobody
@@ -905,41 +902,15 @@ def test_the_apis_certificate_is_checked_against_aws_ca_bundle(
 ) -> None:
     """AWS_CA_BUNDLE is used, as by the AWS tools."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    certificate = _certificate(tmp_path)
-    tls.load_cert_chain(certificate, tmp_path / "key.pem")
+    written = write_certificates(tmp_path, {})
+    tls.load_cert_chain(written.certificate, written.key)
     with serving(FakeApi(), tls=tls) as fake:
         fake.on("GET /v1/gathers", {"gathers": [], "next": None})
 
         assert run("list", "--api", f"{fake.root}/v1") == 2
         assert "AWS_CA_BUNDLE" in capsys.readouterr().err
-        monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(written.bundle))
         assert run("list", "--api", f"{fake.root}/v1") == 0
-
-
-def _certificate(folder: Path) -> Path:
-    """Write a self-signed certificate for loopback, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    (folder / "certificate.pem").write_bytes(certificate.public_bytes(pem))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return folder / "certificate.pem"
 
 
 @dataclass(frozen=True)

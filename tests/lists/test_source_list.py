@@ -91,6 +91,7 @@ READ = [
     ),
     Case("csv without a header", "l.csv", f"{A}\n{B}\n", BOTH),
     Case("csv quoted, without a header", "l.csv", f'"{A}"\n"{B}"\n', BOTH),
+    Case("text in quotes", "l.txt", f"\"{A}\"\n'{B}'\n", BOTH),
     Case("csv quoted", "l.csv", f'href,n\n"{A}","x, ""y"""\n', [Source(href=A, columns={"n": 'x, "y"'})]),
     Case("csv told by content", "list", CSV, WITH_COLUMNS),
     Case("csv of one column told by content", "list", f"href\n{A}\n{B}\n", BOTH),

@@ -126,3 +126,46 @@ def test_each_fault_is_found(page: Page, tmp_path: Path, sound: str, wrong: str,
 
     assert (found == []) is (said is None)
     assert said is None or any(said in each for each in found)
+
+
+def test_ranking_of_classes_has_their_colours_and_names(page: Page, pages: Pages) -> None:
+    """There is no colour ramp of class numbers."""
+    page.look(width=1440, height=900, is_dark=False)
+    pages.show("ranking of classes", page)
+    legend = page.run("Array.from(document.querySelectorAll('.limits'), (each) => each.innerText.trim())")
+    corner = page.run(
+        """(() => { const image = document.images[0], canvas = document.createElement("canvas");
+        canvas.width = canvas.height = 1;
+        const context = canvas.getContext("2d");
+        context.drawImage(image, 0, 0);
+        return Array.from(context.getImageData(0, 0, 1, 1).data); })()"""
+    )
+
+    assert legend == ["4 vegetation", "9 cloud, high probability"]
+    assert corner == [255, 255, 255, 255]
+    assert page.run("document.querySelector('.bar.viridis')") is None
+
+
+def test_ranking_says_dates_scale_and_what_was_not_read(page: Page, pages: Pages) -> None:
+    """Every picture has a text, and the colour bar has the values at its ends."""
+    page.look(width=1440, height=900, is_dark=False)
+    pages.show("ranking", page)
+    text = page.run("document.body.innerText")
+
+    assert "3 of 3 scenes, 2024-01-01 to 2024-02-01." in text
+    assert "not read: no such object" in text
+    assert page.run("Array.from(document.images, (each) => each.alt)") == ["s1, 2024-01-02", "s0, 2024-01-01"]
+    assert page.run("document.querySelector('.bar.viridis').ariaLabel").startswith("Colour bar from ")
+    assert "the same for all scenes; hatched: no data" in text
+
+
+def test_ranking_shows_values_on_a_telephone(page: Page, pages: Pages) -> None:
+    """Also beside long names of scenes, and with a long expression above."""
+    page.look(width=390, height=900, is_dark=True)
+    pages.show("ranking of products", page)
+    right = page.run(
+        "Math.max(...Array.from(document.querySelectorAll('td.n'), "
+        "(each) => each.getBoundingClientRect().right))"
+    )
+
+    assert 100 < right <= 390
