@@ -42,6 +42,18 @@ REFUSED = (
         "list.csv line 2: the bucket other is not allowed",
         {"list.csv": b"href\ns3://other/a.tif\n"},
     ),
+    Case(
+        "table of chips",
+        {"sources": LANDSAT["sources"], "windows": {"table": "s3://elsewhere/chips.csv", "size": [4, 4]}},
+        "RequestError",
+        "windows.table: ",
+    ),
+    Case(
+        "index",
+        LANDSAT | {"index": "s3://elsewhere/headers.parquet"},
+        "RequestError",
+        "index: the bucket elsewhere is not allowed here",
+    ),
     Case("files", LANDSAT | {"limits": {"files": 7}}, "BudgetError", "7 files"),
 )
 
