@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from pixel_gather.core.estimate import assumptions
 from pixel_gather.core.samples import PIXELS
-from pixel_gather_cli.commands.check import _save
+from pixel_gather_cli.commands.check import _print, _save
 from pixel_gather_cli.commands.plan import plan_command
 from pixel_gather_cli.deployment.failures import _KNOWN_CRASHES
 from pixel_gather_cli.deployment.findings import alarms, heartbeats, measure
@@ -134,6 +134,19 @@ def test_findings_say_what_is_wrong_and_what_to_do() -> None:
         "memory of gather_shard",
         "S3_GETS, in its first second",
     } <= to_do
+
+
+@pytest.mark.parametrize(("is_emulated", "head"), [(True, "measured in the emulator"), (False, "measured ")])
+def test_table_is_headed_by_where_its_figures_are_from(
+    capsys: pytest.CaptureFixture[str], *, is_emulated: bool, head: str
+) -> None:
+    """Nobody takes figures of the emulator for those of AWS."""
+    _print(measured(smoke()).findings, is_emulated=is_emulated)
+
+    said = capsys.readouterr().out
+    assert head in said
+    assert ("figures of the emulator" in said, "in the emulator" in said) == (is_emulated, is_emulated)
+    assert "pixels of 20 samples" in said
 
 
 def test_alarms_that_have_no_data_yet_are_named() -> None:

@@ -13,6 +13,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from pixel_gather.core.samples import N_SAMPLES, key_of, request_of, sample
 from pixel_gather_emulator.deploy import DeployedStack
 
 ENDED: Final = {"succeeded", "failed", "stopped", "timed_out"}
@@ -96,6 +97,22 @@ def gathered(deployment: DeployedStack, request: dict[str, Any]) -> dict[str, An
     answered = call(deployment, "POST", "/gathers", request)
     assert answered.status == 202, answered
     return wait_for(deployment, answered.body["id"])
+
+
+def slow_request(deployment: DeployedStack, name: str) -> dict[str, Any]:
+    """Put the samples, and return a gather that reads one of them a second, for as long as a test needs.
+
+    Its plan opens 16 of them, at the same pace.
+    """
+    s3, bucket = deployment.client("s3"), deployment.control_bucket
+    for index in range(N_SAMPLES):
+        s3.put_object(Bucket=bucket, Key=key_of(index), Body=sample(index))
+    request = request_of(bucket, name=name, report=False)
+    return {
+        **request,
+        "sources": {"hrefs": request["sources"]["hrefs"] * 6},
+        "limits": {"workers": 2, "requests_per_s": {f"s3://{bucket}": 1}},
+    }
 
 
 @contextmanager

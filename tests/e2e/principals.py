@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Self
@@ -10,6 +10,7 @@ from typing import Any, Self
 import boto3
 import pytest
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from pixel_gather_emulator.deploy import DeployedStack
 from support.lambda_functions import Context, cold_start
@@ -77,6 +78,13 @@ def user_of(deployment: DeployedStack, handler: str) -> User:
         document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
         iam.put_user_policy(UserName=name, PolicyName=policy, PolicyDocument=json.dumps(document))
     return user
+
+
+def denied(call: Callable[[], Any]) -> None:
+    """Assert that a call is denied."""
+    with pytest.raises(ClientError) as error:
+        call()
+    assert error.value.response["Error"]["Code"] in {"AccessDenied", "AccessDeniedException"}, call
 
 
 def handled(users: Mapping[str, User], name: str, given: Any, *, left_s: float = 900) -> Any:

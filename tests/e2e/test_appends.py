@@ -116,16 +116,11 @@ def test_an_append_to_no_cube_is_refused(deployment: DeployedStack) -> None:
     assert "output.append_to" in json.dumps(folder.body)
 
 
-@pytest.mark.parametrize(("name", "layout"), [("recovered", LAYOUT), ("recovered-without-shards", NO_SHARDS)])
 def test_an_append_reads_what_had_failed_in_its_own_row(
-    *,
-    deployment: DeployedStack,
-    name: str,
-    layout: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The functions have the rights that it takes, also to take over from an append that was abandoned."""
+    """Also where it takes over from an append that was abandoned. Its chunks are no shards."""
+    name, layout = "recovered", NO_SHARDS
     for variable, value in deployment.variables.items():
         monkeypatch.setenv(variable, value)
     s3, bucket = deployment.client("s3"), deployment.samples.bucket

@@ -3,21 +3,17 @@
 import json
 import time
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
-from e2e.api import Answered, call, execution_arn, wait_for
+from e2e.api import call, execution_arn, slow_request, wait_for
 from e2e.principals import handled, user_of
 from pixel_gather.core.halt import HALTED_KEY
-from pixel_gather.core.samples import N_SAMPLES, key_of, request_of, sample
+from pixel_gather.core.samples import request_of
 from pixel_gather_emulator.deploy import DeployedStack
 from support.forked_commands import run_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-SLOWLY = 0.2
-"""Requests a second of the bucket of sources, so that a gather runs for as long as the test needs."""
 
 
 def budget(deployment: DeployedStack, *options: str) -> dict[str, Any]:
@@ -30,12 +26,7 @@ def budget(deployment: DeployedStack, *options: str) -> dict[str, Any]:
 
 def begun(deployment: DeployedStack, name: str) -> str:
     """Start a gather that takes long, and return its id when its workers have begun."""
-    s3, bucket = deployment.client("s3"), deployment.control_bucket
-    for index in range(N_SAMPLES):
-        s3.put_object(Bucket=bucket, Key=key_of(index), Body=sample(index))
-    request = {**request_of(bucket, name=name, report=False)}
-    request["limits"] = {"workers": 2, "requests_per_s": {f"s3://{bucket}": SLOWLY}}
-    id_: str = call(deployment, "POST", "/gathers", request).body["id"]
+    id_: str = call(deployment, "POST", "/gathers", slow_request(deployment, name)).body["id"]
     until = time.monotonic() + 120
     while workers(deployment, id_) is None:
         assert time.monotonic() < until
@@ -73,36 +64,6 @@ def test_spent_budget_halts_all_until_somebody_resumes(deployment: DeployedStack
     assert "has spent its budget of the month" in shown["halted"]
     assert (resumed["halted"], resumed["changed"]) == (None, [id_])
     assert again["state"] == "succeeded"
-
-
-def test_answers_at_once_obey_a_spent_budget(deployment: DeployedStack) -> None:
-    """Rankings, series and pixels are refused in the same words, under the roles of their functions."""
-    sources = quote(deployment.samples.list_href)
-    ranking = {
-        "sources": deployment.samples.list_href,
-        "by": "b1 + 17",
-        "area": {"bbox": [-105.5, 38.5, -104.5, 39.5]},
-    }
-
-    def answers() -> list[Answered]:
-        return [
-            call(deployment, "POST", "/rankings", ranking),
-            call(deployment, "GET", f"/series?point=-105,39&list={sources}"),
-            call(deployment, "GET", f"/drill?point=-105,39&list={sources}"),
-        ]
-
-    try:
-        handled({"halt": user_of(deployment, "halt")}, "halt", {"Records": []})
-        refused = answers()
-        shown = budget(deployment)
-    finally:
-        budget(deployment, "--resume")
-    afterwards = answers()
-
-    assert {(each.status, each.body["type"], each.body["detail"]) for each in refused} == {
-        (422, "urn:pixel-gather:problem:budget_error", shown["halted"])
-    }
-    assert [each.status for each in afterwards] == [200, 200, 200]
 
 
 def test_topic_of_the_budget_calls_the_function(deployment: DeployedStack) -> None:

@@ -41,14 +41,11 @@ def test_check_answers_what_only_a_deployment_can_tell(deployment: DeployedStack
 
 
 def test_check_saves_no_figures_of_the_emulator(deployment: DeployedStack, tmp_path: Any) -> None:
-    """A plan for AWS would rest on them. The table is headed by where they are from."""
+    """A plan for AWS would rest on them."""
     refused = checked(deployment, "--save", str(tmp_path / "cdk.context.json"))
-    done = checked(deployment)
 
     assert (refused.returncode, list(tmp_path.iterdir())) == (2, [])
     assert "figures of the emulator are not those of AWS" in refused.stderr
-    assert "measured in the emulator" in done.stdout
-    assert done.returncode == 0
 
 
 def test_canary_gathers_the_samples_under_its_own_role(deployment: DeployedStack) -> None:

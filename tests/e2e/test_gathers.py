@@ -6,8 +6,8 @@ the rights of each role, is tested on the template in tests/infra.
 
 import json
 import time
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, Final
@@ -96,120 +96,101 @@ def uploaded(deployment: DeployedStack, rows: Sequence[Mapping[str, str]], name:
     return f"s3://{deployment.control_bucket}/{key}"
 
 
-def test_an_axis_of_bands_through_the_api(
-    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A cube and an append of it are those of one gather in process, in one object a shard."""
-    rows = scenes(tmp_path, 4, {"red": 10, "nir": 10})["rows"]
-    asked: dict[str, Any] = {"window": {"pixels": [0, 0, 64, 64]}}
-    output = UNDRAWN | {"layout": {"chunk": [2, 64, 64], "shard_rows": 8}, "bands": "axis"}
-    lists = [uploaded(deployment, part, f"axis-{n}") for n, part in enumerate((rows[:6], rows[6:]))]
-
-    planned = call(deployment, "POST", "/plans", asked | {"sources": lists[0], "output": output})
-    first = gathered(deployment, asked | {"sources": lists[0], "output": output | {"name": "axis"}})
-    grown = gathered(deployment, asked | {"sources": lists[1], "output": UNDRAWN | {"append_to": "axis"}})
-
-    gather_undrawn(asked | {"sources": {"rows": rows}, "output": output}, to=tmp_path / "here")
-    assert planned.body["dims"] == ["time", "band", "y", "x"]
-    assert (first["state"], grown["state"]) == ("succeeded", "succeeded"), grown
-    cube, local = opened(deployment, first["cube"], monkeypatch), xr.open_zarr(tmp_path / "here")
-    np.testing.assert_array_equal(cube["bands"].values, local["bands"].values)
-    listed = deployment.client("s3").list_objects_v2(
-        Bucket=deployment.array_bucket, Prefix="axis.zarr/bands/c/"
-    )
-    assert [each["Key"] for each in listed["Contents"]] == ["axis.zarr/bands/c/0/0/0/0"]
+def bands_of_one_place(folder: Path) -> list[dict[str, Any]]:
+    """Write four scenes of two bands."""
+    rows: list[dict[str, Any]] = scenes(folder, 4, {"red": 10, "nir": 10})["rows"]
+    return rows
 
 
-def test_bands_of_different_resolution_and_a_mask_through_the_api(
-    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Workers give all bands one grid and hide pixels, with the rights of their roles, as in process."""
-    rows = scenes(tmp_path, 3, {"red": 10, "scl": 20})["rows"]
-    asked = {
-        "window": {"bbox": [WEST + 400, NORTH - 1840, WEST + 1680, NORTH - 560], "crs": "source"},
-        "grid": {"resolution": "finest"},
-        "mask": {"band": "scl", "drop": [3, 8], "dilate": 2},
-    }
-    request = asked | {"sources": uploaded(deployment, rows, "grid")}
-
-    planned = call(deployment, "POST", "/plans", request)
-    document = gathered(deployment, request | {"output": UNDRAWN | {"name": "grid"}})
-
-    here = gather_undrawn(asked | {"sources": {"rows": rows}}, to=tmp_path / "here")
-    assert planned.body["grid"]["bands"] == {"red": "as it is", "scl": "each pixel 2 x 2 times"}
-    assert planned.body["mask"] == {"band": "scl", "drop": [3, 8], "dilate": 2}
-    assert document["state"] == "succeeded", document
-    assert document["result"]["digest"] == here.report.digest
-    cube, local = opened(deployment, document["cube"], monkeypatch), xr.open_zarr(tmp_path / "here")
-    for name in ("red", "scl", "masked"):
-        np.testing.assert_array_equal(cube[name].values, local[name].values)
-
-
-@pytest.mark.parametrize("values", ["harmonised", "scaled"])
-def test_other_values_than_raw_through_the_api(
-    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: str
-) -> None:
-    """Workers harmonise and scale pixels of a cube and of an append as in process."""
-    rows = scenes(tmp_path, 3, {"red": 10})["rows"]
-    for n, row in enumerate(rows):
-        with rasterio.open(row["href"], "r+") as source:
-            source.scales, source.offsets = (0.0001,), (-0.1 + 0.05 * n,)
-    asked: dict[str, Any] = {"window": {"pixels": [0, 0, 64, 64]}, "values": values}
-    lists = [uploaded(deployment, part, f"{values}-{n}") for n, part in enumerate((rows[:2], rows[2:]))]
-
-    planned = call(deployment, "POST", "/plans", asked | {"sources": lists[0]})
-    first = gathered(deployment, asked | {"sources": lists[0], "output": UNDRAWN | {"name": values}})
-    grown = gathered(deployment, asked | {"sources": lists[1], "output": UNDRAWN | {"append_to": values}})
-
-    gather_undrawn(asked | {"sources": {"rows": rows}}, to=tmp_path / "here")
-    assert planned.body["values"] == values
-    assert (first["state"], grown["state"]) == ("succeeded", "succeeded"), grown
-    cube, local = opened(deployment, first["cube"], monkeypatch), xr.open_zarr(tmp_path / "here")
-    for name in ("red", "offset_state", "offset_reason"):
-        np.testing.assert_array_equal(cube[name].values, local[name].values)
-    assert cube["offset_state"].values.tolist() == [1, 1, 0]
-
-
-def test_files_of_several_crss_are_warped_through_the_api(
-    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Workers make the maps themselves. An append keeps the grid, and its request names none."""
-    rows = [
+def files_of_several_crss(folder: Path) -> list[dict[str, Any]]:
+    """Write three files of one place."""
+    return [
         {
-            "href": str(write_projected(tmp_path, crs, seed=n)),
+            "href": str(write_projected(folder, crs, seed=n)),
             "band": "red",
             "scene": f"s{n}",
             "time": f"2024-01-0{n + 1}",
         }
         for n, crs in enumerate(("EPSG:32632", "EPSG:32633", "EPSG:3035"))
     ]
-    asked: dict[str, Any] = {"window": {"bbox": list(PROJECTED_BOX)}}
-    grid = {"grid": {"crs": "utm", "resolution": 20}}
-    lists = [uploaded(deployment, part, f"warp-{n}") for n, part in enumerate((rows[:2], rows[2:]))]
 
-    planned = call(deployment, "POST", "/plans", asked | grid | {"sources": lists[0]})
-    first = gathered(deployment, asked | grid | {"sources": lists[0], "output": UNDRAWN | {"name": "warped"}})
-    grown = gathered(deployment, asked | {"sources": lists[1], "output": UNDRAWN | {"append_to": "warped"}})
 
-    gather_undrawn(asked | grid | {"sources": {"rows": rows}}, to=tmp_path / "here")
-    assert planned.body["grid"]["bands"] == {"red": "warped by nearest"}
-    assert planned.body["crs"] == "EPSG:32632"
+@dataclass(frozen=True, kw_only=True)
+class Growing:
+    """A cube and an append to it. The request of the append does not repeat what the cube knows."""
+
+    id: str
+    write: Callable[[Path], list[dict[str, Any]]]
+    asked: dict[str, Any]
+    of_the_first: dict[str, Any]
+    n_first: int
+    planned: dict[str, Any]
+    """Part of the answer of POST /plans."""
+
+    same: tuple[str, ...]
+    """Arrays that are compared, beside those of the offsets."""
+
+
+GROWING: Final = (
+    Growing(
+        id="axis",
+        write=bands_of_one_place,
+        asked={"window": {"pixels": [0, 0, 64, 64]}, "values": "harmonised"},
+        of_the_first={"output": {"layout": {"chunk": [2, 64, 64], "shard_rows": 8}, "bands": "axis"}},
+        n_first=6,
+        planned={"dims": ["time", "band", "y", "x"], "values": "harmonised"},
+        same=("bands",),
+    ),
+    Growing(
+        id="warped",
+        write=files_of_several_crss,
+        asked={"window": {"bbox": list(PROJECTED_BOX)}, "values": "scaled"},
+        of_the_first={"grid": {"crs": "utm", "resolution": 20}},
+        n_first=2,
+        planned={"crs": "EPSG:32632", "values": "scaled"},
+        same=("red", "x", "y", "status", "valid_fraction"),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", GROWING, ids=lambda case: case.id)
+def test_cube_and_append_through_the_api_are_one_gather_in_process(
+    case: Growing, deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers make axes of bands and maps, and harmonise and scale pixels, from their packages alone."""
+    rows, output = case.write(tmp_path), case.of_the_first.get("output", {})
+    for row in rows:
+        with rasterio.open(row["href"], "r+") as source:
+            source.scales, source.offsets = (0.0001,), (-0.1 + 0.05 * int(row["scene"][1:]),)
+    parts = rows[: case.n_first], rows[case.n_first :]
+    lists = [uploaded(deployment, part, f"{case.id}-{n}") for n, part in enumerate(parts)]
+    first_asked = case.asked | case.of_the_first | {"sources": lists[0]}
+
+    planned = call(deployment, "POST", "/plans", first_asked)
+    first = gathered(deployment, first_asked | {"output": output | UNDRAWN | {"name": case.id}})
+    grown = gathered(
+        deployment, case.asked | {"sources": lists[1], "output": UNDRAWN | {"append_to": case.id}}
+    )
+
+    gather_undrawn(case.asked | case.of_the_first | {"sources": {"rows": rows}}, to=tmp_path / "here")
+    assert planned.body.items() >= case.planned.items()
     assert (first["state"], grown["state"]) == ("succeeded", "succeeded"), grown
     cube, local = opened(deployment, first["cube"], monkeypatch), xr.open_zarr(tmp_path / "here")
-    for name in ("red", "x", "y", "status", "valid_fraction"):
+    for name in (*case.same, "offset_state", "offset_reason"):
         np.testing.assert_array_equal(cube[name].values, local[name].values)
+    assert set(cube["offset_state"].values.flat) == {0, 1}
 
 
 def test_monthly_medians_through_the_api(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers reduce the scenes of a month below a mask as in process. What failed is told."""
+    """Workers give bands one grid, hide pixels and reduce months as in process. What failed is told."""
     rows = scenes(tmp_path, 6, {"red": 10, "scl": 20})["rows"]
     rows = [row | {"time": f"2024-0{1 + at // 4}-{1 + at:02}"} for at, row in enumerate(rows)]
     asked = {
         "window": {"bbox": [WEST + 400, NORTH - 1840, WEST + 1680, NORTH - 560], "crs": "source"},
         "grid": {"resolution": "finest"},
-        "mask": {"band": "scl", "drop": [3, 8]},
+        "mask": {"band": "scl", "drop": [3, 8], "dilate": 2},
         "reduce": {"by": "month", "statistic": "median"},
     }
     request = asked | {"sources": uploaded(deployment, rows, "reduce")}
@@ -222,7 +203,8 @@ def test_monthly_medians_through_the_api(
     document = gathered(deployment, request | {"output": UNDRAWN | {"name": "reduce"}})
 
     gather_undrawn(asked | {"sources": {"rows": rows}}, to=tmp_path / "here")
-    assert planned.body["reduce"] == {"by": "month", "statistic": "median"}
+    assert planned.body["grid"]["bands"] == {"red": "as it is"}
+    assert (planned.body["mask"], planned.body["reduce"]) == (asked["mask"], asked["reduce"])
     assert planned.body["shape"] == [3, 128, 128]
     assert document["state"] == "succeeded", document
     assert document["sources"] == {"total": 12, "done": 12, "failed": 1}
@@ -232,50 +214,38 @@ def test_monthly_medians_through_the_api(
     assert cube["sources_failed"].values.tolist() == [0, 1, 0]
 
 
-def test_chips_that_are_submitted_are_those_in_process(
+def test_chips_are_redriven_and_added_to_a_cube_of_the_deployment(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command uploads the table. Plan, workers and finish do the rest under their own roles."""
-    points = [f"p{n},{-108.5 + n * 0.7},{37.5 + n % 3},{n % 2}" for n in range(9)]
-    (tmp_path / "chips.csv").write_text("\n".join(["id,lon,lat,label", *points]))
-    (tmp_path / "list.txt").write_text("\n".join(hrefs(deployment)))
-    options = ("--windows", str(tmp_path / "chips.csv"), "--size", "12,8", "--no-report")
-    submitted = run_cli(
-        deployment, "submit", "--sources", str(tmp_path / "list.txt"), *options, "--watch", "--name", "chips"
-    )
-    files = [str(DATA / IN_SAMPLES / name) for name in SERIES]
-    windows = {"table": str(tmp_path / "chips.csv"), "size": [12, 8]}
-    here = gather_undrawn({"sources": files, "windows": windows}, to=tmp_path / "cube")
+    """A redrive knows their table. A second table adds the chips that the cube lacks.
 
-    assert submitted.returncode == 0, submitted.stderr
-    cube = opened(deployment, f"s3://{deployment.array_bucket}/chips.zarr", monkeypatch)
-    assert dict(cube["band_1"].sizes) == {"chip": 9, "source": N, "y": 8, "x": 12}
-    np.testing.assert_array_equal(cube.band_1.values, xr.open_zarr(here.place).band_1.values)
-    assert cube.label.values.tolist() == xr.open_zarr(here.place).label.values.tolist()
-    verified = run_cli(deployment, "verify", f"s3://{deployment.array_bucket}/chips.zarr")
-    assert verified.returncode == 0, verified.stdout
-
-
-def test_chips_are_added_to_a_cube_of_the_deployment(
-    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A second table adds the chips that the cube lacks. Those of a late image are tried again."""
+    The command uploads the tables. Chips of a late image are tried again.
+    """
     points = [f"p{n},{-108.5 + n * 0.7},{37.5 + n % 3},{n % 2}" for n in range(9)]
     for name, lines in (("few", points[:4]), ("every", points)):
         (tmp_path / f"{name}.csv").write_text("\n".join(["id,lon,lat,label", *lines]))
     *there, last = hrefs(deployment)
-    late = f"s3://{deployment.samples.bucket}/late-chips.tif"
-    (tmp_path / "list.txt").write_text("\n".join([*there, late]))
-    options = ("--sources", str(tmp_path / "list.txt"), "--size", "12,8", "--no-report", "--watch")
-    for name, place in (("few", "--name"), ("every", "--append-to")):
-        table = ("--windows", str(tmp_path / f"{name}.csv"))
-        submitted = run_cli(deployment, "submit", *options, *table, place, "grown-chips")
-        assert submitted.returncode == (1 if name == "few" else 0), f"{name}: {submitted.stdout}"
-        key = last.removeprefix(f"s3://{deployment.samples.bucket}/")
-        source = {"Bucket": deployment.samples.bucket, "Key": key}
-        deployment.client("s3").copy_object(
-            Bucket=deployment.samples.bucket, Key="late-chips.tif", CopySource=source
-        )
+    bucket = deployment.samples.bucket
+    (tmp_path / "list.txt").write_text("\n".join([*there, f"s3://{bucket}/late-chips.tif"]))
+
+    def submitted(name: str, *options: str) -> CompletedProcess[str]:
+        table = ("--windows", str(tmp_path / f"{name}.csv"), "--size", "12,8", "--no-report")
+        return run_cli(deployment, "submit", "--sources", str(tmp_path / "list.txt"), *table, *options)
+
+    with refused_writes(deployment, "grown-chips.zarr/band_1/c/*"):
+        first = submitted("few", "--name", "grown-chips", "--json")
+        assert first.returncode == 0, first.stderr
+        id_ = json.loads(first.stdout)["id"]
+        failed = wait_for(deployment, id_)
+    redriven = call(deployment, "POST", f"/gathers/{id_}/redrive")
+    document = wait_for(deployment, id_)
+    source = {"Bucket": bucket, "Key": last.removeprefix(f"s3://{bucket}/")}
+    deployment.client("s3").copy_object(Bucket=bucket, Key="late-chips.tif", CopySource=source)
+    grown = submitted("every", "--append-to", "grown-chips", "--watch")
+
+    assert (failed["state"], redriven.status, document["state"]) == ("failed", 202, "succeeded")
+    assert document["sources"]["failed"] > 0
+    assert grown.returncode == 0, grown.stdout
     files = [str(DATA / IN_SAMPLES / name) for name in SERIES]
     windows = {"table": str(tmp_path / "every.csv"), "size": [12, 8]}
     here = xr.open_zarr(gather_undrawn({"sources": files, "windows": windows}, to=tmp_path / "cube").place)
@@ -304,43 +274,6 @@ def test_same_request_twice_is_the_same_gather(deployment: DeployedStack) -> Non
     assert first.body["id"] == again.body["id"] == after.body["id"] != forced.body["id"]
     assert other["cube"] != done["cube"]
     assert other["result"]["digest"] == done["result"]["digest"]
-
-
-def test_console_execution_takes_the_plain_request(deployment: DeployedStack) -> None:
-    """An execution that was started by hand gathers the same. If the cube is complete, it reads nothing."""
-    request = {
-        "sources": hrefs(deployment),
-        "window": {"tile": "centre"},
-        "output": UNDRAWN | {"name": "console"},
-    }
-    states = deployment.client("stepfunctions")
-
-    outputs = []
-    for _ in range(2):
-        arn = states.start_execution(
-            stateMachineArn=deployment.state_machine_arn, name=str(uuid.uuid4()), input=json.dumps(request)
-        )["executionArn"]
-        outputs.append(ended(states, arn))
-
-    assert [each["status"] for each in outputs] == ["SUCCEEDED", "SUCCEEDED"]
-    first, second = (json.loads(each["output"]) for each in outputs)
-    assert first["digest"] == second["digest"]
-    assert first["n_sources"] == N
-
-
-def test_console_execution_of_a_wrong_request_fails_with_a_sentence(deployment: DeployedStack) -> None:
-    """The cause names the field, and nothing is written."""
-    states = deployment.client("stepfunctions")
-    arn = states.start_execution(
-        stateMachineArn=deployment.state_machine_arn,
-        input=json.dumps({"sources": hrefs(deployment), "window": "centre", "colour": 1}),
-    )["executionArn"]
-
-    found = ended(states, arn)
-
-    assert found["status"] == "FAILED"
-    assert found["error"] == "RequestError"
-    assert "colour: there is no such field" in found["cause"]
 
 
 def ended(states: Any, arn: str, *, longest_s: float = 120) -> dict[str, Any]:
@@ -375,25 +308,6 @@ def test_command_line_gathers_and_tells(
     assert direct["result"] == document["result"]
 
 
-def test_failing_source_costs_its_row_alone(
-    deployment: DeployedStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A missing file gets a status and does not fail the gather. The command ends with 1."""
-    missing = f"s3://{deployment.samples.bucket}/no/such.tif"
-    sources = [*hrefs(deployment), missing]
-    request = {"sources": sources, "window": WINDOW, "output": UNDRAWN | {"name": "holes"}}
-
-    done = run_cli(deployment, "submit", "-", "--watch", "--json", typed=json.dumps(request))
-
-    assert done.returncode == 1, done.stderr
-    document = json.loads(done.stdout)
-    assert document["state"] == "succeeded"
-    assert document["sources"] == {"total": N + 1, "done": N + 1, "failed": 1}
-    assert sum(document["result"]["status"].values()) == N + 1
-    cube = opened(deployment, document["cube"], monkeypatch)
-    assert bool(cube.band_1[-1].isnull().all())
-
-
 def test_gdal_path_runs_in_the_worker(deployment: DeployedStack) -> None:
     """A source that the fast path cannot read is read by GDAL in a child of the Lambda process."""
     jpeg = f"s3://{deployment.samples.bucket}/files/gdal-autotest/stefan_full_rgba_jpeg_contig.tif"
@@ -404,18 +318,6 @@ def test_gdal_path_runs_in_the_worker(deployment: DeployedStack) -> None:
 
     assert document["state"] == "succeeded", document
     assert document["sources"]["failed"] == 0, document
-
-
-def test_failing_shard_is_tried_again(deployment: DeployedStack) -> None:
-    """A store that refuses for a while costs only time."""
-    request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "retried"}}
-    with refused_writes(deployment, "retried.zarr/band_1/c/*"):
-        id_ = call(deployment, "POST", "/gathers", request).body["id"]
-        wait_for_a_failed_try(deployment, id_)
-    document = wait_for(deployment, id_)
-
-    assert document["state"] == "succeeded", document
-    assert document["shards"]["failed"] == 0
 
 
 def wait_for_a_failed_try(deployment: DeployedStack, id_: str, *, longest_s: float = 60) -> None:
@@ -450,29 +352,6 @@ def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: DeployedS
     assert (once_more.status, once_more.content_type) == (409, "application/problem+json")
 
 
-def test_chips_beyond_their_tolerance_fail_and_are_redriven(
-    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A redrive of chips knows their table, and fills what was lost."""
-    points = [f"p{n},{-108.5 + n * 0.7},{37.5 + n % 3}" for n in range(9)]
-    (tmp_path / "chips.csv").write_text("\n".join(["id,lon,lat", *points]))
-    (tmp_path / "list.txt").write_text("\n".join(hrefs(deployment)))
-    arguments = ("--sources", str(tmp_path / "list.txt"), "--windows", str(tmp_path / "chips.csv"))
-    options = ("--size", "12,8", "--no-report", "--name", "redriven-chips", "--json")
-    with refused_writes(deployment, "redriven-chips.zarr/band_1/c/*"):
-        submitted = run_cli(deployment, "submit", *arguments, *options)
-        assert submitted.returncode == 0, submitted.stderr
-        id_ = json.loads(submitted.stdout)["id"]
-        failed = wait_for(deployment, id_)
-    answered = call(deployment, "POST", f"/gathers/{id_}/redrive")
-    document = wait_for(deployment, id_)
-    cube = opened(deployment, f"s3://{deployment.array_bucket}/redriven-chips.zarr", monkeypatch)
-
-    assert (failed["state"], answered.status, document["state"]) == ("failed", 202, "succeeded")
-    assert dict(cube["band_1"].sizes) == {"chip": 9, "source": N, "y": 8, "x": 12}
-    assert (cube["status"] == 0).any()
-
-
 def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: DeployedStack) -> None:
     """If all shards are committed, the next attempt runs no map and only finishes."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "unfinished"}}
@@ -489,22 +368,6 @@ def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: Deploye
     states = deployment.client("stepfunctions")
     arn = execution_arn(deployment, document["id"])
     assert states.list_map_runs(executionArn=arn)["mapRuns"] == []
-
-
-def test_shards_may_be_lost_where_the_request_says_so(deployment: DeployedStack) -> None:
-    """The cube is complete, and its status marks the rows that are lost."""
-    request = {
-        "sources": hrefs(deployment),
-        "window": WINDOW,
-        "output": UNDRAWN | {"name": "lost"},
-        "limits": {"failed_shards": 1},
-    }
-    with refused_writes(deployment, "lost.zarr/band_1/c/*"):
-        document = gathered(deployment, request)
-
-    assert document["state"] == "succeeded", document
-    assert document["result"]["status"] == {"lost": N}
-    assert document["shards"]["failed"] == 1
 
 
 def test_gathers_do_not_notice_that_functions_change(deployment: DeployedStack) -> None:
@@ -549,69 +412,21 @@ def test_gather_is_stopped(deployment: DeployedStack) -> None:
     assert again["id"] == f"{id_}-2"
 
 
-def test_dry_run_tells_shape_and_price(deployment: DeployedStack) -> None:
-    """POST /plans reads headers, writes nothing and starts nothing."""
-    answered = call(deployment, "POST", "/plans", {"sources": hrefs(deployment), "window": WINDOW})
+def test_refused_requests_are_problems_that_say_why(deployment: DeployedStack) -> None:
+    """Of the deployment's own buckets only a part may be read, and of others nothing."""
+    for source, says in (
+        ({"hrefs": ["s3://not-allowed/a.tif"]}, "not-allowed"),
+        ({"list": f"s3://{deployment.control_bucket}/gathers/x/plan.msgpack"}, deployment.control_bucket),
+    ):
+        answered = call(deployment, "POST", "/gathers", {"sources": source, "window": "centre"})
 
-    assert answered.status == 200, answered
-    assert answered.body["shape"] == [N, 97, 169]
-    assert answered.body["estimate"]["usd"] > 0
-
-
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
-        ({"sources": ["s3://not-allowed/a.tif"], "window": "centre"}, "not-allowed"),
-        ({"sources": ["https://example.org/a.tif"], "window": "centre"}, "https"),
-        ({"sources": ["/vsis3/bucket/a.tif"], "window": "centre"}, "vsi"),
-        ({"sources": ["http://169.254.169.254/latest"], "window": "centre"}, "http"),
-        ({"sources": ["s3://{samples}/../a.tif"], "window": "centre"}, ".."),
-        ({"sources": "s3://{control}/gathers/x/plan.msgpack", "window": "centre"}, "{control}"),
-        ({"sources": ["s3://{samples}/a.tif"], "window": "centre", "output": {"name": "../x"}}, "name"),
-        ({"sources": ["s3://{samples}/a.tif"]}, "window"),
-        ({"sources": ["s3://{samples}/a.tif"], "window": "centre", "colour": 1}, "colour"),
-    ],
-)
-def test_refused_requests_are_problems_that_say_why(
-    deployment: DeployedStack, request_: Any, says: str
-) -> None:
-    """Nothing is started, and the answer names the field to change."""
-    names = {"samples": deployment.samples.bucket, "control": deployment.control_bucket}
-    text = json.dumps(request_)
-    for name, value in names.items():
-        text = text.replace(f"{{{name}}}", value)
-
-    answered = call(deployment, "POST", "/gathers", json.loads(text))
-
-    assert answered.status in (400, 403, 422), answered
-    assert answered.content_type == "application/problem+json"
-    assert says.format(**names) in json.dumps(answered.body)
-
-
-def test_api_wants_credentials(deployment: DeployedStack) -> None:
-    """A request without a signature is refused."""
-    answered = call(deployment, "POST", "/gathers", {}, signed=False)
-
-    assert answered.status == 403
+        assert (answered.status, answered.content_type) == (422, "application/problem+json"), answered
+        assert says in answered.body["detail"]
 
 
 def test_api_describes_itself(deployment: DeployedStack) -> None:
-    """GET /openapi.json names every route."""
+    """The description is in the package of its function."""
     answered = call(deployment, "GET", "/openapi.json")
 
     assert answered.status == 200
-    assert set(answered.body["paths"]) >= {
-        "/gathers",
-        "/gathers/{id}",
-        "/gathers/{id}/redrive",
-        "/lists",
-        "/openapi.json",
-        "/plans",
-    }
-
-
-def test_unknown_gather_is_a_problem(deployment: DeployedStack) -> None:
-    """The answer is 404, with the media type of problem details."""
-    answered = call(deployment, "GET", "/gathers/never-was")
-
-    assert (answered.status, answered.content_type) == (404, "application/problem+json")
+    assert "/gathers/{id}/redrive" in answered.body["paths"]

@@ -10,13 +10,11 @@ from functools import partial
 from typing import Any, Final
 
 import pytest
-from botocore.exceptions import ClientError
 
-from e2e.api import UNDRAWN, execution_arn, gathered, refused_writes
-from e2e.principals import User, handled, user_of
+from e2e.api import UNDRAWN, execution_arn, gathered, refused_writes, slow_request
+from e2e.principals import User, denied, handled, user_of
 from e2e.test_gathers import IN_SAMPLES, SERIES, WINDOW, hrefs
 from pixel_gather.core.errors import GatherError
-from pixel_gather.core.samples import N_SAMPLES, key_of, request_of, sample
 from pixel_gather_emulator.deploy import DeployedStack
 from support.api_bridge import body_of, event
 
@@ -190,15 +188,10 @@ def test_workers_find_the_marker_of_a_cancelled_gather_by_their_own_rights(users
 
 
 def test_status_changes_the_workers_of_a_gather_that_runs(users: dict[str, User]) -> None:
-    """Its host is asked once in five seconds, so the gather runs for as long as the test needs."""
+    """Before its workers have begun, and after its end, it is refused in words."""
     deployment = users["status"].deployment
-    s3, bucket = deployment.client("s3"), deployment.control_bucket
-    for index in range(N_SAMPLES):
-        s3.put_object(Bucket=bucket, Key=key_of(index), Body=sample(index))
-    request = {**request_of(bucket, name="limited", report=False)}
-    request["limits"] = {"workers": 2, "requests_per_s": {f"s3://{bucket}": 0.2}}
 
-    id_ = asked(users, "submit", "POST", "/gathers", request)[1]["id"]
+    id_ = asked(users, "submit", "POST", "/gathers", slow_request(deployment, "limited"))[1]["id"]
     states, arn = deployment.client("stepfunctions"), execution_arn(deployment, id_)
     code, told = asked(users, "status", "POST", f"/gathers/{id_}/limit?workers=7")
     while code != 200:
@@ -331,9 +324,4 @@ def test_roles_of_gathers_and_schedules_may_do_nothing_else(users: dict[str, Use
         if name == "tick":
             refused += [partial(put, Bucket=arrays, Key=root), partial(get, Bucket=control, Key=plan)]
         for each in refused:
-            with pytest.raises(ClientError) as error:
-                each()
-            assert error.value.response["Error"]["Code"] in {"AccessDenied", "AccessDeniedException"}, (
-                name,
-                each,
-            )
+            denied(each)

@@ -18,7 +18,6 @@ from e2e.api import call
 from e2e.principals import User, handled, user_of
 from e2e.test_gathers import IN_SAMPLES, SERIES
 from e2e.test_tables import features_href, stored
-from pixel_gather.core.schedule import Schedule
 from pixel_gather_emulator.deploy import DeployedStack
 from scenes.scenes import item
 from support.forked_commands import run_command
@@ -197,55 +196,3 @@ def grown_table(deployment: DeployedStack, *, n_images: int) -> dict[str, Any]:
             return dict(result)
         time.sleep(0.5)
     raise AssertionError(f"{shown}\n{deployment.emulator.log_tail()}")
-
-
-def test_operator_may_not_add_schedules(deployment: DeployedStack, tmp_path: Path) -> None:
-    """The right is a policy of its own."""
-    operator = User.with_policies(deployment, "no-scheduler", "OperatorPolicyArn")
-    (tmp_path / "request.json").write_text(
-        json.dumps({"sources": {"stac": {"items": "s3://b/k.json", "assets": ["a"]}}, "window": "centre"})
-    )
-
-    refused = run_cli(
-        operator,
-        "add",
-        "mine",
-        str(tmp_path / "request.json"),
-        "--every",
-        "rate(1 day)",
-        "--append-to",
-        "mine",
-    )
-
-    assert refused.returncode == 2
-    assert "may not call ListSchedules" in refused.stderr
-
-
-def test_schedule_of_another_group_is_out_of_reach(deployment: DeployedStack, scheduler: User) -> None:
-    """The policy names the stack's own group."""
-    group, role = deployment.outputs["ScheduleGroup"], deployment.outputs["ScheduleRoleArn"]
-    event = Schedule(
-        name="x",
-        every="rate(1 day)",
-        request={
-            "sources": {"catalog": {"file": "s3://b/k.parquet", "assets": ["a"]}},
-            "window": "centre",
-            "output": {"append_to": "x"},
-        },
-    ).event()
-    target = {
-        "Arn": deployment.outputs["TickFunctionArn"],
-        "RoleArn": role,
-        "Input": json.dumps(event),
-    }
-    client = scheduler.client("scheduler")
-
-    with pytest.raises(client.exceptions.ClientError, match="not authorized"):
-        client.create_schedule(
-            Name="x",
-            GroupName="default",
-            ScheduleExpression="rate(1 day)",
-            FlexibleTimeWindow={"Mode": "OFF"},
-            Target=target,
-        )
-    assert group == "PixelGather-main"

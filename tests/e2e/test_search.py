@@ -1,16 +1,14 @@
 """Searches through the deployed API, by a function that may read the catalog and list one bucket."""
 
-import json
 from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
-from botocore.exceptions import ClientError
 
 from e2e.api import UNDRAWN, call, gathered
-from e2e.principals import User
-from e2e.test_gathers import IN_SAMPLES, SERIES, run_cli
+from e2e.principals import User, denied, function_of, user_of
+from e2e.test_gathers import IN_SAMPLES, SERIES
 from pixel_gather_emulator.deploy import DeployedStack
 from support.api_bridge import body_of, event
 from support.lambda_functions import Context, cold_start
@@ -50,17 +48,6 @@ def test_area_answers_links_that_are_gathered(deployment: DeployedStack) -> None
     assert document["sources"] == {"total": 3, "done": 3, "failed": 0}
 
 
-def test_scenes_come_page_by_page(deployment: DeployedStack) -> None:
-    """The token leads on, and each scene comes once."""
-    ids, token = [], ""
-    while token is not None:
-        page = asked(deployment, f"/scenes?bbox=-109,37,-102,41&limit=2&token={token}")
-        ids += [scene["id"] for scene in page["scenes"]]
-        token = page["next"]
-
-    assert len(ids) == len(set(ids)) == len(SERIES)
-
-
 def test_stac_search_is_answered_and_its_links_lead_on(deployment: DeployedStack) -> None:
     """GET and POST are answered. So are the landing page, its collections and a scene's own link."""
     body = {"bbox": [-109, 37, -102, 41], "limit": 3}
@@ -79,22 +66,6 @@ def test_stac_search_is_answered_and_its_links_lead_on(deployment: DeployedStack
     assert {each["id"] for each in asked(deployment, "/collections")["collections"]} == {"images", "folders"}
 
 
-def test_folders_are_listed_where_the_deployment_allows_it(deployment: DeployedStack) -> None:
-    """A folder that is not there or not allowed is told, and the rest is answered."""
-    scenes = asked(deployment, f"/scenes?{FOLDERS}&expand=true")["scenes"]
-    by_id = {scene["id"]: scene for scene in scenes}
-
-    image = f"s3://{deployment.samples.bucket}/files/odc-geo/au-3577.tif"
-    assert by_id["listed"]["links"] == {"au-3577.tif": image}
-    assert [by_id[name]["not_listed"][0]["status"] for name in ("empty", "elsewhere")] == [
-        "missing",
-        "denied",
-    ]
-    links = asked(deployment, "/area?lat=50.5&lng=9.5&expand=true")
-    assert [link for link in links if not link.endswith("/")] == [image]
-    assert len(links) == 3
-
-
 def test_wrong_searches_and_unsigned_ones_are_refused(deployment: DeployedStack) -> None:
     """With problem details that name the parameter."""
     wrong = call(deployment, "GET", "/scenes?bbox=1,2,3")
@@ -104,58 +75,15 @@ def test_wrong_searches_and_unsigned_ones_are_refused(deployment: DeployedStack)
     assert unsigned.status == 403
 
 
-def test_command_line_searches_the_deployments_catalog(deployment: DeployedStack) -> None:
-    """What it prints is submitted as it is."""
-    found = run_cli(
-        deployment,
-        *("search", "--catalog", deployment.samples.catalog_href, "--point", "-105,39"),
-        *("--datetime", "1895", "--assets", "data"),
-    )
-    done = run_cli(
-        deployment,
-        *(
-            "submit",
-            "--sources",
-            "-",
-            "--point",
-            "-105,39",
-            "--size",
-            "8,8",
-            "--name",
-            "found",
-            "--no-report",
-            "--watch",
-        ),
-        "--json",
-        typed=found.stdout,
-    )
-
-    assert found.returncode == done.returncode == 0, found.stderr + done.stderr
-    assert json.loads(done.stdout)["sources"] == {"total": 2, "done": 2, "failed": 0}
-
-
-def search_function(deployment: DeployedStack) -> dict[str, Any]:
-    """Return the configuration of the search function."""
-    functions = deployment.client("lambda").list_functions()["Functions"]
-    (found,) = (each for each in functions if "Search" in each["FunctionName"])
-    return dict(found)
-
-
 @pytest.fixture(scope="module")
 def searcher(deployment: DeployedStack) -> User:
     """A user with the rights of the search function's role and no others."""
-    role = search_function(deployment)["Role"].rpartition("/")[2]
-    user = User.with_policies(deployment, "searcher")
-    iam = deployment.client("iam")
-    for name in iam.list_role_policies(RoleName=role)["PolicyNames"]:
-        document = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
-        iam.put_user_policy(UserName="searcher", PolicyName=name, PolicyDocument=json.dumps(document))
-    return user
+    return user_of(deployment, "search")
 
 
 def test_search_function_needs_no_more_than_its_role(searcher: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """The emulator gives functions its operator's rights, so the handler runs here with those of the role."""
-    deployed = search_function(searcher.deployment)["Environment"]["Variables"]
+    deployed = function_of(searcher.deployment, "search")["Environment"]["Variables"]
     variables = {**deployed, **searcher.variables}
 
     with cold_start(monkeypatch, "search", **variables) as module:
@@ -164,7 +92,11 @@ def test_search_function_needs_no_more_than_its_role(searcher: User, monkeypatch
         module.catalog.close()
 
     assert found["statusCode"] == items["statusCode"] == 200, (found, items)
-    assert sum("not_listed" not in scene for scene in body_of(found)["scenes"]) == 1
+    by_id = {scene["id"]: scene for scene in body_of(found)["scenes"]}
+    image = f"s3://{searcher.deployment.samples.bucket}/files/odc-geo/au-3577.tif"
+    assert by_id["listed"]["links"] == {"au-3577.tif": image}
+    not_listed = [by_id[name]["not_listed"][0]["status"] for name in ("empty", "elsewhere")]
+    assert not_listed == ["missing", "denied"]
     assert len(body_of(items)["features"]) == len(SERIES) + 3
 
 
@@ -198,6 +130,4 @@ def test_search_role_may_do_nothing_else(searcher: User) -> None:
         lambda: states.list_executions(stateMachineArn=deployment.state_machine_arn),
     )
     for each in refused:
-        with pytest.raises(ClientError) as error:
-            each()
-        assert error.value.response["Error"]["Code"] in {"AccessDenied", "AccessDeniedException"}
+        denied(each)

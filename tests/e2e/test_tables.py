@@ -2,15 +2,11 @@
 
 import io
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from botocore.exceptions import ClientError
 
 from e2e.api import call, wait_for
 from e2e.principals import User, handled, user_of
@@ -142,26 +138,3 @@ def test_functions_of_tables_need_no_more_than_their_roles(
     assert body_of(planned)["features"] == 5, planned
     assert (done["verdict"], done["result"]["scenes"]) == ("complete", len(SERIES))
     assert stored(deployment, done["result"]["table"]).num_rows == done["result"]["lines"]
-
-
-def test_roles_of_tables_may_do_nothing_else(users: dict[str, User], deployment: DeployedStack) -> None:
-    """No cube is read or written, no gather is started, nothing is deleted. Workers write only parts."""
-    arrays, control = deployment.array_bucket, deployment.control_bucket
-    for name, user in users.items():
-        s3, states = user.client("s3"), user.client("stepfunctions")
-        refused: list[Callable[[], Any]] = [
-            partial(s3.get_object, Bucket=arrays, Key="a.zarr/zarr.json"),
-            partial(s3.put_object, Bucket=arrays, Key="a.zarr/zarr.json", Body=b""),
-            partial(s3.put_object, Bucket=control, Key="gathers/a/x", Body=b""),
-            partial(s3.delete_object, Bucket=arrays, Key="tables/a/table.parquet"),
-            partial(states.start_execution, stateMachineArn=deployment.state_machine_arn, input="{}"),
-        ]
-        if name != "plan_table":
-            refused += [
-                partial(s3.put_object, Bucket=arrays, Key="tables/a/table.parquet", Body=b""),
-                partial(s3.put_object, Bucket=control, Key="tables/a/work.json", Body=b""),
-            ]
-        for each in refused:
-            with pytest.raises(ClientError) as error:
-                each()
-            assert error.value.response["Error"]["Code"] in {"AccessDenied", "AccessDeniedException"}
