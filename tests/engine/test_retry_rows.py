@@ -55,7 +55,7 @@ def come_back(grown: GrownPlace, *numbers: int) -> None:
 
 def statuses(grown: GrownPlace) -> list[int]:
     """Return the status of each row."""
-    found: list[int] = grown.open()["status"].values.tolist()
+    found: list[int] = grown.values("status")[0].tolist()
     return found
 
 
