@@ -32,7 +32,7 @@ from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.plan_gather import plan_dry, read_found_list
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.appends import GrownPlace, cut, equal_but_for_clocks
+from support.appends import GrownPlace, cut, equal_but_for_clocks, rows
 from support.fakes import UTM, FakeControl, FakeImage, FakeTable, access_to
 from support.yielding_cube import YieldingCube
 
@@ -40,15 +40,6 @@ N = 14
 FAKE_PUT = FakeControl.put
 RNG = np.random.default_rng(14)
 IMAGES = {f"s3://b/{n}": RNG.integers(0, 999, (1, 20, 20), "uint16") for n in range(N)}
-
-
-def rows(*numbers: int, digest: str = "") -> FakeTable:
-    """Return a list of images by their number, with times."""
-    made = tuple(
-        CubeRow(time_us=n * 1_000_000, sources=(Source(href=f"s3://b/{n}", time_us=n * 1_000_000),))
-        for n in numbers
-    )
-    return FakeTable(made, has_time=True, digest=(digest or "-".join(map(str, numbers))).ljust(64, "0"))
 
 
 def place(chunk_rows: int = 2, shard_rows: int = 4, *, is_sharded: bool = True, **request: Any) -> GrownPlace:

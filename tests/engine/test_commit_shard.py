@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 import obstore
 import pytest
-from obstore.store import MemoryStore
 
 from pixel_gather.core.errors import AlreadyCommittedError, BusyError, StoreError
 from pixel_gather.core.model.outcome import ShardResult
@@ -22,6 +21,7 @@ from pixel_gather.engine.commit_shard import EarlyLook, commit_shard, look_at_ob
 from pixel_gather.engine.step_files import PLAN_KEY, read_committed, sidecar_key
 from pixel_gather.io.cube.shard_codec import split_chunks
 from pixel_gather.io.cube.zarr_cube import ZarrCube
+from support.appends import in_memory
 from support.fakes import FakeControl, FakeReader, stores_of, table_of
 from support.plans import planned
 
@@ -33,10 +33,6 @@ _PLAN = planned(
 )
 (_TASK,) = cut_tasks(_PLAN, [0])
 _FIRST, _SECOND = _TASK.object_keys(_PLAN)
-
-
-def _in_memory() -> Any:
-    return MemoryStore()
 
 
 def _filled(value: int) -> Pixels:
@@ -51,7 +47,7 @@ async def _is_ours() -> None:
 class Place:
     """A cube with two arrays, and the control files of its gather."""
 
-    store: Any = field(default_factory=_in_memory)
+    store: Any = field(default_factory=in_memory)
     control: Any = field(default_factory=lambda: FakeControl(files={PLAN_KEY: b"planned"}))
 
     @property

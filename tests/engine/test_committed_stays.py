@@ -16,7 +16,6 @@ from pixel_gather.core.errors import (
     ArrayExistsError,
     GatherCancelledError,
 )
-from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.time_limits import ShardTimes
@@ -31,22 +30,13 @@ from pixel_gather.engine.stop_if_cancelled import IsCancelled
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.grown_shard import read_index
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.appends import GrownPlace, cut
-from support.fakes import FakeTable, access_to
+from support.appends import GrownPlace, cut, rows
+from support.fakes import access_to
 
 type Planned = tuple[CubePlan, tuple[ShardTask, ...]]
 
 _RNG: Final = np.random.default_rng(14)
 _IMAGES: Final = {f"s3://b/{n}": _RNG.integers(1, 999, (1, 20, 20), "uint16") for n in range(14)}
-
-
-def rows(*numbers: int) -> FakeTable:
-    """Return a list of one source a row, named and dated by its number."""
-    made = tuple(
-        CubeRow(time_us=n * 1_000_000, sources=(Source(href=f"s3://b/{n}", time_us=n * 1_000_000),))
-        for n in numbers
-    )
-    return FakeTable(made, has_time=True, digest="-".join(map(str, numbers)).ljust(64, "0"))
 
 
 def place(*, is_sharded: bool = True) -> GrownPlace:

@@ -17,7 +17,6 @@ from pixel_gather.core.errors import (
     StoreError,
 )
 from pixel_gather.core.model.outcome import ShardResult
-from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.time_limits import ShardTimes
@@ -25,22 +24,13 @@ from pixel_gather.engine.gather_shard import FilledShard
 from pixel_gather.engine.gather_shards import LastPlan, gather_shards
 from pixel_gather.engine.step_files import find_committed
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.appends import GrownPlace, cut
-from support.fakes import FakeReader, FakeTable, access_to
+from support.appends import GrownPlace, cut, rows
+from support.fakes import FakeReader, access_to
 
 _RNG: Final = np.random.default_rng(31)
 _IMAGES: Final = {f"s3://b/{n}": _RNG.integers(1, 999, (1, 20, 20), "uint16") for n in range(8)}
 _LONGEST_S: Final = 20.0
 """A test that waits for what never happens fails then."""
-
-
-def rows(*numbers: int) -> FakeTable:
-    """Return a list of one source a row."""
-    made = tuple(
-        CubeRow(time_us=n * 1_000_000, sources=(Source(href=f"s3://b/{n}", time_us=n * 1_000_000),))
-        for n in numbers
-    )
-    return FakeTable(made, has_time=True, digest="-".join(map(str, numbers)).ljust(64, "0"))
 
 
 @dataclass

@@ -22,22 +22,13 @@ from pixel_gather.io.cube import grown_shard
 from pixel_gather.io.cube.row_table import read_row_table
 from pixel_gather.io.cube.version_store import VersionStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.appends import GrownPlace, cut
+from support.appends import GrownPlace, cut, rows
 from support.fakes import FakeControl, FakeTable
 
 N = 12
 RNG = np.random.default_rng(29)
 IMAGES = {f"s3://b/{n}": RNG.integers(1, 999, (1, 20, 20), "uint16") for n in range(N)}
 WINDOW = np.s_[3:9, 2:10]
-
-
-def rows(*numbers: int) -> FakeTable:
-    """Return a list of images by their number, with times."""
-    made = tuple(
-        CubeRow(time_us=n * 1_000_000, sources=(Source(href=f"s3://b/{n}", time_us=n * 1_000_000),))
-        for n in numbers
-    )
-    return FakeTable(made, has_time=True, digest="-".join(map(str, numbers)).ljust(64, "0"))
 
 
 def place(*missing: int, chunk_rows: int = 2, shard_rows: int = 4, **request: Any) -> GrownPlace:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from pixel_gather import BusyError, RequestError, points, verify_table, zones
@@ -12,17 +11,13 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.alone_at import alone_at
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
-from support.local_server import LocalServer, ranged, serving
+from support.local_server import LocalServer
+from support.tables import CRS, FIELD, rows_of, serving_files
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
 
 N = 5
-CRS = "EPSG:32633"
 PLOTS = [{"id": n, "x": 500_000.0 + 150.0 * n, "y": 4_999_500.0 - 90.0 * n} for n in range(20)]
-FIELD = {
-    "type": "Polygon",
-    "coordinates": [[[500_100, 4_999_900], [500_900, 4_999_800], [500_500, 4_999_100], [500_100, 4_999_900]]],
-}
 FIELDS = {
     "type": "FeatureCollection",
     "features": [{"type": "Feature", "properties": {"id": "a"}, "geometry": FIELD}],
@@ -45,14 +40,8 @@ def content(images: dict[str, bytes]) -> dict[str, bytes]:
 @pytest.fixture
 def server(content: dict[str, bytes]) -> Iterator[LocalServer]:
     """Serves them, and counts."""
-    with serving(lambda asked: ranged(content.get(asked.path, b""), asked)) as found:
+    with serving_files(content) as found:
         yield found
-
-
-def rows_of(table: Path) -> list[dict[str, Any]]:
-    """Return the lines of a table."""
-    rows: list[dict[str, Any]] = pq.read_table(table).to_pylist()
-    return rows
 
 
 def listed(server: LocalServer, *numbers: int) -> dict[str, Any]:

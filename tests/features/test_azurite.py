@@ -19,7 +19,7 @@ from pixel_gather.io.store.conditional_put import etag_of, put_if
 from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import open_place
 from support.azurite import ACCOUNT, KEY, azurite, create_container, sas_token
-from support.undrawn import gather_undrawn
+from support.undrawn import bare, gather_undrawn
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
 
@@ -62,7 +62,7 @@ def test_cube_grows_on_azurite(tmp_path: Path) -> None:
     assert len(others) == len(FILES) - 2
     assert not verify(cube).differences
     assert [each.number for each in versions(cube)] == [1, 2]
-    xr.testing.assert_equal(_bare(grown.open()), _bare(local.open()))
+    xr.testing.assert_equal(bare(grown.open()), bare(local.open()))
 
 
 @pytest.mark.slow
@@ -200,8 +200,3 @@ def test_azurite_ends_with_its_context() -> None:
 
     with pytest.raises(URLError, match="refused"):
         urlopen(address)  # noqa: S310 # our own server
-
-
-def _bare(cube: xr.Dataset) -> xr.DataArray:
-    bare: xr.DataArray = cube.band_1.drop_vars(list(cube.band_1.coords))
-    return bare

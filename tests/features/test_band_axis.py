@@ -13,8 +13,9 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.in_process.places import open_existing
+from support.images import write_image
 from support.resolutions import scenes
-from support.undrawn import gather_undrawn
+from support.undrawn import gather_undrawn, opened
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -29,12 +30,9 @@ def write_year(folder: Path, year: int, *, interleave: str = "pixel", nodata: fl
     random = np.random.default_rng(year)
     pixels = random.integers(-127, 127, (N_BANDS, SIDE, SIDE)).astype("int8")
     pixels[:, random.random((SIDE, SIDE)) < 0.1] = -128
-    profile = {"driver": "GTiff", "width": SIDE, "height": SIDE, "count": N_BANDS, "dtype": "int8"}
-    profile |= {"crs": "EPSG:32632", "transform": rasterio.Affine(10, 0, 0, 0, -10, 0), "nodata": nodata}
-    tiling = {"tiled": True, "blockxsize": 32, "blockysize": 32, "compress": "deflate"}
     file = folder / f"embedding_{year}.tif"
-    with rasterio.open(file, "w", interleave=interleave, **profile, **tiling) as target:
-        target.write(pixels)
+    tiling: dict[str, Any] = {"tiled": True, "blockxsize": 32, "blockysize": 32, "compress": "deflate"}
+    write_image(file, pixels, interleave=interleave, nodata=nodata, **tiling)
     return file
 
 
@@ -49,12 +47,6 @@ def window_of(href: str) -> Pixels:
     with rasterio.open(href) as source:
         pixels: Pixels = source.read()
     return pixels[:, 20:70, 10:70]
-
-
-def opened(place: Path) -> xr.Dataset:
-    """Open a cube with raw values."""
-    cube: xr.Dataset = xr.open_zarr(place, mask_and_scale=False)
-    return cube
 
 
 def objects_of(place: Path) -> list[str]:

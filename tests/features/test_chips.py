@@ -32,6 +32,7 @@ from pixel_gather.io.geotiff import tiles_into_array
 from pixel_gather.io.geotiff.decode import decode_block
 from pixel_gather.io.store.object_store import Objects
 from support.command_line import run
+from support.images import TILES_OF_64, write_image
 from support.undrawn import gather_undrawn
 
 SIZE = (40, 24)
@@ -45,12 +46,7 @@ type Pixels = np.ndarray[Any, np.dtype[Any]]
 def image(file: Path, *, seed: int, east: int = 0, crs: str = CRS, **options: Any) -> Path:
     """Write an image of 300 x 200 pixels in tiles of 64 x 64."""
     pixels = np.random.default_rng(seed).integers(1, 4000, (2, 200, 300), dtype="uint16")
-    place = from_origin(WEST + east, NORTH, PIXEL, PIXEL)
-    tiling = {"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "deflate", "nodata": 0}
-    with rasterio.open(
-        file, "w", "GTiff", 300, 200, 2, dtype="uint16", crs=crs, transform=place, **tiling | options
-    ) as target:
-        target.write(pixels)
+    write_image(file, pixels, west=WEST + east, north=NORTH, size=PIXEL, crs=crs, **TILES_OF_64 | options)
     return file
 
 

@@ -15,7 +15,7 @@ from pixel_gather import index, join, ls, make_catalog, make_plan, make_virtual,
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.view.view import serving_cube
 from pixel_gather_cli.main import main
-from support.undrawn import gather_undrawn
+from support.undrawn import bare, gather_undrawn
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
 
@@ -78,7 +78,7 @@ def test_cube_grows_there_and_equals_that_of_local_files(there: There, tmp_path:
 
     assert not found.differences
     opened = appended.open()
-    xr.testing.assert_equal(_bare(opened), _bare(local.open()))
+    xr.testing.assert_equal(bare(opened), bare(local.open()))
     assert opened.href.values.tolist() == hrefs
     assert [each.number for each in versions(cube)] == [1, 2]
     with serving_cube(cube) as server:
@@ -133,8 +133,3 @@ def test_joined_cubes_are_not_written_there(there: There) -> None:
         )
     with pytest.raises(RequestError, match=r"^cubes: .*:// is not read here; write one of file, s3"):
         join([there.at("cubes/a.zarr"), there.at("cubes/b.zarr")], to=there.at("cubes/joined"))
-
-
-def _bare(cube: xr.Dataset) -> xr.DataArray:
-    bare: xr.DataArray = cube.band_1.drop_vars(list(cube.band_1.coords))
-    return bare

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
-import xarray as xr
 from rasterio.windows import Window
 
 from pixel_gather import Settings, make_plan, replay, verify
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.status import Status
 from support.resolutions import NORTH, RESOLUTIONS, SIDE, WEST, scenes, write_band
-from support.undrawn import gather_undrawn
+from support.undrawn import gather_undrawn, opened
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -65,12 +64,6 @@ def expected(name: str, file: str, resolution: int) -> Pixels:
         return cut(own.repeat(times, axis=0).repeat(times, axis=1), resolution)
     over = resolution // width
     return cut((mode_of_blocks if name == "scl" else mean_of_blocks)(own, over), resolution)
-
-
-def opened(place: Path) -> xr.Dataset:
-    """Open a cube with raw values."""
-    cube: xr.Dataset = xr.open_zarr(place, mask_and_scale=False)
-    return cube
 
 
 @pytest.mark.parametrize("layout", ["balanced", {"chunk": [1, 16, 16], "shard_rows": 1}])

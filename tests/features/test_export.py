@@ -17,6 +17,7 @@ from rasterio.transform import from_origin
 
 from pixel_gather import PictureStyle, RequestError, StoreError, export, join
 from pixel_gather_cli.main import command
+from support.images import write_image
 from support.undrawn import gather_undrawn
 
 DAYS = 4
@@ -41,11 +42,7 @@ def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
             path = folder / f"{day}-{name}.tif"
             lines.append(f"{path},2024-05-0{day + 1},{name},{10 * day}")
             if day != 2:
-                with rasterio.open(
-                    path, "w", driver="GTiff", width=8, height=6, count=1, dtype="int16", nodata=NODATA,
-                    crs="EPSG:32632", transform=from_origin(600_000, 5_000_000, 10, 10),
-                ) as file:  # fmt: skip
-                    file.write(_pixels(day, band), 1)
+                write_image(path, _pixels(day, band), west=600_000, nodata=NODATA)
     (folder / "list.csv").write_text("\n".join(lines))
     gather_undrawn(
         {"sources": str(folder / "list.csv"), "window": {"pixels": [0, 0, 8, 6]}}, to=folder / "cube.zarr"
@@ -75,18 +72,8 @@ def test_geotiffs_are_valid_by_the_rules_of_cogs(tmp_path: Path) -> None:
     """rio-cogeo, which follows GDAL's validate_cloud_optimized_geotiff, finds no fault and no warning."""
     validate = pytest.importorskip("rio_cogeo", reason="needs the group judges").cog_validate
     pixels = np.random.default_rng(0).integers(0, 5000, (2, 1_300, 1_100), dtype="uint16")
-    with rasterio.open(
-        tmp_path / "a.tif",
-        "w",
-        driver="GTiff",
-        width=1_100,
-        height=1_300,
-        count=2,
-        dtype="uint16",
-        tiled=True,
-    ) as file:
-        file.write(pixels)
-    place = _gathered(tmp_path, [str(tmp_path / "a.tif")], window=(0, 0, 1_100, 1_300))
+    source = write_image(tmp_path / "a.tif", pixels, crs=None, nodata=None, tiled=True)
+    place = _gathered(tmp_path, [source], window=(0, 0, 1_100, 1_300))
 
     (path,) = export(place, to=tmp_path / "x.tif")
 
@@ -96,18 +83,9 @@ def test_geotiffs_are_valid_by_the_rules_of_cogs(tmp_path: Path) -> None:
         np.testing.assert_array_equal(file.read(), pixels)
 
 
-def _tiff(
-    path: Path, *, count: int = 1, scaling: tuple[float, float] = (1, 0), x: float = 600_000, **told: Any
-) -> str:
+def _tiff(path: Path, *, count: int = 1, x: float = 600_000, dtype: str = "int16", **told: Any) -> str:
     """Write a GeoTIFF of 8 x 6 pixels, each of them 4, and return its path."""
-    profile = {"dtype": "int16", "nodata": NODATA} | told
-    with rasterio.open(
-        path, "w", driver="GTiff", width=8, height=6, crs="EPSG:32632",
-        transform=from_origin(x, 5_000_000, 10, 10), count=count, **profile,
-    ) as file:  # fmt: skip
-        file.write(np.full((count, 6, 8), 4).astype(str(profile["dtype"])))
-        file.scales, file.offsets = ([each] * count for each in scaling)
-    return str(path)
+    return write_image(path, np.full((count, 6, 8), 4, dtype), west=x, **{"nodata": NODATA} | told)
 
 
 def _gathered(folder: Path, sources: list[str], *, window: tuple[int, ...] = (0, 0, 8, 6)) -> Path:

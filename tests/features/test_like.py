@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import rasterio
 
-from features.test_warp import REQUEST, check_equals_gdal, files_of_all, opened
+from features.test_warp import REQUEST, check_equals_gdal, files_of_all
 from pixel_gather import gather, make_plan
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import parse_request
 from pixel_gather_cli.main import main
 from support.projections import warped_by_gdal, write_projected
-from support.undrawn import gather_undrawn
+from support.undrawn import gather_undrawn, opened
 
 
 @pytest.mark.parametrize("kind", ["warped", "window", "grid"])

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
-import xarray as xr
 from scipy import ndimage
 
 from pixel_gather import Settings, make_plan, replay, verify
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.status import Status
+from support.images import write_image
 from support.resolutions import NORTH, WEST, scenes, write_band
-from support.undrawn import gather_undrawn
+from support.undrawn import gather_undrawn, opened
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -25,12 +25,6 @@ REQUEST: dict[str, Any] = {
     "grid": {"resolution": "finest"},
     "mask": {"band": "scl", "drop": DROP},
 }
-
-
-def opened(place: Path) -> xr.Dataset:
-    """Open a cube with raw values."""
-    cube: xr.Dataset = xr.open_zarr(place, mask_and_scale=False)
-    return cube
 
 
 def bands_of(rows: list[dict[str, Any]], scene: str) -> dict[str, Pixels]:
@@ -81,15 +75,12 @@ def test_hidden_pixels_are_missing(tmp_path: Path, dilate: int, layout: Any) -> 
 
 def test_bits_hide_pixels(tmp_path: Path) -> None:
     """A band of flags, and floats without nodata, whose hidden pixels are NaN."""
-    profile = {"driver": "GTiff", "width": 64, "height": 64, "count": 1, "crs": "EPSG:32632"}
-    profile |= {"transform": rasterio.Affine(30, 0, WEST, 0, -30, NORTH)}
     flags = np.arange(64 * 64, dtype="uint16").reshape(64, 64)
     values = np.random.default_rng(1).random((64, 64), dtype="float32")
-    rows = []
-    for name, pixels in (("qa_pixel", flags), ("lst", values)):
-        with rasterio.open(tmp_path / f"{name}.tif", "w", dtype=pixels.dtype, **profile) as target:
-            target.write(pixels, 1)
-        rows.append({"href": str(tmp_path / f"{name}.tif"), "band": name, "scene": "a"})
+    rows = [
+        {"href": write_image(tmp_path / f"{name}.tif", pixels, nodata=None), "band": name, "scene": "a"}
+        for name, pixels in (("qa_pixel", flags), ("lst", values))
+    ]
     mask = {"band": "qa_pixel", "bits": {"cloud": 3, "shadow": 4}}
     request = {"sources": {"rows": rows}, "window": {"pixels": [0, 0, 64, 64]}, "mask": mask}
 

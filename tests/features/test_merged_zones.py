@@ -13,7 +13,6 @@ import rasterio
 import shapely
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from rasterio.windows import Window, transform
 
 from pixel_gather import verify_table, zones
 from pixel_gather.core.errors import RequestError, StoreError
@@ -22,6 +21,7 @@ from pixel_gather.tables.parts import ImageRecord
 from pixel_gather.tables.table_receipt import side_path
 from rank.rasters import landscape
 from support.dependency_groups import module_of_group
+from support.images import TILES_OF_64, write_image
 
 _CRS: Final = "EPSG:32633"
 _LEFT, _TOP, _SIDE = 500_000.0, 5_000_000.0, 384
@@ -34,25 +34,8 @@ type Rows = list[dict[str, Any]]
 
 def write(path: Path, pixels: np.ndarray[Any, Any], col: int, row: int, *, nodata: float | None = 0) -> None:
     """Write a tile of a larger image."""
-    affine = rasterio.Affine(10, 0, _LEFT, 0, -10, _TOP)
-    height, width = pixels.shape
-    with rasterio.open(
-        path,
-        "w",
-        driver="GTiff",
-        width=width,
-        height=height,
-        count=1,
-        dtype=pixels.dtype,
-        crs=_CRS,
-        transform=transform(Window(col, row, width, height), affine),
-        nodata=nodata,
-        tiled=True,
-        blockxsize=64,
-        blockysize=64,
-        compress="deflate",
-    ) as dataset:
-        dataset.write(pixels, 1)
+    west, north = _LEFT + 10 * col, _TOP - 10 * row
+    write_image(path, pixels, west=west, north=north, crs=_CRS, nodata=nodata, **TILES_OF_64)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
-import xarray as xr
 import zarr
 
 from pixel_gather import (
@@ -24,7 +23,7 @@ from pixel_gather import (
 )
 from pixel_gather.core.errors import RequestError
 from support.resolutions import scenes
-from support.undrawn import gather_undrawn
+from support.undrawn import gather_undrawn, opened
 
 WINDOW = {"pixels": [10, 20, 100, 90]}
 N_ROWS = 6
@@ -46,12 +45,6 @@ def whole(sources: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> 
     place = tmp_path_factory.mktemp("whole") / "cube"
     gather_undrawn({"sources": sources, "window": WINDOW}, to=place)
     return place
-
-
-def opened(place: Path) -> xr.Dataset:
-    """Open a cube with raw values."""
-    cube: xr.Dataset = xr.open_zarr(place, mask_and_scale=False)
-    return cube
 
 
 def objects_of(place: Path) -> list[str]:

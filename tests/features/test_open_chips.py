@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 import obstore
 import pytest
-import rasterio
-from rasterio.transform import from_origin
 
 from pixel_gather import ChipDataset, open_chips
 from pixel_gather.core.errors import MissingExtraError, RequestError, StoreError
@@ -26,6 +24,7 @@ from pixel_gather.features.chips.split_places import places_apart
 from pixel_gather.io.cube import chip_pixels
 from support.command_line import run
 from support.dependency_groups import module_of_group
+from support.images import TILES_OF_64, write_image
 from support.undrawn import gather_undrawn
 
 N_CHIPS = 40
@@ -41,13 +40,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = ["href,time"]
     for month in (1, 2, 3):
         pixels = np.random.default_rng(month).integers(1, 999, (2, 300, 300), dtype="uint16")
-        where = from_origin(10, 50, 0.01, 0.01)
+        pixels = pixels[:, : 300 if month < 3 else 200]
         file = folder / f"{month}.tif"
-        with rasterio.open(
-            file, "w", "GTiff", 300, 300 if month < 3 else 200, 2, dtype="uint16", crs="EPSG:4326",
-            transform=where, tiled=True, blockxsize=64, blockysize=64, nodata=0,
-        ) as target:  # fmt: skip
-            target.write(pixels[:, : target.height])
+        write_image(file, pixels, west=10, north=50, size=0.01, crs="EPSG:4326", **TILES_OF_64)
         lines.append(f"{file},2024-{month:02}-01")
     (folder / "list.csv").write_text("\n".join(lines))
     chips = ["id,lon,lat,label,part"]

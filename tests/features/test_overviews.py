@@ -8,11 +8,11 @@ import pytest
 import rasterio
 from rasterio.enums import Resampling
 
-from features.test_warp import REQUEST, affine_of, opened
+from features.test_warp import REQUEST, affine_of
 from pixel_gather import Settings, make_plan, verify
 from pixel_gather.core.errors import RequestError
 from support.projections import WIDTHS, warped_by_gdal, write_projected
-from support.undrawn import gather_undrawn
+from support.undrawn import gather_undrawn, opened
 
 RESOLUTION = 43
 LEVELS = {"EPSG:32632": 1, "EPSG:32633": 1, "EPSG:3857": 1, "EPSG:4326": 0, "EPSG:3035": 0}

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import rasterio
 from rasterio.enums import Resampling
 from rasterio.vrt import WarpedVRT
-from rasterio.warp import transform
 from rasterio.warp import transform as warp_points
 
 from parity.truth import SMALL, Truth, truths
@@ -25,52 +25,42 @@ from pixel_gather.io.event_loop import run
 from pixel_gather.tables import place_points
 from pixel_gather.tables.table_plan import TablePlan
 from pixel_gather.tables.table_request import TableRequest
-from rank.rasters import landscape, make_cog
 from scenes.scenes import item
 from support.dependency_groups import module_of_group
-from support.local_server import LocalServer, ranged, serving
+from support.local_server import LocalServer
+from support.tables import (
+    CRS,
+    LEFT,
+    SIDE,
+    SIZE,
+    TOP,
+    content_of,
+    make_images,
+    make_scenes,
+    rows_of,
+    serving_files,
+)
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
 
-_SIDE: Final = 512
-_TILE: Final = 128
-_LEFT, _TOP, _SIZE = 500_000.0, 5_000_000.0, 10.0
-
-
-def _rows(table: Path) -> list[dict[str, Any]]:
-    from arro3.io import read_parquet  # noqa: PLC0415 # as the code does
-
-    found: list[dict[str, Any]] = []
-    for batch in read_parquet(table):
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-        found += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return found
+TILE: Final = 128
 
 
 def _xy(cols: np.ndarray[Any, Any], rows: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
     """Return points in the CRS of the made images, by their place in pixels."""
-    return [{"x": _LEFT + col * _SIZE, "y": _TOP - row * _SIZE} for col, row in zip(cols, rows, strict=True)]
+    return [{"x": LEFT + col * SIZE, "y": TOP - row * SIZE} for col, row in zip(cols, rows, strict=True)]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five images of one grid with nodata in a corner, and their list."""
-    folder = tmp_path_factory.mktemp("images")
-    lines = ["href,time"]
-    for n in range(5):
-        pixels = landscape(n)
-        pixels[:40, :40] = 0
-        make_cog(folder / f"{n}.tif", pixels, nodata=0, scaling=(0.5, -1.0))
-        lines.append(f"{n}.tif,2024-06-{n + 1:02d}")
-    (folder / "list.csv").write_text("\n".join(lines))
-    return folder
+    return make_images(tmp_path_factory.mktemp("images"), 5, scaling=(0.5, -1.0))
 
 
 @pytest.fixture
 def server(folder: Path) -> Iterator[LocalServer]:
     """Serves the images, and counts."""
-    content = {f"/{each.name}": each.read_bytes() for each in folder.glob("*.tif")}
-    with serving(lambda asked: ranged(content[asked.path], asked)) as found:
+    with serving_files(content_of(folder)) as found:
         yield found
 
 
@@ -108,7 +98,7 @@ def test_nearest_is_rasterios_sample_on_real_files(truth: Truth, tmp_path: Path)
 
     points(features, [str(path)], to=tmp_path / "t.parquet", id="n", x="x", y="y", crs=crs)
 
-    rows = _rows(tmp_path / "t.parquet")
+    rows = rows_of(tmp_path / "t.parquet")
     assert [row["id"] for row in rows] == list(range(len(xys)))
     for row, values, is_inside in zip(rows, expected, inside, strict=True):
         assert (row["status"] != "outside") == is_inside
@@ -123,9 +113,9 @@ def test_nearest_is_rasterios_sample_on_real_files(truth: Truth, tmp_path: Path)
 def test_points_in_degrees_lie_where_rasterio_finds_them(folder: Path, tmp_path: Path) -> None:
     """They are transformed by PROJ, as rasterio does."""
     rng = np.random.default_rng(2)
-    cols, rows = rng.uniform(0, _SIDE, (2, 500))
-    xs, ys = _LEFT + cols * _SIZE, _TOP - rows * _SIZE
-    lons, lats = warp_points("EPSG:32633", "EPSG:4326", xs, ys)
+    cols, rows = rng.uniform(0, SIDE, (2, 500))
+    xs, ys = LEFT + cols * SIZE, TOP - rows * SIZE
+    lons, lats = warp_points(CRS, "EPSG:4326", xs, ys)
     features = [{"lon": lon, "lat": lat} for lon, lat in zip(lons, lats, strict=True)]
 
     points(features, [str(folder / "0.tif")], to=tmp_path / "t.parquet")
@@ -133,7 +123,7 @@ def test_points_in_degrees_lie_where_rasterio_finds_them(folder: Path, tmp_path:
     with rasterio.open(folder / "0.tif") as dataset:
         xys = zip(*warp_points("EPSG:4326", dataset.crs, lons, lats), strict=True)
         expected = [int(value[0]) for value in dataset.sample(xys)]
-    assert [row["b1"] or 0 for row in _rows(tmp_path / "t.parquet")] == expected
+    assert [row["b1"] or 0 for row in rows_of(tmp_path / "t.parquet")] == expected
 
 
 def test_each_tile_is_fetched_once(
@@ -142,11 +132,10 @@ def test_each_tile_is_fetched_once(
     """However many points lie on it: one request for the header and at most one for each tile."""
     hrefs = [f"{server.root}/{n}.tif" for n in range(5)]
 
-    made = points(clusters, hrefs, to=tmp_path / "t.parquet", crs="EPSG:32633")
+    made = points(clusters, hrefs, to=tmp_path / "t.parquet", crs=CRS)
 
     tiles = {
-        (int((each["x"] - _LEFT) / _SIZE) // _TILE, int((_TOP - each["y"]) / _SIZE) // _TILE)
-        for each in clusters
+        (int((each["x"] - LEFT) / SIZE) // TILE, int((TOP - each["y"]) / SIZE) // TILE) for each in clusters
     }
     assert made.n_requests == len(server.asked) <= 5 * (1 + len(tiles))
     fetched = [(each.path, each.range_) for each in server.asked]
@@ -157,17 +146,17 @@ def test_each_tile_is_fetched_once(
 def test_bilinear_is_gdals(folder: Path, tmp_path: Path) -> None:
     """Also next to pixels without data, and at the edge of the image."""
     rng = np.random.default_rng(3)
-    cols, rows = rng.uniform(0, _SIDE, (2, 300))
+    cols, rows = rng.uniform(0, SIDE, (2, 300))
     cols[:100], rows[:100] = rng.uniform(36, 44, (2, 100))
     cols[100:110] = 0.2
     features = _xy(cols, rows)
 
-    points(features, [str(folder / "0.tif")], to=tmp_path / "t.parquet", crs="EPSG:32633", method="bilinear")
+    points(features, [str(folder / "0.tif")], to=tmp_path / "t.parquet", crs=CRS, method="bilinear")
 
-    rows_found = _rows(tmp_path / "t.parquet")
+    rows_found = rows_of(tmp_path / "t.parquet")
     with rasterio.open(folder / "0.tif") as dataset:
         for feature, row in zip(features, rows_found, strict=True):
-            moved = rasterio.Affine(_SIZE, 0, feature["x"] - _SIZE / 2, 0, -_SIZE, feature["y"] + _SIZE / 2)
+            moved = rasterio.Affine(SIZE, 0, feature["x"] - SIZE / 2, 0, -SIZE, feature["y"] + SIZE / 2)
             with WarpedVRT(
                 dataset,
                 crs=dataset.crs,
@@ -190,11 +179,13 @@ def test_a_square_is_numpys_mean(folder: Path, tmp_path: Path) -> None:
     """Of the pixels that hold data; their number is told."""
     cols, rows = np.array([100.5, 40.5, 0.5, 10.5]), np.array([100.5, 40.5, 500.5, 10.5])
 
-    points(_xy(cols, rows), [str(folder / "0.tif")], to=tmp_path / "t.parquet", crs="EPSG:32633", square=3)
+    points(_xy(cols, rows), [str(folder / "0.tif")], to=tmp_path / "t.parquet", crs=CRS, square=3)
 
     with rasterio.open(folder / "0.tif") as dataset:
         pixels = dataset.read(1, masked=True)
-    for row, col, line in zip(rows.astype(int), cols.astype(int), _rows(tmp_path / "t.parquet"), strict=True):
+    for row, col, line in zip(
+        rows.astype(int), cols.astype(int), rows_of(tmp_path / "t.parquet"), strict=True
+    ):
         part = pixels[max(row - 1, 0) : row + 2, max(col - 1, 0) : col + 2]
         assert line["count"] == part.count()
         assert line["valid"] == pytest.approx(part.count() / 9)
@@ -202,44 +193,20 @@ def test_a_square_is_numpys_mean(folder: Path, tmp_path: Path) -> None:
         assert line["status"] == ("ok" if part.count() else "nodata")
 
 
-@pytest.fixture(scope="module")
-def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three scenes: red and nir of 10 m with scale and offset, and classes of 20 m; and their list."""
-    folder = tmp_path_factory.mktemp("scenes")
-    lines = ["href,time,band,scene"]
-    for n in range(3):
-        classes = np.random.default_rng(n).choice([4, 5, 8, 9], (256, 256)).astype("uint8")
-        for name, pixels, more in (
-            ("red", landscape(n, level=2500), {"nodata": 0, "scaling": (0.0001, -0.1)}),
-            ("nir", landscape(10 + n, level=4500), {"nodata": 0, "scaling": (0.0001, -0.1)}),
-            ("scl", classes, {"size": 20.0, "nodata": 0}),
-        ):
-            make_cog(folder / f"{name}{n}.tif", pixels, **more)
-            lines.append(f"{name}{n}.tif,2024-06-{n + 1:02d},{name},scene {n}")
-    (folder / "list.csv").write_text("\n".join(lines))
-    return folder
-
-
-def test_expressions_and_masks_are_those_of_rankings(scenes: Path, tmp_path: Path) -> None:
+def test_expressions_and_masks_are_those_of_rankings(tmp_path: Path) -> None:
     """Of physical values, pixel by pixel; the mask has another grid."""
     rng = np.random.default_rng(4)
-    cols, rows = rng.uniform(0, _SIDE, (2, 200))
+    cols, rows = rng.uniform(0, SIDE, (2, 200))
 
-    points(
-        _xy(cols, rows),
-        str(scenes / "list.csv"),
-        to=tmp_path / "t.parquet",
-        crs="EPSG:32633",
-        by="ndvi,both=red+nir",
-        mask={"band": "scl", "drop": [8, 9]},
-    )
+    listed, mask = make_scenes(tmp_path, 3), {"band": "scl", "drop": [8, 9]}
+    points(_xy(cols, rows), listed, to=tmp_path / "t.parquet", crs=CRS, by="ndvi,both=red+nir", mask=mask)
 
-    found = _rows(tmp_path / "t.parquet")
+    found = rows_of(tmp_path / "t.parquet")
     assert len(found) == 3 * 200
     for n in range(3):
         read = {}
         for name in ("red", "nir", "scl"):
-            with rasterio.open(scenes / f"{name}{n}.tif") as dataset:
+            with rasterio.open(tmp_path / f"{name}{n}.tif") as dataset:
                 read[name] = dataset.read(1).astype(float)
         at = rows.astype(int), cols.astype(int)
         red, nir = (read[name][at] * 0.0001 - 0.1 for name in ("red", "nir"))
@@ -255,16 +222,16 @@ def test_expressions_and_masks_are_those_of_rankings(scenes: Path, tmp_path: Pat
 def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
     """A point outside, an empty one, an image that is missing: each has a line."""
     features = [
-        {"id": "in", "x": _LEFT + 1000, "y": _TOP - 1000},
+        {"id": "in", "x": LEFT + 1000, "y": TOP - 1000},
         {"id": "far", "x": 0.0, "y": 0.0},
         {"id": "none", "x": None, "y": None},
-        {"id": "hole", "x": _LEFT + 5, "y": _TOP - 5},
+        {"id": "hole", "x": LEFT + 5, "y": TOP - 5},
     ]
     hrefs = [str(folder / "0.tif"), str(folder / "no.tif")]
 
-    made = points(features, hrefs, to=tmp_path / "t.parquet", id="id", crs="EPSG:32633")
+    made = points(features, hrefs, to=tmp_path / "t.parquet", id="id", crs=CRS)
 
-    rows = _rows(tmp_path / "t.parquet")
+    rows = rows_of(tmp_path / "t.parquet")
     assert [(row["id"], row["status"]) for row in rows] == [
         ("far", "outside"),
         ("hole", "nodata"),
@@ -284,15 +251,15 @@ def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
 def test_an_image_without_a_point_is_no_error(folder: Path, tmp_path: Path, method: Any) -> None:
     """A plain list does not say where its images lie."""
     to = tmp_path / "t.parquet"
-    made = points([{"x": 9e5, "y": _TOP}], str(folder / "list.csv"), to=to, crs="EPSG:32633", method=method)
+    made = points([{"x": 9e5, "y": TOP}], str(folder / "list.csv"), to=to, crs=CRS, method=method)
 
-    assert [row["status"] for row in _rows(to)] == ["outside"]
+    assert [row["status"] for row in rows_of(to)] == ["outside"]
     assert made.notes[-1] == "no feature lies on an image: is their CRS EPSG:32633, with x first?"
 
 
 def test_only_pairs_near_in_time_are_read(server: LocalServer, tmp_path: Path) -> None:
     """Images that are near no point are not opened, and each line tells both times."""
-    at = {"x": _LEFT + 1000, "y": _TOP - 1000}
+    at = {"x": LEFT + 1000, "y": TOP - 1000}
     features = [
         {"id": 1, "visited": "2024-06-02T12:00:00Z", **at},
         {"id": 1, "visited": "2024-06-04", **at},
@@ -306,13 +273,13 @@ def test_only_pairs_near_in_time_are_read(server: LocalServer, tmp_path: Path) -
         {"rows": rows},
         to=tmp_path / "t.parquet",
         id="id",
-        crs="EPSG:32633",
+        crs=CRS,
         time="visited",
         tolerance="12h",
         by="b1",
     )
 
-    lines = _rows(tmp_path / "t.parquet")
+    lines = rows_of(tmp_path / "t.parquet")
     assert [
         (row["id"], row["time"] and row["time"].day, row["days_apart"], row["status"]) for row in lines
     ] == [
@@ -330,7 +297,7 @@ def test_scenes_of_a_search_that_no_feature_lies_on_are_never_opened(
     server: LocalServer, tmp_path: Path
 ) -> None:
     """Though the box around all features has them. A note tells how many."""
-    lons, lats = transform("EPSG:32633", "EPSG:4326", [_LEFT + 1000], [_TOP - 1000])
+    lons, lats = warp_points(CRS, "EPSG:4326", [LEFT + 1000], [TOP - 1000])
     lon, lat = lons[0], lats[0]
     boxes = [(lon - 0.1, lat - 0.1, lon + 0.1, lat + 0.1), (lon + 0.5, lat, lon + 0.6, lat + 0.6)]
     items = [
@@ -343,13 +310,13 @@ def test_scenes_of_a_search_that_no_feature_lies_on_are_never_opened(
 
     assert {each.path for each in server.asked} == {"/0.tif"}
     assert made.notes == ("1 scene found that no feature lies on: left out",)
-    assert [row["status"] for row in _rows(tmp_path / "t.parquet")] == ["ok", "outside"]
+    assert [row["status"] for row in rows_of(tmp_path / "t.parquet")] == ["ok", "outside"]
 
 
 def test_a_stopped_job_goes_on(server: LocalServer, clusters: list[dict[str, Any]], tmp_path: Path) -> None:
     """What was read is not read again, and the table is the same. A torn last record is done anew."""
     hrefs = [f"{server.root}/{n}.tif" for n in range(5)]
-    request = TableRequest.of(features=clusters, sources=hrefs, crs="EPSG:32633", by="b1")
+    request = TableRequest.of(features=clusters, sources=hrefs, crs=CRS, by="b1")
     to = tmp_path / "t.parquet"
 
     def stop(progress: Progress) -> None:
@@ -371,7 +338,7 @@ def test_a_stopped_job_goes_on(server: LocalServer, clusters: list[dict[str, Any
     asked_again = {each.path for each in server.asked[n_before:]}
     assert asked_again == {"/2.tif", "/3.tif", "/4.tif"}
     assert not log.parent.exists()
-    whole = points(clusters, hrefs, to=tmp_path / "u.parquet", crs="EPSG:32633", by="b1")
+    whole = points(clusters, hrefs, to=tmp_path / "u.parquet", crs=CRS, by="b1")
     assert made.digest == whole.digest
     assert made.n_requests == whole.n_requests
 
@@ -382,30 +349,28 @@ def test_the_table_is_the_same_however_it_is_made(
     """Whatever the order of the list and of the points, and the number of images at one time."""
     numbered = [{**each, "n": n} for n, each in enumerate(clusters)]
     rows = [{"href": str(folder / f"{n}.tif"), "time": f"2024-06-{n + 1:02d}"} for n in range(5)]
-    first = points(numbered, {"rows": rows}, to=tmp_path / "a.parquet", id="n", crs="EPSG:32633")
+    first = points(numbered, {"rows": rows}, to=tmp_path / "a.parquet", id="n", crs=CRS)
     other = points(
         numbered[::-1],
         {"rows": rows[::-1]},
         to=tmp_path / "b.parquet",
         id="n",
-        crs="EPSG:32633",
+        crs=CRS,
         settings=Settings(concurrency=1),
     )
 
     assert first.digest == other.digest
-    assert _rows(tmp_path / "a.parquet") == _rows(tmp_path / "b.parquet")
+    assert rows_of(tmp_path / "a.parquet") == rows_of(tmp_path / "b.parquet")
 
 
 def test_other_readers_agree(folder: Path, clusters: list[dict[str, Any]], tmp_path: Path) -> None:
-    """DuckDB and pyarrow read the same lines; ids have statistics, hrefs are a dictionary."""
+    """DuckDB reads the lines that pyarrow reads; ids have statistics, hrefs are a dictionary."""
     duckdb = module_of_group("duckdb", "dev")
-    parquet = module_of_group("pyarrow.parquet", "stac-tools")
     to = tmp_path / "t.parquet"
-    points(clusters, str(folder / "list.csv"), to=to, crs="EPSG:32633")
+    points(clusters, str(folder / "list.csv"), to=to, crs=CRS)
 
-    rows = _rows(to)
-    file = parquet.ParquetFile(to)
-    assert file.read().to_pylist() == rows
+    rows = rows_of(to)
+    file = pq.ParquetFile(to)
     names = ("id", "scene", "href", "b1", "valid", "status", "reason")
     of_duckdb = duckdb.sql(f"SELECT {', '.join(names)} FROM '{to}'").fetchall()  # noqa: S608 # our own file
     assert of_duckdb == [tuple(row[name] for name in names) for row in rows]
@@ -419,35 +384,31 @@ def test_a_plan_reads_no_pixel_and_limits_refuse(
 ) -> None:
     """It tells the lines and requests that the table then takes."""
     hrefs = [f"{server.root}/{n}.tif" for n in range(5)]
-    request = TableRequest.of(features=clusters, sources=hrefs, crs="EPSG:32633")
+    request = TableRequest.of(features=clusters, sources=hrefs, crs=CRS)
 
     plan = run(plan_table(PointTable(Method()), request)).to_json()
 
     assert len(server.asked) <= 6  # the first image is opened once more, for its bands
-    made = points(clusters, hrefs, to=tmp_path / "t.parquet", crs="EPSG:32633")
+    made = points(clusters, hrefs, to=tmp_path / "t.parquet", crs=CRS)
     assert plan["lines"] == made.n_lines
     assert plan["requests"] == pytest.approx(made.n_requests, abs=5)
     with pytest.raises(BudgetError, match=r"limits\.usd"):
-        points(clusters, hrefs, to=tmp_path / "u.parquet", crs="EPSG:32633", limits={"usd": 1e-9})
+        points(clusters, hrefs, to=tmp_path / "u.parquet", crs=CRS, limits={"usd": 1e-9})
 
 
 @pytest.mark.parametrize("method", ["nearest", "bilinear"])
 def test_points_that_are_placed_some_at_a_time_change_nothing(
-    folder: Path,
-    clusters: list[dict[str, Any]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    method: Any,
+    folder: Path, clusters: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Any
 ) -> None:
     """A plan has the requests of the job, and a table its lines, however many points are in memory."""
     listed = str(folder / "list.csv")
-    request = TableRequest.of(features=clusters, sources=listed, crs="EPSG:32633")
+    request = TableRequest.of(features=clusters, sources=listed, crs=CRS)
 
     def planned() -> TablePlan:
         return run(plan_table(PointTable(Method(kind=method)), request))
 
     def made(name: str) -> MadeTable:
-        return points(clusters, listed, to=tmp_path / name, crs="EPSG:32633", method=method)
+        return points(clusters, listed, to=tmp_path / name, crs=CRS, method=method)
 
     plan, table = planned(), made("one.parquet")
     monkeypatch.setattr(place_points, "_TOGETHER", 7)
@@ -476,7 +437,7 @@ def test_points_that_are_placed_some_at_a_time_change_nothing(
 )
 def test_what_is_wrong_is_named(folder: Path, tmp_path: Path, changes: dict[str, Any], says: str) -> None:
     """Before anything is read."""
-    given: dict[str, Any] = {"to": tmp_path / "t.parquet", "crs": "EPSG:32633"} | changes
+    given: dict[str, Any] = {"to": tmp_path / "t.parquet", "crs": CRS} | changes
 
     with pytest.raises(RequestError) as refused:
         points([{"x": 1.0, "y": 2.0}], [str(folder / "0.tif")], **given)
@@ -486,17 +447,15 @@ def test_what_is_wrong_is_named(folder: Path, tmp_path: Path, changes: dict[str,
 
 def test_the_receipt_is_beside_the_table(folder: Path, tmp_path: Path) -> None:
     """The images' table says what was asked, and what became of each image."""
-    from arro3.io import read_parquet  # noqa: PLC0415 # as the code does
-
     points(
         _xy(np.array([100.0]), np.array([100.0])),
         str(folder / "list.csv"),
         to=tmp_path / "t.parquet",
-        crs="EPSG:32633",
+        crs=CRS,
     )
 
-    images = _rows(tmp_path / "t.images.parquet")
-    about = json.loads(read_parquet(tmp_path / "t.images.parquet").schema.metadata[b"pixel_gather"])
+    images = rows_of(tmp_path / "t.images.parquet")
+    about = json.loads(pq.read_schema(tmp_path / "t.images.parquet").metadata[b"pixel_gather"])
     assert [(each["status"], each["lines"], each["requests"]) for each in images] == [("ok", 1, 2)] * 5
     assert about["lines"] == 5
     assert about["statuses"] == {"ok": 5}

@@ -24,6 +24,7 @@ from pixel_gather.io.store.object_store import StoreSettings
 from rank.rasters import landscape, lonlat_box, make_cog
 from scenes import stac_server
 from scenes.scenes import item
+from support.images import write_image
 from support.local_server import Asked, LocalServer, ranged, serving
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
@@ -199,9 +200,7 @@ def _globe(
 ) -> np.ndarray[Any, Any]:
     """Write an image of random pixels, by default the whole Earth by degrees, and return its pixels."""
     pixels = np.random.default_rng(0).random((180, 360)).astype("float32")
-    profile = {"driver": "GTiff", "width": 360, "height": 180, "count": 1, "dtype": "float32"}
-    with rasterio.open(path, "w", **profile, crs=crs, transform=transform) as dataset:
-        dataset.write(pixels, 1)
+    write_image(path, pixels, crs=crs, transform=transform, nodata=None)
     return pixels
 
 

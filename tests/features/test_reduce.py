@@ -27,6 +27,7 @@ from pixel_gather.core.model.outcome import BandStats, Outcome, lost
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.read.hide_pixels import merge_strips
+from support.images import write_image
 from support.projections import BOX as PROJECTED_BOX
 from support.projections import write_projected
 from support.undrawn import gather_undrawn
@@ -38,16 +39,6 @@ MAX = {"by": "month", "statistic": "max"}
 UTM = "EPSG:32632"
 BOX = [300_000, 4_999_520, 300_480, 5_000_000]
 WINDOW: dict[str, Any] = {"window": {"pixels": [0, 0, SIDE, SIDE]}}
-
-
-def write(file: Path, pixels: Pixels, *, scaling: tuple[float, float] = (1.0, 0.0), **profile: Any) -> str:
-    """Write a scene of the place."""
-    profile = {"driver": "GTiff", "width": SIDE, "height": len(pixels), "count": 1, "nodata": 0} | profile
-    profile |= {"crs": "EPSG:32632", "transform": rasterio.Affine(10, 0, 300_000, 0, -10, 5_000_000)}
-    with rasterio.open(file, "w", dtype=pixels.dtype, **profile) as target:
-        target.write(pixels, 1)
-        target.scales, target.offsets = (scaling[0],), (scaling[1],)
-    return str(file)
 
 
 def scenes(folder: Path, n: int = 23, *, dtype: str = "uint16") -> list[dict[str, Any]]:
@@ -65,8 +56,8 @@ def scenes(folder: Path, n: int = 23, *, dtype: str = "uint16") -> list[dict[str
             "cloud": float(random.integers(0, 4)),
             "place": "ab"[at % 2],
         }
-        rows.append({"href": write(folder / f"red-{at:02}.tif", red), "band": "red"} | told)
-        rows.append({"href": write(folder / f"scl-{at:02}.tif", scl), "band": "scl"} | told)
+        rows.append({"href": write_image(folder / f"red-{at:02}.tif", red), "band": "red"} | told)
+        rows.append({"href": write_image(folder / f"scl-{at:02}.tif", scl), "band": "scl"} | told)
     return rows
 
 
@@ -267,7 +258,7 @@ def test_numbers_that_mean_something_else_are_not_mixed(tmp_path: Path) -> None:
     pixels = random.integers(1, 9000, (3, SIDE, SIDE), dtype="uint16")
     scalings = [(0.1, 0.0), (0.1, 0.0), (0.5, 2.0)]
     rows = [
-        {"href": write(tmp_path / f"{n}.tif", each, scaling=scaling), "time": f"2024-01-0{n + 1}"}
+        {"href": write_image(tmp_path / f"{n}.tif", each, scaling=scaling), "time": f"2024-01-0{n + 1}"}
         for n, (each, scaling) in enumerate(zip(pixels, scalings, strict=True))
     ]
     request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": "median"}}
@@ -287,7 +278,7 @@ def test_numbers_that_mean_something_else_are_not_mixed(tmp_path: Path) -> None:
     assert told["offset"][2] == "the file declares a scale of 0.5 and an offset of 2"
     assert contributors(tmp_path / "harmonised")["status"] == ["ok", "ok", "unlike"]
 
-    rows[1]["href"] = write(tmp_path / "other.tif", pixels[1], scaling=(0.1, 0.0), nodata=7)
+    rows[1]["href"] = write_image(tmp_path / "other.tif", pixels[1], scaling=(0.1, 0.0), nodata=7)
     for statistic, statuses in (("max", ["ok", "unlike", "unlike"]), ("median", ["ok", "ok", "unlike"])):
         reduce = {"by": "month", "statistic": statistic}
         gather_undrawn(request | {"sources": {"rows": rows}, "reduce": reduce}, to=tmp_path / statistic)
@@ -410,7 +401,7 @@ def test_refused_in_words(masked: dict[str, Any], more: dict[str, Any], message:
 
 def test_a_list_without_times_or_nodata_is_refused(tmp_path: Path) -> None:
     """A month needs a time, and a mosaic of integers a value for what is missing."""
-    href = write(tmp_path / "one.tif", np.ones((SIDE, SIDE), "uint16"), nodata=None)
+    href = write_image(tmp_path / "one.tif", np.ones((SIDE, SIDE), "uint16"), nodata=None)
     request = WINDOW | {"sources": [href], "reduce": {"by": "month", "statistic": "first"}}
     with pytest.raises(RequestError, match="month needs a time in every row of the list"):
         make_plan(request)

@@ -14,7 +14,6 @@ import rasterio
 import xarray as xr
 from click.testing import CliRunner
 from moto.server import ThreadedMotoServer
-from rasterio.transform import from_origin
 
 from pixel_gather import (
     Drift,
@@ -30,6 +29,7 @@ from pixel_gather import (
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.drift import Version, find_drift
 from pixel_gather_cli.main import command
+from support.images import write_image
 from support.undrawn import gather_undrawn
 
 N = 9
@@ -38,12 +38,8 @@ UNDRAWN = Settings(draws_report=False)
 
 def write(file: Path, *, value: int, dtype: str = "uint16", side: int = 48) -> None:
     """Write a small GeoTIFF, as another object than the one that was there."""
-    file.unlink(missing_ok=True)
-    pixels = np.arange(side * side, dtype=dtype).reshape(1, side, side) + np.dtype(dtype).type(value)
-    profile = {"driver": "GTiff", "count": 1, "width": side, "height": side, "dtype": dtype, "nodata": 0}
-    grid = {"crs": "EPSG:32632", "transform": from_origin(600_000, 5_100_000, 10, 10)}
-    with rasterio.open(file, "w", tiled=True, blockxsize=16, blockysize=16, **profile, **grid) as out:
-        out.write(pixels)
+    pixels = np.arange(side * side, dtype=dtype).reshape(side, side) + np.dtype(dtype).type(value)
+    write_image(file, pixels, tiled=True, blockxsize=16, blockysize=16)
 
 
 def named(folder: Path, n: int) -> Path:

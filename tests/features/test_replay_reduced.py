@@ -10,22 +10,12 @@ import pytest
 import rasterio
 
 from pixel_gather import Drift, Replayed, RequestError, Settings, StoreError, make_plan, replay
+from support.images import write_image
 from support.undrawn import gather_undrawn
 
 SIDE = 40
 N_SCENES = 12
 IN_STRIPS = {"layout": {"chunk": [1, 16, 16]}}
-
-
-def write(file: Path, pixels: "np.ndarray[Any, np.dtype[Any]]") -> str:
-    """Write a scene of shape (band, y, x) or (y, x), as another object than the one that was there."""
-    file.unlink(missing_ok=True)
-    grid = {"crs": "EPSG:32632", "transform": rasterio.Affine(10, 0, 300_000, 0, -10, 5_000_000)}
-    pixels = pixels.reshape(-1, SIDE, SIDE)
-    profile = {"width": SIDE, "height": SIDE, "count": len(pixels), "nodata": 0, "dtype": pixels.dtype}
-    with rasterio.open(file, "w", "GTiff", **profile, **grid) as target:
-        target.write(pixels)
-    return str(file)
 
 
 def listed(folder: Path) -> dict[str, Any]:
@@ -36,7 +26,7 @@ def listed(folder: Path) -> dict[str, Any]:
         scl = random.integers(1, 6, (SIDE, SIDE)).astype("uint8")
         told = {"scene": f"s{at}", "time": f"2024-0{1 + at % 3}-{1 + at:02}", "cloud": float(at % 4)}
         for band, pixels in (("red", red), ("scl", scl)):
-            rows.append({"href": write(folder / f"{band}-{at:02}.tif", pixels), "band": band} | told)
+            rows.append({"href": write_image(folder / f"{band}-{at:02}.tif", pixels), "band": band} | told)
     (folder / "red-04.tif").write_bytes(b"no image")
     return {"rows": rows}
 
@@ -60,7 +50,7 @@ def cube(tmp_path: Path) -> Path:
 
 def replace_pixels(file: Path, value: int) -> None:
     """Write a scene whose pixels all have one value."""
-    write(file, np.full((SIDE, SIDE), value, "uint16"))
+    write_image(file, np.full((SIDE, SIDE), value, "uint16"))
 
 
 def told(found: Replayed) -> dict[str, Drift]:
@@ -130,13 +120,13 @@ def test_a_row_differs_if_one_of_its_bands_does(tmp_path: Path) -> None:
     """Two scenes of two bands are no scene for each band."""
     scenes = np.random.default_rng(2).integers(1, 9000, (2, 2, SIDE, SIDE)).astype("uint16")
     rows = [
-        {"href": write(tmp_path / f"{at}.tif", scene), "time": f"2024-01-{at + 1:02}"}
+        {"href": write_image(tmp_path / f"{at}.tif", scene), "time": f"2024-01-{at + 1:02}"}
         for at, scene in enumerate(scenes)
     ]
     request = {"sources": {"rows": rows}, "window": "centre", "reduce": {"by": "month", "statistic": "mean"}}
     gather_undrawn(request, to=tmp_path / "cube.zarr")
     scenes[0, 1] += 1
-    write(tmp_path / "0.tif", scenes[0])
+    write_image(tmp_path / "0.tif", scenes[0])
 
     assert told(replay(tmp_path / "cube.zarr")) == {"0": Drift.PIXELS_DIFFER}
 

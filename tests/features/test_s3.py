@@ -18,7 +18,7 @@ from pixel_gather import Settings, verify
 from pixel_gather.features.view.view import serving_cube
 from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_cli.main import main
-from support.undrawn import gather_undrawn
+from support.undrawn import bare, gather_undrawn
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
 
@@ -92,19 +92,14 @@ def test_gather_from_s3_to_s3_equals_the_one_on_files(endpoint: str, tmp_path: P
     assert remote.report.requests == 2 * len(FILES)
     store = S3Store("cubes", prefix="some/where.zarr", endpoint=endpoint, client_options={"allow_http": True})
     cube = xr.open_zarr(ObjectStore(store, read_only=True))
-    xr.testing.assert_equal(_bare(cube), _bare(xr.open_zarr(tmp_path / "cube")))
-    xr.testing.assert_equal(_bare(remote.open()), _bare(cube))
+    xr.testing.assert_equal(bare(cube), bare(xr.open_zarr(tmp_path / "cube")))
+    xr.testing.assert_equal(bare(remote.open()), bare(cube))
     assert cube.href.values.tolist() == [f"s3://sources/heat/{file.name}" for file in FILES]
     keys = [item["path"] for page in store.list() for item in page]
     assert [key for key in keys if key.startswith("band_1/c/")] == ["band_1/c/0/0/0"]
     assert not [key for key in keys if key.startswith(".gather")]
     verified = verify("s3://cubes/some/where.zarr", stores=settings.stores)
     assert (verified.n_compared, verified.differences) == (1, ())
-
-
-def _bare(cube: xr.Dataset) -> xr.DataArray:
-    bare: xr.DataArray = cube.band_1.drop_vars(list(cube.band_1.coords))
-    return bare
 
 
 def test_missing_key_on_s3_is_one_missing_row(endpoint: str, tmp_path: Path) -> None:

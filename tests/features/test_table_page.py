@@ -4,21 +4,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from pixel_gather import StoreError, points, write_table_page, zones
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
+from support.tables import CRS, FIELD, rows_of
 
-CRS = "EPSG:32633"
 N_IMAGES = 3
 N_PLOTS = 8
 PLOTS = [{"id": f"plot <{n}>", "x": 500_100.0 + 90.0 * n, "y": 4_999_500.0} for n in range(N_PLOTS)]
-FIELD = {
-    "type": "Polygon",
-    "coordinates": [[[500_100, 4_999_900], [500_900, 4_999_800], [500_500, 4_999_100], [500_100, 4_999_900]]],
-}
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +71,7 @@ def test_the_map_has_the_colours_of_the_last_values(folder: Path, tmp_path: Path
     to = tmp_path / "t.parquet"
     points(PLOTS, listed(folder), to=to, id="id", crs=CRS)
     found = re.findall(r'<circle class="shape" fill="(.*?)" .*?<title>.*?: (.*?)</title>', page_of(to))
-    lines = [each for each in pq.read_table(to).to_pylist() if each["status"] == "ok"]
+    lines = [each for each in rows_of(to) if each["status"] == "ok"]
     last = {each["id"]: each for each in lines}
     values = sorted(f"{each['b1']:.4g}" for each in last.values())
 

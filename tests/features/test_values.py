@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rasterio
-import xarray as xr
 
 from pixel_gather import Settings, join, make_plan, replay, verify
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.scaling import OffsetState
 from pixel_gather.core.model.status import Status
-from support.undrawn import gather_undrawn
+from support.images import write_image
+from support.undrawn import gather_undrawn, opened
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -34,24 +33,13 @@ def write(
     folder: Path, name: str, pixels: Pixels, *, declares: tuple[float, float] = (1.0, 0.0), nodata: Any = 0
 ) -> str:
     """Write a scene of the place."""
-    profile = {"driver": "GTiff", "width": SIDE, "height": SIDE, "count": 1, "crs": "EPSG:32632"}
-    profile |= {"transform": rasterio.Affine(10, 0, 300_000, 0, -10, 5_000_000), "nodata": nodata}
-    with rasterio.open(folder / f"{name}.tif", "w", dtype=pixels.dtype, **profile) as target:
-        target.write(pixels, 1)
-        target.scales, target.offsets = (declares[0],), (declares[1],)
-    return str(folder / f"{name}.tif")
+    return write_image(folder / f"{name}.tif", pixels, scaling=declares, nodata=nodata)
 
 
 def original(pixels: Pixels) -> Pixels:
     """Return a scene from before the offset was applied."""
     found: Pixels = np.where(pixels == 0, 0, pixels + 1000).astype(pixels.dtype)
     return found
-
-
-def opened(place: Path) -> xr.Dataset:
-    """Open a cube as it is stored."""
-    cube: xr.Dataset = xr.open_zarr(place, mask_and_scale=False)
-    return cube
 
 
 def test_original_and_processed_scenes_become_equal(tmp_path: Path) -> None:
@@ -278,10 +266,7 @@ def test_cubes_of_other_values_are_not_copied_into_one(tmp_path: Path) -> None:
 
 def test_a_mask_in_the_file_of_other_bands_is_refused(tmp_path: Path) -> None:
     """Its numbers are classes, and one array of memory holds the bands of a file."""
-    profile = {"driver": "GTiff", "width": SIDE, "height": SIDE, "count": 2, "dtype": "uint16", "nodata": 0}
-    profile |= {"crs": "EPSG:32632", "transform": rasterio.Affine(10, 0, 300_000, 0, -10, 5_000_000)}
-    with rasterio.open(tmp_path / "two.tif", "w", **profile) as target:
-        target.write(np.stack([reflectances()] * 2))
+    write(tmp_path, "two", np.stack([reflectances()] * 2))
     request = REQUEST | {"sources": [str(tmp_path / "two.tif")], "mask": {"band": "band_2", "drop": [3]}}
     for values in ("harmonised", "scaled"):
         with pytest.raises(

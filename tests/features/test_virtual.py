@@ -37,6 +37,7 @@ from pixel_gather import (
 )
 from pixel_gather_cli.main import command
 from support.counted_s3 import CountedS3, counted_s3
+from support.images import write_image
 from support.joined_cubes import gather_member
 from support.undrawn import gather_undrawn
 
@@ -58,12 +59,9 @@ def write(path: Path, seed: int, *, dtype: str = "uint16", count: int = 1, **opt
     side = N_TILES * TILE
     shape = (count, side, side)
     pixels = rng.normal(9, 3, shape) if dtype == "float32" else rng.integers(0, 60_000, shape)
-    profile = {"driver": "GTiff", "tiled": True, "blockxsize": TILE, "blockysize": TILE, "interleave": "band"}
-    profile |= {"compress": "deflate", "predictor": 2, "transform": rasterio.Affine(10, 0, 5e5, 0, -10, 6e6)}
-    with rasterio.open(
-        path, "w", width=side, height=side, count=count, dtype=dtype, crs="EPSG:32632", **profile | options
-    ) as file:
-        file.write(pixels.astype(dtype))
+    profile: dict[str, Any] = {"tiled": True, "blockxsize": TILE, "blockysize": TILE, "interleave": "band"}
+    profile |= {"compress": "deflate", "predictor": 2, "nodata": None} | options
+    write_image(path, pixels.astype(dtype), west=5e5, north=6e6, **profile)
     return path
 
 

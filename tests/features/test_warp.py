@@ -17,8 +17,9 @@ from rasterio.warp import transform
 from pixel_gather import Settings, make_plan, replay, verify
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.status import Status
+from support.images import write_image
 from support.projections import BOX, LAT, LON, WIDTHS, warped_by_gdal, write_projected
-from support.undrawn import gather_undrawn
+from support.undrawn import gather_undrawn, opened
 
 TURNED = "+proj=tpeqd +lat_1=46 +lon_1=11.5 +lat_2=47.2 +lon_2=12.9 +datum=WGS84"
 """Its x axis runs to the north-east."""
@@ -29,12 +30,6 @@ REQUEST: dict[str, Any] = {"window": {"bbox": BOX}, "grid": {"crs": "utm", "reso
 def files_of_all(folder: Path, **options: Any) -> list[str]:
     """Write a file in each CRS."""
     return [str(write_projected(folder, crs, seed=at, **options)) for at, crs in enumerate(WIDTHS)]
-
-
-def opened(place: Path) -> xr.Dataset:
-    """Open a cube with raw values."""
-    cube: xr.Dataset = xr.open_zarr(place, mask_and_scale=False)
-    return cube
 
 
 def affine_of(cube: xr.Dataset) -> Affine:
@@ -276,19 +271,18 @@ def test_sources_that_are_not_on_the_map_cost_their_own_rows(tmp_path: Path) -> 
     """Neither what has no CRS, nor what lies elsewhere."""
     good = str(write_projected(tmp_path, "EPSG:32632", seed=1))
     far = str(write_projected(tmp_path, "EPSG:3035", seed=2, shift=3))
-    bare = tmp_path / "bare.tif"
-    profile = {"driver": "GTiff", "height": 50, "width": 50, "count": 1, "dtype": "uint16", "nodata": 0}
-    with rasterio.open(bare, "w", transform=Affine(10, 0, 0, 0, -10, 500), **profile) as target:
-        target.write(np.ones((1, 50, 50), "uint16"))
+    pixels = np.ones((50, 50), "uint16")
+    place = Affine(10, 0, 0, 0, -10, 500)
+    bare = write_image(tmp_path / "bare.tif", pixels, crs=None, transform=place)
 
-    gathered = gather_undrawn(REQUEST | {"sources": {"hrefs": [good, far, str(bare)]}}, to=tmp_path / "cube")
+    gathered = gather_undrawn(REQUEST | {"sources": {"hrefs": [good, far, bare]}}, to=tmp_path / "cube")
 
     assert opened(tmp_path / "cube").status.values.tolist() == [Status.OK, Status.OUTSIDE, Status.UNSUPPORTED]
     assert {each.reason for each in gathered.report.causes} == {
         "the window lies outside its 400 x 400 pixels",
         "has no CRS, without which it cannot be warped",
     }
-    (said,) = make_plan(REQUEST | {"sources": {"hrefs": [good, far, str(bare)]}}).warnings
+    (said,) = make_plan(REQUEST | {"sources": {"hrefs": [good, far, bare]}}).warnings
     assert said.startswith("2 of 3 sampled sources do not fit the grid")
     assert said.endswith("Their status will be outside or unsupported")
     with pytest.raises(RequestError, match="outside its 400 x 400 pixels; longitude comes first"):
@@ -326,19 +320,12 @@ def test_plan_says_where_most_pixels_are_passed_over(tmp_path: Path) -> None:
 
 def test_place_between_which_there_is_a_pole_is_told(tmp_path: Path) -> None:
     """Its pixels do not lie between those of the window's edges."""
-    file = tmp_path / "world.tif"
-    profile = {
-        "driver": "GTiff",
-        "height": 180,
-        "width": 360,
-        "count": 1,
-        "dtype": "float32",
-        "crs": "EPSG:4326",
-    }
-    with rasterio.open(file, "w", transform=Affine(1, 0, -180, 0, -1, 90), **profile) as target:
-        target.write(np.ones((1, 180, 360), "float32"))
+    pixels = np.ones((180, 360), "float32")
+    file = write_image(
+        tmp_path / "world.tif", pixels, west=-180, north=90, size=1, crs="EPSG:4326", nodata=None
+    )
     request = {
-        "sources": {"hrefs": [str(file)]},
+        "sources": {"hrefs": [file]},
         "window": {"bbox": [-2e6, -2e6, 2e6, 2e6], "crs": "EPSG:3413"},
         "grid": {"crs": "EPSG:3413", "resolution": 40_000},
     }

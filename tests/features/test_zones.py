@@ -28,28 +28,17 @@ from pixel_gather.tables.zone_cells import ZonePlaces, check_zones
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
 from support.dependency_groups import module_of_group
-from support.local_server import LocalServer, ranged, serving
+from support.images import write_image
+from support.local_server import LocalServer
+from support.tables import CRS, LEFT, SIDE, TOP, content_of, make_images, make_scenes, rows_of, serving_files
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
 
 PROJECT: Final = Path(__file__).parents[2]
-_SIDE: Final = 512
-_LEFT, _TOP, _SIZE = 500_000.0, 5_000_000.0, 10.0
-_CRS: Final = "EPSG:32633"
 _ALL: Final = (
     *("count", "sum", "mean", "variance", "stdev", "cv", "min", "max", "median", "p10", "p90", "p0", "p100"),
     *("mode", "minority", "variety"),
 )
-
-
-def _rows(table: Path) -> list[dict[str, Any]]:
-    from arro3.io import read_parquet  # noqa: PLC0415 # as the code does
-
-    found: list[dict[str, Any]] = []
-    for batch in read_parquet(table):
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-        found += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return found
 
 
 def _blob(rng: np.random.Generator, x: float, y: float, radius: float) -> shapely.Polygon:
@@ -64,7 +53,7 @@ def _fields(n: int, *, seed: int = 0) -> list[shapely.Geometry]:
     rng = np.random.default_rng(seed)
     found: list[shapely.Geometry] = []
     while len(found) < n:
-        x, y = _LEFT + rng.uniform(-100, 5220), _TOP - rng.uniform(-100, 5220)
+        x, y = LEFT + rng.uniform(-100, 5220), TOP - rng.uniform(-100, 5220)
         shape = shapely.make_valid(_blob(rng, x, y, float(rng.choice([4.0, 40.0, 400.0]))))
         if len(found) % 5 == 1:
             shape = shapely.difference(shape, shapely.Point(x, y).buffer(20))
@@ -101,25 +90,17 @@ def _key_there(statistic: str) -> str:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four images of one grid with nodata in a corner, one of classes, and their list."""
-    folder = tmp_path_factory.mktemp("images")
-    lines = ["href,time"]
-    for n in range(4):
-        pixels = landscape(n)
-        pixels[:40, :40] = 0
-        make_cog(folder / f"{n}.tif", pixels, nodata=0)
-        lines.append(f"{n}.tif,2024-06-{n + 1:02d}")
-    classes = np.random.default_rng(5).integers(0, 6, (_SIDE, _SIDE)).astype("uint8")
+    folder = make_images(tmp_path_factory.mktemp("images"), 4)
+    classes = np.random.default_rng(5).integers(0, 6, (SIDE, SIDE)).astype("uint8")
     make_cog(folder / "classes.tif", classes, nodata=0)
     make_cog(folder / "float.tif", (landscape(6) * 0.37).astype("float32"), nodata=-1)
-    (folder / "list.csv").write_text("\n".join(lines))
     return folder
 
 
 @pytest.fixture
 def server(folder: Path) -> Iterator[LocalServer]:
     """Serves the images, and counts."""
-    content = {f"/{each.name}": each.read_bytes() for each in folder.glob("*.tif")}
-    with serving(lambda asked: ranged(content[asked.path], asked)) as found:
+    with serving_files(content_of(folder)) as found:
         yield found
 
 
@@ -145,16 +126,9 @@ def test_statistics_are_exactextracts(folder: Path, tmp_path: Path, image: str) 
     """All of them, within 1e-12, for polygons with holes and parts, small ones, and over the edge."""
     shapes = _fields(150)
 
-    zones(
-        _given(shapes),
-        [str(folder / image)],
-        to=tmp_path / "t.parquet",
-        id="n",
-        crs=_CRS,
-        statistics=_ALL,
-    )
+    zones(_given(shapes), [str(folder / image)], to=tmp_path / "t.parquet", id="n", crs=CRS, statistics=_ALL)
 
-    rows = {row["id"]: row for row in _rows(tmp_path / "t.parquet")}
+    rows = {row["id"]: row for row in rows_of(tmp_path / "t.parquet")}
     there = _exactextract(folder / image, shapes, [_name_there(name) for name in _ALL])
     assert set(rows) == set(range(150))
     n_compared = 0
@@ -203,7 +177,7 @@ def test_real_files_have_exactextracts_statistics(truth: Truth, tmp_path: Path) 
     to = tmp_path / "t.parquet"
     zones(_given(shapes), [str(path)], to=to, id="n", crs=crs, by="b1", statistics=names)
 
-    rows = {row["id"]: row for row in _rows(to)}
+    rows = {row["id"]: row for row in rows_of(to)}
     for n, answers in enumerate(_exactextract(path, shapes, list(names))):
         wanted = {key.removeprefix("band_1_"): value for key, value in answers.items()}
         if rows[n]["status"] != "ok":
@@ -219,7 +193,7 @@ def test_fractions_are_exactextracts_bit_for_bit(folder: Path) -> None:
     """Computed in the box of each polygon, as the table does."""
     shapes = _fields(120, seed=1)
     projector = RasterioProjector()
-    features = given_features(_given(shapes), columns=FeatureColumns(id="n", crs=_CRS))
+    features = given_features(_given(shapes), columns=FeatureColumns(id="n", crs=CRS))
     places = ZonePlaces(check_zones(features), projector, coverage="fraction")
     header = _header(folder / "float.tif")
     found: dict[int, np.ndarray[Any, Any]] = {}
@@ -227,15 +201,15 @@ def test_fractions_are_exactextracts_bit_for_bit(folder: Path) -> None:
         for zone, start, stop in zip(
             cells.zones, cells.starts, [*cells.starts[1:], len(cells.cols)], strict=True
         ):
-            whole = np.zeros((_SIDE, _SIDE))
+            whole = np.zeros((SIDE, SIDE))
             whole[cells.rows[start:stop], cells.cols[start:stop]] = cells.coverage[start:stop]
             found[int(zone)] = whole
     places.close()
 
     for n, wanted in enumerate(_exactextract(folder / "float.tif", shapes, ["cell_id", "coverage"])):
-        expected = np.zeros(_SIDE * _SIDE)
+        expected = np.zeros(SIDE * SIDE)
         expected[wanted["cell_id"]] = wanted["coverage"]
-        assert (found.get(n, np.zeros((_SIDE, _SIDE))).ravel() == expected).all()
+        assert (found.get(n, np.zeros((SIDE, SIDE))).ravel() == expected).all()
 
 
 def _header(path: Path) -> Any:
@@ -256,9 +230,7 @@ def test_centre_and_touched_are_rasterstats(folder: Path, tmp_path: Path, covera
     """The same pixels, and their statistics."""
     rasterstats = module_of_group("rasterstats", "rank-anchors")
     shapes = [
-        each
-        for each in _fields(80, seed=2)
-        if shapely.box(_LEFT, _TOP - 5120, _LEFT + 5120, _TOP).contains(each)
+        each for each in _fields(80, seed=2) if shapely.box(LEFT, TOP - 5120, LEFT + 5120, TOP).contains(each)
     ]
 
     zones(
@@ -266,12 +238,12 @@ def test_centre_and_touched_are_rasterstats(folder: Path, tmp_path: Path, covera
         [str(folder / "0.tif")],
         to=tmp_path / "t.parquet",
         id="n",
-        crs=_CRS,
+        crs=CRS,
         coverage=coverage,
         statistics="count,mean,min,max,stdev,sum",
     )
 
-    rows = {row["id"]: row for row in _rows(tmp_path / "t.parquet")}
+    rows = {row["id"]: row for row in rows_of(tmp_path / "t.parquet")}
     there = rasterstats.zonal_stats(
         shapes,
         str(folder / "0.tif"),
@@ -294,7 +266,7 @@ def test_coverage_is_computed_once_and_tiles_are_fetched_once(server: LocalServe
     """However many images have the grid, and however many polygons lie on a tile."""
     hrefs = [f"{server.root}/{n}.tif" for n in range(4)]
 
-    made = zones(_given(_fields(60)), hrefs, to=tmp_path / "t.parquet", id="n", crs=_CRS, by="b1")
+    made = zones(_given(_fields(60)), hrefs, to=tmp_path / "t.parquet", id="n", crs=CRS, by="b1")
 
     fetched = [(each.path, each.range_) for each in server.asked]
     assert len(set(fetched)) == len(fetched) == made.n_requests
@@ -307,13 +279,13 @@ def test_parts_share_few_tiles(server: LocalServer, tmp_path: Path, monkeypatch:
 
     rng = np.random.default_rng(3)
     shapes = [
-        shapely.box(_LEFT + x, _TOP - y - 100, _LEFT + x + 100, _TOP - y)
+        shapely.box(LEFT + x, TOP - y - 100, LEFT + x + 100, TOP - y)
         for x, y in rng.uniform(0, 5000, (200, 2))
     ]
     monkeypatch.setattr(zone_cells, "_MOST_CELLS", 6000)
     monkeypatch.setattr(sample, "_MOST_RUN_NBYTES", 1)  # each tile is a read of its own
 
-    made = zones(_given(shapes), [f"{server.root}/0.tif"], to=tmp_path / "t.parquet", crs=_CRS, by="b1")
+    made = zones(_given(shapes), [f"{server.root}/0.tif"], to=tmp_path / "t.parquet", crs=CRS, by="b1")
 
     # 4 parts: each but the first shares at most a row of 4 tiles, and a corner, with the one before
     assert 1 + 16 <= made.n_requests <= 1 + 16 + 3 * 5
@@ -321,7 +293,7 @@ def test_parts_share_few_tiles(server: LocalServer, tmp_path: Path, monkeypatch:
 
 def test_each_grid_and_polygon_is_computed_once(folder: Path) -> None:
     """A second image of the same grid finds what the first one has computed."""
-    features = given_features(_given(_fields(40)), columns=FeatureColumns(id="n", crs=_CRS))
+    features = given_features(_given(_fields(40)), columns=FeatureColumns(id="n", crs=CRS))
     places = ZonePlaces(check_zones(features), RasterioProjector(), coverage="fraction")
     for n in range(3):
         assert sum(len(cells.zones) for cells in places.on(_header(folder / f"{n}.tif"))) > 20
@@ -334,7 +306,7 @@ def test_places_are_closed_while_a_thread_computes_more_of_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller of the thread was cancelled. Nothing stays on disk, and the thread ends."""
-    features = given_features(_given(_fields(40)), columns=FeatureColumns(id="n", crs=_CRS))
+    features = given_features(_given(_fields(40)), columns=FeatureColumns(id="n", crs=CRS))
     places = ZonePlaces(check_zones(features), RasterioProjector(), coverage="fraction")
     computes = threading.Event()
     cells_of = places._cells
@@ -358,30 +330,21 @@ def test_places_are_closed_while_a_thread_computes_more_of_them(
 
 def test_expressions_masks_and_grids_of_other_sizes(tmp_path: Path) -> None:
     """As in rankings: values of 10 m, classes of 20 m; a pixel that the mask drops does not count."""
-    lines = ["href,time,band,scene"]
-    red, nir = landscape(1, level=2500), landscape(2, level=4500)
-    classes = np.random.default_rng(0).choice([4, 5, 8, 9], (256, 256)).astype("uint8")
-    for name, pixels, more in (
-        ("red", red, {"nodata": 0, "scaling": (0.0001, -0.1)}),
-        ("nir", nir, {"nodata": 0, "scaling": (0.0001, -0.1)}),
-        ("scl", classes, {"size": 20.0, "nodata": 0}),
-    ):
-        make_cog(tmp_path / f"{name}.tif", pixels, **more)
-        lines.append(f"{name}.tif,2024-06-01,{name},one")
-    (tmp_path / "list.csv").write_text("\n".join(lines))
-    box = shapely.box(_LEFT + 1000, _TOP - 2000, _LEFT + 1500, _TOP - 1700)
+    listed = make_scenes(tmp_path, 1)
+    red, nir, classes = (rasterio.open(tmp_path / f"{name}0.tif").read(1) for name in ("red", "nir", "scl"))
+    box = shapely.box(LEFT + 1000, TOP - 2000, LEFT + 1500, TOP - 1700)
 
     zones(
         _given([box]),
-        str(tmp_path / "list.csv"),
+        listed,
         to=tmp_path / "t.parquet",
-        crs=_CRS,
+        crs=CRS,
         by="ndvi,red",
         statistics="mean,count",
         mask={"band": "scl", "drop": [8, 9]},
     )
 
-    (row,) = _rows(tmp_path / "t.parquet")
+    (row,) = rows_of(tmp_path / "t.parquet")
     part = slice(170, 200), slice(100, 150)
     kept = np.isin(np.kron(classes, np.ones((2, 2)))[part], [4, 5])
     red_there, nir_there = (each[part] * 0.0001 - 0.1 for each in (red.astype(float), nir.astype(float)))
@@ -395,12 +358,12 @@ def test_expressions_masks_and_grids_of_other_sizes(tmp_path: Path) -> None:
 def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
     """Invalid, empty, without an area, outside, smaller than a pixel, over nodata: each has a line."""
     bow = shapely.Polygon([(0, 0), (100, 100), (100, 0), (0, 100)])
-    at = {"x": _LEFT + 1000, "y": _TOP - 1000}
+    at = {"x": LEFT + 1000, "y": TOP - 1000}
     features = [
         {"id": "bow", "wkb": shapely.affinity.translate(bow, at["x"], at["y"] - 100).wkb},
         {"id": "empty", "wkb": None},
         {"id": "far", "wkb": shapely.box(0, 0, 10, 10).wkb},
-        {"id": "hole", "wkb": shapely.box(_LEFT + 5, _TOP - 95, _LEFT + 95, _TOP - 5).wkb},
+        {"id": "hole", "wkb": shapely.box(LEFT + 5, TOP - 95, LEFT + 95, TOP - 5).wkb},
         {"id": "line", "wkb": shapely.LineString([(at["x"], at["y"]), (at["x"] + 50, at["y"])]).wkb},
         {"id": "point", "wkb": shapely.Point(at["x"], at["y"]).wkb},
         {"id": "small", "wkb": shapely.box(at["x"] + 1, at["y"] + 1, at["x"] + 3, at["y"] + 3).wkb},
@@ -411,12 +374,12 @@ def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
         [str(folder / "0.tif"), str(folder / "no.tif")],
         to=tmp_path / "t.parquet",
         id="id",
-        crs=_CRS,
+        crs=CRS,
         by="b1",
         statistics="count",
     )
 
-    rows = _rows(tmp_path / "t.parquet")
+    rows = rows_of(tmp_path / "t.parquet")
     assert [(row["id"], row["status"], row["count"]) for row in rows] == [
         ("bow", "ok", pytest.approx(50)),
         ("empty", "empty", None),
@@ -437,10 +400,10 @@ def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
 
 def test_edges_stay_straight_in_another_crs(folder: Path, tmp_path: Path) -> None:
     """A polygon in degrees covers what it covers after cutting its edges into many small ones."""
-    box = shapely.box(_LEFT + 200, _TOP - 5000, _LEFT + 5000, _TOP - 200)
-    lonlat = shapely.geometry.shape(transform_geom(_CRS, "EPSG:4326", shapely.geometry.mapping(box)))
+    box = shapely.box(LEFT + 200, TOP - 5000, LEFT + 5000, TOP - 200)
+    lonlat = shapely.geometry.shape(transform_geom(CRS, "EPSG:4326", shapely.geometry.mapping(box)))
     dense = shapely.segmentize(lonlat, 1e-4)
-    moved = shapely.geometry.shape(transform_geom("EPSG:4326", _CRS, shapely.geometry.mapping(dense)))
+    moved = shapely.geometry.shape(transform_geom("EPSG:4326", CRS, shapely.geometry.mapping(dense)))
 
     zones(
         [{"wkt": lonlat.wkt}],
@@ -450,7 +413,7 @@ def test_edges_stay_straight_in_another_crs(folder: Path, tmp_path: Path) -> Non
         statistics="count,mean",
     )
 
-    (row,) = _rows(tmp_path / "t.parquet")
+    (row,) = rows_of(tmp_path / "t.parquet")
     (wanted,) = _exactextract(folder / "0.tif", [moved], ["count", "mean"])
     assert row["count"] == pytest.approx(wanted["count"], rel=1e-4)
     assert row["mean"] == pytest.approx(wanted["mean"], rel=1e-4)
@@ -458,53 +421,37 @@ def test_edges_stay_straight_in_another_crs(folder: Path, tmp_path: Path) -> Non
 
 def test_a_polygon_across_180_degrees(tmp_path: Path) -> None:
     """As one piece or cut in two, on an image of the whole Earth."""
-    path = tmp_path / "earth.tif"
-    with rasterio.open(
-        path,
-        "w",
-        driver="GTiff",
-        width=360,
-        height=180,
-        count=1,
-        dtype="uint16",
-        crs="EPSG:4326",
-        transform=rasterio.Affine(1, 0, -180, 0, -1, 90),
-    ) as image:
-        image.write(np.arange(360 * 180, dtype="uint16").reshape(1, 180, 360))
+    image = np.arange(360 * 180, dtype="uint16").reshape(180, 360)
+    path = write_image(
+        tmp_path / "earth.tif", image, west=-180, north=90, size=1, crs="EPSG:4326", nodata=None
+    )
     whole = shapely.Polygon([(178, 0), (-178, 0), (-178, 3), (178, 3)])
     cut = shapely.MultiPolygon([shapely.box(178, 0, 180, 3), shapely.box(-180, 0, -178, 3)])
 
     zones(_given([whole, cut]), [str(path)], to=tmp_path / "t.parquet", statistics="count,min,max")
 
-    found = [(row["count"], row["min"], row["max"]) for row in _rows(tmp_path / "t.parquet")]
-    pixels = np.arange(360 * 180, dtype="uint16").reshape(180, 360)[87:90]
-    both = np.concatenate([pixels[:, :2], pixels[:, -2:]], axis=1)
+    found = [(row["count"], row["min"], row["max"]) for row in rows_of(tmp_path / "t.parquet")]
+    both = np.concatenate([image[87:90, :2], image[87:90, -2:]], axis=1)
     assert found == [(12, both.min(), both.max())] * 2
 
 
 def test_a_turned_grid(tmp_path: Path) -> None:
     """Shares are those of the polygon in the image's own pixels."""
-    path = tmp_path / "turned.tif"
     turned = (
-        rasterio.Affine.translation(_LEFT, _TOP)
-        @ rasterio.Affine.rotation(30)
-        @ rasterio.Affine.scale(10, -10)
+        rasterio.Affine.translation(LEFT, TOP) @ rasterio.Affine.rotation(30) @ rasterio.Affine.scale(10, -10)
     )
-    with rasterio.open(
-        path, "w", driver="GTiff", width=50, height=50, count=1, dtype="uint8", crs=_CRS, transform=turned
-    ) as image:
-        image.write(np.full((1, 50, 50), 7, "uint8"))
+    path = write_image(tmp_path / "turned.tif", np.full((50, 50), 7, "uint8"), crs=CRS, transform=turned)
     corners = [turned @ at for at in ((10, 10), (20, 10), (20, 15.5), (10, 15.5))]
 
     zones(
         [{"wkt": shapely.Polygon(corners).wkt}],
         [str(path)],
         to=tmp_path / "t.parquet",
-        crs=_CRS,
+        crs=CRS,
         statistics="count,mean",
     )
 
-    (row,) = _rows(tmp_path / "t.parquet")
+    (row,) = rows_of(tmp_path / "t.parquet")
     assert (row["count"], row["mean"]) == (pytest.approx(55, rel=1e-5), pytest.approx(7, rel=1e-12))
 
 
@@ -526,11 +473,11 @@ def test_frac_is_the_share_of_a_class(folder: Path, tmp_path: Path) -> None:
         [str(folder / "classes.tif")],
         to=tmp_path / "t.parquet",
         id="n",
-        crs=_CRS,
+        crs=CRS,
         statistics="frac_4,frac_77",
     )
 
-    rows = [row for row in _rows(tmp_path / "t.parquet") if row["status"] == "ok"]
+    rows = [row for row in rows_of(tmp_path / "t.parquet") if row["status"] == "ok"]
     there = _exactextract(folder / "classes.tif", shapes, ["unique", "frac"])
     for row in rows:
         wanted = dict(zip(there[row["id"]]["unique"], there[row["id"]]["frac"], strict=True))
@@ -545,7 +492,7 @@ def test_many_parts_make_the_same_table(
     from pixel_gather.tables import zone_cells  # noqa: PLC0415 # for this test alone
 
     shapes = _given(_fields(50))
-    asked: dict[str, Any] = {"id": "n", "crs": _CRS, "statistics": _ALL}
+    asked: dict[str, Any] = {"id": "n", "crs": CRS, "statistics": _ALL}
     one = zones(shapes, str(folder / "list.csv"), to=tmp_path / "a.parquet", **asked)
     monkeypatch.setattr(zone_cells, "_MOST_CELLS", 3000)
     monkeypatch.setattr(zone_cells, "_MOST_KEPT_CELLS", 1)
@@ -558,15 +505,15 @@ def test_many_parts_make_the_same_table(
 def test_a_table_opens_as_arrays_of_geometry_and_time(folder: Path, tmp_path: Path) -> None:
     """Each value lies at its feature and time. Of two images of one time, the first with a value counts."""
     shapes = [
-        shapely.box(_LEFT + 10, _TOP - 100, _LEFT + 100, _TOP - 10),  # without data in all but the last image
-        shapely.box(_LEFT + 1000, _TOP - 1900, _LEFT + 1500, _TOP - 1500),
-        shapely.box(_LEFT - 900, _TOP - 100, _LEFT - 800, _TOP),  # on no image
+        shapely.box(LEFT + 10, TOP - 100, LEFT + 100, TOP - 10),  # without data in all but the last image
+        shapely.box(LEFT + 1000, TOP - 1900, LEFT + 1500, TOP - 1500),
+        shapely.box(LEFT - 900, TOP - 100, LEFT - 800, TOP),  # on no image
     ]
     (tmp_path / "list.csv").write_text(
         f"href,time\n{folder}/0.tif,2024-06-01\n{folder}/float.tif,2024-06-01\n{folder}/1.tif,2024-06-02\n"
     )
     given = [{"n": n, "crop": f"c{n}", "wkb": shape.wkb} for n, shape in enumerate(shapes)]
-    zones(given, str(tmp_path / "list.csv"), to=tmp_path / "t.parquet", id="n", crs=_CRS)
+    zones(given, str(tmp_path / "list.csv"), to=tmp_path / "t.parquet", id="n", crs=CRS)
 
     found = open_zones(tmp_path / "t.parquet")
 
@@ -574,8 +521,8 @@ def test_a_table_opens_as_arrays_of_geometry_and_time(folder: Path, tmp_path: Pa
     assert found["id"].values.tolist() == [0, 1, 2]
     assert found["crop"].values.tolist() == ["c0", "c1", "c2"]
     assert all(shapely.equals(found["geometry"].values, shapes))
-    assert rasterio.CRS.from_user_input(found.attrs["crs"]).to_epsg() == int(_CRS[5:])
-    rows = {(row["id"], Path(row["href"] or "").name): row["mean"] for row in _rows(tmp_path / "t.parquet")}
+    assert rasterio.CRS.from_user_input(found.attrs["crs"]).to_epsg() == int(CRS[5:])
+    rows = {(row["id"], Path(row["href"] or "").name): row["mean"] for row in rows_of(tmp_path / "t.parquet")}
     means = found["mean"].values
     assert means[0, 0] == rows[0, "float.tif"]
     assert means[1].tolist() == [rows[1, "0.tif"], rows[1, "1.tif"]]
@@ -601,7 +548,7 @@ def test_the_example_of_the_page_shows_the_season(tmp_path: Path, monkeypatch: p
 
     means = open_zones("areas.parquet")["mean"].sel(time="2018-07-10").values.tolist()
     assert means == pytest.approx([0.22, 0.40, 0.70], abs=0.005)  # city, fields, forest
-    rows = _rows(Path("matchups.parquet"))
+    rows = rows_of(Path("matchups.parquet"))
     assert [row["status"] for row in rows] == ["ok"] * 5 + ["unmatched"]
     assert [row["days_apart"] for row in rows] == [3.0, 7.0, -5.0, -3.0, 6.0, None]
 
@@ -617,4 +564,4 @@ def test_points_are_refused(folder: Path, tmp_path: Path) -> None:
     )
     for changes in wrong:
         with pytest.raises(RequestError, match=next(iter(changes))):
-            zones(_given(_fields(1)), [str(folder / "0.tif")], to=tmp_path / "t.parquet", crs=_CRS, **changes)
+            zones(_given(_fields(1)), [str(folder / "0.tif")], to=tmp_path / "t.parquet", crs=CRS, **changes)

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rasterio
 from rasterio.shutil import copy as copy_raster
+
+from support.images import write_image
 
 _CRS = "EPSG:32633"
 _LEFT, _TOP = 500_000.0, 5_000_000.0
@@ -36,22 +37,7 @@ def make_cog(
         options: Other options of GDAL's COG driver.
     """
     plain = path.with_suffix(".plain.tif")
-    height, width = pixels.shape
-    with rasterio.open(
-        plain,
-        "w",
-        driver="GTiff",
-        width=width,
-        height=height,
-        count=1,
-        dtype=pixels.dtype,
-        crs=_CRS,
-        transform=rasterio.Affine(size, 0, _LEFT, 0, -size, _TOP),
-        nodata=nodata,
-    ) as dataset:
-        dataset.write(pixels, 1)
-        if scaling is not None:
-            dataset.scales, dataset.offsets = [scaling[0]], [scaling[1]]
+    write_image(plain, pixels, west=_LEFT, north=_TOP, size=size, crs=_CRS, nodata=nodata, scaling=scaling)
     copy_raster(
         plain,
         path,

@@ -9,9 +9,7 @@ from typing import Any
 import arro3.io
 import numpy as np
 import pytest
-import rasterio
 import zarr
-from rasterio.transform import from_origin
 
 from pixel_gather import ArrayExistsError, BudgetError, RequestError, gather, make_plan
 from pixel_gather.core.request.href_policy import HrefPolicy
@@ -25,30 +23,20 @@ from pixel_gather.io.scenes.scene_list import SceneFinder
 from pixel_gather.io.store.object_store import Objects, StoreSettings
 from scenes.scenes import item
 from scenes.stac_server import Answer, Asked, Server, landing, page, serving
+from support.images import TILES_OF_64, write_image
 from support.undrawn import gather_undrawn
 
 BARE = Settings(draws_report=False)
 DATES = ("2024-06-01", "2024-06-11", "2024-06-21")
 
 
+DEGREES: dict[str, Any] = {"west": 11.0, "north": 47.0, "size": 0.01, "crs": "EPSG:4326"} | TILES_OF_64
+
+
 def image(path: Path, value: int) -> str:
     """Write an image of 64 x 64 pixels at 11.0 to 11.64 degrees east, 46.36 to 47 north."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    profile = {
-        "driver": "GTiff",
-        "width": 64,
-        "height": 64,
-        "count": 1,
-        "dtype": "uint16",
-        "crs": "EPSG:4326",
-        "transform": from_origin(11.0, 47.0, 0.01, 0.01),
-        "tiled": True,
-        "blockxsize": 64,
-        "blockysize": 64,
-    }
-    with rasterio.open(path, "w", **profile) as file:
-        file.write(np.full((1, 64, 64), value, np.uint16))
-    return str(path)
+    return write_image(path, np.full((64, 64), value, np.uint16), nodata=None, **DEGREES)
 
 
 @pytest.fixture(scope="module")
@@ -338,14 +326,11 @@ def test_an_unfinished_gather_goes_on_with_what_it_found(
 
 def picture(folder: Path, number: int) -> dict[str, Any]:
     """Return a scene whose asset ``visual`` has three bands, beside one that has red alone."""
-    profile = {"driver": "GTiff", "width": 64, "height": 64, "count": 3, "dtype": "uint8", "tiled": True}
-    profile |= {"blockxsize": 64, "blockysize": 64, "crs": "EPSG:4326"}
-    path = folder / f"visual{number}.tif"
-    with rasterio.open(path, "w", transform=from_origin(11.0, 47.0, 0.01, 0.01), **profile) as file:
-        file.write(np.stack([np.full((64, 64), 10 * band + number, np.uint8) for band in (1, 2, 3)]))
+    pixels = np.stack([np.full((64, 64), 10 * band + number, np.uint8) for band in (1, 2, 3)])
+    path = write_image(folder / f"visual{number}.tif", pixels, nodata=None, **DEGREES)
     names = ("red", "green", "blue")
     assets = {
-        "visual": {"href": str(path), "bands": [{"name": name, "eo:common_name": name} for name in names]},
+        "visual": {"href": path, "bands": [{"name": name, "eo:common_name": name} for name in names]},
         "B04": {"href": image(folder / f"red{number}.tif", 99), "bands": [{"eo:common_name": "red"}]},
     }
     return item(f"p{number}", time=f"2024-06-0{number}T10:00:00Z", assets=assets)

@@ -13,6 +13,7 @@ from obstore.store import MemoryStore
 from zarr.storage import ObjectStore
 
 from pixel_gather.core.estimate.workload import WorkerPool
+from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import SourceTable
@@ -26,7 +27,7 @@ from pixel_gather.engine.gather_shard import gather_shard
 from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.engine.step_files import find_committed
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.fakes import FakeControl, FakeImage, FakeReader, access_to, context_of
+from support.fakes import FakeControl, FakeImage, FakeReader, FakeTable, access_to, context_of
 
 
 def in_memory() -> Any:
@@ -39,6 +40,15 @@ def cut(chunk_rows: int, shard_rows: int, *, is_sharded: bool = True) -> dict[st
     if is_sharded:
         return {"layout": {"chunk": [chunk_rows, 4, 4], "shard_rows": shard_rows}}
     return {"layout": {"chunk": [shard_rows, 4, 8]}, "sharding": False}
+
+
+def rows(*numbers: int, digest: str = "") -> FakeTable:
+    """Return a list of one source a row, named and dated by its number."""
+    made = tuple(
+        CubeRow(time_us=n * 1_000_000, sources=(Source(href=f"s3://b/{n}", time_us=n * 1_000_000),))
+        for n in numbers
+    )
+    return FakeTable(made, has_time=True, digest=(digest or "-".join(map(str, numbers))).ljust(64, "0"))
 
 
 @dataclass(kw_only=True)

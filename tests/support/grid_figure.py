@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import rasterio
 import xarray as xr
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
-from rasterio.transform import from_origin
 
+from support.images import write_image
 from support.undrawn import gather_undrawn
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
@@ -35,7 +34,7 @@ def grid_picture(folder: Path) -> Figure:
     light = np.select([scl == 9, scl == 3], [2200, -500]).repeat(2, axis=0).repeat(2, axis=1)
     red = (ground + light + np.random.default_rng(1).normal(0, 60, ground.shape)).astype("uint16")
     rows = [
-        {"href": _write(folder / f"{name}.tif", pixels, width), "band": name, "scene": "one"}
+        {"href": write_image(folder / f"{name}.tif", pixels, size=width), "band": name, "scene": "one"}
         for name, pixels, width in (("red", red, 10), ("scl", scl, 20))
     ]
     request = {
@@ -47,15 +46,6 @@ def grid_picture(folder: Path) -> Figure:
     gather_undrawn(request, to=folder / "cube")
     cube = xr.open_zarr(folder / "cube", mask_and_scale=False).isel(source=0)
     return _drawn(red, scl, cube["red"].values, cube["scl"].values)
-
-
-def _write(file: Path, pixels: Pixels, width: int) -> str:
-    profile = {"driver": "GTiff", "count": 1, "dtype": pixels.dtype, "nodata": 0, "crs": "EPSG:32632"}
-    height, columns = pixels.shape
-    place = from_origin(680_000, 5_150_000, width, width)
-    with rasterio.open(file, "w", height=height, width=columns, transform=place, **profile) as target:
-        target.write(pixels, 1)
-    return str(file)
 
 
 def _drawn(red: Pixels, scl: Pixels, on_grid: Pixels, classes: Pixels) -> Figure:

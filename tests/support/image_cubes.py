@@ -1,18 +1,13 @@
 """Gathered cubes of small images that were made up: some fail, some have classes and no place."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import rasterio
-from rasterio.transform import from_origin
 
 from pixel_gather import Gathered, Settings, gather
+from support.images import TILES_OF_64, Pixels, write_image
 
 _SIDE = 64
-_TILING = {"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "deflate"}
-
-type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 
 def failing_cube(folder: Path) -> Gathered:
@@ -46,8 +41,5 @@ def _gathered(folder: Path, name: str, lines: list[str]) -> Gathered:
 
 
 def _write(file: Path, pixels: Pixels, *, west: float | None) -> None:
-    where = {} if west is None else {"crs": "EPSG:32632", "transform": from_origin(west, 5_154_000, 10, 10)}
-    with rasterio.open(
-        file, "w", "GTiff", _SIDE, _SIDE, 1, dtype=pixels.dtype.name, **where, **_TILING
-    ) as target:
-        target.write(pixels, 1)
+    crs = None if west is None else "EPSG:32632"
+    write_image(file, pixels, west=west or 0, north=5_154_000, crs=crs, nodata=None, **TILES_OF_64)

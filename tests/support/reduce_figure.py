@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import rasterio
 import xarray as xr
 from matplotlib.figure import Figure
-from rasterio.transform import from_origin
 
+from support.images import write_image
 from support.undrawn import gather_undrawn
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
@@ -38,9 +37,9 @@ def reduce_picture(folder: Path) -> Figure:
         haze = random.normal(0, 90, ground.shape) + 120 * random.random()
         red = np.where(is_cloud, 3900, ground + haze).astype("uint16")
         told = {"scene": f"s{at}", "time": f"2024-06-{1 + 4 * at:02}", "cloud": float(is_cloud.mean())}
-        rows.append({"href": _write(folder / f"red-{at}.tif", red), "band": "red"} | told)
+        rows.append({"href": write_image(folder / f"red-{at}.tif", red), "band": "red"} | told)
         classes = np.where(is_cloud, 9, 4).astype("uint8")
-        rows.append({"href": _write(folder / f"scl-{at}.tif", classes), "band": "scl"} | told)
+        rows.append({"href": write_image(folder / f"scl-{at}.tif", classes), "band": "scl"} | told)
     request = {
         "sources": {"rows": rows},
         "window": {"pixels": [0, 0, _SIDE, _SIDE]},
@@ -57,14 +56,6 @@ def reduce_picture(folder: Path) -> Figure:
         gather_undrawn(request | reduce, to=folder / name)
         found[name] = xr.open_zarr(folder / name)["red"].values
     return _drawn(found)
-
-
-def _write(file: Path, pixels: Pixels) -> str:
-    profile = {"driver": "GTiff", "count": 1, "dtype": pixels.dtype, "nodata": 0, "crs": "EPSG:32632"}
-    place = from_origin(680_000, 5_150_000, 10, 10)
-    with rasterio.open(file, "w", height=_SIDE, width=_SIDE, transform=place, **profile) as target:
-        target.write(pixels, 1)
-    return str(file)
 
 
 def _drawn(found: dict[str, Pixels]) -> Figure:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import rasterio
+
+from support.images import TILES_OF_64, write_image
 
 WEST: Final = 300_000
 NORTH: Final = 5_000_040
@@ -22,22 +23,8 @@ def write_band(folder: Path, name: str, width: float, *, seed: int, shift: float
     pixels = random.integers(0, 12, (n, n)) if name == "scl" else random.integers(1, 10_000, (n, n))
     pixels[random.random((n, n)) < 0.1] = 0
     file = folder / f"{name}_{seed}.tif"
-    profile = {
-        "driver": "GTiff",
-        "height": n,
-        "width": n,
-        "count": 1,
-        "dtype": "uint8" if name == "scl" else "uint16",
-        "crs": "EPSG:32632",
-        "transform": rasterio.Affine(width, 0, WEST + shift, 0, -width, NORTH),
-        "nodata": 0,
-        "tiled": True,
-        "blockxsize": 64,
-        "blockysize": 64,
-        "compress": "deflate",
-    }
-    with rasterio.open(file, "w", **profile) as target:
-        target.write(pixels.astype(profile["dtype"]), 1)
+    place: dict[str, Any] = {"west": WEST + shift, "north": NORTH, "size": width}
+    write_image(file, pixels.astype("uint8" if name == "scl" else "uint16"), **place, **TILES_OF_64)
     return file
 
 

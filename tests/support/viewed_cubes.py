@@ -10,12 +10,12 @@ import rasterio
 import zarr
 from obstore.store import MemoryStore
 from rasterio.enums import ColorInterp
-from rasterio.transform import from_origin
 from zarr.storage import ObjectStore
 
 from pixel_gather import Gathered, Settings, gather
 from pixel_gather.io.cube.tile_codecs import register_codecs
 from pixel_gather.io.cube.zarr_metadata import zarr_codecs
+from support.images import TILES_OF_64, write_image
 
 BANDS = ("red", "green", "blue", "nir")
 SIDE = 192
@@ -224,13 +224,8 @@ def _write(
     width: int = 10,
     **options: Any,
 ) -> None:
-    side = pixels.shape[-1]
-    place, bands = from_origin(676_000, 5_154_000, width, width), pixels.reshape(-1, side, side)
-    profile = {"driver": "GTiff", "dtype": dtype, "nodata": nodata, "crs": "EPSG:32632", **options}
-    profile["count"] = len(bands)
-    tiling = {"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "deflate"}
-    with rasterio.open(file, "w", width=side, height=side, transform=place, **profile, **tiling) as target:
-        target.write(bands)
+    place: dict[str, Any] = {"west": 676_000, "north": 5_154_000, "size": width}
+    write_image(file, pixels.astype(dtype), nodata=nodata, **place, **TILES_OF_64, **options)
 
 
 def gathered_warm(folder: Path, *, n_rows: int = 4) -> Gathered:

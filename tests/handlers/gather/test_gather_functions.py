@@ -21,7 +21,7 @@ from pixel_gather.core.stores import ROOT_KEY, FoundCube
 from pixel_gather.io.aws.gather_document import marker_key
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.lambda_functions import EXECUTION, REGION, Context, StateMachine, records
-from support.undrawn import gather_undrawn
+from support.undrawn import bare, gather_undrawn
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
 
@@ -57,7 +57,7 @@ def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tm
     assert result["usd"] > 0
     cube = _cube(NAME)
     assert cube.attrs["complete"] == 1
-    xr.testing.assert_equal(_bare(cube), _bare(xr.open_zarr(tmp_path / "cube")))
+    xr.testing.assert_equal(bare(cube), bare(xr.open_zarr(tmp_path / "cube")))
     assert cube.href.values.tolist() == [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
 
 
@@ -571,11 +571,6 @@ def _cube(name: str) -> xr.Dataset:
     store = S3Store("cubes", prefix=f"out/{name}.zarr", region=REGION, client_options={"allow_http": True})
     cube: xr.Dataset = xr.open_zarr(ObjectStore(store, read_only=True))
     return cube
-
-
-def _bare(cube: xr.Dataset) -> xr.DataArray:
-    bare: xr.DataArray = cube.band_1.drop_vars(list(cube.band_1.coords))
-    return bare
 
 
 def test_gather_with_the_index_of_an_earlier_one_takes_half_the_requests(machine: StateMachine) -> None:
