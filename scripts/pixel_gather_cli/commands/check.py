@@ -19,7 +19,7 @@ from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 from pixel_gather.io.store.object_store import StoreSettings, open_place
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.deployment.failures import fail_on_purpose
-from pixel_gather_cli.deployment.findings import Finding, alarms, architectures, heartbeats, measure
+from pixel_gather_cli.deployment.findings import Finding, alarms, architectures, heartbeats, measure, needed
 from pixel_gather_cli.deployment.remote import deployer_options
 from pixel_gather_cli.deployment.smoke import DeployedStack, Smoke, gather_samples
 
@@ -87,12 +87,12 @@ def _opened_s(smoke: Smoke, stores: StoreSettings) -> list[float]:
 
 def _read_back(smoke: Smoke, stores: StoreSettings) -> Finding:
     found = verify(smoke.result["cube"], stores=stores)
-    return Finding(
-        what="the cube as it lies in the bucket",
+    return needed(
+        "the cube as it lies in the bucket",
         assumed="its receipt",
         measured="the same" if found.is_same else "; ".join(found.differences),
-        to_do="" if found.is_same else "use no cube of this deployment, and report it",
-        is_wrong=not found.is_same,
+        is_so=found.is_same,
+        otherwise="use no cube of this deployment, and report it",
     )
 
 

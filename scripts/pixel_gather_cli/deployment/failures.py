@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pixel_gather.core import samples
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
-from pixel_gather_cli.deployment.findings import Finding
+from pixel_gather_cli.deployment.findings import Finding, needed
 from pixel_gather_cli.deployment.smoke import SHARD, DeployedStack
 
 _DENIED: Final = (3, 4, 5)
@@ -89,19 +89,19 @@ def _failing_gather(stack: DeployedStack) -> Iterator[Finding]:
         str(stack.stepfunctions.describe_execution(executionArn=each["executionArn"]).get("error"))
         for each in failed
     }
-    yield Finding(
-        what="a gather fails if more shards fail than are tolerated",
+    yield needed(
+        "a gather fails if more shards fail than are tolerated",
         assumed="States.ExceedToleratedFailureThreshold",
         measured=f"{ended.get('error')}; its children: {', '.join(sorted(errors))}",
-        to_do="" if ended["status"] == "FAILED" else f"see pixel-gather status {name}",
-        is_wrong=ended["status"] != "FAILED",
+        is_so=ended["status"] == "FAILED",
+        otherwise=f"see pixel-gather status {name}",
     )
-    yield Finding(
-        what="the topic takes events of EventBridge",
+    yield needed(
+        "the topic takes events of EventBridge",
         assumed="a notice with the name of the gather",
         measured="it came" if is_told else f"none in {_NOTICE_S:.0f} s",
-        to_do="" if is_told else "remove the condition for events in _topic of infra/monitoring.py",
-        is_wrong=not is_told,
+        is_so=is_told,
+        otherwise="remove the condition for events in _topic of infra/monitoring.py",
     )
     yield from _redriven(stack, arn)
 
@@ -110,12 +110,12 @@ def _redriven(stack: DeployedStack, arn: str) -> Iterator[Finding]:
     stack.stepfunctions.redrive_execution(executionArn=arn)
     ended = stack.wait(arn)
     is_whole = ended["status"] == "SUCCEEDED"
-    yield Finding(
-        what="a redrive runs the map again after its own failure",
+    yield needed(
+        "a redrive runs the map again after its own failure",
         assumed="SUCCEEDED",
         measured=str(ended["status"]),
-        to_do="" if is_whole else "submit the same request again: it always goes on",
-        is_wrong=not is_whole,
+        is_so=is_whole,
+        otherwise="submit the same request again: it always goes on",
     )
     if is_whole:
         statuses = json.loads(ended["output"])["status"]
@@ -214,22 +214,21 @@ def _probe(stack: DeployedStack) -> Iterator[Finding]:
         eaten = _invoke(stack, name, {"eats": True})
     finally:
         stack.lambda_.delete_function(FunctionName=name)
-    is_enough = int(machine.get("files", 0)) >= _LEAST_FILES
-    yield Finding(
-        what="what a worker may use",
+    yield needed(
+        "what a worker may use",
         assumed=f"{_LEAST_FILES:,} open files and 64 threads; no /dev/shm is needed",
         measured=f"{machine.get('files')} open files, {machine.get('threads')} threads, "
         f"{'with' if machine.get('shm') else 'without'} /dev/shm",
-        to_do="" if is_enough else "lower worker_concurrency",
-        is_wrong=not is_enough,
+        is_so=int(machine.get("files", 0)) >= _LEAST_FILES,
+        otherwise="lower worker_concurrency",
     )
     error = str(eaten.get("errorType", "none"))
-    yield Finding(
-        what="error of a worker that is killed for lack of memory",
+    yield needed(
+        "error of a worker that is killed for lack of memory",
         assumed=" or ".join(_KNOWN_CRASHES),
         measured=error,
-        to_do="" if error in _KNOWN_CRASHES else "add its name to _CRASHED in infra/state_definition.py",
-        is_wrong=error not in _KNOWN_CRASHES,
+        is_so=error in _KNOWN_CRASHES,
+        otherwise="add its name to _CRASHED in infra/state_definition.py",
     )
 
 

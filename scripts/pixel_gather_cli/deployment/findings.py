@@ -34,6 +34,12 @@ class Finding:
     """Whether the deployment does not work as it has to."""
 
 
+def needed(what: str, *, assumed: str, measured: str, is_so: bool, otherwise: str) -> Finding:
+    """Return a finding of something without which the deployment does not work, and what to do otherwise."""
+    to_do = "" if is_so else otherwise
+    return Finding(what=what, assumed=assumed, measured=measured, to_do=to_do, is_wrong=not is_so)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """What one gather of the samples tells of the model's figures."""
@@ -101,14 +107,12 @@ def _figure(name: str, figure: Figure, value: float | None) -> Finding:
 def _pixels(smoke: Smoke) -> Finding:
     found = smoke.result["digest"]
     is_same = found == samples.PIXELS
-    return Finding(
-        what=f"pixels of {samples.N_SAMPLES} samples",
+    return needed(
+        f"pixels of {samples.N_SAMPLES} samples",
         assumed=samples.PIXELS,
         measured="the same" if is_same else found,
-        to_do=""
-        if is_same
-        else "use no cube of this deployment; pixel-gather verify its cube, and report it",
-        is_wrong=not is_same,
+        is_so=is_same,
+        otherwise="use no cube of this deployment; pixel-gather verify its cube, and report it",
     )
 
 
@@ -188,24 +192,23 @@ def _dollars(smoke: Smoke) -> Iterator[Finding]:
 
 def _tolerance(smoke: Smoke) -> Finding:
     found = float(smoke.map_run["toleratedFailurePercentage"])
-    is_so = found == _TOLERATED_PERCENT
-    return Finding(
-        what="the map takes its tolerance from the plan",
+    return needed(
+        "the map takes its tolerance from the plan",
         assumed=f"{_TOLERATED_PERCENT:g} %",
         measured=f"{found:g} %",
-        to_do="" if is_so else "give a fixed ToleratedFailurePercentage in infra/state_definition.py",
-        is_wrong=not is_so,
+        is_so=found == _TOLERATED_PERCENT,
+        otherwise="give a fixed ToleratedFailurePercentage in infra/state_definition.py",
     )
 
 
 def _versions(smoke: Smoke) -> Finding:
     loose = [each for each in smoke.functions if not _VERSION.search(each)]
-    return Finding(
-        what="a gather keeps the versions of its functions",
+    return needed(
+        "a gather keeps the versions of its functions",
         assumed="published versions",
         measured=f"{len(smoke.functions)} published versions" if not loose else ", ".join(loose),
-        to_do="deploy only while no gather runs" if loose else "",
-        is_wrong=bool(loose),
+        is_so=not loose,
+        otherwise="deploy only while no gather runs",
     )
 
 
