@@ -159,20 +159,15 @@ def running(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
             thread.join()
 
 
-class Answerer:
-    """Answers one search after another, as one warm function does. Any thread may ask."""
+def answerer(catalog: Catalog, area: Area) -> Callable[[str], bytes]:
+    """Return what answers any path, one search after another, as one warm function does."""
+    lock, runner = threading.Lock(), open_runner()
 
-    def __init__(self, catalog: Catalog, area: Area) -> None:
-        """Search this catalog for this area."""
-        self._catalog = catalog
-        self._area = area
-        self._lock = threading.Lock()
-        self._runner = open_runner()
+    def answer(_: str) -> bytes:
+        with lock:
+            return runner.run(answer_search(catalog, area))
 
-    def __call__(self, _: str) -> bytes:
-        """Return the answer to any path."""
-        with self._lock:
-            return self._runner.run(answer_search(self._catalog, self._area))
+    return answer
 
 
 def measure_pool(folders: Folders, n_workers: int) -> tuple[float, int]:

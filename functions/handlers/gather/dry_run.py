@@ -1,7 +1,6 @@
 """Lambda entry point: POST /plans prices a gather. It reads a few headers, no pixel, and writes nothing."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -22,37 +21,25 @@ from pixel_gather.io.crs import RasterioProjector
 _TO_ANSWER_S: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class DryPlanner:
-    """Plans gathers of one deployment without starting them."""
+def app_of(deployment: Deployment, readers: Readers, logger: Logger) -> Resolver:
+    """Return the route over one deployment."""
+    app, projector = Resolver(ROUTES, logger), RasterioProjector()
 
-    deployment: Deployment
-    readers: Readers
-    projector: RasterioProjector
-
-    async def plan(self, given: Any, *, left_s: float) -> CubePlan:
-        """Plan a gather.
-
-        Raises:
-            RequestError: The request is wrong, or does not fit the sources.
-            BudgetError: The plan is over a limit.
-            TooSlowError: The list is too long to be read within the API's time limit.
-        """
-        settings = self.deployment.settings
-        request = admit(parse_request(given), settings)
+    async def plan_within(left_s: float) -> CubePlan:
+        request = admit(parse_request(read_body(app)), deployment.settings)
         try:
             async with (
                 asyncio.timeout(left_s),
-                open_gather_table(request, self.deployment, left_s=left_s) as table,
+                open_gather_table(request, deployment, left_s=left_s) as table,
             ):
                 is_new = request.output.append_to is None
                 return await plan_dry(
                     request,
                     table=table,
-                    sources=self.readers.sources(request.sources.sign, self.projector),
-                    workers=deployed_workers(settings),
-                    cube=None if is_new else self.deployment.cube(request.cube_name),
-                    archive=self.deployment.archives,
+                    sources=readers.sources(request.sources.sign, projector),
+                    workers=deployed_workers(deployment.settings),
+                    cube=None if is_new else deployment.cube(request.cube_name),
+                    archive=deployment.archives,
                 )
         except TimeoutError as error:
             raise TooSlowError(
@@ -60,22 +47,15 @@ class DryPlanner:
                 "plan may then take 15 minutes, and a gather that costs more is refused"
             ) from error
 
-
-def app_of(planner: DryPlanner, logger: Logger) -> Resolver:
-    """Return the route over one deployment."""
-    app = Resolver(ROUTES, logger)
-
     @app.serve("planGather")
     def plan() -> dict[str, Any]:
         left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
-        return planner.deployment.run(planner.plan(read_body(app), left_s=left_s)).to_json()
+        return deployment.run(plan_within(left_s)).to_json()
 
     return app
 
 
-settings = Settings.from_environment()
 logger = Logger()
-deployment = Deployment(settings)
-planner = DryPlanner(deployment, Readers(deployment, holds_a_shard=False), RasterioProjector())
-app = app_of(planner, logger)
+deployment = Deployment(Settings.from_environment())
+app = app_of(deployment, Readers(deployment, holds_a_shard=False), logger)
 handler = handler_of(app, logger)

@@ -7,7 +7,7 @@ from typing import Final
 from handlers.deployment.report_spending import Spending
 from handlers.deployment.stores import Deployment
 from handlers.rank.open_ranker import open_ranker
-from handlers.rank.rank_request import AdmittedRanking, admit_ranking
+from handlers.rank.rank_request import admit_ranking
 from pixel_gather.core.stores import needed_file
 from pixel_gather.features.rank.map_rounds import measure_task
 from pixel_gather.features.rank.rounds import NothingKept, RankedScene, WantedRead
@@ -25,30 +25,17 @@ async def measure_scenes(
     """
     files = deployment.table_files(name, may_list=False)
     asked = admit_ranking(json.loads(await needed_file(files, "request.json")), deployment.settings)
-    measure = _Measurer(asked, deployment, spent).measure
-    return await measure_task(task, files, number, measure=measure, longest_s=longest_s) or 0
 
-
-class _Measurer:
-    """Reads the scenes of one task, and counts their requests."""
-
-    def __init__(self, asked: AdmittedRanking, deployment: Deployment, spent: Spending) -> None:
-        self._asked = asked
-        self._deployment = deployment
-        self._spent = spent
-
-    async def measure(self, wanted: Sequence[WantedRead], done: Callable[[RankedScene], None]) -> None:
+    async def measure(wanted: Sequence[WantedRead], done: Callable[[RankedScene], None]) -> None:
         before = sum(each.ranked.cost.requests for each in wanted)
         try:
             async with open_ranker(
-                self._asked,
-                self._deployment,
-                kept=NothingKept(),
-                source_timeout_s=_LONGEST_SCENE_S,
-                on_scene=done,
+                asked, deployment, kept=NothingKept(), source_timeout_s=_LONGEST_SCENE_S, on_scene=done
             ) as (ranker, _):
                 await ranker.measure(wanted)
         finally:
-            self._spent.n_shards += 1
-            self._spent.n_puts += 1
-            self._spent.n_gets += sum(each.ranked.cost.requests for each in wanted) - before
+            spent.n_shards += 1
+            spent.n_puts += 1
+            spent.n_gets += sum(each.ranked.cost.requests for each in wanted) - before
+
+    return await measure_task(task, files, number, measure=measure, longest_s=longest_s) or 0

@@ -20,7 +20,7 @@ from pixel_gather_bench.area import (
     PUBLISHED_POINT,
     PUBLISHED_POOL,
     PUBLISHED_SEQUENTIAL,
-    Answerer,
+    answerer,
     measure_load,
     measure_pool,
     measure_request,
@@ -90,7 +90,7 @@ def bench_area_command(**options: Any) -> int:
 
 def _measure_all(catalog: Catalog, area: Area, options: dict[str, Any]) -> dict[str, Any]:
     west, south, _, _ = area.box
-    with serving(Answerer(catalog, area)) as port:
+    with serving(answerer(catalog, area)) as port:
         url = f"http://127.0.0.1:{port}/area"
         measure_load(url, 1)  # the first search reads the items
         clients = [asdict(measure_load(url, n)) for n in options["clients"]]
