@@ -18,7 +18,7 @@ from pixel_gather.core.model.band_names import (
     SCENE_CLASSES,
     SUFFIX,
 )
-from pixel_gather.io.cube.view_page import BUILT_PAGE
+from pixel_gather.io.cube.written_report import BUILT_PAGE
 
 SOURCE: Final = Path(__file__).parent / "viewer"
 

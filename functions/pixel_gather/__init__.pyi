@@ -68,7 +68,7 @@ from pixel_gather.features.virtual.virtual import Virtual as Virtual
 from pixel_gather.features.virtual.virtual import make_virtual as make_virtual
 from pixel_gather.features.virtual.virtual import open_virtual as open_virtual
 from pixel_gather.features.zones.zones import zones as zones
-from pixel_gather.in_process.notebook_progress import NotebookProgress as NotebookProgress
+from pixel_gather.in_process.progress import NotebookProgress as NotebookProgress
 from pixel_gather.in_process.progress import Progress as Progress
 from pixel_gather.in_process.settings import Settings as Settings
 from pixel_gather.in_process.table_job import MadeTable as MadeTable

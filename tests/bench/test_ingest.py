@@ -27,7 +27,7 @@ from pixel_gather_bench.ingest.advice import (
     planned_parts,
     reads_until_download_pays,
 )
-from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest, run_job
+from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest, make_object, run_job
 from pixel_gather_bench.ingest.job import (
     IngestJob,
     MeasuredWay,
@@ -37,7 +37,6 @@ from pixel_gather_bench.ingest.job import (
     one_window_each,
     random_reads,
 )
-from pixel_gather_bench.ingest.made_object import make_object
 from pixel_gather_bench.ingest.mounts import _command
 from pixel_gather_bench.ingest.summary import (
     NBYTES,

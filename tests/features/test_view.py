@@ -17,7 +17,7 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.features.gather.gathered import Gathered
 from pixel_gather.features.view.view import CubeServer, serving_cube
 from pixel_gather.io.cube.served_files import StoredFiles, range_of
-from pixel_gather.io.cube.view_page import view_page
+from pixel_gather.io.cube.written_report import view_page
 
 _SHARD = bytes(range(256))
 

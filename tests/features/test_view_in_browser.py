@@ -24,7 +24,7 @@ from pixel_gather.core.results.evidence import north_in_words
 from pixel_gather.features.view import view
 from pixel_gather.features.view.view import CubeServer, serving_cube
 from pixel_gather.io.cube.served_files import StoredFiles
-from pixel_gather.io.cube.view_page import view_page
+from pixel_gather.io.cube.written_report import view_page
 from pixel_gather.io.pictures.stretch import Stretch
 from support.browser import EARLIER, LATEST, Page, needs_browser, opened_browser
 from support.joined_cubes import FILES

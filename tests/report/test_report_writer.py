@@ -16,7 +16,7 @@ from PIL import Image
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.own_checksum import file_with_checksum
 from pixel_gather.features.report.report_writer import write_report, write_report_files
-from pixel_gather.io.cube.view_page import view_page
+from pixel_gather.io.cube.written_report import view_page
 from support.report_cubes import MadeCube
 
 

@@ -15,7 +15,7 @@ import pytest
 from build_viewer import SOURCE, build_viewer
 from cube.test_bounded_codecs import zstd_bomb
 from infra.node_tools import node_environment, node_modules
-from pixel_gather.io.cube.view_page import BUILT_PAGE, view_page
+from pixel_gather.io.cube.written_report import BUILT_PAGE, view_page
 from pixel_gather.io.pictures.theme import DARK, LIGHT
 
 _MOST_NBYTES = 150_000

@@ -1,6 +1,7 @@
 """``bench ingest``: measures every way in fresh processes, and gives advice."""
 
 import json
+import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -8,12 +9,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pixel_gather.core.errors import GatherError, RequestError, SourceError
+import obstore
+from obstore.exceptions import BaseError
+
+from pixel_gather.core.errors import GatherError, RequestError, SourceError, StoreError
 from pixel_gather.core.estimate.explain import size
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects, Store, StoreSettings, open_place
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.experiment import (
     about_machine,
@@ -250,3 +254,45 @@ def _report_lines(
     for each in advice:
         yield f"{each.pattern}: {each.title} [{each.way}]"
         yield f"    {each.why}"
+
+
+_PIECE: Final = 8 * 2**20
+
+
+def make_object(href: str, nbytes: int, stores: StoreSettings) -> bool:
+    """Put an object of so many random bytes, unless it is there; return whether it was made.
+
+    Raises:
+        RequestError: An object of another size is there, which is not written over.
+        StoreError: It cannot be put.
+    """
+    folder, _, name = href.rpartition("/")
+    try:
+        store = open_place(folder, stores)
+        found = _size_of(store, name)
+        if found is None:
+            obstore.put(store, name, _pieces(nbytes))
+    except (BaseError, OSError, ValueError) as error:
+        said = str(error).partition("\n")[0]
+        raise StoreError(f"{href} cannot be made: {said}") from error
+    if found not in (None, nbytes):
+        raise RequestError(
+            f"an object of {found:,} bytes is there, not of {nbytes:,}, "
+            "and is not written over: name another",
+            field=href,
+        )
+    return found is None
+
+
+def _size_of(store: Store, name: str) -> int | None:
+    try:
+        return obstore.head(store, name)["size"]
+    except FileNotFoundError:
+        return None
+
+
+def _pieces(nbytes: int) -> Iterator[bytes]:
+    """Yield bytes that no compression makes shorter."""
+    draw = random.Random(1)  # noqa: S311 # content, no secret
+    for start in range(0, nbytes, _PIECE):
+        yield draw.randbytes(min(_PIECE, nbytes - start))

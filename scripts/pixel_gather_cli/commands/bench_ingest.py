@@ -11,9 +11,8 @@ from pixel_gather.core.request.sources import Sources
 from pixel_gather.in_process.places import href_here
 from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather_bench.ingest.advice import PATTERNS
-from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest
+from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest, make_object
 from pixel_gather_bench.ingest.job import WayTrial
-from pixel_gather_bench.ingest.made_object import make_object
 from pixel_gather_bench.ingest.ways import WAYS
 from pixel_gather_bench.suite.sources import read_hrefs
 from pixel_gather_cli.commands.bench_suite_options import OUTPUT_OPTIONS, TO_OPTION, times_option

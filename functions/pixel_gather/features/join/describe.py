@@ -1,19 +1,21 @@
-"""What the metadata of a joined array say. Pure."""
+"""What the metadata of a joined array say, and where its pixels lie by those of its members. Pure."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
+from pixel_gather.core.model.window import Transform
 from pixel_gather.core.results.member import Member
 from pixel_gather.core.results.row_coordinates import Values, gap_attributes, missing_in
 from pixel_gather.features.join.join_rows import holds_large
+from pixel_gather.io.cube.map_coordinates import SPATIAL_REF, pixel_centres
 
 FORMAT: Final = 1
 RECORD: Final = "pixel_gather_join"
 WINDOW: Final = "pixel_gather_window"
 """Attribute of a joined group that holds `describe_group` as JSON text."""
-
-SPATIAL_REF: Final = "spatial_ref"
 
 _OF_GAPS: Final = ("_FillValue", "comment")
 """Attributes that say which values are missing."""
@@ -115,3 +117,15 @@ def centre_of(attributes: Mapping[str, Any]) -> tuple[str, float, float]:
         return str(crs), float("nan"), float("nan")
     west, south, east, north = box
     return str(crs), (west + east) / 2, (south + north) / 2
+
+
+def map_arrays(member: Member) -> Iterator[tuple[str, Values, tuple[str, ...], dict[str, Any]]]:
+    """Yield name, values, axes and attributes of x, y and ``spatial_ref``, if the members have them."""
+    arrays = member.arrays
+    if "x" in arrays and "y" in arrays:
+        transform = Transform(*member.attributes["spatial:transform"])
+        _, height, width = member.shape
+        for axis, values in pixel_centres(transform, height=height, width=width).items():
+            yield axis, values, (axis,), dict(arrays[axis]["attributes"])
+    if SPATIAL_REF in arrays:
+        yield SPATIAL_REF, np.array(0, dtype="int64"), (), dict(arrays[SPATIAL_REF]["attributes"])

@@ -22,6 +22,7 @@ from pixel_gather.features.join.describe import (
     coordinate_attributes,
     describe_group,
     group_attributes,
+    map_arrays,
     with_gaps,
 )
 from pixel_gather.features.join.join_rows import (
@@ -35,7 +36,6 @@ from pixel_gather.features.join.join_rows import (
     shown_columns,
     unite_values,
 )
-from pixel_gather.features.join.map_arrays import map_arrays
 from pixel_gather.features.join.read_members import is_same_file
 from pixel_gather.features.join.references import refer_to_shards
 from pixel_gather.features.join.repository import Transaction

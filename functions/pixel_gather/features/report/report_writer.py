@@ -16,7 +16,6 @@ from pixel_gather.core.errors import GatherError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.results.own_checksum import file_with_checksum
 from pixel_gather.core.stores import ROOT_KEY
-from pixel_gather.io.cube.view_page import view_page
 from pixel_gather.io.cube.written_report import (
     PAGE_KEY,
     PREVIEW_KEY,
@@ -25,6 +24,7 @@ from pixel_gather.io.cube.written_report import (
     VIEW_KEY,
     WrittenReport,
     look_for_report,
+    view_page,
 )
 from pixel_gather.io.cube.zarr_metadata import is_of_chips
 from pixel_gather.io.store.object_store import Store

@@ -28,8 +28,7 @@ from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.in_process.joined_places import holds_joined, refuse_choice
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.served_files import FilePart, Files, StoredFiles, range_of
-from pixel_gather.io.cube.view_page import view_page
-from pixel_gather.io.cube.written_report import VIEW_KEY
+from pixel_gather.io.cube.written_report import VIEW_KEY, view_page
 from pixel_gather.io.cube.zarr_metadata import is_of_chips
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END
 from pixel_gather.io.store.object_store import Store, StoreSettings

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import obstore
@@ -43,3 +44,12 @@ async def _exists(store: Store, key: str) -> bool:
     except (BaseError, OSError):
         return False
     return True
+
+
+BUILT_PAGE: Final = Path(__file__).parent / "view.html"
+"""``scripts/viewer`` has its source. ``scripts/build_viewer.py`` builds it. docs/view.md describes it."""
+
+
+def view_page() -> bytes:
+    """Return ``view.html``, which is the same for every cube, and reads it by range requests."""
+    return BUILT_PAGE.read_bytes()
