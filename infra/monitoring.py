@@ -19,10 +19,10 @@ from constructs import Construct
 from infra.functions import Functions
 from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
-from infra.refusals import REFUSALS
 from infra.schedules import Schedules
 from infra.settings import Settings
 from infra.widgets import dashboard_rows
+from pixel_gather.core.errors import REFUSALS
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S
 from pixel_gather.core.metric_names import (
     CANARY_FAILED,

@@ -37,6 +37,9 @@ from typing import Any, ClassVar, Final
 
 from pixel_gather.core.model.status import Status
 
+REFUSALS: Final = ("RequestError", "BudgetError", "ArrayExistsError")
+"""Errors with which the plan of a gather refuses a request. A redrive would be refused again."""
+
 _MOST_NAMED: Final = 5
 
 

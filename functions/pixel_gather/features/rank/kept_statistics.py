@@ -1,15 +1,21 @@
 """Statistics of earlier rankings, in one SQLite file: a second ranking reads nothing."""
 
+import asyncio
 import json
 import math
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import asdict
 from os import PathLike
 from typing import Any, Final, Self
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import SourceError, StoreError
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.ports import SourceLimiter
+from pixel_gather.core.task_group import all_of
 from pixel_gather.features.rank.measure import MeasuredScene
 from pixel_gather.features.rank.scenes import RankScene
+from pixel_gather.io.store.object_store import Ranges
 
 _LISTS: Final = ("etags", "levels", "level_nbytes", "valid_range", "clear_range")
 _SCHEMA: Final = """
@@ -113,3 +119,33 @@ def _restore_measured(given: dict[str, Any]) -> MeasuredScene:
     numbers = {name: float(value) for name, value in given.items() if value in ("nan", "inf")}
     lists = {name: tuple(given[name]) for name in _LISTS}
     return MeasuredScene(**(given | numbers | lists))
+
+
+async def drop_replaced(
+    scenes: Sequence[RankScene],
+    kept: SqliteStatistics,
+    *,
+    objects: Ranges,
+    limiter: SourceLimiter,
+    most_ahead: int,
+) -> None:
+    """Drop the kept statistics of files that have been replaced, by reading one byte of each.
+
+    Files of which nothing is kept are not asked for.
+    """
+    ahead = asyncio.Semaphore(most_ahead)
+
+    async def check(href: str) -> None:
+        known = kept.known_etag(href)
+        if known is None:
+            return
+        try:
+            async with ahead, limiter.permit(href, weight=1):
+                fetched = await objects.get_range(href, 0, 1, etag=None, cost=Cost())
+        except SourceError:
+            kept.drop(href)
+            return
+        if fetched.etag != known:
+            kept.drop(href)
+
+    await all_of(check(href) for href in {href: None for scene in scenes for href in scene.hrefs})

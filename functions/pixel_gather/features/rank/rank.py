@@ -13,10 +13,9 @@ from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.task_group import all_of
-from pixel_gather.features.rank.check_kept import drop_replaced
 from pixel_gather.features.rank.forecast import FirstScene, RoundForecast, check_ranking
 from pixel_gather.features.rank.kept_ranges import KeptRanges
-from pixel_gather.features.rank.kept_statistics import SqliteStatistics
+from pixel_gather.features.rank.kept_statistics import SqliteStatistics, drop_replaced
 from pixel_gather.features.rank.ranker import Ranker, make_ranker
 from pixel_gather.features.rank.ranking_body import catalog_sources
 from pixel_gather.features.rank.ranking_plan import RankingPlan

@@ -17,7 +17,7 @@ from pixel_gather.tables.table_request import TableRequest
 _MEAN: Final = ("mean",)
 
 
-def series(
+def series(  # noqa: D417 # see `points`
     sources: Any,
     *,
     point: Sequence[float] | None = None,
@@ -30,16 +30,12 @@ def series(
 ) -> list[dict[str, Any]]:
     """Return the values of all images at a point, or their means in a polygon, in the order of time.
 
-    An image that does not show the place is left out. One that cannot be read is there, with its status.
+    An image that does not show the place is left out. One that cannot be read is there, with its status. The
+    other arguments are those of `points`.
 
     Args:
-        sources: As in `points`.
         point: Longitude and latitude.
         geojson: A polygon, instead of the point.
-        by: As in `points`.
-        mask: As in `points`.
-        bands: As in `points`.
-        raw: As in `points`.
         settings: How this machine is used.
 
     Raises:

@@ -12,7 +12,7 @@ from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest
 
 
-def zones(  # noqa: PLR0913 # each option of the command has a name of its own here
+def zones(  # noqa: D417, PLR0913 # each option of the command has a name of its own here; see `points`
     features: Any,
     sources: Any,
     *,
@@ -37,18 +37,11 @@ def zones(  # noqa: PLR0913 # each option of the command has a name of its own h
     Which share of each pixel a polygon covers is computed once for each grid and polygon. Each tile of each
     image is fetched and decoded once. If the boxes of the polygons have more than eight million pixels
     together, they are taken in parts, and tiles that two parts share are read for both.
-    Nothing vanishes, and a stopped job goes on, as in `points`.
+    Nothing vanishes, and a stopped job goes on, as in `points`. Arguments that are not told of here are those
+    of `points`.
 
     Args:
         features: GeoParquet, GeoJSON, a CSV file with WKT, a GeoDataFrame, or a list of dicts.
-        sources: As in `points`.
-        to: As in `points`.
-        append_to: As in `points`.
-        id: As in `points`.
-        crs: As in `points`.
-        time: As in `points`.
-        tolerance: As in `points`.
-        by: As in `points`.
         statistics: ``count``, ``sum``, ``mean``, ``variance``, ``stdev``, ``cv``, ``min``, ``max``,
             ``median``, ``p10`` and other percentiles, ``mode`` or ``majority``, ``minority``, ``variety``,
             and ``frac_4``, the share of class 4. As exactextract defines them.
@@ -56,10 +49,6 @@ def zones(  # noqa: PLR0913 # each option of the command has a name of its own h
             its middle is. ``touched``: it counts if it is touched.
         merge: Whether images of one acquisition that share a polygon make one line, as if they were one
             image. They are known by ``platform`` and time, so only for catalogs, and lists with these.
-        mask: As in `points`.
-        bands: As in `points`.
-        raw: As in `points`.
-        limits: As in `points`.
         settings: How this machine is used.
 
     Raises:

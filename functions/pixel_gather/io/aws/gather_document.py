@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from pixel_gather.core.errors import REFUSALS
 from pixel_gather.core.estimate.fleet import child_sizes
 from pixel_gather.io.aws.execution_json import json_object, said_by_function
 from pixel_gather.io.aws.failed_children import describe_failures
@@ -22,9 +23,6 @@ STATES: Final = {
     "TIMED_OUT": "timed_out",
 }
 """States of gathers, by Step Functions' status."""
-
-REFUSALS: Final = frozenset({"RequestError", "BudgetError", "ArrayExistsError"})
-"""Errors with which the plan refuses a request. A redrive would be refused again."""
 
 SHARDS_MISSING: Final = "ShardsMissingError"
 """Error of a finish that found too few shards. The map ended well, so a redrive would not run it again."""
