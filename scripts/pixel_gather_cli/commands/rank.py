@@ -209,7 +209,7 @@ def _check_dry_run(target: Target | None, out: dict[str, Any]) -> None:
 
 def _on_aws(target: Target, body: dict[str, Any], *, show: Callable[[Progress], None]) -> dict[str, Any]:
     """Return the table of a ranking by a deployment. A list of this machine is uploaded."""
-    from pixel_gather_cli.deployment.ranking import rank_on_aws  # noqa: PLC0415 # only where it is asked for
+    from pixel_gather_cli.deployment.tables import rank_on_aws  # noqa: PLC0415 # only where it is asked for
 
     deployment = open_api(target)
     if "sources" in body:

@@ -1,17 +1,23 @@
-"""Lets a deployment make a table of points or zones, and waits for it."""
+"""Lets a deployment make a table of points or zones, or a ranking, and waits for it."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pixel_gather.core.errors import DeploymentError
 from pixel_gather.core.request.request import parse_sources
+from pixel_gather.in_process.progress import Progress
 from pixel_gather.tables.image_work import TableKind
 from pixel_gather_cli.deployment.list_upload import uploaded_features, uploaded_sources
 from pixel_gather_cli.deployment.remote import Target, open_api
-from pixel_gather_cli.deployment.watching import EVERY_S, watch
+from pixel_gather_cli.deployment.watching import EVERY_S, looks, watch
 from pixel_gather_cli.table_text import plan_text
+
+if TYPE_CHECKING:
+    from pixel_gather_cli.deployment.api_deployment import ApiDeployment
 
 _SEARCHES: Final = frozenset({"catalog", "stac"})
 
@@ -49,3 +55,39 @@ def table_on_aws(
     line = deployment.make_table(body)
     click.echo(f"table job {line['id']}: {line['links']['self']}", err=True)
     return watch(deployment, line["id"], every_s=EVERY_S, quiet=quiet, as_json=as_json, is_new=True)
+
+
+_RUNNING: Final = "running"
+
+
+def rank_on_aws(
+    deployment: "ApiDeployment", body: Mapping[str, Any], *, on_progress: Callable[[Progress], None]
+) -> dict[str, Any]:
+    """Return the table of a ranking. A large one is watched until it ends.
+
+    Progress is that of the current round.
+
+    Raises:
+        DeploymentError: The ranking failed or was refused.
+    """
+    answer = deployment.rank(body)
+    if "id" not in answer:
+        return answer
+    id_ = answer["id"]
+    click.echo(f"large ranking {id_}: {answer['links']['self']}", err=True)
+    document: Mapping[str, Any] = answer
+    look = partial(deployment.table, id_)
+    try:
+        for document in looks(look, every_s=EVERY_S, is_new=True, on_failure=partial(click.echo, err=True)):
+            scenes = document["scenes"]
+            if document["state"] == _RUNNING and scenes:
+                on_progress(Progress(n_sources=scenes["wanted"], n_done=scenes["read"]))
+    except KeyboardInterrupt:
+        click.echo(f"stopped watching; the ranking continues: pixel-gather watch {id_}", err=True)
+        raise
+    if document.get("ranking") is None:
+        error = document["error"] or {"type": document["state"], "detail": "it has no table"}
+        more = f"; pixel-gather redrive {id_} goes on with it" if "redrive" in document["links"] else ""
+        raise DeploymentError(f"the ranking {id_} has failed ({error['type']}): {error['detail']}{more}")
+    table: dict[str, Any] = document["ranking"]
+    return table

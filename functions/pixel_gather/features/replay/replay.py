@@ -36,7 +36,7 @@ from pixel_gather.in_process.places import open_existing
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.staged_cube import FOUND_LIST_KEY
 from pixel_gather.io.cube.stored_cube import StoredCube
-from pixel_gather.io.cube.stored_receipt import refuse_chips
+from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.stored_table import StoredTable
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import Objects
@@ -95,9 +95,11 @@ async def _replay(
         done="replayed",
         instead="replay the cubes that it joins; make a virtual cube again from its list",
     )
-    await asyncio.to_thread(
-        refuse_chips, store, name, done="replayed", instead="gather its request again to another place"
-    )
+    if (await asyncio.to_thread(read_receipt, store, name)).images_per_chip is not None:
+        raise RequestError(
+            f"{name} is a cube of chips, which cannot be replayed: gather its request again to another place",
+            field="cube",
+        )
     cube = await asyncio.to_thread(StoredCube, store, place=name)
     if JOINED in cube.receipt.request:
         raise RequestError(

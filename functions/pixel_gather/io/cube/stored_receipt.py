@@ -3,7 +3,7 @@
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.receipt import FORMAT, Receipt
 from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
 from pixel_gather.io.store.object_store import Store
@@ -26,19 +26,6 @@ def read_receipt(store: Store, place: str) -> Receipt:
     except (BaseError, OSError) as error:
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
     return parse_receipt(content, place)
-
-
-def refuse_chips(store: Store, place: str, *, done: str, instead: str) -> None:
-    """Refuse a cube of chips. Blocks.
-
-    ``done`` is what cannot be done with it, such as ``replayed``, and ``instead`` what can.
-
-    Raises:
-        RequestError: The cube holds chips.
-        StoreError: As `read_receipt`.
-    """
-    if read_receipt(store, place).images_per_chip is not None:
-        raise RequestError(f"{place} is a cube of chips, which cannot be {done}: {instead}", field="cube")
 
 
 def parse_receipt(content: bytes, place: str) -> Receipt:
