@@ -178,8 +178,8 @@ async def _copy_shards(href: str, members: Sequence[Member], *, reader: MemberRe
             await obstore.copy_async(store, key, split_href(target)[1])
 
     pairs = [
-        (each.href, f"{href}/{each.shard.measurement}/c/{'/'.join(map(str, each.index))}")
-        for each in refer_to_shards(members, first_row=0)
+        (each.href, f"{href}/{name}/c/{'/'.join(map(str, each.index))}")
+        for name, each in refer_to_shards(members, first_row=0)
     ]
     await all_of(one(source, target) for source, target in pairs)
 

@@ -199,7 +199,7 @@ def _refer(
             f"{array}/zarr.json",
             array_metadata(members, measurement, n_rows=n_rows, beside=beside),
         )
-        transaction.refer(array, [each for each in found if each.shard.measurement == measurement])
+        transaction.refer(array, [each for of, each in found if of == measurement])
 
 
 def _note_local_shards(
@@ -212,8 +212,8 @@ def _note_local_shards(
 ) -> None:
     """Write, or extend, the table of shards in local files."""
     found = [
-        (f"{each.shard.measurement}/c/{'/'.join(map(str, each.index))}", each.href, each.shard.etag)
-        for each in refer_to_shards(members, first_row=first_row)
+        (f"{of}/c/{'/'.join(map(str, each.index))}", each.href, each.etag)
+        for of, each in refer_to_shards(members, first_row=first_row)
         if each.href.startswith("file://")
     ]
     if not found:

@@ -6,38 +6,28 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from pixel_gather.core.results.member import Member, StoredShard
+from pixel_gather.core.results.member import Member
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._~+=,@-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """One shard of a joined array."""
-
-    shard: StoredShard
-    href: str
-    index: tuple[int, ...]
-    """Position in the joined array's grid of shards: (row, y, x)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RangeReference:
-    """One chunk of an array: a range of an object."""
+    """One chunk of an array, or one whole shard: a range of an object."""
 
     index: tuple[int, ...]
-    """Position in the array's grid of chunks."""
+    """Position in the array's grid of chunks or shards: (row, y, x)."""
 
     href: str
     etag: str
     """Version of the object. Another version is refused when the chunk is read."""
 
-    start: int
+    start: int = 0
     nbytes: int
 
 
-def refer_to_shards(members: Sequence[Member], *, first_row: int) -> Iterator[Reference]:
-    """Yield the shards of members whose rows follow each other.
+def refer_to_shards(members: Sequence[Member], *, first_row: int) -> Iterator[tuple[str, Reference]]:
+    """Yield the shards of members whose rows follow each other, each with the name of its measurement.
 
     The members are of one kind. The first row is the start of a shard.
     """
@@ -46,7 +36,8 @@ def refer_to_shards(members: Sequence[Member], *, first_row: int) -> Iterator[Re
         offset = at // each.shard_rows
         for shard in each.shards:
             row, *others = shard.index
-            yield Reference(shard=shard, href=f"{each.place}/{shard.key}", index=(row + offset, *others))
+            href, index = f"{each.place}/{shard.key}", (row + offset, *others)
+            yield shard.measurement, Reference(href=href, index=index, etag=shard.etag, nbytes=shard.nbytes)
         at += each.n_padded
 
 

@@ -18,7 +18,7 @@ from zarr.storage import WrapperStore
 from pixel_gather.core.errors import ArrayExistsError, BusyError, RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.features.join.read_members import mtime_of
-from pixel_gather.features.join.references import RangeReference, Reference, not_within, percent_encode
+from pixel_gather.features.join.references import Reference, not_within, percent_encode
 from pixel_gather.io.store.clouds import endpoint_of
 from pixel_gather.io.store.object_store import StoreSettings, open_to_read, split_href
 from pixel_gather.io.store.s3_credentials import find_credentials
@@ -208,23 +208,7 @@ class Transaction:
         """The Zarr store to write to."""
         return self.session.store
 
-    def refer(self, array: str, references: Sequence[Reference]) -> None:
-        """Let shards of an array be objects of the cubes."""
-        self.refer_to_ranges(
-            array,
-            (
-                RangeReference(
-                    index=each.index,
-                    href=each.href,
-                    etag=each.shard.etag,
-                    start=0,
-                    nbytes=each.shard.nbytes,
-                )
-                for each in references
-            ),
-        )
-
-    def refer_to_ranges(self, array: str, references: Iterable[RangeReference]) -> None:
+    def refer(self, array: str, references: Iterable[Reference]) -> None:
         """Let chunks of an array be ranges of objects."""
         ic = _icechunk()
         specs = [

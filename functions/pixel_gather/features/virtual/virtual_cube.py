@@ -22,7 +22,7 @@ from pixel_gather.core.results.row_coordinates import (
 )
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.features.join.joined_group import put_object
-from pixel_gather.features.join.references import RangeReference, innermost_folders
+from pixel_gather.features.join.references import Reference, innermost_folders
 from pixel_gather.features.join.repository import Transaction
 from pixel_gather.features.virtual.refer_tiles import ReferredRows
 from pixel_gather.features.virtual.referred_tiles import ReferredTiles
@@ -108,9 +108,9 @@ class VirtualCube:
         for measurement in self.plan.measurements:
             band = self.plan.of_slot(measurement.slot).index(measurement)
             for some in batched(self._references(measurement, band), _REFERENCES_AT_ONCE, strict=False):
-                transaction.refer_to_ranges(measurement.name, some)
+                transaction.refer(measurement.name, some)
 
-    def _references(self, measurement: Measurement, band: int) -> Iterator[RangeReference]:
+    def _references(self, measurement: Measurement, band: int) -> Iterator[Reference]:
         n_across = self.plan.layout.shard[2] // self.plan.layout.chunk[2]
         for start, tiles, slot in self.tiles:
             if slot != measurement.slot:
@@ -118,7 +118,7 @@ class VirtualCube:
             for row, source, ranges in tiles.of_band(band):
                 for at, found in enumerate(ranges):
                     if found is not None:
-                        yield RangeReference(
+                        yield Reference(
                             index=(start + row, *divmod(at, n_across)),
                             href=source.href,
                             etag=source.etag,
