@@ -144,9 +144,7 @@ def make_catalog(
     origin = Origin(kind=kind, place=kept_place, search=dict(search or {}), collection=collection)
     return _made(
         [origin],
-        items=scenes if kind == "items" else None,
-        stac=scenes if kind == "stac" else None,
-        sources=scenes if kind == "sources" else None,
+        given=scenes,
         to=to,
         mode="add" if add else "make",
         settings=settings,
@@ -176,15 +174,7 @@ def refresh_catalog(
             "a program gave its items, which cannot be asked for again: make the catalog anew",
             field="refresh",
         )
-    return _made(
-        origins,
-        items=None,
-        stac=None,
-        to=to,
-        mode="refresh",
-        settings=settings,
-        on_progress=on_progress,
-    )
+    return _made(origins, given=None, to=to, mode="refresh", settings=settings, on_progress=on_progress)
 
 
 def remove_scenes(
@@ -247,14 +237,16 @@ def remove_scenes(
 def _made(
     origins: Sequence[Origin],
     *,
-    items: Iterable[Any] | None,
-    stac: str | None,
-    sources: Any = None,
+    given: Any,
     to: str | os.PathLike[str],
     mode: _Mode,
     settings: Settings | None,
     on_progress: Callable[[int], None],
 ) -> MadeCatalog:
+    """Write a catalog of the scenes of ``origins``.
+
+    ``given`` is what a program gave, with items, keys and rows that no origin keeps; None to ask again.
+    """
     settings = settings or Settings()
     place = os.fspath(to)
     store, key = _open_catalog_place(to, settings)
@@ -262,9 +254,9 @@ def _made(
     with SpooledItems() as spooled:
         for origin in origins:
             if origin.kind == "sources":
-                run(_add_from_headers(spooled, origin, sources, settings=settings, tally=tally))
+                run(_add_from_headers(spooled, origin, given, settings=settings, tally=tally))
             else:
-                described = tally.counted(_items_described_by(origin, items, stac, settings, tally.skipped))
+                described = tally.counted(_items_described_by(origin, given, settings, tally.skipped))
                 spooled.add(described, name="item", skipped=tally.skipped)
         if mode != "refresh":
             spooled.add(tally.in_part, name="headers")
@@ -399,20 +391,15 @@ async def _copy_kept_scenes(
 
 
 def _items_described_by(
-    origin: Origin,
-    items: Iterable[Any] | None,
-    stac: str | None,
-    settings: Settings,
-    skipped: SkippedItems,
+    origin: Origin, given: Any, settings: Settings, skipped: SkippedItems
 ) -> Iterator[Mapping[str, Any]]:
     """Return the items of whatever names items."""
     if origin.kind == "items":
-        return (each if isinstance(each, Mapping) else each.to_dict() for each in items or ())
+        return (each if isinstance(each, Mapping) else each.to_dict() for each in given or ())
     wanted = SearchCriteria.of(**origin.search)
     if origin.kind == "stac":
-        return items_of_api(
-            wanted, stac or origin.place, skipped
-        )  # the former may hold a key, which is not kept
+        # an address that is given may hold a key, which is not kept
+        return items_of_api(wanted, given or origin.place, skipped)
     if origin.kind == "cmr":
         asked = CmrSearch(short_name=origin.place, area=wanted.area, times=wanted.times, most=wanted.most)
         return cmr_items(asked, JsonClient(same_host_only(CMR, field="cmr")), skipped=skipped)
@@ -438,11 +425,11 @@ def _index_lines(href: str, objects: Objects, skipped: SkippedItems) -> Iterator
 
 
 async def _add_from_headers(
-    spooled: SpooledItems, origin: Origin, sources: Any, *, settings: Settings, tally: _Tally
+    spooled: SpooledItems, origin: Origin, given: Any, *, settings: Settings, tally: _Tally
 ) -> None:
     collection = origin.collection
     # rows of a program are not kept
-    async with opened_job(parse_sources(origin.place if sources is None else sources), settings) as job:
+    async with opened_job(parse_sources(origin.place if given is None else given), settings) as job:
         tally.notes += job.table.notes
         with closing(listed(job.table)) as in_list:
             each = _headers(in_list, job)
