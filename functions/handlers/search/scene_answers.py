@@ -43,14 +43,14 @@ _LARGEST_REPEATED_NBYTES: Final = 100_000
 """A larger body is not repeated in the link to the next page; the caller merges the token into its own."""
 
 
-def landing_page(root: str, *, title: str, collections: Iterable[str]) -> "StacCatalog":
+def landing_page(root: str, *, collections: Iterable[str]) -> "StacCatalog":
     """Return the catalog's first document."""
     children = [_link("child", f"{root}/collections/{quote(name, safe='')}", JSON) for name in collections]
     return {
         "type": "Catalog",
         "stac_version": _VERSION,
         "id": "pixel-gather",
-        "title": title,
+        "title": "Pixel Gather",
         "description": "Scenes that Pixel Gather can find and gather.",
         "conformsTo": list(CONFORMANCE),
         "links": [

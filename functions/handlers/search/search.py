@@ -190,7 +190,7 @@ def _add_item_search(app: Resolver, service: _Service) -> None:
 def _add_collections(app: Resolver, service: _Service) -> None:
     @app.serve("getLandingPage")
     def landing() -> Response[str]:
-        page = landing_page(service.root, title="Pixel Gather", collections=service.collections())
+        page = landing_page(service.root, collections=service.collections())
         return answer(page, etag=service.etag)
 
     @app.serve("getConformance")

@@ -127,7 +127,7 @@ class Features:
         return float(west), float(south), float(east), float(north)
 
 
-def checked_ids(values: Callable[[], Iterable[object]], n: int, *, field: str) -> np.ndarray[Any, Any]:
+def checked_ids(values: Callable[[], Iterable[object]], n: int) -> np.ndarray[Any, Any]:
     """Return ids as integers if all of them are, else as texts.
 
     Raises:
@@ -136,7 +136,7 @@ def checked_ids(values: Callable[[], Iterable[object]], n: int, *, field: str) -
     numbers, are_texts = np.zeros(n, np.int64), False
     for at, value in enumerate(values()):
         if value is None or value == "":
-            raise RequestError(f"feature {at + 1} has no id", field=field)
+            raise RequestError(f"feature {at + 1} has no id", field="id")
         if not are_texts:
             try:
                 numbers[at] = int(str(value))

@@ -255,7 +255,7 @@ def _ids(table: "Table", name: str | None) -> np.ndarray[Any, Any]:
     numbers = _plain_numbers(table, name)
     if numbers is not None and numbers.dtype.kind == "i":
         return numbers.astype(np.int64, copy=False)
-    return checked_ids(partial(_values, table, name), table.num_rows, field="id")
+    return checked_ids(partial(_values, table, name), table.num_rows)
 
 
 def _plain_numbers(table: "Table", name: str) -> np.ndarray[Any, Any] | None:
