@@ -62,12 +62,20 @@ def test_colours_are_gdals(
 
 
 @pytest.mark.parametrize("step", [257, 256, 1])
-def test_a_palette_gives_classes_their_colours(step: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "said", ["", '<Item name="COLORINTERP" sample="0" role="colorinterp">Palette</Item>']
+)
+def test_a_palette_gives_classes_their_colours(step: int, said: str, tmp_path: Path) -> None:
     """Entries have 16 bits, which writers fill in different ways. Black ones are left out, as unused."""
     table = np.zeros((3, 256), "uint16")
     table[:, 10], table[:, 20] = FOREST[:3], FIELD[:3]
+    xml = f"<GDALMetadata>{said}</GDALMetadata>"
     content = tiff(
-        tmp_path / "a.tif", noise((20, 20), "uint8"), photometric="palette", colormap=table * np.uint16(step)
+        tmp_path / "a.tif",
+        noise((20, 20), "uint8"),
+        (42112, "s", len(xml) + 1, xml, True),
+        photometric="palette",
+        colormap=table * np.uint16(step),
     )
 
     (meaning,) = opened(content).header.meanings

@@ -49,6 +49,8 @@ def mentions_mask(ifd: Ifd) -> bool:
 def colours_of_bands(ifd: Ifd) -> dict[int, str | None]:
     """Return the colour of each band that the XML tells one of, from 0; None for grey and undefined.
 
+    A palette is left out, as only the file's table of colours makes one.
+
     Raises:
         UnsupportedError: As in `scales_and_offsets`.
         NeedBytes: The text has not been fetched yet.
@@ -58,7 +60,8 @@ def colours_of_bands(ifd: Ifd) -> dict[int, str | None]:
     for item in _items(text) if b'"colorinterp"' in text else ():
         if item.get("role") == "colorinterp" and item.get("sample", "").isdecimal():
             colour = (item.text or "").strip().lower()
-            found[int(item.get("sample", ""))] = colour if colour in _COLOURS else None
+            if colour != "palette":
+                found[int(item.get("sample", ""))] = colour if colour in _COLOURS else None
     return found
 
 
