@@ -27,6 +27,7 @@ TAGS = {
     Tag.TILE_LENGTH: "TileLength",
     Tag.TILE_OFFSETS: "TileOffsets",
     Tag.TILE_BYTE_COUNTS: "TileByteCounts",
+    Tag.SUB_IFDS: "SubIFDs",
     Tag.EXTRA_SAMPLES: "ExtraSamples",
     Tag.SAMPLE_FORMAT: "SampleFormat",
     Tag.MODEL_PIXEL_SCALE: "ModelPixelScaleTag",

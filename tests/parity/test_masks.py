@@ -177,6 +177,36 @@ def test_reader_hides_what_gdal_hides(readings: Readings, made: dict[str, Path],
             assert out.tobytes() == expected.tobytes()
 
 
+def test_directories_below_the_first_one_are_gdals(readings: Readings, tmp_path: Path) -> None:
+    """They are overviews and masks before those that follow the first one."""
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path) as target:
+        target.write(RGB[0], photometric="minisblack", subifds=2, metadata=None)
+        target.write(RGB[0, ::2, ::2], photometric="minisblack", subfiletype=1, metadata=None)
+        target.write(SHOWN[0], photometric="minisblack", subfiletype=1, metadata=None)
+        target.write(RGB[0, ::4, ::4], photometric="minisblack", subfiletype=1, metadata=None)
+    with tifffile.TiffFile(path, mode="r+") as target:
+        below = target.pages[0].aspage().pages
+        assert below is not None
+        mask = below[1].aspage()
+        mask.tags[_SUBFILE_TYPE].overwrite(_MASK)
+        mask.tags[_PHOTOMETRIC].overwrite(_MASK)
+    whole = Window(col_off=0, row_off=0, width=SIDE, height=SIDE)
+    with rasterio.Env(**AS_FOR_THE_TRUTH), rasterio.open(path) as dataset:
+        expected, levels = filled(dataset, [1], None), dataset.overviews(1)
+
+    source = readings.open_(path.as_uri())
+    out = readings.read_into(source, np.zeros_like(expected), whole, [1], masked=True)
+    overviews = readings.runner.run(source.overviews())
+    first = readings.open_(path.as_uri(), overview=0)
+
+    assert out.tobytes() == expected.tobytes()
+    assert levels == [2, 4]
+    assert [SIDE // each.header.width for each in overviews] == levels
+    assert first.header.width == SIDE // 2
+    assert source.packed_header is None
+
+
 def test_kinds_are_all_that_gdal_has(made: dict[str, Path]) -> None:
     """The kinds cover each of GDAL's mask flags and their usual combinations."""
     seen = set()

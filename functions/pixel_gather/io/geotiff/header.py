@@ -21,8 +21,11 @@ def find_overviews(first: Ifd, full: TileLayout) -> list[tuple[Ifd, TileLayout]]
 
     Raises:
         UnsupportedError: The chain of directories is broken, or an overview is larger than the one before.
+            Or the image has directories of its own, which GDAL takes for overviews, too.
         NeedBytes: A directory has not been fetched yet.
     """
+    if Tag.SUB_IFDS in first.entries:
+        raise UnsupportedError("directories below the first one")
     found: list[tuple[Ifd, TileLayout]] = []
     last = full
     for ifd in following_ifds(first):
@@ -53,8 +56,10 @@ def reduced_header(full: Header, layout: TileLayout) -> Header:
 
 
 def has_mask(first: Ifd) -> bool:
-    """Tell whether any directory of the file is a mask."""
-    return any(ifd.integer(Tag.NEW_SUBFILE_TYPE, 0) & _MASK for ifd in following_ifds(first))
+    """Tell whether any directory of the file is a mask, or may be: those below the first one are not read."""
+    return Tag.SUB_IFDS in first.entries or any(
+        ifd.integer(Tag.NEW_SUBFILE_TYPE, 0) & _MASK for ifd in following_ifds(first)
+    )
 
 
 def build_header(

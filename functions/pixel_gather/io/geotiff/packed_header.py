@@ -161,15 +161,15 @@ def pack(
     overview. ``is_masked`` is None while it has not been checked.
 
     Returns:
-        The packed header, or None: the object has no strong entity tag, the header is too long, or `unpack`
-        would refuse it.
+        The packed header, or None: the object has no strong entity tag, the header is too long, `unpack`
+        would refuse it, or only GDAL finds all overviews.
     """
     if header.etag is None or header.etag.startswith("W/") or header.nbytes > _MAX_OBJECT_NBYTES:
         return None
     arrays = ifd.entries[layout.offsets_tag], ifd.entries[layout.counts_tag]
     if not all(each.kind in _KINDS and each.start <= _MAX_OBJECT_NBYTES for each in arrays):
         return None
-    if first.next_offset > _MAX_OBJECT_NBYTES:
+    if first.next_offset > _MAX_OBJECT_NBYTES or Tag.SUB_IFDS in first.entries:
         return None
     bare = _without_tiles(header, layout, first=first, ifd=ifd, overview=overview, is_masked=is_masked)
     for tiles in (((0, _ALL),), wanted):
